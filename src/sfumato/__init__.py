@@ -1,0 +1,40 @@
+"""Publish a private table once, safely; let anyone query it for ever, with honest error bars.
+
+>>> import sfumato as sf
+>>> sf.Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"smoker": {"type": "boolean"}}}).domain.size
+2
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from sfumato.errors import SfumatoError as SfumatoError
+    from sfumato.planner.plan import make_plan as plan
+    from sfumato.publish import open_release as open  # noqa: A004
+    from sfumato.publish import release as release
+    from sfumato.releases.release import Release as Release
+    from sfumato.schema import Schema as Schema
+
+# Loaded when first used, so that the command line starts at once.
+_PUBLIC = {
+    "Release": ("sfumato.releases.release", "Release"),
+    "Schema": ("sfumato.schema", "Schema"),
+    "SfumatoError": ("sfumato.errors", "SfumatoError"),
+    "open": ("sfumato.publish", "open_release"),
+    "plan": ("sfumato.planner.plan", "make_plan"),
+    "release": ("sfumato.publish", "release"),
+}
+
+__all__ = ["Release", "Schema", "SfumatoError", "open", "plan", "release"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        module, attribute = _PUBLIC[name]
+        return getattr(import_module(module), attribute)
+    raise AttributeError(f"module 'sfumato' has no attribute {name!r}")

@@ -1,0 +1,34 @@
+"""The command line: one module a command, all of them light until they run."""
+
+from __future__ import annotations
+
+import sys
+
+from sfumato.errors import SfumatoError
+
+
+def main() -> None:
+    """Run the command line; errors a user can mend are one line and exit code 1."""
+    from sfumato.cli.app import app
+
+    try:
+        app()
+    except SfumatoError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        _fail("interrupted; budget that was already reserved stays charged")
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except Exception as error:  # noqa: BLE001
+        # The message of an unforeseen error could quote private data, so only its kind and place are shown.
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        where = f" ({trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno})" if trace else ""
+        _fail(f"internal error: {type(error).__name__}{where}; its text is withheld as it could quote private data")
+
+
+def _fail(message: str) -> None:
+    print("sfumato: " + " ".join(message.split()), file=sys.stderr)  # noqa: T201
+    sys.exit(1)

@@ -1,0 +1,34 @@
+"""The commands, gathered."""
+
+from __future__ import annotations
+
+import typer
+
+from sfumato.cli import demo, init, ledger, plan, query, release, sample
+
+app = typer.Typer(
+    name="sfumato",
+    help="Publish a private table once, safely. Anyone can query the release for ever, with honest error bars.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("demo")(demo.demo)
+app.command("init")(init.init)
+app.command("plan")(plan.plan)
+app.command("release")(release.release)
+app.command("query")(query.query)
+app.command("sample")(sample.sample)
+app.add_typer(ledger.app, name="ledger")
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+) -> None:
+    if version:
+        from sfumato import __version__
+
+        typer.echo(f"sfumato {__version__}")
+        raise typer.Exit

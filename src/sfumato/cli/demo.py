@@ -1,0 +1,105 @@
+"""sfumato demo: the whole tool in one minute, on made-up people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from sfumato.releases.release import Release
+
+QUESTIONS = (
+    (
+        "How many women and men are between 20 and 40?",
+        "SELECT sex, COUNT(*) AS n FROM census WHERE age BETWEEN 20 AND 40 GROUP BY sex",
+    ),
+    (
+        "What do people of working age earn, by region?",
+        "SELECT region, AVG(income) AS mean_income FROM census WHERE age BETWEEN 25 AND 64 GROUP BY region "
+        "ORDER BY mean_income DESC",
+    ),
+    (
+        "Which share of each region is over 65?",
+        "SELECT region, 100 * COUNT(*) FILTER (WHERE age > 65) / COUNT(*) AS percent_over_65 FROM census "
+        "GROUP BY region ORDER BY region",
+    ),
+)
+
+
+def demo(
+    folder: Path = typer.Option(Path("sfumato-demo"), "--folder", help="Where the demo's files go."),
+    epsilon: str = typer.Option("1", "--epsilon", help="What the demo's release costs."),
+) -> None:
+    """Make up a census, release it, query it with error bars beside the truth, and plot it. Takes a few seconds."""
+    from sfumato.cli.census import write_census
+    from sfumato.cli.show import console, progress
+    from sfumato.errors import TableError
+    from sfumato.kernel.ledger import Ledger
+    from sfumato.publish import publish
+    from sfumato.schema import Schema
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        table, schema = write_census(folder)
+    except OSError as error:
+        raise TableError(f"{folder} cannot be written to ({error.strerror}); choose another --folder") from None
+    ledger, out = folder / "ledger.sqlite", folder / "census.sfumato"
+    for old in (ledger, out):  # the demo's people are made up, so its budget may start afresh each time
+        old.unlink(missing_ok=True)
+    to = console()
+    to.print("[bold]1. A private table.[/bold] 60,000 made-up people: person_id, age, sex, region, income.")
+    to.print(f"[bold]2. A release[/bold] at epsilon {epsilon}, about one {'person'}:")
+    with progress() as step:
+        made = publish(table, Schema.load(schema), epsilon, out, ledger=Ledger(ledger), step=step).release
+    to.print(f"   {made.guarantee.statement}")
+    to.print("[bold]3. Questions to the release[/bold] (the truth is shown only because these people are made up):\n")
+    for question, sql in QUESTIONS:
+        to.print(f"[bold]{question}[/bold]\n[dim]{sql}[/dim]")
+        _compare(made, sql, table)
+    picture = _plot(made, folder)
+    to.print("[bold]Files[/bold]")
+    for path, what in (
+        (table, "the private table (keep)"),
+        (schema, "the public schema"),
+        (out, "the release (publish)"),
+        (ledger, "what was spent"),
+        (picture, "people by age, with error bars"),
+    ):
+        to.print(f"  {path!s:32} {what}")
+    to.print(f'\nTry: sfumato query {out} "SELECT age, COUNT(*) AS n FROM census WHERE age < 10 GROUP BY age"')
+
+
+def _compare(made: Release, sql: str, table: Path) -> None:
+    """Print a release's answers with the true ones beside them, and whether the interval holds the truth."""
+    import duckdb
+
+    from sfumato.cli.show import table as show_table
+    from sfumato.releases.estimate import Estimate
+
+    result = made.query(sql)
+    headers, rows = result.texts()
+    truth = dict(duckdb.connect().execute(sql.replace("FROM census", f"FROM '{table}'")).fetchall())
+    for row, (key, estimate) in zip(rows, result.rows, strict=True):
+        true = float(truth[key])
+        assert isinstance(estimate, Estimate)  # noqa: S101 (each question asks for one key and one number)
+        row += [f"{true:,.1f}".removesuffix(".0"), "yes" if estimate.low <= true <= estimate.high else "no"]
+    show_table([*headers, "truth", "inside"], rows, left=[0])
+
+
+def _plot(made: Release, folder: Path) -> Path:
+    from sfumato.cli.chart import Bar, svg_bars, text_bars
+    from sfumato.cli.show import console
+
+    ages = made.query("SELECT age, COUNT(*) AS n FROM census GROUP BY age").rows
+    bars = [Bar(str(age), n.value, n.low, n.high) for age, n in ages]  # type: ignore[union-attr]
+    console().print("[bold]People by age[/bold] (every fifth year; █ is certain at 95 %, ▒ is the interval)")
+    for line in text_bars(bars[::5]):
+        console().print(line)
+    picture = folder / "ages.svg"
+    picture.write_text(
+        svg_bars(bars, title="People by age", subtitle=f"released at epsilon {made.guarantee.epsilon}; bars: 95 % intervals"),
+        encoding="utf-8",
+    )
+    return picture

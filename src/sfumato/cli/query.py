@@ -1,0 +1,54 @@
+"""sfumato query: ask a release."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+
+import typer
+
+RELEASE = typer.Argument(help="A release file.", show_default=False)
+SQL = typer.Argument(help="SELECT ... FROM the dataset's name, or FROM release.", show_default=False)
+
+
+class Format(StrEnum):
+    """How to print an answer."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
+def query(
+    release: Path = RELEASE,
+    sql: str = SQL,
+    form: Format = typer.Option(Format.table, "--format", help="How to print the answer."),
+    confidence: float = typer.Option(0.95, "--confidence", help="How sure the intervals are, between 0 and 1."),
+    strict: bool = typer.Option(False, "--strict", help="Refuse answers that depend on the spread inside a bin."),
+) -> None:
+    """Answer a SELECT from a release, with an error bar on every number. Reads no private data, costs nothing."""
+    from sfumato.publish import open_release
+
+    result = open_release(release).query(sql, confidence=confidence, strict=strict)
+    if form is Format.json:
+        from sfumato.releases.result import as_json
+
+        typer.echo(as_json(result.records()))
+    elif form is Format.csv:
+        typer.echo(result.to_csv(), nl=False)
+    else:
+        from sfumato.cli.show import console, table
+        from sfumato.releases.estimate import Estimate
+
+        headers, rows = result.texts()
+        first = result.rows[0] if result.rows else ()
+        keys, place = [], 0
+        for cell in first:
+            keys += [] if isinstance(cell, Estimate) else [place]
+            place += 3 if isinstance(cell, Estimate) else 1
+        table(headers, rows, left=keys)
+    if form is not Format.json:
+        from sfumato.cli.show import console
+
+        for note in result.notes:
+            console(stderr=True).print(f"note: {note}")

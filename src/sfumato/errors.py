@@ -1,0 +1,61 @@
+"""Every error a user can meet, in one tree.
+
+    SfumatoError
+    ├── SchemaError            the public schema is incomplete or contradicts itself
+    ├── TableError             the table cannot be found, opened or matched with the schema
+    ├── BudgetError            a budget that is not a positive number
+    │   └── BudgetExhausted    asked for more than what is left
+    ├── LedgerError            the ledger is locked, read-only, damaged or contradicts a receipt
+    ├── MechanismError         a mechanism that is unknown or does not fit the schema
+    ├── QueryError             a query that names something unknown
+    │   └── UnsupportedSQL     SQL that a release cannot answer
+    ├── ReleaseFileError       a release file that is damaged, tampered with or too new
+    └── PrivacyError           the kernel refuses: going on could leak
+
+Messages are one line: what was asked, what is available, what to do. They may quote the schema, the command and the
+names of columns. They never quote a value, a count or the number of rows of a private table.
+"""
+
+
+class SfumatoError(Exception):
+    """Something the user can mend; the command line prints it as one line and exits with code 1."""
+
+
+class SchemaError(SfumatoError):
+    """The public schema is incomplete or contradicts itself."""
+
+
+class TableError(SfumatoError):
+    """The table cannot be found, opened or matched with the schema."""
+
+
+class BudgetError(SfumatoError):
+    """A privacy budget that is not a positive number."""
+
+
+class BudgetExhausted(BudgetError):
+    """More budget was asked for than the dataset has left."""
+
+
+class LedgerError(SfumatoError):
+    """The ledger is locked, read-only, damaged or contradicts a receipt."""
+
+
+class MechanismError(SfumatoError):
+    """A mechanism that is unknown or does not fit the schema."""
+
+
+class QueryError(SfumatoError):
+    """A query that names something unknown or has the wrong shape."""
+
+
+class UnsupportedSQL(QueryError):
+    """SQL that a release cannot answer; the message names the construct."""
+
+
+class ReleaseFileError(SfumatoError):
+    """A release file that is damaged, tampered with, too large or from a newer version."""
+
+
+class PrivacyError(SfumatoError):
+    """The kernel refuses, because going on could leak or overspend."""

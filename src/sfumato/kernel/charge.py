@@ -1,0 +1,121 @@
+"""One rule of composition: no cell may bear more than the budget.
+
+A mechanism opens one charge. Every row i it measures, with noise of scale b_i, loads cell c with |A[i, c]| / b_i, and
+the charge keeps the sum of these loads for every cell, exactly. Adding one row of data to cell c changes the log of the
+probability of everything published so far by at most that cell's load, so a person with k rows changes it by at most k
+times the fullest cell. A measurement that would lift any cell above budget / k is refused before any noise is drawn.
+Sequential, parallel and adaptive composition are all this one rule (docs/privacy.md, theorem 2).
+
+Under zero-concentrated privacy loads are A[i, c]^2 / (2 sigma_i^2) and k rows cost k^2 times the fullest cell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import PrivacyError
+from sfumato.kernel.budget import Budget
+from sfumato.measurement import Gaussian, Laplace, Noise
+
+MOST_TRACKED = 2**25  # cells for which a number each is kept; larger domains use one bound for all cells
+SAFE = 2**62  # loads are kept in int64 below this and in Python integers above
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """A whole number per cell (or one for all cells) times an exact unit."""
+
+    amounts: NDArray[np.int64] | int
+    unit: Fraction
+
+
+class Charge:
+    """What one mechanism may spend, and what every cell has borne so far."""
+
+    def __init__(self, budget: Budget, contributions: int, cells: int) -> None:
+        self.budget = budget
+        self.contributions = contributions
+        self.cells = cells
+        self._denominator = 1
+        self._loads: NDArray[np.int64] | NDArray[np.object_] | int = 0
+
+    @property
+    def pure(self) -> bool:
+        return self.budget.epsilon is not None
+
+    @property
+    def limit(self) -> Fraction:
+        """What one cell may bear."""
+        if self.budget.epsilon is not None:
+            return self.budget.epsilon / self.contributions
+        assert self.budget.rho is not None  # noqa: S101 (a Budget has exactly one of the two)
+        return self.budget.rho / self.contributions**2
+
+    @property
+    def tracked(self) -> bool:
+        """Whether the loads of single cells are told apart."""
+        return self.cells <= MOST_TRACKED
+
+    @property
+    def fullest(self) -> Fraction:
+        """The load of the fullest cell."""
+        top = self._loads if isinstance(self._loads, int) else int(self._loads.max(initial=0))
+        return Fraction(top, self._denominator)
+
+    def admit(self, loads: list[Load]) -> None:
+        """Add loads to the cells, or refuse and change nothing if any cell would bear too much."""
+        denominator = lcm(self._denominator, *(load.unit.denominator for load in loads))
+        total = _times(self._loads, denominator // self._denominator)
+        for load in loads:
+            if load.unit < 0 or (np.min(load.amounts) if not isinstance(load.amounts, int) else load.amounts) < 0:
+                raise PrivacyError("a load is negative; the charge only ever grows")
+            amounts = load.amounts
+            if not self.tracked and not isinstance(amounts, int):
+                amounts = int(amounts.max(initial=0))
+            total = _plus(total, _times(amounts, int(load.unit * denominator)))
+        top = total if isinstance(total, int) else int(total.max(initial=0))
+        if Fraction(top, denominator) > self.limit:
+            raise PrivacyError(
+                f"this measurement would bring a cell to {Fraction(top, denominator)} of a budget of {self.limit} "
+                f"per row ({self.fullest} is borne already); ask for less or open a larger budget"
+            )
+        self._loads, self._denominator = total, denominator
+
+
+def noise_for(budget: Budget, contributions: int, *, l1: Fraction, l2_squared: Fraction) -> Noise:
+    """The least noise, the same on every row, that a budget pays for.
+
+    l1, l2_squared: the most that one row of data changes all answers together, as a sum and as a sum of squares. It is
+    the charge's rule read the other way: the load of the fullest cell, l1 / scale, equals what a cell may bear.
+    """
+    if budget.epsilon is not None:
+        return Laplace(contributions * l1 / budget.epsilon)
+    assert budget.rho is not None  # noqa: S101 (a Budget has exactly one of the two)
+    return Gaussian(contributions**2 * l2_squared / (2 * budget.rho))
+
+
+Amounts = NDArray[np.int64] | NDArray[np.object_] | int
+
+
+def _times(amounts: Amounts, factor: int) -> Amounts:
+    """Exact product: int64 while that is safe, Python integers otherwise."""
+    if isinstance(amounts, int) or factor == 1:
+        return amounts * factor
+    if amounts.dtype != object and int(amounts.max(initial=0)) * factor < SAFE:
+        return np.asarray(amounts * np.int64(factor), dtype=np.int64)
+    return np.asarray(amounts.astype(object) * factor, dtype=object)
+
+
+def _plus(a: Amounts, b: Amounts) -> Amounts:
+    """Exact sum: int64 while that is safe, Python integers otherwise."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    a, b = (np.asarray(x, dtype=object if isinstance(x, int) and x >= SAFE else None) for x in (a, b))
+    if object not in (a.dtype, b.dtype) and int(a.max(initial=0)) + int(b.max(initial=0)) < SAFE:
+        return np.asarray(a + b, dtype=np.int64)
+    return np.asarray(a.astype(object) + b.astype(object), dtype=object)

@@ -1,0 +1,285 @@
+"""The curator: holder of the private counts, and the only one who adds noise to them.
+
+Two verbs spend, `measure` and `select`; two restrict, `reduce` and `split`. The budget is stated once: the noise scale
+is derived from what is charged, or the charge from the noise scale, never both from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from math import isqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.domain import Axis, Codes, Domain, Partition
+from sfumato.errors import PrivacyError, QueryError
+from sfumato.kernel.aggregate import Aggregate
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import Charge, Load, noise_for
+from sfumato.kernel.choose import choose
+from sfumato.kernel.entropy import Entropy
+from sfumato.kernel.noise import draw, sparse_hits
+from sfumato.kernel.statistics import MostRows, Rank, Score
+from sfumato.measurement import Gaussian, Laplace, Measurement, Noise
+from sfumato.queries import Cells, Identity, Queries, Total, trusted
+
+MOST_DENSE = 2**25  # cells for which the private vector is ever laid out in full
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """How the cells of a curator's domain sit in the cells of the whole table."""
+
+    cells: Codes  # cells of the table that this view sees
+    groups: Codes  # the view's own cell that each of them belongs to
+
+
+class Curator:
+    """Holder of a private table, bound to one charge.
+
+    A mechanism receives a curator and cannot reach the counts behind it except through its verbs.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        aggregate: Aggregate,
+        units: dict[str, int],
+        charge: Charge,
+        entropy: Entropy,
+        *,
+        view: _View | None = None,
+    ) -> None:
+        self.domain = domain
+        self.charge = charge
+        self._aggregate = aggregate
+        self._units = units  # the most one row changes a cell: 1 for "count", half_units for a measure
+        self._entropy = entropy
+        self._view = view
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What can be measured: "count" and the measures of the schema."""
+        return tuple(self._units)
+
+    @property
+    def private(self) -> bool:
+        """False when the noise comes from a testing generator: whatever comes out is NOT PRIVATE."""
+        return self._entropy.private
+
+    # -- verbs that spend
+
+    def measure(
+        self,
+        queries: Queries,
+        budget: Budget | None = None,
+        *,
+        of: str = "count",
+        scales: Fraction | Sequence[Fraction] | None = None,
+        above: int | None = None,
+    ) -> Measurement:
+        """Answer queries with exact noise, charged to every cell they touch.
+
+        Give either a `budget`, and every row gets the same noise, as little as the budget allows, or `scales`, the
+        noise of each row (Laplace: the scale; Gaussian: sigma squared), and the charge follows from it.
+        above: publish only the cells whose noisy count reaches this threshold (for `Identity` only). The time taken
+        follows the cells that hold rows and those that are published, not the size of the domain.
+        """
+        unit = self._unit(of)
+        self._check(queries)
+        noises, which = self._noises(queries, unit, budget, scales)
+        if above is not None and (type(queries) is not Identity or of != "count" or above < 1 or len(noises) > 1):
+            raise QueryError("only the cells' own counts, with one noise for all, are published above a threshold")
+        # Charged before anything is drawn: an exception from here on can only over-count.
+        self.charge.admit(self._loads(queries, unit, noises, which))
+        if above is not None:
+            cells, answers = self._sift(above, noises[0])
+            return Measurement(of, queries, answers, noises, above=above, cells=cells)
+        answers = self._answers(queries, of)
+        if which is None:
+            answers = answers + draw(noises[0], len(answers), self._entropy)
+        else:
+            for kind, noise in enumerate(noises):
+                rows = np.flatnonzero(which == kind)
+                answers[rows] += draw(noise, len(rows), self._entropy)
+        answers.setflags(write=False)
+        return Measurement(of, queries, answers, noises, which)
+
+    def select(self, score: Score, budget: Budget) -> int:
+        """The candidate with the best score, by the exponential mechanism; charged to every cell it looks at."""
+        if type(score) not in (MostRows, Rank):
+            raise PrivacyError("select takes a score of sfumato.kernel.statistics, whose sensitivity is proved")
+        self._check_kind(budget)
+        k = self.charge.contributions
+        if budget.epsilon is not None:
+            epsilon = budget.epsilon
+            load = Load(1, epsilon / k)
+        else:
+            assert budget.rho is not None  # noqa: S101 (a Budget has exactly one of the two)
+            # Choosing with epsilon costs epsilon^2 / 8 (Bun and Steinke 2016); the square root is rounded down.
+            epsilon = _root(8 * budget.rho)
+            load = Load(1, budget.rho / k**2)
+        self.charge.admit([self._spread(load)])
+        # k rows change a score by k * sensitivity; the 2 pays for numerator and normaliser moving apart.
+        return choose(score.scores(self._dense("count")), epsilon / (2 * k * score.sensitivity), self._entropy)
+
+    # -- verbs that restrict
+
+    def reduce(self, partition: Partition) -> Curator:
+        """A curator over groups of cells; rows in cells labelled -1 are not seen. Spends from the same charge."""
+        if partition.domain != self.domain:
+            raise QueryError("a partition must be made for the domain it is used on")
+        kept = np.flatnonzero(partition.labels >= 0)
+        return self._restrict(kept, partition.labels[kept], partition.size, "group")
+
+    def split(self, partition: Partition) -> tuple[Curator, ...]:
+        """One curator for each group of cells, over the cells of that group.
+
+        The groups are disjoint, so what is spent on one does not count against the others: the charge sees to it.
+        """
+        if partition.domain != self.domain:
+            raise QueryError("a partition must be made for the domain it is used on")
+        order = np.argsort(partition.labels, kind="stable")
+        ends = np.searchsorted(partition.labels[order], np.arange(partition.size + 1))
+        groups = (order[a:b] for a, b in pairwise(ends))
+        return tuple(self._restrict(cells, np.arange(len(cells)), len(cells), "cell") for cells in groups)
+
+    # -- inside
+
+    def _restrict(self, kept: Codes, groups: Codes, size: int, name: str) -> Curator:
+        if size == 0:
+            raise QueryError("a partition needs at least one group")
+        cells = kept if self._view is None else None
+        if self._view is not None:
+            inside = np.full(self.domain.size, -1, dtype=np.int64)
+            inside[kept] = groups
+            seen = inside[self._view.groups]
+            cells, groups_of_table = self._view.cells[seen >= 0], seen[seen >= 0]
+        else:
+            groups_of_table = groups
+        assert cells is not None  # noqa: S101 (for the type checker)
+        label = np.full(self.domain.size, -1, dtype=np.int64)
+        label[kept] = groups
+        domain = Domain((Axis(name, "integer", np.arange(size + 1.0)),))
+        return Curator(
+            domain,
+            self._aggregate.regroup(label),
+            self._units,
+            self.charge,
+            self._entropy,
+            view=_View(cells, groups_of_table),
+        )
+
+    def _unit(self, of: str) -> int:
+        if of not in self._units:
+            raise QueryError(f"no statistic {of!r}; there are {', '.join(self._units)}")
+        return self._units[of]
+
+    def _check(self, queries: Queries) -> None:
+        # The proof leans on column_sums, so only families whose column_sums is tested may be measured.
+        if not trusted(queries):
+            raise PrivacyError("only the query families of sfumato.queries can be measured; their bounds are proved")
+        if not queries.integral:
+            raise QueryError("queries must have whole-number weights; put weights into the noise scales instead")
+        if queries.columns != self.domain.size:
+            raise QueryError(f"the queries span {queries.columns} cells, the domain has {self.domain.size}")
+
+    def _check_kind(self, budget: Budget) -> None:
+        if (budget.epsilon is None) == self.charge.pure:
+            raise QueryError("a charge in epsilon is spent in epsilon, one in rho in rho")
+
+    def _noises(
+        self, queries: Queries, unit: int, budget: Budget | None, scales: Fraction | Sequence[Fraction] | None
+    ) -> tuple[tuple[Noise, ...], Codes | None]:
+        if (budget is None) == (scales is None):
+            raise QueryError("give either a budget or noise scales, so that the budget is stated once")
+        family = Laplace if self.charge.pure else Gaussian
+        if budget is not None:
+            self._check_kind(budget)
+            if not queries.l1:
+                raise QueryError("these queries touch no cell")
+            l1, l2_squared = Fraction(queries.l1), Fraction(queries.l2_squared)
+            noise = noise_for(budget, self.charge.contributions, l1=unit * l1, l2_squared=unit**2 * l2_squared)
+            return (noise,), None
+        assert scales is not None  # noqa: S101 (checked above)
+        listed = [scales] if isinstance(scales, Fraction) else list(scales)
+        if not isinstance(scales, Fraction) and len(listed) != queries.rows:
+            raise QueryError(f"{queries.rows} rows need as many scales, got {len(listed)}")
+        if min(listed) <= 0:
+            raise PrivacyError("a noise scale must be positive")
+        distinct = sorted(set(listed))
+        places = {scale: place for place, scale in enumerate(distinct)}
+        which = None if len(distinct) == 1 else np.array([places[scale] for scale in listed], dtype=np.int64)
+        return tuple(family(scale) for scale in distinct), which
+
+    def _loads(self, queries: Queries, unit: int, noises: tuple[Noise, ...], which: Codes | None) -> list[Load]:
+        loads = []
+        for kind, noise in enumerate(noises):
+            rows = queries if which is None else queries[np.flatnonzero(which == kind)]
+            if isinstance(noise, Laplace):
+                load = Load(self._per_cell(rows, squared=False), unit / noise.scale)
+            else:
+                load = Load(self._per_cell(rows, squared=True), unit**2 / (2 * noise.sigma_squared))
+            loads.append(self._spread(load))
+        return loads
+
+    def _per_cell(self, queries: Queries, *, squared: bool) -> NDArray[np.int64] | int:
+        if not self.charge.tracked:  # one bound for all cells
+            return int(queries.l2_squared if squared else queries.l1)
+        if not squared and queries.constant_column_sum is not None:
+            return int(queries.constant_column_sum)
+        return np.asarray(queries.column_squares() if squared else queries.column_sums(), dtype=np.int64)
+
+    def _spread(self, load: Load) -> Load:
+        """A load on this view's cells as a load on the cells of the whole table."""
+        if self._view is None or not self.charge.tracked:
+            return load
+        amounts = np.zeros(self.charge.cells, dtype=np.int64)
+        amounts[self._view.cells] = load.amounts if isinstance(load.amounts, int) else load.amounts[self._view.groups]
+        return Load(amounts, load.unit)
+
+    def _answers(self, queries: Queries, of: str) -> NDArray[np.int64]:
+        if type(queries) is Total:
+            return np.array([self._aggregate.of(of).sum()], dtype=np.int64)
+        if type(queries) is Cells:
+            return self._aggregate.at(queries.codes, of)
+        return np.array(queries @ self._dense(of), dtype=np.int64)
+
+    def _dense(self, of: str) -> NDArray[np.int64]:
+        if self.domain.size > MOST_DENSE:
+            raise QueryError(
+                f"a domain of {self.domain.size:.3g} cells is too large to lay out in full; "
+                "measure totals, single cells, or cells above a threshold"
+            )
+        vector = np.zeros(self.domain.size, dtype=np.int64)
+        vector[self._aggregate.cells] = self._aggregate.of(of)
+        return vector
+
+    def _sift(self, above: int, noise: Noise) -> tuple[Codes, NDArray[np.int64]]:
+        """Cells whose noisy count reaches a threshold, as if every cell of the domain had drawn its noise.
+
+        Empty cells draw theirs through the gaps between hits. A hit on a cell that holds rows is thrown away, for such
+        a cell draws its own noise; hits on different cells are independent, so this changes no other cell.
+        """
+        if not isinstance(noise, Laplace):
+            raise QueryError("publishing above a threshold is for pure epsilon")
+        hits, values = sparse_hits(self.domain.size, above, noise, self._entropy)
+        held = self._aggregate.cells
+        noisy = self._aggregate.counts + draw(noise, len(held), self._entropy)
+        kept = noisy >= above
+        empty = ~np.isin(hits, held, assume_unique=True)
+        cells = np.concatenate([held[kept], hits[empty]])
+        order = np.argsort(cells)
+        cells, answers = cells[order], np.concatenate([noisy[kept], values[empty]])[order]
+        cells.setflags(write=False)
+        answers.setflags(write=False)
+        return cells, answers
+
+
+def _root(value: Fraction) -> Fraction:
+    """A rational square root, rounded down to a part in 2^64."""
+    return Fraction(isqrt(value.numerator * value.denominator * 4**64), value.denominator * 2**64)

@@ -1,0 +1,49 @@
+"""What the kernel asks of an engine: name the columns, run one statement, hand back Arrow.
+
+An engine is a thin adapter. It builds no statement of its own over private rows, and what it raises never carries the
+engine's own message, because such a message can quote a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a source.
+
+    name: as the source spells it. type: the engine's word for its type, without parameters (those of an enumeration
+    are values of the table); None where the source has no types, as in CSV. reference: what the engine calls it.
+    """
+
+    name: str
+    type: str | None
+    reference: str
+
+
+class Engine(Protocol):
+    """Holds a private table and runs the kernel's statement on it."""
+
+    @property
+    def dialect(self) -> str:
+        """The SQL it speaks, as sqlglot names it."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What the source holds."""
+
+    def table(self) -> exp.Expression:
+        """What the statement reads FROM."""
+
+    def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
+        """A hash of these values: the one function for which engines share no name. It needs no secrecy."""
+
+    def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
+        """The statement's result; `used` are the only columns that it reads."""

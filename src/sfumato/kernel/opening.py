@@ -1,0 +1,47 @@
+"""How a private table is opened: check, reserve, read; in this order and no other.
+
+What can be refused from names and types alone is refused before anything is spent. Then the budget is reserved in the
+ledger and committed to disk, and only then is the table read. A crash at any later moment leaves the reservation in
+place: the ledger can over-count, never under-count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import Charge
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.entropy import Entropy
+from sfumato.kernel.ledger import Ledger, Receipt
+from sfumato.kernel.source import Table
+from sfumato.schema import Schema
+
+Step = Callable[[str], None]  # told the name of each step as it begins; never anything about the data
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A curator bound to what was reserved for it."""
+
+    curator: Curator
+    receipt: Receipt
+
+
+def open_curator(
+    table: Table, schema: Schema, budget: Budget, *, ledger: Ledger, mechanism: str, entropy: Entropy, step: Step
+) -> Opened:
+    """Reserve `budget` for `schema.dataset`, then read the table into a curator that can spend it and no more."""
+    step("check")
+    table.check(schema)
+    nonce = entropy.bytes(16).hex()
+    key = int.from_bytes(entropy.bytes(7), "big")  # which of a person's rows survive the cap depends on it
+    assert budget.epsilon is not None  # noqa: S101 (zCDP budgets are converted where the ledger is charged)
+    step("reserve")
+    receipt = ledger.reserve(schema.dataset, budget.epsilon, limit=schema.epsilon, mechanism=mechanism, nonce=nonce)
+    step("read")
+    aggregate = table.aggregate(schema, key)
+    units = {"count": 1} | {name: measure.half_units for name, measure in schema.measures.items()}
+    charge = Charge(budget, schema.privacy_unit.contributions, schema.domain.size)
+    return Opened(Curator(schema.domain, aggregate, units, charge, entropy), receipt)

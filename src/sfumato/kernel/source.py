@@ -1,0 +1,150 @@
+"""The private source: a table that is checked by names and types, then read once, as counts by cell."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import PrivacyError, TableError
+from sfumato.kernel.aggregate import Aggregate
+from sfumato.kernel.engines import Column, Engine
+from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Aggregate", "Table", "open_table"]
+
+
+def open_table(table: Any, *, name: str | None = None) -> Table:
+    """Open a table: its column names and types are looked at, no row is read.
+
+    table: a path or pattern (.csv, .tsv, .csv.gz, .parquet), a URL duckdb:///FILE, or a pandas, polars or Arrow frame.
+    name: which table of a database.
+    """
+    from sfumato.kernel.engines.duckdb import open_duckdb
+
+    return Table(open_duckdb(table, name))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A private table. `check` looks at names and types; `aggregate` is the only reading of rows."""
+
+    engine: Engine = field(repr=False)  # for privacy: it may hold a frame, whose repr shows rows
+
+    @property
+    def columns(self) -> list[tuple[str, str | None]]:
+        """Names and types as the engine words them; a CSV file has no types."""
+        return [(column.name, column.type) for column in self.engine.columns]
+
+    def check(self, schema: Schema) -> None:
+        """Refuse, before anything is spent, a schema that this table cannot serve.
+
+        What is refused depends on names, types and the schema, never on a row; an empty table is accepted, because to
+        refuse it would tell that it is empty.
+        """
+        from sfumato.kernel.statement import aggregate_statement
+
+        aggregate_statement(schema, self.engine, self._references(schema), key=0)
+
+    def aggregate(self, schema: Schema, key: int) -> Aggregate:
+        """Rows and sums of measures in every cell that holds rows; see `sfumato.kernel.statement` for the rules.
+
+        Values outside their bounds count at the bound. A row falls out if an attribute is missing, unreadable or not
+        listed (unless the category has `other`), or if its privacy unit is missing. A missing measure counts as the
+        middle of its bounds. key: chooses which rows of a unit are kept; draw it afresh for every reading.
+        """
+        from sfumato.kernel.statement import aggregate_statement
+
+        references = self._references(schema)
+        statement = aggregate_statement(schema, self.engine, references, key)
+        used = [column for column in self.engine.columns if column.reference in set(references.values())]
+        return _checked(self.engine.run(statement, used), schema)
+
+    def _references(self, schema: Schema) -> dict[str, str]:
+        """What the engine calls each column that the schema names."""
+        found = {}
+        for role, kind, wanted in _wanted(schema):
+            column = _match(self.engine.columns, role, wanted)
+            _refuse_unfit(role, kind, column, self.engine.dialect)
+            found[wanted] = column.reference
+        return found
+
+
+def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
+    """Every use of a column: what asks for it, as what kind, under which name."""
+    for name, attribute in schema.attributes.items():
+        yield f"attributes.{name}", attribute.type, attribute.column
+    for name, measure in schema.measures.items():
+        yield f"measures.{name}", "measure", measure.column
+    if schema.privacy_unit.column is not None:
+        yield "privacy_unit", "unit", schema.privacy_unit.column
+
+
+def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
+    """The column of this name: spelled exactly so, or else the only one that differs in case or outer blanks."""
+    close = [column for column in columns if column.name == wanted]
+    if not close:
+        close = [column for column in columns if column.name.strip().lower() == wanted.strip().lower()]
+    if len(close) == 1:
+        return close[0]
+    names = [column.name for column in columns]
+    if close:
+        there = ", ".join(repr(column.name) for column in close)
+        raise TableError(f"{role} asks for the column {wanted!r}, and the table has {there}; rename all but one")
+    if any(column.type is None and not re.search(r"[^\W\d_]", column.name) for column in columns):
+        # For privacy: a first line with a number in it may be a row, which a message must not show.
+        raise TableError(f"{role} asks for the column {wanted!r}, which the table's first line does not name; name all")
+    guess = difflib.get_close_matches(wanted.lower(), {name.lower(): name for name in names}, 1)
+    hint = next((f"; did you mean {name!r}?" for name in names if [name.lower()] == guess), "")
+    shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    raise TableError(f"{role} asks for the column {wanted!r}, which the table lacks; it has {shown}{hint}")
+
+
+def _refuse_unfit(role: str, kind: str, column: Column, dialect: str) -> None:
+    """Refuse a column whose type cannot serve; a source without types, such as CSV, is read as far as it can be."""
+    if column.type is None:
+        return
+    from sqlglot import errors, exp
+
+    types = exp.DataType.Type
+    whole, text = exp.DataType.INTEGER_TYPES - {types.BIT}, exp.DataType.TEXT_TYPES
+    numbers = whole | exp.DataType.REAL_TYPES | {types.BOOLEAN}
+    days = exp.DataType.TEMPORAL_TYPES - {types.TIME, types.TIMETZ}
+    names = text | numbers | {types.ENUM, types.UUID, types.DATE}
+    serves, words = {
+        "date": (days, "dates or times"),
+        "boolean": (whole | text | {types.BOOLEAN}, "booleans, whole numbers or text"),
+        "category": (names, "text, numbers, booleans or dates"),
+        "unit": (names, "text, numbers, booleans or dates"),
+    }.get(kind, (numbers, "numbers"))
+    try:
+        found = exp.DataType.build(column.type, dialect=dialect).this
+    except errors.SqlglotError:
+        found = None
+    if found in serves or found == types.NULL:
+        return
+    what = f"holds text ({column.type})" if found in text else f"is of type {column.type}"
+    raise TableError(
+        f"{role} needs {words}, but the column {column.name!r} {what}; convert it when the table is written"
+    )
+
+
+def _checked(answer: pa.Table, schema: Schema) -> Aggregate:
+    """The engine's answer, if it is what the statement must give; noise is made for nothing else."""
+    columns = [np.asarray(column.to_numpy(), dtype=np.int64) for column in answer.columns]
+    cells, counts, *sums = columns
+    right = len(sums) == len(schema.measures) and bool((np.diff(cells) > 0).all() and (counts > 0).all())
+    if len(cells):
+        right &= bool(cells[0] >= 0 and cells[-1] < schema.domain.size)
+    for measure, total in zip(schema.measures.values(), sums, strict=True):
+        right &= bool((-(-np.abs(total) // measure.half_units) <= counts).all())
+    if not right:
+        raise PrivacyError("the engine did not return one row for each cell; nothing is published")
+    return Aggregate(cells, counts, dict(zip(schema.measures, sums, strict=True)))

@@ -1,0 +1,84 @@
+"""Small words of SQL that mean the same in every engine, as sqlglot expressions."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+from typing import SupportsFloat
+
+from sqlglot import exp
+
+SQL = exp.Expression
+
+
+def column(name: str, table: str | None = None) -> SQL:
+    """A column, its name quoted."""
+    return exp.column(name, table=table, quoted=True)
+
+
+def named(expression: SQL, name: str) -> SQL:
+    """An expression under a name."""
+    return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True))
+
+
+def whole(value: int) -> SQL:
+    """A whole number."""
+    return exp.Literal.number(value)
+
+
+def double(value: SupportsFloat) -> SQL:
+    """A double that reads back to the same bits; a bare 0.3 is a decimal to most engines.
+
+    >>> double(0.3).sql()
+    "CAST('0.3' AS DOUBLE)"
+    """
+    return exp.cast(exp.Literal.string(repr(float(value))), "double")
+
+
+def day(value: date) -> SQL:
+    """A date."""
+    return exp.cast(exp.Literal.string(value.isoformat()), "date")
+
+
+def try_cast(value: SQL, to: str) -> SQL:
+    """A value as another type; NULL if it cannot be."""
+    return exp.TryCast(this=value, to=exp.DataType.build(to), safe=True)
+
+
+def number(value: SQL) -> SQL:
+    """A value as a double; NaN is missing (engines rank it above every number, so it would count as the largest)."""
+    return exp.Nullif(this=try_cast(value, "double"), expression=double(math.nan))
+
+
+def is_present(value: SQL) -> SQL:
+    """Whether a value is not NULL."""
+    return exp.Not(this=exp.Is(this=value, expression=exp.Null()))
+
+
+def clip(value: SQL, low: SQL, high: SQL) -> SQL:
+    """A value moved into bounds. GREATEST and LEAST pass over NULL, so the value must be present.
+
+    >>> clip(column("x"), whole(0), whole(9)).sql()
+    'LEAST(GREATEST("x", 0), 9)'
+    """
+    return at_most(exp.Greatest(this=value, expressions=[low], ignore_nulls=True), high)
+
+
+def at_most(value: SQL, high: SQL) -> SQL:
+    """A value that is present, or `high` if that is less."""
+    return exp.Least(this=value, expressions=[high], ignore_nulls=True)
+
+
+def over(numerator: SQL, denominator: SQL) -> SQL:
+    """A quotient of doubles."""
+    return exp.Div(this=exp.paren(numerator), expression=denominator.copy(), typed=True, safe=False)
+
+
+def choose(cases: list[tuple[SQL, SQL]], otherwise: SQL) -> SQL:
+    """The result of the first test that holds."""
+    return exp.Case(ifs=[exp.If(this=test.copy(), true=result.copy()) for test, result in cases], default=otherwise)
+
+
+def select(wanted: list[SQL], rows: exp.Select) -> exp.Select:
+    """SELECT wanted FROM (rows)."""
+    return exp.Select(expressions=wanted).from_(rows.subquery("rows", copy=False), copy=False)

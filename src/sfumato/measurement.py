@@ -1,0 +1,77 @@
+"""What the kernel hands out: noisy answers, and exactly which noise they carry.
+
+The one value that kernel, strategies and inference share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import exp
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from sfumato.queries import Queries
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Discrete Laplace noise: P(z) proportional to exp(-|z| / scale) on the integers.
+
+    >>> round(Laplace(Fraction(1)).variance, 4)
+    1.8413
+    """
+
+    scale: Fraction
+
+    @property
+    def variance(self) -> float:
+        if self.scale > 10**6:  # the closed form below loses digits where 1 - exp(-1 / scale) does
+            return 2.0 * float(self.scale) ** 2
+        ratio = exp(-1 / self.scale)
+        return 2.0 * ratio / (1.0 - ratio) ** 2
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Discrete Gaussian noise: P(z) proportional to exp(-z^2 / (2 sigma_squared)) on the integers."""
+
+    sigma_squared: Fraction
+
+    @property
+    def variance(self) -> float:
+        if self.sigma_squared > 9:  # closer to sigma_squared than 1e-70 there (Canonne, Kamath, Steinke 2020)
+            return float(self.sigma_squared)
+        z = np.arange(-60, 61, dtype=np.float64)
+        mass = np.exp(-(z**2) / (2 * float(self.sigma_squared)))
+        return float((z**2 * mass).sum() / mass.sum())
+
+
+Noise = Laplace | Gaussian
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Noisy answers to queries on one statistic of the table.
+
+    of: "count", or the name of a measure, whose centred sums are counted in whole `step`s around `centre` per row.
+    answers: whole numbers, in steps. noises: the distinct noises used; `which` says which row carries which.
+    above: rows whose noisy answer lies under it were not published; `cells` are the published ones.
+    """
+
+    of: str
+    queries: Queries
+    answers: NDArray[np.int64]
+    noises: tuple[Noise, ...]
+    which: NDArray[np.int64] | None = None
+    above: int | None = None
+    cells: NDArray[np.int64] | None = None
+
+    @property
+    def noise(self) -> Noise:
+        """The noise of every row, where all rows carry the same."""
+        (noise,) = self.noises
+        return noise

@@ -1,0 +1,65 @@
+"""Cells: noise on every cell, and nothing else.
+
+Xiao, Xiong, Yuan, TR-2010-003, sections 4 and 5. The paper perturbs probability mass and so treats the number of rows
+as public; here integer counts carry integer noise and the number of rows stays private. For domains too large to lay
+out, only the cells above a threshold are published, as Cormode, Procopiuc, Srivastava and Tran (ICDT 2012) do it.
+"""
+
+from __future__ import annotations
+
+from math import ceil, exp, log
+
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.queries import Cells, Identity, Total
+from sfumato.releases.cube import Cube
+from sfumato.schema import Schema
+
+MOST_DENSE = 2**25  # cells that are laid out in full; larger domains are published in the sparse form
+
+
+def cells(curator: Curator, schema: Schema, budget: Budget) -> Cube:
+    """Publish a noisy count, and a noisy sum of every measure, for every cell.
+
+    budget: split evenly over the count and the measures. A row of data lies in one cell, so every cell is measured with
+    the whole of the share. A domain too large to lay out is published in the sparse form.
+    """
+    if curator.domain.size > MOST_DENSE:
+        return sparse_cells(curator, schema, budget)
+    every_cell = Identity(curator.domain.size)
+    shares = zip(curator.statistics, shares_of(budget, len(curator.statistics), sparse=False), strict=True)
+    return Cube(schema, tuple(curator.measure(every_cell, for_cells, of=of) for of, (_, for_cells) in shares))
+
+
+def sparse_cells(curator: Curator, schema: Schema, budget: Budget) -> Cube:
+    """Publish only cells whose noisy count reaches a threshold, and the noisy totals.
+
+    budget: split evenly over the count and the measures; a tenth of each share goes to the total, so that what lies in
+    unpublished cells is known in sum. The threshold lets through, on average, at most one empty cell.
+    """
+    size, contributions = curator.domain.size, curator.charge.contributions
+    published, totals = [], []
+    shares = shares_of(budget, len(curator.statistics), sparse=True)
+    for of, (for_total, for_cells) in zip(curator.statistics, shares, strict=True):
+        totals.append(curator.measure(Total(size), for_total, of=of))
+        if of == "count":
+            above = threshold(size, for_cells, contributions)
+            counts = curator.measure(Identity(size), for_cells, above=above)
+            published.append(counts)
+        elif len(counts.answers):
+            assert counts.cells is not None  # noqa: S101 (measured above a threshold)
+            published.append(curator.measure(Cells(size, counts.cells), for_cells, of=of))
+    return Cube(schema, tuple(published), tuple(totals))
+
+
+def shares_of(budget: Budget, statistics: int, *, sparse: bool) -> list[tuple[Budget, Budget]]:
+    """What each statistic may spend, on its total and on its cells. The dense form measures no total."""
+    return [share.split(1, 9) if sparse else (share, share) for share in budget.evenly(statistics)]  # type: ignore[misc]
+
+
+def threshold(size: int, budget: Budget, contributions: int) -> int:
+    """The least noisy count at which, on average, at most one empty cell among `size` is published."""
+    assert budget.epsilon is not None  # noqa: S101 (pure epsilon only)
+    scale = float(contributions / budget.epsilon)
+    # P(Z >= t) = exp(-t / scale) / (1 + exp(-1 / scale)). Public arithmetic: floats do no harm here.
+    return max(1, ceil(scale * (log(size) - log(1 + exp(-1 / scale)))))

@@ -1,0 +1,35 @@
+"""Implicit linear queries over the cells of a domain: what can be asked, and how much one row can move the answers.
+
+They hold no data. `base` has the contract, the other modules the families, `trust` what the kernel accepts.
+"""
+
+from sfumato.queries.base import Queries, Transposed
+from sfumato.queries.cells import Cells, Predicates
+from sfumato.queries.compose import Scaled, Stack
+from sfumato.queries.kron import Kron
+from sfumato.queries.lines import Identity, Prefix, Total
+from sfumato.queries.marginals import Marginals, over
+from sfumato.queries.ranges import AllRanges, Ranges
+from sfumato.queries.selected import Selected
+from sfumato.queries.trust import trusted
+from sfumato.queries.weighted import Weighted
+
+__all__ = [
+    "AllRanges",
+    "Cells",
+    "Identity",
+    "Kron",
+    "Marginals",
+    "Predicates",
+    "Prefix",
+    "Queries",
+    "Ranges",
+    "Scaled",
+    "Selected",
+    "Stack",
+    "Total",
+    "Transposed",
+    "Weighted",
+    "over",
+    "trusted",
+]

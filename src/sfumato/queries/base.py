@@ -1,0 +1,251 @@
+"""The contract of every family of linear queries.
+
+A family is a matrix A that is never written out: a row is a query, a column is a cell of the domain, and the answers on
+counts x are A x. Families hold no data and never change.
+
+Privacy. The kernel's proof leans on `column_sums`: when a row of the table appears in cell c or vanishes from it, the
+answers move by column c of A, so a family that reports its columns as smaller than they are breaks the guarantee. Hence
+
+- the kernel accepts only objects for which `trusted` holds: exactly the families of this package and no subclasses,
+  because a subclass can override `column_sums` and lie;
+- what a family stores is copied and can never be made writable again;
+- for `integral` families column sums and squares are exact whole numbers, and a sum that could pass 2^62 is refused.
+  For others they are floating-point numbers, good for planning, not for a proof.
+
+Whole numbers in, whole numbers out. `A @ x` in int64 is exact while (largest |entry|) * (sum of |x|) stays below 2^62,
+and refused beyond. That refusal depends on x; the kernel, whose failures must not depend on private counts, uses
+`apply_wrapping`, which never fails on values: it answers modulo 2^64, and adding noise modulo 2^64 afterwards
+is as private as adding it to the true answer and reducing the result.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from sfumato.errors import QueryError
+from sfumato.queries.checks import LARGEST, MOST_GRAM_COLUMNS, MOST_LISTED, Array, listable, operand
+from sfumato.queries.places import row_numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Queries(ABC):
+    """Linear queries over numbered cells; see the families for examples."""
+
+    rows: int = field(init=False)
+    columns: int = field(init=False)
+
+    __array_ufunc__: ClassVar[None] = None  # `array @ queries` is then a TypeError, not an attempt to unroll the rows
+    __iter__: ClassVar[None] = None  # likewise, a family may have more rows than anyone can walk through
+
+    def _store(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    # What a family tells of itself. x is (columns, k) and y is (rows, k), in int64 (then integral) or float64.
+
+    @abstractmethod
+    def _times(self, x: Array) -> Array:
+        """A x, modulo 2^64 for whole numbers; never a view of x."""
+
+    @abstractmethod
+    def _back(self, y: Array) -> Array:
+        """A^T y, likewise."""
+
+    @abstractmethod
+    def _totals(self, power: int) -> Array:
+        """The sum of |A[i, c]| ** power for every column c."""
+
+    @abstractmethod
+    def _magnitudes(self, power: int) -> Queries:
+        """The family with entries |A[i, c]| ** power."""
+
+    @abstractmethod
+    def _select(self, index: Array) -> Queries:
+        """The rows with these numbers, in this order, repeats included."""
+
+    @abstractmethod
+    def _row(self, place: int) -> Array:
+        """One row, written out."""
+
+    @abstractmethod
+    def _dense(self) -> Array:
+        """The matrix, written out without use of `_times`: tests compare the two."""
+
+    @property
+    @abstractmethod
+    def integral(self) -> bool:
+        """Whether all entries are whole numbers, by construction."""
+
+    @property
+    @abstractmethod
+    def entry_bound(self) -> int | float:
+        """A number that no |entry| exceeds."""
+
+    def _peak(self, power: int) -> int | float:
+        """The largest of `_totals`; families over huge domains know it without listing the columns."""
+        listable(self.columns, "a sum for every column", "ask for fewer kinds of query at once")
+        return self._totals(power).max().item()  # type: ignore[no-any-return]
+
+    def _level(self, power: int) -> int | float | None:
+        """What all of `_totals` are equal to, if they are and it can be known."""
+        if self.columns > MOST_LISTED:
+            return None
+        totals = self._totals(power)
+        return totals[0].item() if (totals == totals[0]).all() else None
+
+    def _gram(self, weights: Array | None) -> Array:
+        """A^T diag(weights) A, a few columns at a time."""
+        whole = self.integral and (weights is None or weights.dtype.kind == "i")
+        dtype = np.int64 if whole else np.float64
+        gram = np.empty((self.columns, self.columns), dtype)
+        step = max(1, 2**22 // max(self.rows, self.columns))
+        for start in range(0, self.columns, step):
+            width = min(step, self.columns - start)
+            answers = self._times(np.eye(self.columns, width, -start, dtype=dtype))
+            gram[:, start : start + width] = self._back(answers if weights is None else answers * weights[:, None])
+        return gram
+
+    # What everyone may ask.
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the matrix."""
+        return self.rows, self.columns
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __matmul__(self, x: object) -> Array:
+        if isinstance(x, Queries | Transposed):
+            return NotImplemented
+        array = operand(x, self.columns, repr(self))
+        self._refuse_overflow(array)
+        return self._apply(array, forward=True)
+
+    @property
+    def T(self) -> Transposed:  # noqa: N802
+        """The transpose, to apply to answers."""
+        return Transposed(self)
+
+    def apply_wrapping(self, x: object) -> Array:
+        """`self @ x` modulo 2^64: whether it succeeds depends on the shape and type of x, never on its values."""
+        return self._apply(operand(x, self.columns, repr(self)), forward=True)
+
+    def column_sums(self) -> Array:
+        """The sum of |A[i, c]| over the rows, for every column: what one row in cell c can move all answers by."""
+        listable(self.columns, "a sum for every column", "use l1 or constant_column_sum")
+        return self._totals(1)
+
+    def column_squares(self) -> Array:
+        """The sum of A[i, c]^2 over the rows, for every column."""
+        listable(self.columns, "a sum for every column", "use l2_squared")
+        return self._totals(2)
+
+    @property
+    def constant_column_sum(self) -> int | float | None:
+        """The column sum that all columns share; None if they differ, or are too many to tell."""
+        return self._level(1)
+
+    @property
+    def l1(self) -> int | float:
+        """The largest column sum: the L1 sensitivity to one row of the table."""
+        return self._peak(1)
+
+    @property
+    def l2_squared(self) -> int | float:
+        """The largest column sum of squares, exact for integral queries."""
+        return self._peak(2)
+
+    @property
+    def l2(self) -> float:
+        """The largest Euclidean norm of a column: the L2 sensitivity to one row of the table."""
+        return math.sqrt(self.l2_squared)
+
+    def gram(self) -> Array:
+        """A^T A, written out; exact for integral queries."""
+        if self.columns > MOST_GRAM_COLUMNS:
+            raise QueryError(
+                f"the Gram matrix of {self.columns} columns does not fit in memory; {MOST_GRAM_COLUMNS} are allowed: "
+                "use gram_operator(), or fewer cells"
+            )
+        self._must_fit(self.l2_squared)  # no entry of A^T A is larger than the largest on its diagonal (Cauchy-Schwarz)
+        return self._gram(None)
+
+    def gram_operator(self) -> Queries:
+        """A^T A as queries: for a Kron one Gram matrix per factor, so that the columns may be many."""
+        from sfumato.queries.weighted import Weighted
+
+        return Weighted(self.gram())
+
+    def row(self, place: int) -> Array:
+        """One row, written out; negative places count from the end."""
+        listable(self.columns, "a row", "apply the queries with @ instead")
+        if not -self.rows <= place < self.rows:
+            raise QueryError(f"{self!r} has rows 0 to {self.rows - 1}; the row asked for is not one of them")
+        return self._row(operator.index(place) % self.rows)
+
+    def __getitem__(self, wanted: int | slice | Sequence[int] | Array) -> Queries:
+        if isinstance(wanted, slice) and range(self.rows)[wanted] == range(self.rows):
+            return self
+        return self._select(row_numbers(wanted, self.rows, repr(self)))
+
+    def dense(self) -> Array:
+        """The matrix, written out: for small families and for tests."""
+        listable(self.rows * self.columns, "the matrix", "apply the queries with @ instead")
+        return self._dense()
+
+    @abstractmethod
+    def __repr__(self) -> str: ...
+
+    def _apply(self, array: Array, *, forward: bool) -> Array:
+        length = (self.rows if forward else self.columns) * (1 if array.ndim == 1 else array.shape[1])
+        listable(length, "the answer", "select fewer rows or cells")
+        if not self.integral:
+            array = array.astype(np.float64, copy=False)
+        flat = array[:, None] if array.ndim == 1 else array
+        done = self._times(flat) if forward else self._back(flat)
+        return done[:, 0] if array.ndim == 1 else done
+
+    def _must_fit(self, bound: float) -> None:
+        """Refuse whole numbers that could pass 2^62. The bound may be rounded: int64 has a factor of two in reserve."""
+        if self.integral and bound > LARGEST:
+            raise QueryError(f"sums over the entries of {self!r} could pass 2^62; use smaller weights")
+
+    def _refuse_overflow(self, array: Array) -> None:
+        if not self.integral or array.dtype.kind != "i" or array.size == 0:
+            return
+        largest = max(int(array.max()), -int(array.min()))
+        if self.entry_bound * largest * len(array) < LARGEST:  # the usual case, told without another pass
+            return
+        total = float(np.abs(array.astype(np.float64)).sum(axis=0).max())
+        if self.entry_bound * total >= LARGEST:
+            raise QueryError(f"answers of {self!r} on these numbers could pass 2^62; use smaller or floating numbers")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transposed:
+    """A light view: applies A^T to answers."""
+
+    T: Queries
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the transposed matrix."""
+        return self.T.columns, self.T.rows
+
+    def __matmul__(self, y: object) -> Array:
+        if isinstance(y, Queries | Transposed):
+            return NotImplemented
+        array = operand(y, self.T.rows, repr(self))
+        self.T._refuse_overflow(array)
+        return self.T._apply(array, forward=False)
+
+    def __repr__(self) -> str:
+        return f"{self.T!r}.T"

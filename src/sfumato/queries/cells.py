@@ -1,0 +1,148 @@
+"""Families whose rows name cells: one cell each, or a set of cells. All entries are 0 or 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.errors import QueryError
+from sfumato.queries.base import Queries
+from sfumato.queries.checks import Array, Codes, codes, frozen, scatter_add, size
+from sfumato.queries.lines import Indicators
+from sfumato.queries.weighted import gram_in_parts
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Cells(Indicators):
+    """Row i is the one cell codes[i]; the domain may be far too large to list.
+
+    >>> Cells(2**62, [7, 2**61]).l1
+    1
+    """
+
+    codes: Codes
+
+    def __init__(self, n: int, cells: object) -> None:
+        columns = size(n, "Cells")
+        chosen = frozen(codes(cells, columns, "Cells"))
+        self._store(rows=len(chosen), columns=columns, codes=chosen)
+
+    def __repr__(self) -> str:
+        return f"Cells({self.columns}, {self.rows} cells)"
+
+    def _times(self, x: Array) -> Array:
+        return np.asarray(x[self.codes])
+
+    def _back(self, y: Array) -> Array:
+        return scatter_add(self.columns, self.codes, y)
+
+    def _covers(self) -> Array:
+        return np.bincount(self.codes, minlength=self.columns)
+
+    def _peak(self, power: int) -> int:
+        return int(_times_named(self.codes).max())
+
+    def _level(self, power: int) -> int | None:
+        return _shared(_times_named(self.codes), self.columns)
+
+    def _gram(self, weights: Array | None) -> Array:
+        return np.diag(self._covers() if weights is None else self._back(weights[:, None])[:, 0])
+
+    def _select(self, index: Array) -> Queries:
+        return Cells(self.columns, self.codes[index])
+
+    def _row(self, place: int) -> Array:
+        row = np.zeros(self.columns, dtype=np.int64)
+        row[self.codes[place]] = 1
+        return row
+
+    def _dense(self) -> Array:
+        return np.asarray(self.codes[:, None] == np.arange(self.columns)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Predicates(Indicators):
+    """Row i counts the cells where a condition holds: a boolean mask over all cells, or a set of cell numbers.
+
+    >>> (Predicates(3, [[True, False, True], {1, 2}]) @ [4, 5, 6]).tolist()
+    [10, 11]
+    """
+
+    cells: Codes  # the cells of row 0 in order, then those of row 1, ...
+    starts: Codes  # where each row begins among them, and the end
+
+    def __init__(self, n: int, masks: Iterable[object]) -> None:
+        columns = size(n, "Predicates")
+        try:
+            sets = [_cells_of(mask, columns) for mask in masks]
+        except TypeError:
+            raise QueryError("Predicates needs a list of masks or of sets of cells") from None
+        if not sets:
+            raise QueryError("Predicates needs at least one row; the list is empty")
+        starts = np.cumsum([0, *(len(one) for one in sets)], dtype=np.int64)
+        self._store(rows=len(sets), columns=columns, cells=frozen(np.concatenate(sets)), starts=frozen(starts))
+
+    def __repr__(self) -> str:
+        return f"Predicates({self.columns}, {self.rows} rows)"
+
+    def _times(self, x: Array) -> Array:
+        answers = np.zeros((self.rows, x.shape[1]), dtype=x.dtype)
+        some = np.diff(self.starts) > 0  # reduceat would read an empty row as one cell
+        if some.any():
+            answers[some] = np.add.reduceat(x[self.cells], self.starts[:-1][some], axis=0)
+        return answers
+
+    def _back(self, y: Array) -> Array:
+        return scatter_add(self.columns, self.cells, np.repeat(y, np.diff(self.starts), axis=0))
+
+    def _covers(self) -> Array:
+        return np.bincount(self.cells, minlength=self.columns)
+
+    def _peak(self, power: int) -> int:
+        return int(_times_named(self.cells).max(initial=0))
+
+    def _level(self, power: int) -> int | None:
+        return _shared(_times_named(self.cells), self.columns)
+
+    def _gram(self, weights: Array | None) -> Array:
+        return gram_in_parts(self, weights, lambda part: self._select(part)._dense())
+
+    def _select(self, index: Array) -> Queries:
+        return Predicates(self.columns, [self._set(place) for place in index.tolist()])
+
+    def _set(self, place: int) -> Codes:
+        return np.asarray(self.cells[self.starts[place] : self.starts[place + 1]])
+
+    def _row(self, place: int) -> Array:
+        row = np.zeros(self.columns, dtype=np.int64)
+        row[self._set(place)] = 1
+        return row
+
+    def _dense(self) -> Array:
+        matrix = np.zeros(self.shape, dtype=np.int64)
+        matrix[np.repeat(np.arange(self.rows), np.diff(self.starts)), self.cells] = 1
+        return matrix
+
+
+def _cells_of(mask: object, columns: int) -> Codes:
+    listed = mask if isinstance(mask, np.ndarray | list | tuple) else list(mask)  # type: ignore[call-overload]
+    marked = np.asarray(listed)
+    if marked.dtype != np.bool_:
+        return np.unique(codes(marked, columns, "Predicates", empty=True))
+    if marked.shape != (columns,):
+        raise QueryError(f"Predicates needs masks over all {columns} cells; one has the shape {marked.shape}")
+    return np.flatnonzero(marked).astype(np.int64)
+
+
+def _times_named(cells: Codes) -> Codes:
+    """How often each of the cells that occur is named."""
+    return np.unique(cells, return_counts=True)[1]
+
+
+def _shared(named: Codes, columns: int) -> int | None:
+    """How often every column is named, if all equally often."""
+    if len(named) == 0:
+        return 0
+    return int(named[0]) if len(named) == columns and (named == named[0]).all() else None

@@ -1,0 +1,191 @@
+"""Families made of others: stacked, or with weighted rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from sfumato.errors import QueryError
+from sfumato.queries.base import Queries
+from sfumato.queries.checks import LARGEST, Array, frozen, numbers, powers
+from sfumato.queries.parts import check_parts, listed
+from sfumato.queries.selected import in_order
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Stack(Queries):
+    """Families over the same columns, one below the other.
+
+    >>> from sfumato.queries import Identity, Total
+    >>> (Stack(Total(3), Identity(3)) @ [4, 5, 6]).tolist()
+    [15, 4, 5, 6]
+    """
+
+    blocks: tuple[Queries, ...]
+
+    def __init__(self, *blocks: Queries) -> None:
+        check_parts(blocks, "Stack")
+        widths = {block.columns for block in blocks}
+        if len(widths) > 1:
+            raise QueryError(
+                f"Stack needs blocks over the same columns; these have {', '.join(map(str, sorted(widths)))}"
+            )
+        self._store(rows=sum(block.rows for block in blocks), columns=widths.pop(), blocks=blocks)
+
+    def __repr__(self) -> str:
+        return f"Stack({listed(self.blocks)})"
+
+    @property
+    def integral(self) -> bool:
+        return all(block.integral for block in self.blocks)
+
+    @property
+    def entry_bound(self) -> int | float:
+        return max(block.entry_bound for block in self.blocks)
+
+    def _pieces(self, per_row: Array) -> Iterator[tuple[Queries, Array]]:
+        ends = list(accumulate((block.rows for block in self.blocks), initial=0))
+        return ((block, per_row[ends[i] : ends[i + 1]]) for i, block in enumerate(self.blocks))
+
+    def _times(self, x: Array) -> Array:
+        return np.concatenate([block._times(x) for block in self.blocks])
+
+    def _back(self, y: Array) -> Array:
+        return _added(block._back(part) for block, part in self._pieces(y))
+
+    def _totals(self, power: int) -> Array:
+        self._must_fit(sum(block._peak(power) for block in self.blocks))
+        return _added(block._totals(power) for block in self.blocks)
+
+    def _peak(self, power: int) -> int | float:
+        levels = [block._level(power) for block in self.blocks]
+        uneven = [block for block, level in zip(self.blocks, levels, strict=True) if level is None]
+        if len(uneven) > 1:
+            return Queries._peak(self, power)
+        return sum(level for level in levels if level is not None) + sum(block._peak(power) for block in uneven)
+
+    def _level(self, power: int) -> int | float | None:
+        levels = [block._level(power) for block in self.blocks]
+        even = [level for level in levels if level is not None]
+        return sum(even) if len(even) == len(levels) else Queries._level(self, power)
+
+    def _magnitudes(self, power: int) -> Queries:
+        return Stack(*(block._magnitudes(power) for block in self.blocks))
+
+    def _gram(self, weights: Array | None) -> Array:
+        if weights is None:
+            return _added(block._gram(None) for block in self.blocks)
+        return _added(block._gram(part) for block, part in self._pieces(weights))
+
+    def _select(self, index: Array) -> Queries:
+        used, order = np.unique(index, return_inverse=True)
+        chosen, start = [], 0
+        for block in self.blocks:
+            first, last = np.searchsorted(used, [min(start, LARGEST), min(start + block.rows, LARGEST)])
+            if first < last:
+                chosen.append(block._select(used[first:last] - start))
+            start += block.rows
+        return in_order(chosen[0] if len(chosen) == 1 else Stack(*chosen), order)
+
+    def _row(self, place: int) -> Array:
+        for block in self.blocks:
+            if place < block.rows:
+                return block._row(place).astype(np.int64 if self.integral else np.float64)
+            place -= block.rows
+        raise AssertionError("rows of a Stack are those of its blocks")
+
+    def _dense(self) -> Array:
+        return np.vstack([block._dense() for block in self.blocks])
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Scaled(Queries):
+    """Row i of a family times weights[i], or all rows times one weight: int, Fraction, Decimal or float.
+
+    Whole weights keep whole queries whole.
+
+    >>> from sfumato.queries import Identity
+    >>> (Scaled(Identity(3), [1, 2, 3]) @ [4, 5, 6]).tolist()
+    [4, 10, 18]
+    """
+
+    queries: Queries
+    weights: Array  # one per row, or a single one without an axis
+
+    def __init__(self, queries: Queries, weights: object) -> None:
+        check_parts((queries,), "Scaled")
+        factors = numbers(weights, "Scaled")
+        if factors.shape not in ((), (queries.rows,)):
+            raise QueryError(f"Scaled needs one weight, or one for each of {queries.rows} rows; got {factors.shape}")
+        self._store(rows=queries.rows, columns=queries.columns, queries=queries, weights=frozen(factors))
+
+    def __repr__(self) -> str:
+        return f"Scaled({self.queries!r}, {self.weights.item() if self.weights.ndim == 0 else f'{self.rows} weights'})"
+
+    @property
+    def integral(self) -> bool:
+        return self.queries.integral and self.weights.dtype.kind == "i"
+
+    @property
+    def entry_bound(self) -> int | float:
+        return self.queries.entry_bound * _largest(self.weights)
+
+    def _per_row(self) -> Array:
+        return self.weights[..., None]  # (rows, 1), or (1,) for a single weight: fits an array (rows, k) either way
+
+    def _times(self, x: Array) -> Array:
+        return self.queries._times(x) * self._per_row()
+
+    def _back(self, y: Array) -> Array:
+        weighted = y * self._per_row()
+        return self.queries._back(weighted)
+
+    def _totals(self, power: int) -> Array:
+        weights = powers(self.weights, power)
+        self._must_fit(self.queries._peak(power) * _largest(weights))
+        if weights.ndim == 0:
+            return np.asarray(self.queries._totals(power) * weights)
+        return self.queries._magnitudes(power)._back(weights[:, None])[:, 0]
+
+    def _peak(self, power: int) -> int | float:
+        if self.weights.ndim:
+            return Queries._peak(self, power)
+        return self.queries._peak(power) * _largest(self.weights) ** power
+
+    def _level(self, power: int) -> int | float | None:
+        if self.weights.ndim:
+            return Queries._level(self, power)
+        level = self.queries._level(power) if self.weights else 0
+        return level if level is None else level * _largest(self.weights) ** power
+
+    def _magnitudes(self, power: int) -> Queries:
+        return Scaled(self.queries._magnitudes(power), powers(self.weights, power))
+
+    def _gram(self, weights: Array | None) -> Array:
+        squares = powers(self.weights, 2)
+        if squares.ndim == 0:
+            return np.asarray(self.queries._gram(weights) * squares)
+        return self.queries._gram(squares if weights is None else squares * weights)
+
+    def _select(self, index: Array) -> Queries:
+        return Scaled(self.queries._select(index), self.weights[index] if self.weights.ndim else self.weights)
+
+    def _row(self, place: int) -> Array:
+        return np.asarray(self.queries._row(place) * (self.weights[place] if self.weights.ndim else self.weights))
+
+    def _dense(self) -> Array:
+        return np.asarray(self.queries._dense() * self._per_row())
+
+
+def _largest(weights: Array) -> int | float:
+    return np.abs(weights).max().item()  # type: ignore[no-any-return]
+
+
+def _added(parts: Iterator[Array]) -> Array:
+    total = next(parts)
+    for part in parts:
+        total = total + part
+    return total

@@ -1,0 +1,128 @@
+"""Queries over several attributes: one family per attribute, combined in every way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from sfumato.domain import MOST_CELLS
+from sfumato.errors import QueryError
+from sfumato.queries.base import Queries
+from sfumato.queries.checks import Array
+from sfumato.queries.compose import Stack
+from sfumato.queries.lines import Identity
+from sfumato.queries.parts import check_parts, listed
+from sfumato.queries.selected import in_order
+
+MOST_WASTE = 64  # rows worked out for one that was selected, before a selection is cut in two
+FEW_ROWS = 2**16  # but never cut one that is as cheap as this
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Kron(Queries):
+    """Every combination of a row from each factor, numbered row by row: the last factor runs fastest.
+
+    Every law maps over the factors, so a domain far too large to list still has its sensitivity and its Gram matrix.
+
+    >>> from sfumato.queries import Identity, Total
+    >>> (Kron(Total(2), Identity(3)) @ [1, 2, 3, 10, 20, 30]).tolist()
+    [11, 22, 33]
+    """
+
+    factors: tuple[Queries, ...]
+
+    def __init__(self, *factors: Queries) -> None:
+        check_parts(factors, "Kron")
+        columns = math.prod(factor.columns for factor in factors)
+        if columns > MOST_CELLS:
+            raise QueryError(
+                f"Kron spans {columns:.3g} cells, more than the 2^62 that can be numbered; use fewer factors"
+            )
+        self._store(rows=math.prod(factor.rows for factor in factors), columns=columns, factors=factors)
+
+    def __repr__(self) -> str:
+        return f"Kron({listed(self.factors)})"
+
+    @property
+    def integral(self) -> bool:
+        return all(factor.integral for factor in self.factors)
+
+    @property
+    def entry_bound(self) -> int | float:
+        return math.prod(factor.entry_bound for factor in self.factors)
+
+    def _times(self, x: Array) -> Array:
+        return self._along_each(x, [factor.shape for factor in self.factors], lambda factor, part: factor._times(part))
+
+    def _back(self, y: Array) -> Array:
+        shapes = [(factor.columns, factor.rows) for factor in self.factors]
+        return self._along_each(y, shapes, lambda factor, part: factor._back(part))
+
+    def _along_each(
+        self, array: Array, shapes: list[tuple[int, int]], apply: Callable[[Queries, Array], Array]
+    ) -> Array:
+        """Apply each factor along its own axis, those that shrink their axis most first."""
+        sizes = [taken for _, taken in shapes]
+        result = array.copy()
+        for place in sorted(range(len(sizes)), key=lambda p: shapes[p][0] / shapes[p][1]):
+            factor, (given, taken) = self.factors[place], shapes[place]
+            if type(factor) is Identity:
+                continue
+            before = math.prod(sizes[:place])
+            front = result.reshape(before, taken, -1).swapaxes(0, 1).reshape(taken, -1)
+            result = apply(factor, front).reshape(given, before, -1).swapaxes(0, 1)
+            sizes[place] = given
+        return result.reshape(-1, array.shape[1])
+
+    def _totals(self, power: int) -> Array:
+        self._must_fit(self._peak(power))
+        return reduce(np.kron, (factor._totals(power) for factor in self.factors))
+
+    def _peak(self, power: int) -> int | float:
+        return math.prod(factor._peak(power) for factor in self.factors)
+
+    def _level(self, power: int) -> int | float | None:
+        levels = [factor._level(power) for factor in self.factors]
+        if 0 in levels:
+            return 0
+        known = [level for level in levels if level is not None]
+        return math.prod(known) if len(known) == len(levels) else None
+
+    def _magnitudes(self, power: int) -> Queries:
+        return Kron(*(factor._magnitudes(power) for factor in self.factors))
+
+    def _gram(self, weights: Array | None) -> Array:
+        if weights is not None:
+            return Queries._gram(self, weights)
+        return reduce(np.kron, (factor._gram(None) for factor in self.factors))
+
+    def gram_operator(self) -> Queries:
+        return Kron(*(factor.gram_operator() for factor in self.factors))
+
+    def _select(self, index: Array) -> Queries:
+        chosen: list[Queries] = []
+        order, step, rest = np.zeros_like(index), 1, index
+        for factor in reversed(self.factors):
+            rest, along = np.divmod(rest, factor.rows)
+            used, renumbered = np.unique(along, return_inverse=True)
+            chosen.insert(0, factor._select(used))
+            order = order + renumbered * step
+            step *= len(used)
+            if step > max(FEW_ROWS, MOST_WASTE * len(index)) and len(index) > 1:
+                half = len(index) // 2
+                return Stack(self._select(index[:half]), self._select(index[half:]))
+        return in_order(Kron(*chosen), order)
+
+    def _row(self, place: int) -> Array:
+        row = np.ones(1, dtype=np.int64)
+        for factor in reversed(self.factors):
+            place, along = divmod(place, factor.rows)
+            row = np.kron(factor._row(along), row)
+        return row
+
+    def _dense(self) -> Array:
+        return reduce(np.kron, (factor._dense() for factor in self.factors))

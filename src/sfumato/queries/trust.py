@@ -1,0 +1,60 @@
+"""Which queries the kernel may believe about their own sensitivity."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+
+from sfumato.queries.base import Queries
+from sfumato.queries.cells import Cells, Predicates
+from sfumato.queries.checks import is_frozen
+from sfumato.queries.compose import Scaled, Stack
+from sfumato.queries.kron import Kron
+from sfumato.queries.lines import Identity, Prefix, Total
+from sfumato.queries.marginals import Marginals
+from sfumato.queries.ranges import AllRanges, Ranges
+from sfumato.queries.selected import Selected
+from sfumato.queries.weighted import Weighted
+
+FAMILIES: frozenset[type[Queries]] = frozenset(
+    {
+        AllRanges,
+        Cells,
+        Identity,
+        Kron,
+        Marginals,
+        Predicates,
+        Prefix,
+        Ranges,
+        Scaled,
+        Selected,
+        Stack,
+        Total,
+        Weighted,
+    }
+)
+
+
+def trusted(queries: object) -> bool:
+    """Whether these queries, and all parts they are made of, are exactly of this package's families.
+
+    Privacy: a subclass may override `column_sums` and understate what it costs, so `isinstance` would not do. What the
+    parts store must be frozen too; a copy made by pickle or deepcopy is not, and is refused.
+
+    >>> trusted(Identity(3)), trusted("queries")
+    (True, False)
+    """
+    if type(queries) not in FAMILIES:
+        return False
+    return all(_sound(getattr(queries, part.name, None)) for part in fields(queries))  # type: ignore[arg-type]
+
+
+def _sound(part: object) -> bool:
+    if type(part) is int:
+        return True
+    if type(part) is tuple:
+        return all(_sound(one) for one in part)
+    if isinstance(part, np.ndarray):
+        return is_frozen(part)
+    return trusted(part)

@@ -1,0 +1,355 @@
+"""The release file: a zip with `manifest.json` first and Parquet members, written whole and read with suspicion.
+
+The zip has one spelling only: members stored in a fixed order, with fixed dates and permissions, end to end. The same
+functions make the headers for writing and for comparing, so a reader needs no lenient zip parser: a byte that differs
+from what Sfumato would have written is a refusal. That leaves no room for hidden, overlapping, linked, encrypted or
+compressed members, nor for anything before, between or after them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import stat
+import struct
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, NoReturn
+
+import numpy as np
+
+from sfumato.errors import ReleaseFileError, SchemaError
+from sfumato.releases.columns import Column, check_columns, check_sizes, read_columns, write_columns
+from sfumato.releases.manifest import (
+    MOST_MANIFEST_BYTES,
+    Manifest,
+    Member,
+    manifest_bytes,
+    one_line,
+    parse_manifest,
+    refusal,
+)
+from sfumato.schema import Schema
+
+CELL = "cell"  # the column of a sparse cube that numbers its cells
+MANIFEST_FILE = "manifest.json"
+MOST_FILE_BYTES = 2**32 - 2  # what a plain zip can address; zip64 is never needed and never accepted
+MOST_MEMBERS = 64
+
+_MEMBER_FILE = re.compile(r"[a-z][a-z0-9_]{0,39}\.parquet")
+_LOCAL = struct.Struct("<4s5H3L2H")
+_CENTRAL = struct.Struct("<4s6H3L5H2L")
+_ENDING = struct.Struct("<4s4H2LH")
+_MADE_BY, _NEEDS, _STORED = (3 << 8) | 20, 20, 0
+_MIDNIGHT, _FIRST_DAY = 0, (1 << 5) | 1  # 1980-01-01 00:00, so that equal releases are equal files
+_PLAIN_FILE = (stat.S_IFREG | 0o644) << 16
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A zip member: its name, what its bytes add up to and where it starts."""
+
+    name: str
+    crc: int
+    size: int
+    start: int
+
+    @property
+    def local(self) -> bytes:
+        """The header before the member's bytes."""
+        name = self.name.encode("ascii")
+        fields = (_NEEDS, 0, _STORED, _MIDNIGHT, _FIRST_DAY, self.crc, self.size, self.size, len(name), 0)
+        return _LOCAL.pack(b"PK\3\4", *fields) + name
+
+    @property
+    def central(self) -> bytes:
+        """The member's record in the directory at the end."""
+        name = self.name.encode("ascii")
+        fields = (_MADE_BY, _NEEDS, 0, _STORED, _MIDNIGHT, _FIRST_DAY, self.crc, self.size, self.size, len(name))
+        return _CENTRAL.pack(b"PK\1\2", *fields, 0, 0, 0, 0, _PLAIN_FILE, self.start) + name
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.local) + self.size
+
+
+def _directory(entries: list[_Entry]) -> bytes:
+    records = b"".join(entry.central for entry in entries)
+    return records + _ENDING.pack(b"PK\5\6", 0, 0, len(entries), len(entries), len(records), entries[-1].end, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Artifact:
+    """A release file that was opened and checked; the file itself is not needed any more.
+
+    digest: names this release, for it covers the manifest and, through it, every member.
+    """
+
+    path: str
+    manifest: Manifest
+    digest: str
+    schema: Schema
+    _data: dict[str, bytes] = field(repr=False)
+
+    def read(self, member: str) -> dict[str, Column]:
+        """The columns of a member, decoded now, as read-only arrays."""
+        if member not in self._data:
+            raise ReleaseFileError(f"{self.path} has no member {member!r}; it has {', '.join(self._data)}")
+        described = self.manifest.members[member]
+        try:
+            columns = read_columns(self._data[member], described.columns, described.rows)
+            _check_values(self.manifest, self.schema, columns)
+        except ReleaseFileError as error:
+            raise ReleaseFileError(f"cannot read {self.path}: {error}") from None
+        return columns
+
+
+def write_artifact(
+    path: str | os.PathLike[str], manifest: Manifest, members: Mapping[str, Mapping[str, Column]]
+) -> str:
+    """Write a release file, whole or not at all, and return the digest of its manifest.
+
+    members: for each member, such as "cells", its columns of whole numbers. The same release gives the same bytes.
+    """
+    path, shown = Path(path), one_line(str(path))
+    try:
+        if path.exists() and not path.is_file():
+            raise ReleaseFileError(f"cannot write {shown}: it exists and is not a file; choose another name")
+        with contextlib.ExitStack() as spools:
+            spooled = {}  # on disk, for the manifest comes first in the file and holds the hashes of what follows
+            for name in sorted(members):
+                _check_member(name, members[name])
+                body = spools.enter_context(tempfile.TemporaryFile(dir=path.parent))
+                write_columns(body, members[name])
+                spooled[name] = (*_describe(name, body, members[name]), body)
+            manifest = replace(manifest, members={name: member for name, (member, _, _) in spooled.items()})
+            schema = _check_manifest(manifest)
+            for columns in members.values():
+                _check_values(manifest, schema, columns)
+            raw, digest = manifest_bytes(manifest)
+            with _whole_or_not_at_all(path) as file:
+                entries = [_Entry(MANIFEST_FILE, zlib.crc32(raw), len(raw), 0)]
+                file.write(entries[0].local + raw)
+                for member, crc, body in spooled.values():
+                    entries.append(_Entry(member.file, crc, member.bytes, entries[-1].end))
+                    file.write(entries[-1].local)
+                    shutil.copyfileobj(body, file, 2**20)
+                file.write(_directory(entries))
+    except (OSError, ValueError, MemoryError) as error:  # ValueError: a path with a null character
+        reason = getattr(error, "strerror", None) or "it cannot be written"
+        raise ReleaseFileError(f"cannot write {shown}: {reason}; name a folder that exists and has room") from None
+    return digest
+
+
+@contextlib.contextmanager
+def _whole_or_not_at_all(path: Path) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of `path` when all of it is on disk, and vanishes otherwise."""
+    partial = path.parent / f".{secrets.token_hex(8)}.partial"
+    try:
+        with partial.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def read_artifact(path: str | os.PathLike[str]) -> Artifact:
+    """Open an untrusted release file; refuses whatever `write_artifact` would not have written.
+
+    Every byte is checked here against the manifest's digests, and the shape of every member against its footer. Values
+    are decoded later, by `Artifact.read`, from the bytes that were checked.
+    """
+    path, shown = Path(path), one_line(str(path))
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # before opening: a pipe would wait for ever
+            raise ReleaseFileError("it is not a file; name a .sfumato file")
+        with path.open("rb") as file:
+            return _read(file, os.fstat(file.fileno()).st_size, shown)
+    except ReleaseFileError as error:
+        raise ReleaseFileError(f"cannot open {shown}: {error}") from None
+    except MemoryError:
+        raise ReleaseFileError(f"cannot open {shown}: it does not fit in memory; use a larger machine") from None
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+        reason = getattr(error, "strerror", None) or "it cannot be read"
+        raise ReleaseFileError(f"cannot open {shown}: {reason}; check the name and your access to it") from None
+
+
+def _read(file: IO[bytes], size: int, shown: str) -> Artifact:
+    entries = _read_directory(file, size)
+    manifest, digest = parse_manifest(_body(file, entries[0]))
+    described = {member.file: (name, member) for name, member in manifest.members.items()}
+    if [entry.name for entry in entries[1:]] != list(described):
+        raise refusal("its members are not those its manifest names")
+    schema = _check_manifest(manifest)
+    data = {}
+    for entry in entries[1:]:
+        name, member = described[entry.name]
+        if entry.size != member.bytes:
+            raise refusal(f"its member {entry.name} does not have the size its manifest names")
+        body = _body(file, entry)
+        if hashlib.sha256(body).hexdigest() != member.sha256:
+            raise refusal(f"it was changed after publication: its member {entry.name} does not match its sha256")
+        check_columns(body, member.columns, member.rows)
+        data[name] = body
+    return Artifact(shown, manifest, digest, schema, data)
+
+
+def _read_directory(file: IO[bytes], size: int) -> list[_Entry]:
+    """The zip's members, after checking that the file is exactly headers, members, directory and ending."""
+    if size > MOST_FILE_BYTES:
+        raise refusal("it is larger than 4 GB", "ask the publisher for a smaller release")
+    if size < _ENDING.size or _at(file, 0, 4) != b"PK\3\4":
+        raise refusal("it is not a Sfumato release, or something was put before it")
+    ending = _ENDING.unpack(_at(file, size - _ENDING.size, _ENDING.size))
+    count, length, start = ending[3], ending[5], ending[6]
+    if ending[0] != b"PK\5\6" or start + length + _ENDING.size != size:
+        raise refusal("it was cut short, or something was added to it")
+    if not 2 <= count <= 1 + MOST_MEMBERS or length > count * (_CENTRAL.size + 64):
+        raise refusal("it does not have as many members as a release has")
+    directory, entries, place = _at(file, start, length + _ENDING.size), list[_Entry](), 0
+    for _ in range(count):
+        if place + _CENTRAL.size > length:
+            _foreign()
+        record = _CENTRAL.unpack_from(directory, place)
+        name = directory[place + _CENTRAL.size : place + _CENTRAL.size + record[10]]
+        entries.append(_Entry(_safe_name(name), record[7], record[8], record[16]))
+        place += len(entries[-1].central)
+        if entries[-1].size > size:
+            _foreign()
+    if len({entry.name for entry in entries}) < count:
+        raise refusal("it has a member twice")
+    if entries[0].name != MANIFEST_FILE:
+        raise refusal("it does not start with its manifest")
+    if [*(entry.start for entry in entries), start] != [0, *(entry.end for entry in entries)]:
+        _foreign()
+    if directory != _directory(entries) or any(
+        _at(file, entry.start, len(entry.local)) != entry.local for entry in entries
+    ):
+        _foreign()
+    if entries[0].size > MOST_MANIFEST_BYTES:
+        raise refusal("its manifest is larger than 1 MB")
+    return entries
+
+
+def _foreign() -> NoReturn:
+    raise refusal("its zip is not laid out as Sfumato does it: compressed, encrypted, linked or overlapping members")
+
+
+def _safe_name(raw: bytes) -> str:
+    name = raw.decode("latin-1")
+    if name != MANIFEST_FILE and not _MEMBER_FILE.fullmatch(name):
+        raise refusal(f"it has a member with an unknown or unsafe name, {name[:60]!r}")
+    return name
+
+
+def _at(file: IO[bytes], start: int, size: int) -> bytes:
+    file.seek(start)
+    data = file.read(size)
+    if len(data) != size:
+        raise refusal("it was cut short")
+    return data
+
+
+def _body(file: IO[bytes], entry: _Entry) -> bytes:
+    data = _at(file, entry.start + len(entry.local), entry.size)
+    if zlib.crc32(data) != entry.crc:
+        raise refusal(f"it is damaged: its member {entry.name} does not match its checksum")
+    return data
+
+
+def _check_manifest(manifest: Manifest) -> Schema:
+    """The schema in a manifest, after checking that schema, statistics and members go together."""
+    schema = _schema(manifest)
+    sparse = manifest.kind == "sparse-cube"
+    if sparse != (manifest.threshold is not None) or (manifest.totals and not sparse):
+        raise refusal("its manifest has a threshold or totals that do not go with its kind")
+    if sparse and len(manifest.members) != 1:
+        raise refusal("it is a sparse cube and does not have exactly one member")
+    scales = {"count": (1, 0)} | {name: (measure.step, measure.centre) for name, measure in schema.measures.items()}
+    listed = [statistic.of for statistic in manifest.statistics]
+    for names in (listed, [total.of for total in manifest.totals]):
+        if len(set(names)) < len(names) or not set(names) <= set(scales):
+            raise refusal("its manifest names a statistic twice or one that its schema does not have")
+    if "count" not in listed:
+        raise refusal("its manifest has no statistic 'count'")
+    if any((statistic.step, statistic.centre) != scales[statistic.of] for statistic in manifest.statistics):
+        raise refusal("its manifest has a step or a centre that is not that of its schema")
+    places = [(statistic.member, statistic.column) for statistic in manifest.statistics]
+    places += [(name, CELL) for name in manifest.members if sparse]
+    kept = [(name, column) for name, member in manifest.members.items() for column in member.columns]
+    if sorted(places) != sorted(kept):
+        raise refusal("its statistics are not the columns of its members, one each")
+    for name, member in manifest.members.items():
+        if member.file != f"{name}.parquet":
+            raise refusal(f"its member {name} is not kept in {name}.parquet")
+        if member.rows > schema.domain.size or (member.rows < schema.domain.size and not sparse):
+            raise refusal(f"its member {name} does not have a row for each cell of its schema")
+    check_sizes(manifest.members.values())
+    return schema
+
+
+def _schema(manifest: Manifest) -> Schema:
+    try:
+        schema = Schema.from_dict(manifest.schema)
+        if schema.domain.size < 1:
+            raise refusal("its schema has no cells")
+    except SchemaError as error:
+        raise refusal(f"its schema is not valid: {error}") from None
+    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError):
+        raise refusal("its schema is not valid") from None
+    return schema
+
+
+def _check_values(manifest: Manifest, schema: Schema, columns: Mapping[str, Column]) -> None:
+    """Cells of a sparse cube are numbered in order, each once, and none was published below the threshold."""
+    if manifest.threshold is None:
+        return
+    cells = columns[CELL]
+    counts = next(columns[statistic.column] for statistic in manifest.statistics if statistic.of == "count")
+    if len(cells) and (cells[0] < 0 or cells[-1] >= schema.domain.size or not (cells[1:] > cells[:-1]).all()):
+        raise refusal("its cells are not in order, or lie outside its schema")
+    if (counts < manifest.threshold).any():
+        raise refusal("it holds a count below its own threshold")
+
+
+def _check_member(name: str, columns: Mapping[str, Column]) -> None:
+    if not _MEMBER_FILE.fullmatch(f"{name}.parquet"):
+        raise ReleaseFileError(f"{name!r} cannot name a member; use small letters, digits and underscores")
+    if not columns or any(values.dtype != np.int64 or values.ndim != 1 for values in columns.values()):
+        raise ReleaseFileError(f"the columns of member {name!r} must be one-dimensional arrays of int64")
+    if len({len(values) for values in columns.values()}) > 1:
+        raise ReleaseFileError(f"the columns of member {name!r} are not equally long")
+
+
+def _describe(name: str, body: IO[bytes], columns: Mapping[str, Column]) -> tuple[Member, int]:
+    """What the manifest says of a member, and the zip's own checksum; leaves `body` at its start."""
+    sha256, crc, size = hashlib.sha256(), 0, 0
+    body.seek(0)
+    while block := body.read(2**20):
+        sha256.update(block)
+        crc, size = zlib.crc32(block, crc), size + len(block)
+    body.seek(0)
+    rows = len(next(iter(columns.values())))
+    return Member(f"{name}.parquet", sha256.hexdigest(), size, rows, list(columns)), crc
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name itself last through a power cut, where the system can."""
+    if os.name == "posix":
+        with contextlib.suppress(OSError):  # some network file systems cannot; the file is whole all the same
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)

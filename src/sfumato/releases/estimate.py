@@ -1,0 +1,27 @@
+"""An answer and how far it may be off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value, its standard error, and an interval that holds the truth with the stated confidence.
+
+    noise: the part of the standard error that comes from the privacy noise. model: the part that comes from an
+    assumption about how rows are spread inside cells; 0 where no assumption was needed.
+    """
+
+    value: float
+    stderr: float
+    low: float
+    high: float
+    confidence: float
+    noise: float
+    model: float = 0.0
+
+    @property
+    def source(self) -> str:
+        """Where the error comes from, in words."""
+        return "privacy noise" if self.model == 0 else "privacy noise and the spread of rows inside cells"

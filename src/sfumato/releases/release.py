@@ -1,0 +1,89 @@
+"""A release: what was published, and everything one can ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.domain import Domain
+from sfumato.errors import PrivacyError
+from sfumato.queries import Queries
+from sfumato.releases.answer import answer_queries, answer_select
+from sfumato.releases.artifact import read_artifact
+from sfumato.releases.cube import Cube
+from sfumato.releases.estimate import Estimate
+from sfumato.releases.manifest import Guarantee
+from sfumato.releases.result import Result
+from sfumato.releases.sampling import sample_rows
+from sfumato.releases.store import read_cube, save_release
+from sfumato.schema import Schema
+from sfumato.sql import compile_select, strict_check
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release:
+    """A published cube with its guarantee. No private data, no curator and no budget are needed to use it."""
+
+    cube: Cube
+    mechanism: str
+    guarantee: Guarantee
+    private: bool
+    receipt: dict[str, Any] | None = None
+    published: Callable[[str], None] | None = None  # told the digest of the file when it is saved
+
+    @property
+    def schema(self) -> Schema:
+        return self.cube.schema
+
+    @property
+    def domain(self) -> Domain:
+        return self.cube.domain
+
+    def query(self, sql: str, *, confidence: float = 0.95, strict: bool = False) -> Result:
+        """Answer a SELECT, with an interval for every number.
+
+        strict: refuse a query whose answer depends on how rows are spread inside a cell.
+        """
+        select = compile_select(sql, self.schema)
+        if strict:
+            strict_check(select, self.domain)
+        return answer_select(select, self.cube, confidence)
+
+    def answer(self, queries: Queries, *, confidence: float = 0.95) -> Sequence[Estimate]:
+        """Answer linear queries over the cells' counts, one estimate for each."""
+        return answer_queries(queries, self.cube, confidence)
+
+    def sample(self, rows: int) -> pa.Table:
+        """Draw synthetic rows from the release."""
+        return sample_rows(self.cube, rows)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the release to one file. Whoever has the file can query it for ever."""
+        save_release(self, Path(path))
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Release:
+        """Open a release from a file nobody has vouched for; nothing in it is ever executed."""
+        artifact = read_artifact(Path(path))
+        about = artifact.manifest
+        return cls(read_cube(artifact), about.mechanism.name, about.guarantee, about.private, about.receipt)
+
+    def refuse_unless_private(self) -> Release:
+        """Stop a release made with a testing generator from being served as if it protected anyone."""
+        if not self.private:
+            raise PrivacyError(
+                "this release is marked NOT PRIVATE: it was made with a testing generator and its noise can be "
+                "undone; make a real one with `sfumato release`"
+            )
+        return self
+
+    def __repr__(self) -> str:
+        cells = f"{self.cube.published:,} of {self.domain.size:,} cells"
+        return f"<Release of {self.schema.dataset}: {self.mechanism}, {cells}, epsilon {self.guarantee.epsilon}>"
+

@@ -1,0 +1,145 @@
+"""The table a query gives back: keys as they are, numbers with their error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from sfumato.domain import Label
+from sfumato.releases.estimate import Estimate
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+Cell = Label | Estimate
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """Rows of keys and estimates, in the order of the select list.
+
+    notes: what was assumed, in sentences.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    confidence: float
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[tuple[Cell, ...]]:
+        return iter(self.rows)
+
+    def column(self, name: str) -> list[Cell]:
+        """One column, by name."""
+        place = self.columns.index(name)
+        return [row[place] for row in self.rows]
+
+    def records(self) -> list[dict[str, Label | float | None]]:
+        """One flat mapping for each row: every number `n` comes with `n_stderr`, `n_low` and `n_high`.
+
+        What is not a finite number (an average over what may be no rows at all) is None.
+        """
+        return [_record(self.columns, row) for row in self.rows]
+
+    def to_arrow(self) -> pa.Table:
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.records())
+
+    def to_pandas(self) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame.from_records(self.records())
+
+    def to_csv(self) -> str:
+        """The records as comma-separated values; what is unknown is left empty."""
+        import csv
+        import io
+
+        records, text = self.records(), io.StringIO()
+        writer = csv.DictWriter(text, fieldnames=list(records[0]) if records else list(self.columns))
+        writer.writeheader()
+        writer.writerows({name: "" if value is None else value for name, value in row.items()} for row in records)
+        return text.getvalue()
+
+    def texts(self) -> tuple[list[str], list[list[str]]]:
+        """Headers and cells as texts for a reader: numbers rounded to where their error begins."""
+        percent = f"{self.confidence * 100:.6g}"
+        numbers = [bool(self.rows) and isinstance(self.rows[0][place], Estimate) for place in range(len(self.columns))]
+        headers = []
+        for name, number in zip(self.columns, numbers, strict=True):
+            headers += [name, "± std. error", f"{percent} % interval"] if number else [name]
+        return headers, [[text for cell in row for text in _texts(cell)] for row in self.rows]
+
+    def __repr__(self) -> str:
+        headers, rows = self.texts()
+        widths = [max(len(line[place]) for line in [headers, *rows]) for place in range(len(headers))]
+        lines = ["  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)) for line in rows]
+        head = "  ".join(text.rjust(width) for text, width in zip(headers, widths, strict=True))
+        return "\n".join([head, "-" * len(head), *lines, *(f"note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        headers, rows = self.texts()
+        head = "".join(f"<th>{escape(text)}</th>" for text in headers)
+        body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
+        notes = "".join(f"<p><small>{escape(note)}</small></p>" for note in self.notes)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+def _record(columns: tuple[str, ...], row: tuple[Cell, ...]) -> dict[str, Label | float | None]:
+    record: dict[str, Label | float | None] = {}
+    for name, cell in zip(columns, row, strict=True):
+        if isinstance(cell, Estimate):
+            parts = {"": cell.value, "_stderr": cell.stderr, "_low": cell.low, "_high": cell.high}
+            record |= {name + suffix: _finite(number) for suffix, number in parts.items()}
+        else:
+            record[name] = cell
+    return record
+
+
+def _finite(number: float) -> float | int | None:
+    if not math.isfinite(number):
+        return None
+    return int(number) if number == int(number) and abs(number) < 2**53 else number
+
+
+def _texts(cell: Cell) -> list[str]:
+    if not isinstance(cell, Estimate):
+        return [str(cell).lower() if isinstance(cell, bool) else str(cell)]
+    if math.isnan(cell.value):
+        return ["unknown", "", f"{_number(cell.low, 0)} to {_number(cell.high, 0)}"]
+    decimals = decimals_for(cell.stderr)
+    return [
+        _number(cell.value, decimals),
+        _number(cell.stderr, decimals),
+        f"{_number(cell.low, decimals)} to {_number(cell.high, decimals)}",
+    ]
+
+
+def decimals_for(stderr: float) -> int:
+    """How many decimals are worth printing: two figures of the error.
+
+    >>> decimals_for(57.1), decimals_for(0.0312)
+    (0, 3)
+    """
+    if not math.isfinite(stderr) or stderr <= 0:
+        return 0
+    return max(0, 1 - math.floor(math.log10(stderr)))
+
+
+def _number(number: float, decimals: int) -> str:
+    return f"{number:,.{decimals}f}" if math.isfinite(number) else ("unbounded" if number > 0 else "-unbounded")
+
+
+def as_json(records: list[dict[str, Any]]) -> str:
+    """Records as strict JSON, one object a line."""
+    import json
+
+    return "[" + ",\n ".join(json.dumps(record, ensure_ascii=False, allow_nan=False) for record in records) + "]"

@@ -1,0 +1,116 @@
+"""Synthetic rows drawn from a release.
+
+Post-processing: only published numbers are read. Rows are whole and never negative, so unlike the release's own answers
+they are not unbiased: noisy cells are first moved to the nearest table without negative cells that has the same total.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.domain import Axis, Codes
+from sfumato.errors import QueryError
+from sfumato.kernel.entropy import Entropy, SystemEntropy
+from sfumato.releases.cube import Cube
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Floats = NDArray[np.float64]
+
+MOST_ROWS = 10**9
+
+
+def sample_rows(cube: Cube, rows: int, entropy: Entropy | None = None) -> pa.Table:
+    """Draw synthetic rows: every attribute, and every measure at its cell's estimated mean."""
+    import pyarrow as pa
+
+    if not 0 < rows <= MOST_ROWS:
+        raise QueryError(f"the number of rows must be a whole number from 1 to {MOST_ROWS:,}")
+    entropy = entropy or SystemEntropy()
+    weights = _without_negatives(cube.values["count"])
+    places = _draw_places(weights, max(0.0, cube.remainder.get("count", 0.0)), rows, entropy)
+    listed = cube.measurements[0].cells if cube.sparse else None
+    inside = places >= 0
+    cells = places.copy() if listed is None else np.zeros(rows, dtype=np.int64)
+    if listed is not None:
+        cells[inside] = listed[places[inside]]
+        anywhere = _uniform(int((~inside).sum()), entropy) * cube.domain.size
+        cells[~inside] = np.minimum(anywhere.astype(np.int64), cube.domain.size - 1)
+    columns: dict[str, Any] = {
+        axis.name: _values_in(axis, cube.domain.codes_along(axis.name, cells), entropy) for axis in cube.domain
+    }
+    for name in cube.schema.measures:
+        means, overall = _means(cube, name)
+        drawn = np.where(inside, means[np.maximum(places, 0)] if len(means) else overall, overall)
+        columns[name if name not in columns else f"{name}_value"] = pa.array(drawn)
+    return pa.table(columns)
+
+
+def _without_negatives(counts: Floats) -> Floats:
+    """The nearest numbers (least squares) that are not negative and have the same sum.
+
+    >>> _without_negatives(np.array([5.0, -2.0, 1.0])).tolist()
+    [4.0, 0.0, 0.0]
+    """
+    total = float(counts.sum())
+    if total <= 0:
+        return np.zeros(len(counts))
+    falling = np.sort(counts)[::-1]
+    shifts = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
+    shift = shifts[np.flatnonzero(falling > shifts)[-1]]
+    return np.asarray(np.maximum(counts - shift, 0.0), dtype=np.float64)
+
+
+def _draw_places(weights: Floats, elsewhere: float, rows: int, entropy: Entropy) -> Codes:
+    """Which cell each row falls in, -1 for "elsewhere", in random order.
+
+    One uniform shift serves all cells (systematic sampling): each cell gets its expected number of rows, rounded up or
+    down, and the numbers sum to `rows`.
+    """
+    every = np.append(weights, elsewhere)
+    if every.sum() <= 0:
+        every[:] = 1.0  # nothing is known but the schema
+    ends = np.cumsum(every) / every.sum() * rows
+    ends[-1] = rows
+    counts = np.diff(np.floor(ends + _uniform(1, entropy)[0]).astype(np.int64), prepend=0)
+    counts[-1] += rows - counts.sum()
+    places = np.repeat(np.append(np.arange(len(weights)), -1), counts)
+    return np.asarray(places[np.argsort(entropy.words(rows), kind="stable")], dtype=np.int64)
+
+
+def _values_in(axis: Axis, codes: Codes, entropy: Entropy) -> Any:
+    """A value inside each cell: its own where the cell has one, spread evenly where it has several."""
+    import pyarrow as pa
+
+    if axis.values:
+        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(list(axis.values))).cast(
+            pa.bool_() if axis.kind == "boolean" else pa.string()
+        )
+    low, width = axis.edges[:-1][codes], np.diff(axis.edges)[codes]
+    drawn = low + _uniform(len(codes), entropy) * width
+    if axis.kind == "number":
+        return pa.array(drawn)
+    whole = np.floor(drawn).astype(np.int64)
+    return pa.array(whole.astype(np.int32)).cast(pa.date32()) if axis.kind == "date" else pa.array(whole)
+
+
+def _means(cube: Cube, name: str) -> tuple[Floats, float]:
+    """A measure's mean in each published cell, drawn towards the overall mean where the noise is large."""
+    measure = cube.schema.measures[name]
+    step, centre = float(measure.step), float(measure.centre)
+    counts, sums = np.maximum(cube.values["count"], 0.0), cube.values[name] * step
+    rows = max(1.0, float(cube.values["count"].sum()) + cube.remainder.get("count", 0.0))
+    everything = float(sums.sum()) + cube.remainder.get(name, 0.0) * step
+    low, high = float(measure.lower), float(measure.upper)
+    overall = float(np.clip(centre + everything / rows, low, high))
+    # Worth as many rows as would drown the noise of one cell's sum.
+    trust = cube.noise(name).variance ** 0.5 / measure.half_units
+    return np.clip(centre + (sums + trust * (overall - centre)) / (counts + trust), low, high), overall
+
+
+def _uniform(count: int, entropy: Entropy) -> Floats:
+    return np.asarray((entropy.words(count) >> np.uint64(11)) * 2.0**-53, dtype=np.float64)

@@ -1,0 +1,81 @@
+"""The parts of a schema besides its attributes: the privacy unit, the budget, the measures."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Self
+
+from pydantic import model_validator
+
+from sfumato.schema.attributes import Column, Declared
+from sfumato.schema.values import ColumnName, Count, Exact, PositiveExact, check_order, exact
+
+MOST_UNITS = 2**40  # the sum of a measure over eight million rows then fits a signed 64-bit integer
+
+
+class PrivacyUnit(Declared):
+    """Whose presence is hidden: one row, or all rows of one value of `column`, of which `contributions` are kept."""
+
+    column: ColumnName | None
+    contributions: Count
+
+
+class Budget(Declared):
+    """The most that may ever be spent on the dataset."""
+
+    epsilon: PositiveExact
+
+
+class Measure(Column):
+    """A column that is summed, clipped to its bounds, in whole steps around a centre.
+
+    A row adds round((value - centre) / step), a whole number between -half_units and half_units, so that sums are exact
+    and the noise on them can be.
+
+    >>> charge = Measure(lower=Fraction(0), upper=Fraction(50000), step=Fraction(1))
+    >>> charge.centre, charge.half_units
+    (Fraction(25000, 1), 25000)
+    """
+
+    lower: Exact
+    upper: Exact
+    step: PositiveExact = Fraction(0)  # filled in below: fine enough to be lost in the noise, and exact in binary
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        check_order(self.lower, self.upper)
+        if self.step == 0:
+            step = Fraction(2) ** (_power_of_two_above((self.upper - self.lower) / 2) - 30)
+            object.__setattr__(self, "step", exact(step))
+        if self.step > self.upper - self.lower:
+            raise ValueError("has a step larger than upper - lower; make it smaller or leave it out")
+        if self.half_units > MOST_UNITS:
+            least = float((self.upper - self.lower) / (MOST_UNITS / 2))
+            raise ValueError(f"has a step too small for its bounds; use {least:.1g} or more, or leave it out")
+        return self
+
+    @property
+    def centre(self) -> Fraction:
+        """The middle of the bounds, to a whole number of steps."""
+        return round((self.lower + self.upper) / 2 / self.step) * self.step
+
+    @property
+    def half_units(self) -> int:
+        """The most steps that a row can lie away from the centre."""
+        return math.ceil(max(self.upper - self.centre, self.centre - self.lower) / self.step)
+
+
+def keys_of(part: type[Declared]) -> list[str]:
+    """The keys of a part of the schema, in the order in which one writes them."""
+    return sorted(part.model_fields, key=lambda key: (key != "type", key == "column"))
+
+
+def _power_of_two_above(number: Fraction) -> int:
+    """The smallest k with 2**k >= number, without a logarithm that rounds."""
+    k = number.numerator.bit_length() - number.denominator.bit_length()
+    while Fraction(2) ** k < number:
+        k += 1
+    while Fraction(2) ** (k - 1) >= number:
+        k -= 1
+    return k

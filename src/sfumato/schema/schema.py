@@ -1,0 +1,145 @@
+"""The schema itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from fractions import Fraction
+from functools import cached_property
+from math import prod
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BeforeValidator, Field, PlainValidator, ValidationError, ValidationInfo, field_validator
+
+from sfumato.domain import Domain, refuse_too_many_cells
+from sfumato.errors import SchemaError
+from sfumato.schema.attributes import Attribute, Column, Declared
+from sfumato.schema.messages import REMEDIES, UNIT_FORMS, counted, in_plain_words, refuse_blanks
+from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of
+from sfumato.schema.values import Count, column_name, decimal, shown
+from sfumato.schema.yaml_file import read_yaml
+
+
+def _privacy_unit(value: object) -> object:
+    if value == "row":
+        return PrivacyUnit(column=None, contributions=1)
+    if not isinstance(value, Mapping | PrivacyUnit):
+        raise ValueError(f"must say whose presence is hidden: {UNIT_FORMS}")
+    return value
+
+
+def _dataset(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        raise ValueError(
+            f"is {shown(value)}; it must be a word that SQL can use after FROM: letters, digits and underscores, "
+            "not starting with a digit, such as census_2024"
+        )
+    return value
+
+
+_C = TypeVar("_C", bound=Column)
+
+
+class Schema(Declared):
+    """What is public about a table.
+
+    >>> census = Schema(dataset="census", privacy_unit="row", attributes={"married": {"type": "boolean"}})
+    >>> census.domain.shape
+    (2,)
+    """
+
+    dataset: Annotated[str, PlainValidator(_dataset)]
+    privacy_unit: Annotated[PrivacyUnit, BeforeValidator(_privacy_unit)]
+    budget: Budget | None = None
+    attributes: dict[str, Attribute]
+    measures: dict[str, Measure] = Field(default_factory=dict)
+    expected_rows: Count | None = None
+
+    def __init__(self, /, **data: Any) -> None:
+        """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
+        data = {key: part for key, part in data.items() if part is not None or key in ("attributes", "privacy_unit")}
+        refuse_blanks(data)
+        try:
+            super().__init__(**data)
+        except ValidationError as problem:
+            # An unknown key comes first: "lowr" explains why "lower" is missing.
+            errors = sorted(problem.errors(include_url=False), key=lambda error: error["type"] != "extra_forbidden")
+            raise SchemaError(counted(in_plain_words(errors[0], keys_of(Schema)), len(errors))) from None
+        _ = self.domain  # refuses attributes that span too many cells
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Schema:
+        """Read a schema from a YAML file."""
+        try:
+            return cls.from_dict(read_yaml(Path(path)))
+        except SchemaError as problem:
+            raise SchemaError(f"{path}: {problem}") from None
+
+    @classmethod
+    def from_dict(cls, mapping: object) -> Schema:
+        """The schema that a mapping with the keys of the YAML file describes."""
+        if not isinstance(mapping, Mapping):
+            raise SchemaError("a schema is made of keys: dataset, privacy_unit and attributes; this holds none")
+        refuse_blanks(mapping)
+        return cls(**mapping)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The mapping that `from_dict` reads back to an equal schema, of types that JSON knows."""
+        whole: dict[str, Any] = _as_json(self)
+        if self.privacy_unit.column is None:
+            whole["privacy_unit"] = "row"
+        for name, part in [*whole["attributes"].items(), *whole["measures"].items()]:
+            if part["column"] == name:
+                del part["column"]
+        return whole
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """The total budget, if the schema states one."""
+        return self.budget.epsilon if self.budget else None
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The axes and cells that the attributes span."""
+        refuse_too_many_cells(prod(attribute.size for attribute in self.attributes.values()))
+        return Domain(tuple(attribute.axis(name) for name, attribute in self.attributes.items()))
+
+    @field_validator("attributes", "measures", mode="after")
+    @classmethod
+    def _named(cls, parts: dict[str, _C], info: ValidationInfo) -> dict[str, _C]:
+        spelled: dict[str, str] = {}
+        for name in parts:
+            try:
+                column_name(name)
+            except ValueError as problem:
+                raise ValueError(f"holds a name that {problem}") from None
+            if info.field_name == "measures" and name.lower() == "count":
+                raise ValueError(
+                    "has a measure called 'count', which is what COUNT(*) is called; rename it, with `column`"
+                )
+            twin = spelled.setdefault(name.lower(), name)
+            if twin != name:
+                raise ValueError(f"has {twin!r} and {name!r}, which SQL does not tell apart; rename one, with `column`")
+        return {name: part if part.column else part.model_copy(update={"column": name}) for name, part in parts.items()}
+
+    @field_validator("attributes", mode="before")
+    @classmethod
+    def _some(cls, attributes: object) -> object:
+        if attributes == {}:
+            raise ValueError(f"is empty: {REMEDIES['attributes']}")
+        return attributes
+
+
+def _as_json(value: object) -> Any:
+    if isinstance(value, Declared):
+        return {key: _as_json(part) for key in keys_of(type(value)) if (part := getattr(value, key)) is not None}
+    if isinstance(value, dict):
+        return {key: _as_json(part) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return [_as_json(part) for part in value]
+    if isinstance(value, Fraction):
+        return decimal(value)
+    return value.isoformat() if isinstance(value, date) else value

@@ -1,0 +1,10 @@
+"""SQL on a release: a SELECT becomes a plan that needs no data.
+
+One difference from SQL engines is on purpose: division is always real division, never of whole numbers, because
+noisy counts are not whole.
+"""
+
+from sfumato.sql.compile import compile_select, read_workload
+from sfumato.sql.plan import Amount, Column, Cut, Key, Order, Select, strict_check
+
+__all__ = ["Amount", "Column", "Cut", "Key", "Order", "Select", "compile_select", "read_workload", "strict_check"]

@@ -1,0 +1,182 @@
+"""Select list to columns: aggregates, their linear combinations, and one ratio of two of those."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import QueryError
+from sfumato.queries.regions import Region
+from sfumato.sql.clauses import check_clauses, table_scope, where
+from sfumato.sql.plan import Amount, Column
+from sfumato.sql.predicates import read_condition
+from sfumato.sql.ratios import LINEAR, Ratio, as_column
+from sfumato.sql.rows import RowAmount, read_row_amount, rows_without_value
+from sfumato.sql.scope import Scope, bare, in_words, keeps_numbers, number, unsupported
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_TOTAL = "the one window that is supported is a total over all groups: SUM(COUNT(*)) OVER ()"
+
+
+def read_column(node: exp.Expression, scope: Scope, within: Region, *, grouped: bool) -> Column:
+    """One aggregate of the select list, with the name it has unless an alias says otherwise.
+
+    within: the rows that WHERE keeps. grouped: whether the query has GROUP BY.
+    """
+    value = _read(node, scope, within)
+    if isinstance(value, float):
+        raise unsupported("a column that is a constant", LINEAR)
+    # Without GROUP BY, a total over all groups is the same thing as the one group.
+    column = as_column(value if grouped else value.with_groups(True), scope.schema)
+    return replace(column, name=_default_name(node, column, scope))
+
+
+def _default_name(node: exp.Expression, column: Column, scope: Scope) -> str:
+    """count, sum_charge, avg_charge, share, ...: what a column is called that has no alias."""
+    aggregate = _innermost(node, ("paren", "cast", "filter"))
+    if aggregate.key in ("sum", "avg"):
+        of = _innermost(aggregate.this, ("paren", "cast"))
+        if of.key == "column":
+            return f"{aggregate.key}_{scope.name_of(of)}"
+    return column.kind
+
+
+def _innermost(node: Any, wrappings: tuple[str, ...]) -> Any:
+    while node.key in wrappings:
+        node = node.this
+    return node
+
+
+def _read(node: exp.Expression, scope: Scope, within: Region) -> Ratio | float:
+    constant = number(node)
+    if constant is not None:
+        return constant
+    read = _READERS.get(node.key)
+    if read is None:
+        raise unsupported(f"{in_words(node)} in the select list", LINEAR)
+    return read(node, scope, within)
+
+
+def _count(node: exp.Expression, scope: Scope, within: Region) -> Ratio:
+    if node.expressions:
+        raise unsupported("COUNT of several columns", "write COUNT(*)")
+    if node.this is None or node.this.key == "star":
+        return Ratio((Amount(within, None),))
+    return Ratio((Amount(within - rows_without_value(bare(node.this), scope), None),))
+
+
+def _count_if(node: exp.Expression, scope: Scope, within: Region) -> Ratio:
+    return Ratio((Amount(within & read_condition(node.this, scope), None),))
+
+
+def _sum(node: exp.Expression, scope: Scope, within: Region) -> Ratio:
+    return Ratio(_amounts(read_row_amount(node.this, scope).within(within)))
+
+
+def _average(node: exp.Expression, scope: Scope, within: Region) -> Ratio:
+    rows = read_row_amount(node.this, scope).within(within)
+    return Ratio(_amounts(rows), (Amount(within - rows.absent, None),))
+
+
+def _amounts(rows: RowAmount) -> tuple[Amount, ...]:
+    return tuple(Amount(term.region, term.of, term.factor) for term in rows.terms)
+
+
+def _filter(node: exp.Expression, scope: Scope, within: Region) -> Ratio | float:
+    if node.this.key not in ("count", "countif", "sum", "avg"):
+        raise unsupported(f"FILTER on {in_words(node.this)}", LINEAR)
+    return _read(node.this, scope, within & read_condition(node.args["expression"].this, scope))
+
+
+def _window(node: exp.Expression, scope: Scope, within: Region) -> Ratio:
+    """SUM(aggregate) OVER (): the aggregate for all groups together."""
+    extras = [key for key, value in node.args.items() if value and key not in ("this", "over")]
+    if extras or node.this.key != "sum":
+        raise unsupported("a window function", _TOTAL)
+    total = _read(node.this.this, scope, within)
+    if isinstance(total, float) or total.bottom is not None:
+        raise unsupported("a window over something that is not a COUNT or SUM", _TOTAL)
+    return total.with_groups(False)
+
+
+def _subquery(node: exp.Expression, scope: Scope, _within: Region) -> Ratio:
+    """(SELECT COUNT(*) FROM census WHERE ...): a total with conditions of its own."""
+    check_clauses(node, ("this",), " in a subquery")
+    if node.this.key != "select":
+        raise unsupported(in_words(node.this))
+    check_clauses(node.this, ("expressions", "from", "where"), " in a subquery")
+    inner = table_scope(node.this, scope.schema, scope)
+    if len(node.this.expressions) != 1:
+        raise unsupported("a subquery of several columns", "select one aggregate in it")
+    value = _read(node.this.expressions[0].unalias(), inner, where(node.this, inner))
+    if isinstance(value, float):
+        raise unsupported("a subquery of a constant", "write the constant itself")
+    return value.with_groups(False)
+
+
+def _negative(node: exp.Expression, scope: Scope, within: Region) -> Ratio | float:
+    return _times(_read(node.this, scope, within), -1.0)
+
+
+def _sum_of_two(node: exp.Expression, scope: Scope, within: Region) -> Ratio | float:
+    left, right = _operands(node, scope, within)
+    if node.key == "sub":
+        right = _times(right, -1.0)
+    if isinstance(right, float):
+        return left + right if isinstance(left, float) else left.plus_constant(right)
+    return right.plus_constant(left) if isinstance(left, float) else left.plus(right)
+
+
+def _product(node: exp.Expression, scope: Scope, within: Region) -> Ratio | float:
+    left, right = _operands(node, scope, within)
+    if isinstance(right, float):
+        return _times(left, right)
+    if isinstance(left, float):
+        return right.times(left)
+    raise unsupported("the product of two aggregates", LINEAR)
+
+
+def _quotient(node: exp.Expression, scope: Scope, within: Region) -> Ratio | float:
+    left, right = _operands(node, scope, within)
+    if right == 0:
+        raise QueryError("the query divides by zero")
+    if isinstance(right, float):
+        return _times(left, 1.0 / right)
+    if isinstance(left, float):
+        raise unsupported("a constant divided by an aggregate", LINEAR)
+    return left.over(right)
+
+
+def _operands(node: exp.Expression, scope: Scope, within: Region) -> tuple[Ratio | float, Ratio | float]:
+    return _read(node.this, scope, within), _read(node.args["expression"], scope, within)
+
+
+def _times(value: Ratio | float, factor: float) -> Ratio | float:
+    return value * factor if isinstance(value, float) else value.times(factor)
+
+
+def _cast(node: exp.Expression, scope: Scope, within: Region) -> Ratio | float:
+    if not keeps_numbers(node):
+        raise unsupported("a CAST of an aggregate that rounds it or turns it into text", "CAST to DOUBLE, or leave it")
+    return _read(node.this, scope, within)
+
+
+_READERS: dict[str, Callable[[Any, Scope, Region], Ratio | float]] = {
+    "paren": lambda node, scope, within: _read(node.this, scope, within),
+    "cast": _cast,
+    "neg": _negative,
+    "add": _sum_of_two,
+    "sub": _sum_of_two,
+    "mul": _product,
+    "div": _quotient,
+    "count": _count,
+    "countif": _count_if,
+    "sum": _sum,
+    "avg": _average,
+    "filter": _filter,
+    "window": _window,
+    "subquery": _subquery,
+}

@@ -1,0 +1,62 @@
+"""The clauses every SELECT has, also one inside parentheses: which are allowed, its table and its WHERE."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from sfumato.errors import QueryError
+from sfumato.queries.regions import Region
+from sfumato.schema import Schema
+from sfumato.sql.predicates import read_condition
+from sfumato.sql.scope import Scope, in_words, unsupported
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+# Plain words for clauses whose internal name would not help.
+_CLAUSES = {
+    "distinct": "SELECT DISTINCT",
+    "group": "GROUP BY",
+    "joins": "JOIN",
+    "kind": "SELECT AS",
+    "laterals": "LATERAL",
+    "order": "ORDER BY",
+    "sample": "TABLESAMPLE",
+    "windows": "WINDOW",
+    "with": "WITH (a common table expression)",
+}
+
+
+def check_clauses(select: exp.Expression, allowed: Collection[str], place: str = "") -> None:
+    """Refuse a SELECT with a clause that is not allowed; place: where the SELECT stands, for the message."""
+    for key, value in select.args.items():
+        clause = key.rstrip("_")  # sqlglot spells from and with with an underscore, depending on its version
+        if value and clause not in allowed:
+            raise unsupported(_CLAUSES.get(clause, clause.replace("_", " ").upper()) + place)
+
+
+def table_scope(select: exp.Expression, schema: Schema, outer: Scope | None = None) -> Scope:
+    """The table that FROM names, checked; an inner SELECT shares the remarks of the outer one."""
+    source = select.args.get("from_") or select.args.get("from")
+    if source is None:
+        raise unsupported("a SELECT without FROM", f"write FROM {schema.dataset}")
+    table = source.this
+    if table.key != "table":
+        raise unsupported(f"{in_words(table)} in FROM", f"write FROM {schema.dataset}")
+    check_clauses(table, ("this", "db", "catalog", "alias"))
+    if table.this.key != "identifier":
+        raise unsupported(f"{in_words(table.this)} in FROM", f"write FROM {schema.dataset}")
+    name = ".".join(part.name for part in table.parts)
+    if name.lower() not in (schema.dataset.lower(), "release"):
+        raise QueryError(f"no table {name!r} in this release; write FROM {schema.dataset} or FROM release")
+    if table.args.get("alias") and table.args["alias"].args.get("columns"):
+        raise unsupported("renaming columns in FROM", "use AS in the select list")
+    names = frozenset({name.lower(), table.name.lower(), table.alias.lower()} - {""})
+    return Scope(schema, names, outer.cuts, outer.middles) if outer else Scope(schema, names)
+
+
+def where(select: exp.Expression, scope: Scope) -> Region:
+    """The rows that WHERE keeps."""
+    clause = select.args.get("where")
+    return read_condition(clause.this, scope) if clause else Region.everything()

@@ -1,0 +1,203 @@
+"""A SELECT, as text, to a plan: which columns, which groups, in which order.
+
+>>> read_workload("SELECT COUNT(*) FROM census; -- and that is all")
+['SELECT COUNT(*) FROM census']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import QueryError
+from sfumato.queries.regions import Region
+from sfumato.schema import Schema
+from sfumato.sql.aggregates import read_column
+from sfumato.sql.clauses import check_clauses, table_scope, where
+from sfumato.sql.plan import Column, Cut, Key, Order, Select
+from sfumato.sql.reading import parse, read_workload, silence, too_deep
+from sfumato.sql.scope import Scope, bare, in_words, number, unsupported
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["compile_select", "read_workload"]
+
+_CLAUSES = ("expressions", "from", "where", "group", "order", "limit", "offset")
+_SUFFIXES = ("", "_stderr", "_low", "_high")  # what an answer appends to the name of an aggregate
+
+
+def compile_select(text: str, schema: Schema) -> Select:
+    """The plan of one SELECT statement over the table that a schema describes."""
+    try:
+        with silence():
+            return _compile(parse(text), schema)
+    except RecursionError:
+        raise too_deep() from None
+
+
+@dataclass(frozen=True)
+class _Query:
+    """What every part of the select list and of ORDER BY is read against."""
+
+    items: list[Any]
+    scope: Scope
+    rows: Region
+    group_by: tuple[str, ...]
+
+
+def _compile(tree: exp.Expression, schema: Schema) -> Select:
+    if tree.key != "select":
+        raise unsupported(_statement(tree))
+    check_clauses(tree, _CLAUSES)
+    scope = table_scope(tree, schema)
+    query = _Query(tree.expressions, scope, where(tree, scope), _group_by(tree, scope))
+    columns = _named([_item(node, query) for node in query.items])
+    if not any(isinstance(column, Column) for column in columns):
+        raise unsupported("a SELECT without an aggregate", "add COUNT(*), SUM(...) or AVG(...)")
+    limit, offset = _whole(tree.args.get("limit"), "LIMIT"), _whole(tree.args.get("offset"), "OFFSET") or 0
+    order_by = _order_by(tree.args.get("order"), query, columns)
+    select = Select(columns, query.group_by, query.rows, order_by, limit, offset)
+    cuts = _cuts_that_matter(select, scope)
+    return replace(select, cuts=cuts, notes=(*_cut_notes(cuts), *_middle_notes(scope)))
+
+
+def _statement(tree: exp.Expression) -> str:
+    """What to call a statement that is not a SELECT."""
+    if tree.key == "command":
+        return str(tree.this).upper()
+    if tree.key in ("column", "alias", "literal", "identifier"):
+        return "a text that is not a SELECT statement"
+    return in_words(tree)
+
+
+def _group_by(tree: exp.Expression, scope: Scope) -> tuple[str, ...]:
+    group = tree.args.get("group")
+    if group is None:
+        return ()
+    extras = [key for key, value in group.args.items() if value and key not in ("expressions", "all")]
+    if extras:
+        raise unsupported(f"GROUP BY {extras[0].replace('_', ' ').upper()}", "group by attributes")
+    items, nodes = tree.expressions, group.expressions
+    if group.args.get("all"):
+        nodes = [item.unalias() for item in items if bare(item.unalias()).key == "column"]
+    return tuple(dict.fromkeys(_group_key(bare(node), items, scope) for node in nodes))
+
+
+def _group_key(node: Any, items: list[Any], scope: Scope) -> str:
+    """The attribute that an item of GROUP BY means: a name, a place in the select list, or an alias from there."""
+    if node.key == "literal":
+        node = bare(items[_place(node, items, "GROUP BY")].unalias())
+    elif node.key == "column" and not node.text("table"):
+        aliased = [item for item in items if item.key == "alias" and _alike(item.alias, node.name)]
+        known = any(_alike(node.name, name) for name in (*scope.schema.domain.names, *scope.schema.measures))
+        if aliased and not known:
+            node = bare(aliased[0].unalias())
+    if node.key != "column" or node.this.key == "star":
+        raise unsupported(
+            f"GROUP BY {in_words(node)}", "group by attributes; a binned attribute is grouped by its bins"
+        )
+    return scope.axis_of(node, "GROUP BY").name
+
+
+def _item(node: exp.Expression, query: _Query) -> Key | Column:
+    """One item of the select list."""
+    scope = query.scope
+    inner = bare(node.unalias())
+    if inner.key == "star" or (inner.key == "column" and inner.this.key == "star"):
+        raise unsupported("SELECT *", "a release holds no rows; select aggregates such as COUNT(*)")
+    if inner.key != "column":
+        column = read_column(inner, scope, query.rows, grouped=bool(query.group_by))
+        return replace(column, name=node.alias or column.name)
+    name = scope.name_of(inner)
+    if name not in query.group_by:
+        raise QueryError(
+            f"{name} is named but not in GROUP BY; add GROUP BY {name}, or use it inside COUNT, SUM or AVG"
+            if name in scope.schema.domain
+            else f"{name} is a measure and has no value by itself; select SUM({name}) or AVG({name})"
+        )
+    return Key(node.alias or name, name)
+
+
+def _named(columns: Iterable[Key | Column]) -> tuple[Key | Column, ...]:
+    """The columns with names that cannot be mistaken for each other; keys, which name attributes, come first."""
+    columns, taken, names = list(columns), set[str](), {}
+    for place, column in sorted(enumerate(columns), key=lambda item: isinstance(item[1], Column)):
+        suffixes = _SUFFIXES if isinstance(column, Column) else _SUFFIXES[:1]
+        name, number_of_it = column.name, 1
+        while any(name + suffix in taken for suffix in suffixes):
+            number_of_it += 1
+            name = f"{column.name}_{number_of_it}"
+        taken.update(name + suffix for suffix in suffixes)
+        names[place] = name
+    return tuple(replace(column, name=names[place]) for place, column in enumerate(columns))
+
+
+def _order_by(clause: Any, query: _Query, columns: tuple[Key | Column, ...]) -> tuple[Order, ...]:
+    rules = clause.expressions if clause else []
+    return tuple(Order(_target(bare(rule.this), query, columns), bool(rule.args.get("desc"))) for rule in rules)
+
+
+def _target(node: Any, query: _Query, columns: tuple[Key | Column, ...]) -> int | Key | Column:
+    """A place in the select list, or a column that is worked out only to sort by it."""
+    if node.key == "literal":
+        return _place(node, query.items, "ORDER BY")
+    if node.key == "var":
+        raise unsupported(f"ORDER BY {node.name.upper()}", "name the columns")
+    if node.key == "column" and not node.text("table"):
+        for place, column in enumerate(columns):
+            if _alike(column.name, node.name):
+                return place
+    hidden = _item(node, query)
+    for place, column in enumerate(columns):
+        if replace(column, name="") == replace(hidden, name=""):
+            return place
+    return hidden
+
+
+def _place(node: exp.Expression, items: list[Any], clause: str) -> int:
+    """Where in the select list (from 0) a number in GROUP BY or ORDER BY points."""
+    place, length = number(node), len(items)
+    if place is None or not place.is_integer() or not 1 <= place <= length:
+        raise QueryError(f"{clause} {node.name} is not a place in the select list; its places are 1 to {length}")
+    return int(place) - 1
+
+
+def _whole(clause: Any, word: str) -> int | None:
+    """The number of a LIMIT or OFFSET."""
+    if clause is None:
+        return None
+    expression = clause.args.get("expression")
+    if expression is None or clause.args.get("limit_options") or clause.args.get("expressions"):
+        raise unsupported(f"{in_words(clause)} of this form", f"write {word} 10")
+    value = number(expression)
+    if value is None or value < 0 or not value.is_integer():
+        raise QueryError(f"{word} needs a whole number that is not negative")
+    return int(value)
+
+
+def _cuts_that_matter(select: Select, scope: Scope) -> tuple[Cut, ...]:
+    """Conditions that cut cells by themselves may not in the end: income < 2500 OR income >= 2500."""
+    regions = {select.where, *(amount.region for amount in select.amounts)}
+    cut = {name for region in regions for name in region.cuts(scope.schema.domain)} if scope.cuts else set()
+    return tuple(dict.fromkeys(found for found in scope.cuts if found.attribute in cut))
+
+
+def _cut_notes(cuts: tuple[Cut, ...]) -> list[str]:
+    return [
+        f"{cut.what}: rows are taken as spread evenly inside a bin, and the interval allows for any spread"
+        for cut in cuts
+    ]
+
+
+def _middle_notes(scope: Scope) -> list[str]:
+    return [
+        f"{name} is known by its bins only: sums and averages take every row at the middle of its bin, "
+        "and the interval allows for any place in it"
+        for name in dict.fromkeys(scope.middles)
+    ]
+
+
+def _alike(first: str, second: str) -> bool:
+    return first.lower() == second.lower()

@@ -1,0 +1,124 @@
+"""What a SELECT asks for, as plain values: no data, no noise, no SQL.
+
+A release evaluates a plan; a planner can price it before any data is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from sfumato.domain import Domain
+from sfumato.errors import QueryError
+from sfumato.queries.regions import Region
+
+Kind = Literal["count", "sum", "average", "share", "ratio"]
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A weighted sum over rows.
+
+    region: which rows; the WHERE of the query is already part of it.
+    of: what each row adds: 1 for None, else the measure of that name, or, where there is no such measure, the middle
+        of the row's cell on the attribute of that name.
+    factor: what the sum is multiplied with.
+    grouped: whether GROUP BY splits it; a grand total is not split and is the same in every group.
+    """
+
+    region: Region
+    of: str | None
+    factor: float = 1.0
+    grouped: bool = True
+
+
+@dataclass(frozen=True)
+class Column:
+    """An aggregate: scale * sum of the numerator / sum of the denominator (1 where there is none).
+
+    bounds: what the ratio, before scaling, cannot leave for any table; None where nothing is known.
+    kind: count (whole numbers of rows), sum, average (of amounts per row), share (between counts, one inside the
+        other) or ratio (any other).
+    """
+
+    name: str
+    numerator: tuple[Amount, ...]
+    denominator: tuple[Amount, ...] | None = None
+    scale: float = 1.0
+    bounds: tuple[float, float] | None = None
+    kind: Kind = "count"
+
+    @property
+    def amounts(self) -> tuple[Amount, ...]:
+        return self.numerator + (self.denominator or ())
+
+
+@dataclass(frozen=True)
+class Key:
+    """A column that says which group a row of the answer is about."""
+
+    name: str
+    attribute: str
+
+
+class Order(NamedTuple):
+    """One rule of ORDER BY: by a place in the select list (from 0), or by a column that is not shown."""
+
+    by: int | Key | Column
+    descending: bool
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A condition that cuts through cells of an attribute; what: 'income <= 2500 cuts the bin [2000, 4000)'."""
+
+    attribute: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Select:
+    """A whole query.
+
+    columns: in the order of the select list. where: rows outside it belong to no group, so a group that cannot
+    contain any of its rows is not part of the answer. cuts: conditions that lean on the spread of rows inside cells.
+    notes: sentences a reader of the answer should see.
+    """
+
+    columns: tuple[Key | Column, ...]
+    group_by: tuple[str, ...]
+    where: Region
+    order_by: tuple[Order, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    cuts: tuple[Cut, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether no condition cuts through a cell."""
+        return not self.cuts
+
+    @property
+    def aggregates(self) -> tuple[Column, ...]:
+        """Every aggregate that has to be worked out, those that only serve ORDER BY included."""
+        shown = [column for column in self.columns if isinstance(column, Column)]
+        return (*shown, *(order.by for order in self.order_by if isinstance(order.by, Column)))
+
+    @property
+    def amounts(self) -> Iterator[Amount]:
+        """Every amount of every aggregate."""
+        return (amount for column in self.aggregates for amount in column.amounts)
+
+
+def strict_check(select: Select, domain: Domain) -> None:
+    """Refuse a query that leans on an assumption about how rows are spread inside a cell."""
+    for cut in select.cuts:
+        edges = [f"{edge:.15g}" for edge in domain[cut.attribute].edges[:4]]
+        if domain[cut.attribute].kind == "date":
+            edges = [str(label) for label in domain[cut.attribute].labels()[:4]]
+        raise QueryError(
+            f"{cut.what}, and a strict answer may not guess how rows are spread inside a bin; "
+            f"use the limits of bins of {cut.attribute} ({', '.join(edges)}, ...) or ask without strict"
+        )

@@ -1,0 +1,110 @@
+"""Text to syntax tree: the only place that calls sqlglot's parser, and where its complaints become one line."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import QueryError
+from sfumato.sql.scope import unsupported
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+MOST_CHARACTERS = 20_000
+DEEPEST = 100  # parentheses within parentheses; the parser needs about ten calls for each
+
+_PIECES = re.compile(
+    r"""(?P<comment> --[^\n]* | /\*.*?(?:\*/|\Z) )
+      | (?P<text> '[^']*(?:''[^']*)*(?:'|\Z) | "[^"]*(?:""[^"]*)*(?:"|\Z) | [^;'"/\-]+ | . )""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def read_workload(text: str) -> list[str]:
+    """The statements of a .sql file, without those that are empty or only comments.
+
+    >>> read_workload("SELECT 1; -- one; two\\nSELECT ';';")
+    ['SELECT 1', "-- one; two\\nSELECT ';'"]
+    """
+    statements: list[str] = []
+    pieces: list[str] = []
+    says_something = False
+    for piece in _PIECES.finditer(text):
+        if piece[0] != ";":
+            pieces.append(piece[0])
+            says_something |= piece["text"] is not None and not piece[0].isspace()
+            continue
+        if says_something:
+            statements.append("".join(pieces).strip())
+        pieces, says_something = [], False
+    return [*statements, "".join(pieces).strip()] if says_something else statements
+
+
+def parse(text: str) -> exp.Expression:
+    """The syntax tree of the one statement in a text."""
+    import sqlglot
+    from sqlglot.errors import ParseError, SqlglotError
+
+    if not isinstance(text, str):
+        raise QueryError(f"a query is text, not {type(text).__name__}")
+    _check_size(text)
+    try:
+        with silence():
+            statements: list[Any] = [tree for tree in sqlglot.parse(text, read="duckdb") if tree is not None]
+    except ParseError as error:
+        raise QueryError(_parse_complaint(error.errors)) from None
+    except SqlglotError:
+        raise QueryError("this SQL cannot be read: a quotation mark or a comment is opened and not closed") from None
+    except RecursionError:
+        raise too_deep() from None
+    if not statements:
+        raise QueryError("the query is empty; write SELECT COUNT(*) FROM ...")
+    if len(statements) > 1:
+        raise unsupported(f"a text of {len(statements)} statements", "ask them one at a time")
+    tree: exp.Expression = statements[0]
+    return tree
+
+
+def too_deep() -> QueryError:
+    """The error for a query whose nesting exhausts the stack."""
+    return QueryError("the query is nested too deeply; write it with fewer parentheses, NOT, CASE or operators")
+
+
+def _check_size(text: str) -> None:
+    if len(text) > MOST_CHARACTERS:
+        raise QueryError(f"the query has {len(text):,} characters; at most {MOST_CHARACTERS:,} are read")
+    depth = 0
+    for piece in _PIECES.finditer(text):
+        if piece["text"] and piece[0][0] not in "'\"":
+            for character in piece[0]:
+                depth += (character == "(") - (character == ")")
+                if depth > DEEPEST:
+                    raise too_deep()
+
+
+def _parse_complaint(errors: list[dict[str, Any]]) -> str:
+    """One line without colours: what is wrong and where."""
+    first = errors[0] if errors else {}
+    what = str(first.get("description") or "unexpected text").partition(" but got ")[0].partition("<")[0].strip()
+    if what.startswith("Required keyword"):
+        what = "something is missing"
+    elif "Unexpected token" in what:
+        what = "unexpected text"
+    near = " ".join(str(first.get("highlight") or "").split())[:40]
+    place = f" at line {first.get('line')}, column {first.get('col')}" if first.get("line") else ""
+    return f"this SQL cannot be read: {what[0].lower()}{what[1:]}{place}" + (f", near {near!r}" if near else "")
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Keep sqlglot from printing about syntax that it does not know; we report that ourselves."""
+    logger = logging.getLogger("sqlglot")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before

@@ -1,0 +1,173 @@
+"""What stands inside SUM(...), AVG(...) and COUNT(...): an amount per row, linear in columns and conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import QueryError
+from sfumato.queries.regions import Region
+from sfumato.sql.predicates import compare, is_condition, quoted, read_condition
+from sfumato.sql.scope import Scope, bare, constant, in_words, keeps_numbers, number, unsupported
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_WRITE = "sum a measure or an attribute, a condition, CASE, or a linear combination of these"
+
+
+@dataclass(frozen=True)
+class Term:
+    """factor * (1, or a column) for the rows of a region, and nothing for the others."""
+
+    region: Region
+    of: str | None
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class RowAmount:
+    """The sum of terms, except for absent rows, which are NULL: those that CASE without ELSE leaves over."""
+
+    terms: tuple[Term, ...]
+    absent: Region = field(default_factory=Region.nothing)
+
+    def within(self, region: Region) -> RowAmount:
+        """The same amount, for rows of a region only."""
+        terms = tuple(replace(term, region=term.region & region) for term in self.terms)
+        return RowAmount(terms, self.absent & region)
+
+    def times(self, factor: float) -> RowAmount:
+        return replace(self, terms=tuple(replace(term, factor=term.factor * factor) for term in self.terms))
+
+
+Reader = Callable[[Any, Scope], RowAmount]
+
+
+def read_row_amount(node: exp.Expression, scope: Scope) -> RowAmount:
+    """The amount that an expression gives each row."""
+    value = constant(node)
+    if isinstance(value, str):
+        raise QueryError(f"{value!r} is text and cannot be summed; COUNT counts rows")
+    value = number(node)
+    if value is not None:
+        return RowAmount((Term(Region.everything(), None, value),))
+    if is_condition(node):
+        return RowAmount((Term(read_condition(node, scope), None),))
+    read = _READERS.get(node.key)
+    if read is None:
+        raise unsupported(f"{in_words(node)} inside an aggregate", _WRITE)
+    return read(node, scope)
+
+
+def _column(node: exp.Expression, scope: Scope) -> RowAmount:
+    name = scope.name_of(node)
+    if name not in scope.schema.measures:
+        low, _, high = scope.schema.domain[name].amounts  # refuses what cannot be summed
+        if (low != high).any():
+            scope.middles.append(name)
+    return RowAmount((Term(Region.everything(), name),))
+
+
+def rows_without_value(node: exp.Expression, scope: Scope) -> Region:
+    """The rows for which an expression is NULL, so that COUNT of it leaves them out."""
+    return _read_presence(node, scope).absent
+
+
+def _read_presence(node: exp.Expression, scope: Scope) -> RowAmount:
+    """As `read_row_amount`, except that text and columns that cannot be summed have a value too."""
+    if node.key == "column":
+        scope.name_of(node)
+        return RowAmount(())  # no value is missing in a release
+    if isinstance(constant(node), str):
+        return RowAmount(())
+    if node.key in ("case", "if"):
+        return _READERS[node.key](node, scope, _read_presence)
+    return read_row_amount(node, scope)
+
+
+def _case(node: exp.Expression, scope: Scope, read: Reader = read_row_amount) -> RowAmount:
+    """CASE WHEN ... THEN ... ELSE ... END, also in the form CASE column WHEN value; the first match counts."""
+    branches = [(_branch_condition(node, branch, scope), branch.args["true"]) for branch in node.args["ifs"]]
+    return _first_match(branches, node.args.get("default"), scope, read)
+
+
+def _branch_condition(case: exp.Expression, branch: exp.Expression, scope: Scope) -> Region:
+    if case.this is None:
+        return read_condition(branch.this, scope)
+    return compare("eq", case.this, branch.this, scope, lambda: f"{quoted(case.this)} = {quoted(branch.this)}")
+
+
+def _if(node: exp.Expression, scope: Scope, read: Reader = read_row_amount) -> RowAmount:
+    return _first_match([(read_condition(node.this, scope), node.args["true"])], node.args.get("false"), scope, read)
+
+
+def _first_match(branches: list[tuple[Region, Any]], default: Any, scope: Scope, read: Reader) -> RowAmount:
+    left, absent = Region.everything(), Region.nothing()
+    parts = []
+    for condition, value in branches:
+        parts.append(read(value, scope).within(left & condition))
+        left -= condition
+    if default is None:
+        absent = left
+    else:
+        parts.append(read(default, scope).within(left))
+    for part in parts:
+        absent |= part.absent
+    return RowAmount(tuple(term for part in parts for term in part.terms), absent)
+
+
+def _sum(node: exp.Expression, scope: Scope) -> RowAmount:
+    left, right = read_row_amount(node.this, scope), read_row_amount(node.args["expression"], scope)
+    if node.key == "sub":
+        right = right.times(-1.0)
+    absent = left.absent | right.absent  # NULL + 1 is NULL
+    return RowAmount(left.within(~absent).terms + right.within(~absent).terms, absent)
+
+
+def _product(node: exp.Expression, scope: Scope) -> RowAmount:
+    left, right = number(node.this), number(node.args["expression"])
+    if right is not None:
+        return read_row_amount(node.this, scope).times(right)
+    if left is not None:
+        return read_row_amount(node.args["expression"], scope).times(left)
+    raise unsupported("the product of two columns inside an aggregate", _WRITE)
+
+
+def _quotient(node: exp.Expression, scope: Scope) -> RowAmount:
+    divisor = number(node.args["expression"])
+    if divisor is None:
+        raise unsupported("division by a column inside an aggregate", "divide one aggregate by another instead")
+    if divisor == 0:
+        raise QueryError("the query divides by zero")
+    return read_row_amount(node.this, scope).times(1.0 / divisor)
+
+
+def _cast(node: exp.Expression, scope: Scope) -> RowAmount:
+    if not keeps_numbers(node, whole=_is_whole(bare(node.this), scope)):
+        raise unsupported("a CAST inside an aggregate that changes numbers", "CAST to DOUBLE, or leave the CAST out")
+    return read_row_amount(node.this, scope)
+
+
+def _is_whole(node: Any, scope: Scope) -> bool:
+    """Whether an expression gives whole numbers for certain."""
+    if node.key != "column":
+        return is_condition(node)
+    name = scope.name_of(node)
+    return name not in scope.schema.measures and scope.schema.domain[name].kind in ("integer", "boolean")
+
+
+_READERS: dict[str, Callable[..., RowAmount]] = {
+    "column": _column,
+    "case": _case,
+    "if": _if,
+    "null": lambda _node, _scope: RowAmount((), Region.everything()),
+    "paren": lambda node, scope: read_row_amount(node.this, scope),
+    "neg": lambda node, scope: read_row_amount(node.this, scope).times(-1.0),
+    "add": _sum,
+    "sub": _sum,
+    "mul": _product,
+    "div": _quotient,
+    "cast": _cast,
+}

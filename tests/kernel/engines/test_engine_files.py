@@ -1,0 +1,162 @@
+"""Finding and reading files."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sfumato.errors import TableError
+from sfumato.kernel.engines.files import find_files
+from sfumato.kernel.source import open_table
+from sfumato.schema import Schema
+
+SCHEMA = Schema.from_dict(
+    {"dataset": "t", "privacy_unit": "row", "attributes": {"x": {"type": "integer", "lower": 0, "upper": 9}}}
+)
+
+
+def counts(table, name: str | None = None, schema: Schema = SCHEMA) -> dict[int, int]:
+    found = open_table(table, name=name).aggregate(schema, key=1)
+    return dict(zip(found.cells.tolist(), found.counts.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("t.csv", b"x,y\n1,a\n2,b\n"),
+        ("t.CSV", b"x,y\r\n1,a\r\n2,b"),
+        ("t.tsv", b'x\ty\n1\t"a,\tb"\n2\tb\n'),
+        ("bom.csv", b"\xef\xbb\xbfx,y\n1,a\n2,b\n"),
+        ("quoted.csv", b'" x ","y ""z"""\n1,a\n2,b\n'),
+        ("mac.csv", b"x,y\r1,a\r2,b\r"),
+        ("t.csv.gz", gzip.compress(b"x,y\n1,a\n2,b\n")),
+        ("t.tsv.gz", gzip.compress(b"x\ty\n1\ta\n2\tb\n")),
+    ],
+)
+def test_text_files(tmp_path, name, data):
+    (tmp_path / name).write_bytes(data)
+    assert counts(tmp_path / name) == {1: 1, 2: 1}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "it's.csv",
+        'dou"ble.csv',
+        "star*.csv",
+        "a[1].csv",
+        "what?.csv",
+        "back\\slash.csv",
+        "{b}.csv",
+        "é 😀.csv",
+        "--x;.csv",
+        "%s$1.csv",
+    ],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_names_of_files_are_taken_literally(tmp_path, name, suffix):
+    folder = tmp_path / "it's [a] *folder*"
+    folder.mkdir()
+    path = folder / (name.removesuffix(".csv") + suffix)
+    decoys = [folder / f"{decoy}{suffix}" for decoy in ("starry", "a1", "whats", "b")]
+    for place, file in enumerate([path, *decoys]):
+        if suffix == ".csv":
+            file.write_text(f"x\n{place}\n")
+        else:
+            pq.write_table(pa.table({"x": [place]}), file)
+    assert counts(path) == counts(str(path)) == {0: 1}
+
+
+def test_names_of_columns_are_taken_literally(tmp_path):
+    names = ['"; DROP TABLE source; --', "a b", "x'y", "é😀", "select", "`tick`", "back\\slash", "{x}", "c0", "cell"]
+    attributes = {name: {"type": "integer", "lower": 0, "upper": 9} for name in names}
+    schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": attributes})
+    quoted = ",".join('"' + name.replace('"', '""') + '"' for name in names)
+    (tmp_path / "t.csv").write_text(f"{quoted}\n{','.join(str(i) for i in range(10))}\n", encoding="utf-8")
+    pq.write_table(pa.table({name: [place] for place, name in enumerate(names)}), tmp_path / "t.parquet")
+    for table in (tmp_path / "t.csv", tmp_path / "t.parquet"):
+        assert counts(table, schema=schema) == {123456789: 1}
+
+
+def test_patterns_gather_files(tmp_path):
+    for place in range(3):
+        (tmp_path / f"p{place}.csv").write_text(f"x,y\n{place},1\n")
+        (tmp_path / f"d{place}").mkdir()
+        pq.write_table(pa.table({"x": [place], "y": [1]}), tmp_path / f"d{place}" / "q.parquet")
+    assert counts(str(tmp_path / "p*.csv")) == counts(tmp_path / "p?.csv") == {0: 1, 1: 1, 2: 1}
+    assert counts(str(tmp_path / "**" / "*.parquet")) == {0: 1, 1: 1, 2: 1}
+
+
+def test_folders_named_like_values_add_no_columns(tmp_path):
+    (tmp_path / "x=7").mkdir()
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "x=7" / "q.parquet")
+    assert counts(str(tmp_path / "*" / "*.parquet")) == {1: 1}
+
+
+def refusal(table: object) -> str:
+    with pytest.raises(TableError) as caught:
+        open_table(table)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_what_is_not_a_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("folder.csv").mkdir()
+    Path("t.xlsx").write_text("x")
+    Path("zero.csv").write_text("")
+    Path("blank.csv").write_text("\nx,y\n")
+    Path("utf16.csv").write_bytes("x,y\n1,2\n".encode("utf-16"))
+    Path("open.csv").write_text('x,"y\n1,2\n')
+    Path("bad.csv.gz").write_bytes(gzip.compress(b"x,y\n" * 999)[:-20])
+    Path("worse.csv.gz").write_bytes(b"x,y\n1,2\n")
+    Path("bad.parquet").write_text("x,y\n")
+    Path("empty.parquet").write_text("")
+    assert refusal("none.csv") == "there is no file none.csv; check the path"
+    assert refusal("none*.csv") == "no file matches none*.csv; check the pattern"
+    assert "is a folder; name the files in it, such as folder.csv/*.parquet" in refusal("folder.csv")
+    assert "is a folder" in refusal(tmp_path)
+    assert "use .csv, .csv.gz, .tsv, .tsv.gz, .parquet" in refusal("t.xlsx")
+    assert refusal("zero.csv") == "zero.csv has no header; the first line must name the columns"
+    assert "has no header" in refusal("blank.csv")
+    assert "UTF-8" in refusal("utf16.csv")
+    assert "open.csv" in refusal("open.csv")
+    assert "bad.csv.gz cannot be opened" in refusal("bad.csv.gz")
+    assert "worse.csv.gz cannot be opened" in refusal("worse.csv.gz")
+    assert refusal("bad.parquet") == refusal("empty.parquet").replace("empty", "bad")
+    assert "not a path" in refusal("a\0b.csv")
+    assert "not a path" in refusal("n" * 5000 + ".csv")
+    assert "cannot be read" in refusal("postgresql://localhost/db")
+    assert "cannot be a list" in refusal([1, 2])
+    with pytest.raises(TableError, match="leave it out"):
+        open_table("zero.csv", name="t")
+
+
+def test_files_that_differ_are_refused_before_they_are_read(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text("y,x\n1,2\n")
+    assert "a.csv, b.csv do not all have the same header line" in refusal(tmp_path / "*.csv")
+    pq.write_table(pa.table({"x": [1], "y": [1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"y": [2], "x": [2]}), tmp_path / "b.parquet")
+    assert counts(tmp_path / "*.parquet") == {1: 1, 2: 1}  # by name, whatever the order
+    pq.write_table(pa.table({"x": ["1"], "y": [1]}), tmp_path / "b.parquet")
+    assert "do not all have the same columns and types" in refusal(tmp_path / "*.parquet")
+    (tmp_path / "c.csv").write_text("x,y\n1,2\n")
+    assert "more than one kind" in refusal(tmp_path / "?.*")
+
+
+def test_only_the_first_line_is_looked_at_when_opening(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"x,y\n\xff\xfe,2\n")
+    assert find_files(path).header == ("x", "y")
+
+
+def test_parquet_columns_with_fields_inside_keep_their_places(tmp_path):
+    inner = [{"p": 1, "q": {"r": 2}}]
+    pq.write_table(pa.table({"s": inner, "X": [4], "l": [[1, 2]], "x": [5], "m": [1]}), tmp_path / "t.parquet")
+    assert [name for name, _ in open_table(tmp_path / "t.parquet").columns] == ["s", "X", "l", "x", "m"]
+    assert counts(tmp_path / "t.parquet") == {5: 1}

@@ -1,0 +1,201 @@
+from fractions import Fraction
+from math import exp
+
+import numpy as np
+import pytest
+
+from conftest import CENSUS, curator_of
+from sfumato.domain import Partition
+from sfumato.errors import PrivacyError, QueryError
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.entropy import TestingEntropy
+from sfumato.kernel.statistics import MostRows, Rank
+from sfumato.measurement import Gaussian, Laplace
+from sfumato.queries import Cells, Identity, Prefix, Scaled, Stack, Total, Weighted
+from sfumato.schema import Schema
+
+SMALL = Schema.from_dict(
+    {
+        "dataset": "small",
+        "privacy_unit": {"column": "who", "contributions": 2},
+        "attributes": {"x": {"type": "integer", "lower": 0, "upper": 5}},
+        "measures": {"cost": {"lower": -10, "upper": 10, "step": 1}},
+    }
+)
+COUNTS = [5, 0, 2, 0, 0, 9]
+
+
+def test_a_measurement_spends_what_it_was_given_and_says_its_noise():
+    curator = curator_of(SMALL, COUNTS, epsilon=1)
+    found = curator.measure(Identity(6), Budget.pure("0.25"))
+    assert found.noise == Laplace(Fraction(8))  # 2 rows a person, a quarter of epsilon
+    assert curator.charge.fullest == Fraction(1, 8)  # per row
+    curator.measure(Prefix(6), Budget.pure("0.75"))
+    with pytest.raises(PrivacyError):
+        curator.measure(Total(6), Budget.pure("1e-9"))
+
+
+def test_a_measure_is_scaled_by_its_bounds():
+    found = curator_of(SMALL, COUNTS).measure(Total(6), Budget.pure(1), of="cost")
+    assert found.noise == Laplace(Fraction(20))  # 2 rows, each moves the sum by at most 10 steps
+
+
+def test_noise_is_added_to_the_exact_answers():
+    frozen = [curator_of(SMALL, counts, entropy=TestingEntropy(7)) for counts in (COUNTS, [5, 0, 3, 0, 0, 9])]
+    queries = Stack(Identity(6), Prefix(6))
+    one, other = (curator.measure(queries, Budget.pure(1)).answers for curator in frozen)
+    assert np.array_equal(other - one, queries.dense()[:, 2])
+
+
+def test_scales_for_single_rows_are_charged_cell_by_cell():
+    curator = curator_of(SMALL, COUNTS, epsilon=1)
+    found = curator.measure(Identity(6), scales=[Fraction(2)] * 3 + [Fraction(4)] * 3)
+    assert found.noises == (Laplace(Fraction(2)), Laplace(Fraction(4)))
+    assert found.which is not None and found.which.tolist() == [0, 0, 0, 1, 1, 1]
+    curator.measure(Cells(6, np.array([3, 4, 5])), scales=Fraction(4))  # these have room left
+    with pytest.raises(PrivacyError):
+        curator.measure(Cells(6, np.array([0])), scales=Fraction(1000))
+
+
+def test_zcdp_uses_gaussian_noise_and_squares():
+    curator = curator_of(SMALL, COUNTS, rho=Fraction(1, 2))
+    found = curator.measure(Prefix(6), Budget.zcdp(Fraction(1, 2)))
+    assert found.noise == Gaussian(Fraction(2**2 * 6, 1))  # k^2 l2^2 / (2 rho)
+    with pytest.raises(PrivacyError):
+        curator.measure(Total(6), Budget.zcdp(Fraction(1, 10**6)))
+    with pytest.raises(QueryError, match="in rho"):
+        curator_of(SMALL, COUNTS).measure(Total(6), Budget.zcdp(1))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"queries": Identity(7), "budget": Budget.pure(1)}, QueryError),
+        ({"queries": Weighted(np.full((1, 6), 0.5)), "budget": Budget.pure(1)}, QueryError),
+        ({"queries": Scaled(Identity(6), np.zeros(6, dtype=int)), "budget": Budget.pure(1)}, QueryError),
+        ({"queries": Identity(6)}, QueryError),
+        ({"queries": Identity(6), "budget": Budget.pure(1), "scales": Fraction(9)}, QueryError),
+        ({"queries": Identity(6), "scales": [Fraction(9)] * 5}, QueryError),
+        ({"queries": Identity(6), "scales": Fraction(-9)}, PrivacyError),
+        ({"queries": Identity(6), "budget": Budget.pure(1), "of": "income"}, QueryError),
+        ({"queries": Prefix(6), "budget": Budget.pure(1), "above": 3}, QueryError),
+        ({"queries": Identity(6), "budget": Budget.pure(1), "above": 0}, QueryError),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_costs_nothing(arguments, error):
+    curator = curator_of(SMALL, COUNTS)
+    queries = arguments.pop("queries")
+    with pytest.raises(error):
+        curator.measure(queries, **arguments)
+    assert curator.charge.fullest == 0
+
+
+def test_queries_from_outside_the_package_are_refused():
+    class Lying(Identity):
+        """Claims that a row of data moves nothing."""
+
+        l1 = 0
+
+    with pytest.raises(PrivacyError, match=r"sfumato\.queries"):
+        curator_of(SMALL, COUNTS).measure(Lying(6), Budget.pure(1))
+    with pytest.raises(PrivacyError, match=r"sfumato\.queries"):
+        curator_of(SMALL, COUNTS).measure(Stack(Identity(6), Lying(6)), Budget.pure(1))
+
+
+def test_split_is_parallel_and_reduce_is_not_free():
+    curator = curator_of(SMALL, COUNTS, epsilon=1)
+    halves = Partition(curator.domain, np.array([0, 0, 0, 1, 1, -1]))
+    for half, size in zip(curator.split(halves), (3, 2), strict=True):
+        assert half.domain.size == size
+        half.measure(Identity(size), Budget.pure(1))
+    assert curator.charge.fullest == curator.charge.limit
+    with pytest.raises(PrivacyError):
+        curator.reduce(halves).measure(Total(2), Budget.pure("0.1"))
+    # The cell outside both halves has borne nothing.
+    rest = Partition(curator.domain, np.array([-1, -1, -1, -1, -1, 0]))
+    curator.reduce(rest).measure(Total(1), Budget.pure(1))
+
+
+def test_a_view_of_a_view_charges_the_cells_of_the_table():
+    curator = curator_of(SMALL, COUNTS, epsilon=1, entropy=TestingEntropy(3))
+    outer = curator.reduce(Partition(curator.domain, np.array([0, 1, 1, 2, 2, -1])))
+    inner = outer.reduce(Partition(outer.domain, np.array([-1, 0, 0])))
+    noisy = inner.measure(Total(1), scales=Fraction(2)).answers[0]
+    twin = curator_of(SMALL, [0, 0, 2, 0, 0, 0], epsilon=1, entropy=TestingEntropy(3))
+    assert noisy == twin.measure(Total(6), scales=Fraction(2)).answers[0]
+    curator.measure(Cells(6, np.array([0, 5])), scales=Fraction(2))
+    with pytest.raises(PrivacyError):
+        curator.measure(Cells(6, np.array([1])), scales=Fraction(2000))
+
+
+def test_select_charges_every_cell_it_looks_at_and_follows_its_law():
+    curator = curator_of(SMALL, COUNTS, epsilon=1)
+    curator.select(MostRows(), Budget.pure(1))
+    with pytest.raises(PrivacyError):
+        curator.measure(Cells(6, np.array([1])), Budget.pure("0.001"))
+    # 8,000 choices against the exact law: chi-square with 5 degrees of freedom exceeds 36.9 with chance 6e-7.
+    entropy, runs = TestingEntropy(11), 8_000
+    curator = curator_of(SMALL, COUNTS, epsilon=runs, entropy=entropy)
+    seen = np.bincount([curator.select(MostRows(), Budget.pure(1)) for _ in range(runs)], minlength=6)
+    law = np.array([exp(count / 4) for count in COUNTS])  # epsilon / (2 * k * sensitivity) = 1/4
+    law *= runs / law.sum()
+    assert ((seen - law) ** 2 / law).sum() < 36.9
+
+
+def test_select_refuses_scores_from_outside():
+    class Anything(MostRows):
+        sensitivity = 0
+
+    with pytest.raises(PrivacyError, match="sensitivity is proved"):
+        curator_of(SMALL, COUNTS).select(Anything(), Budget.pure(1))
+
+
+def test_the_median_is_found_at_a_large_budget():
+    curator = curator_of(SMALL, COUNTS, epsilon=1000)
+    assert curator.select(Rank(Fraction(1, 2)), Budget.pure(1000)) == 5
+    curator = curator_of(SMALL, COUNTS, rho=Fraction(1000))
+    assert curator.select(Rank(Fraction(1, 4)), Budget.zcdp(1000)) == 0
+
+
+def test_cells_above_a_threshold_agree_with_all_cells_filtered():
+    """Published cells and their values, sparse against dense: 2,000 runs each, compared cell by cell.
+
+    Whether a cell is published is a coin each time; a difference of 6 standard errors in any of 6 cells, or in a mean
+    value, has a chance below 1e-7.
+    """
+    runs, above, entropy = 2000, 6, TestingEntropy(5)
+    schema = Schema.from_dict({**SMALL.to_dict(), "privacy_unit": "row", "measures": {}})
+    curator = curator_of(schema, COUNTS, epsilon=2 * runs, entropy=entropy)
+    sparse, dense = np.zeros((2, 6)), np.zeros((2, 6))
+    for _ in range(runs):
+        found = curator.measure(Identity(6), Budget.pure("0.5"), above=above)
+        assert found.cells is not None and (np.diff(found.cells) > 0).all() and (found.answers >= above).all()
+        sparse[0, found.cells] += 1
+        sparse[1, found.cells] += found.answers
+        full = curator.measure(Identity(6), Budget.pure("0.5")).answers
+        dense[0] += full >= above
+        dense[1] += np.where(full >= above, full, 0)
+    rate = (sparse[0] + dense[0]) / (2 * runs)
+    assert (rate > 0.02).all()
+    assert (np.abs(sparse[0] - dense[0]) < 6 * np.sqrt(2 * runs * rate * (1 - rate))).all()
+    means = sparse[1] / sparse[0] - dense[1] / dense[0]
+    assert (np.abs(means) < 6 * np.sqrt(8) * np.sqrt(1 / sparse[0] + 1 / dense[0])).all()
+
+
+def test_pinq_verbs_fall_out():
+    schema = Schema.from_dict({**CENSUS, "measures": {"income": {"lower": 0, "upper": 1000, "step": 1}}})
+    counts, sums = np.zeros((100, 2), dtype=int), np.zeros((100, 2), dtype=int)
+    counts[30, 0], counts[40, 1] = 7, 5
+    sums[30, 0] = 900  # 7 people, centred on 500
+    curator = curator_of(schema, counts, sums={"income": sums}, epsilon=3 * 10**5)
+    size, plenty = schema.domain.size, Budget.pure(10**5)
+    assert curator.measure(Total(size), plenty).answers.tolist() == [12]
+    assert curator.measure(Total(size), plenty, of="income").answers.tolist() == [900]
+    women, men = curator.split(Partition.by(schema.domain, ["sex"]))
+    assert women.measure(Total(100), plenty).answers.tolist() == [7]
+    assert men.measure(Total(100), plenty).answers.tolist() == [5]
+
+
+def test_private_counts_do_not_show_in_a_repr():
+    curator = curator_of(SMALL, [123456789, 0, 0, 0, 0, 0])
+    assert "123456789" not in repr(curator) + repr(curator._aggregate) + str(vars(curator))

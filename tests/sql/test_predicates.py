@@ -1,0 +1,251 @@
+"""WHERE to regions, against DuckDB on a table with one row for every combination of values."""
+
+from functools import cache
+from itertools import product
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.errors import QueryError, UnsupportedSQL
+from sfumato.queries.regions import Region
+from sfumato.schema import Schema
+from sfumato.sql import compile_select
+
+ROWS = list(product(range(5), ["F", "M", "X"], [False, True], ["2024-01-01", "2024-01-02", "2024-01-03"]))
+SCHEMA = Schema.from_dict(
+    {
+        "dataset": "census",
+        "privacy_unit": "row",
+        "attributes": {
+            "age": {"type": "integer", "lower": 0, "upper": 4},
+            "sex": {"type": "category", "values": ["F", "M", "X"]},
+            "smoker": {"type": "boolean"},
+            "day": {"type": "date", "lower": "2024-01-01", "upper": "2024-01-03", "by": "day"},
+        },
+        "measures": {"charge": {"lower": 0, "upper": 10}},
+    }
+)
+BINNED = Schema.from_dict(
+    {
+        "dataset": "census",
+        "privacy_unit": "row",
+        "attributes": {
+            "age": {"type": "integer", "lower": 0, "upper": 99, "width": 10},
+            "income": {"type": "number", "lower": 0, "upper": 10000, "bins": 5},
+            "sex": {"type": "category", "values": ["F", "M"]},
+            "month": {"type": "date", "lower": "2023-01-01", "upper": "2024-12-31", "by": "month"},
+            "year": {"type": "date", "lower": "2020-01-01", "upper": "2024-12-31", "by": "year"},
+        },
+    }
+)
+
+
+@cache
+def engine() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE census (id INTEGER, age INTEGER, sex VARCHAR, smoker BOOLEAN, day DATE)")
+    connection.executemany("INSERT INTO census VALUES (?, ?, ?, ?, ?)", [(i, *row) for i, row in enumerate(ROWS)])
+    return connection
+
+
+def region(where: str, schema: Schema = SCHEMA) -> Region:
+    return compile_select(f"SELECT COUNT(*) FROM census AS c WHERE {where}", schema).where
+
+
+def rows_in(where: str) -> list[int]:
+    """Which rows of the full table a condition keeps, by us."""
+    columns = zip(*ROWS, strict=True)
+    codes = {
+        axis.name: np.array([int(axis.read(value)) - int(axis.edges[0]) for value in column])
+        for axis, column in zip(SCHEMA.domain, columns, strict=True)
+    }
+    share, sure, possible = region(where).weights(SCHEMA.domain, codes)
+    assert share.tolist() == sure.tolist() == possible.tolist()
+    inside = np.broadcast_to(share, len(ROWS))
+    return np.flatnonzero(inside).tolist()
+
+
+def rows_in_duckdb(where: str) -> list[int]:
+    return [row for (row,) in engine().execute(f"SELECT id FROM census AS c WHERE {where} ORDER BY id").fetchall()]
+
+
+ages = st.integers(-1, 6).map(str)
+sexes = st.sampled_from(["'F'", "'M'", "'X'"])
+days = st.builds("{}'2024-01-0{}'".format, st.sampled_from(["", "DATE "]), st.integers(1, 4))
+orders = st.sampled_from(["=", "<>", "!=", "<", "<=", ">", ">="])
+equalities = st.sampled_from(["=", "<>", "!="])
+negation = st.sampled_from(["", "NOT "])
+
+
+def in_list(name: str, values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    listed = st.lists(values, min_size=1, max_size=3).map(", ".join)
+    return st.builds(f"{name} {{}}IN ({{}})".format, negation, listed)
+
+
+leaves = st.one_of(
+    st.builds("age {} {}".format, orders, ages),
+    st.builds("{} {} age".format, ages, orders),
+    st.builds("day {} {}".format, orders, days),
+    st.builds("sex {} {}".format, equalities, sexes),
+    st.builds("{} {} c.sex".format, sexes, equalities),
+    st.builds("age {}BETWEEN {} AND {}".format, negation, ages, ages),
+    st.builds("day {}BETWEEN {} AND {}".format, negation, days, days),
+    in_list("age", ages),
+    in_list("sex", sexes),
+    in_list("day", days),
+    st.sampled_from(
+        ["smoker", "c.smoker", "smoker = TRUE", "smoker <> TRUE", "smoker IS NOT TRUE", "smoker IS FALSE", "smoker = 1"]
+    ),
+    st.sampled_from(["TRUE", "FALSE", "1 = 1", "2 < 1", "1 + 1 >= 2", "'a' <> 'b'", "age < 1.5 * 2", "age > -(-1)"]),
+)
+conditions = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.builds("NOT ({})".format, inner),
+        st.builds("({} AND {})".format, inner, inner),
+        st.builds("({} OR {})".format, inner, inner),
+        st.builds("{} AND {} OR {}".format, inner, inner, inner),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(conditions)
+def test_conditions_mean_what_they_mean_in_duckdb(where):
+    assert rows_in(where) == rows_in_duckdb(where)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "age BETWEEN 3 AND 1",
+        "age = 2.5",
+        "age < 2.5",
+        "age = '3'",
+        "AGE > 1 AND Sex = 'F'",
+        "\"age\" IN (1, 2) AND sex NOT IN ('F')",
+        "((age)) = ((1))",
+        "NOT NOT smoker",
+        "day < CAST('2024-01-02' AS DATE)",
+        "age < 1e3",
+        "age > 1e300",
+        "age < CAST(2 AS DOUBLE)",
+        " OR ".join(f"age = {i}" for i in range(-500, 3)),
+        " AND ".join(f"age <> {i}" for i in range(3, 500)),
+    ],
+)
+def test_particular_conditions_mean_what_they_mean_in_duckdb(where):
+    assert rows_in(where) == rows_in_duckdb(where)
+
+
+def test_conditions_with_the_same_rows_are_the_same_region():
+    assert region("age <= 2") == region("age < 3") == region("age < 2.5") == region("age IN (0, 1, 2)")
+    assert region("age >= 0") == region("sex IN ('M', 'F', 'X')") == Region.everything()
+    assert region("age > 4") == region("age < 0") == Region.nothing()
+    assert region("income <= 10000", BINNED) == Region.everything()
+    assert region("income < 10000", BINNED) != Region.everything()
+
+
+def test_infinite_limits_are_harmless():
+    assert region("age > 1e999") == Region.nothing()
+    assert region("age < 1e999") == Region.everything()
+
+
+@pytest.mark.parametrize(
+    ("where", "share"),
+    [
+        ("income < 2000", [1, 0, 0, 0, 0]),
+        ("income < 3000", [1, 0.5, 0, 0, 0]),
+        ("income <= 2000", [1, 0, 0, 0, 0]),
+        ("income BETWEEN 1000 AND 9000", [0.5, 1, 1, 1, 0.5]),
+        ("income = '[2000, 4000)'", [0, 1, 0, 0, 0]),
+        ("income >= '[8000, 10000]'", [0, 0, 0, 0, 1]),
+        ("income IN ('[0, 2000)', '[2000, 4000)', 5000)", [1, 1, 0, 0, 0]),
+    ],
+)
+def test_bins_are_covered_by_their_share(where, share):
+    got = region(where, BINNED).weights(BINNED.domain, {"income": np.arange(5)})
+    assert got[0].tolist() == pytest.approx(share)
+
+
+def test_labels_of_dates_stand_for_all_their_days():
+    assert region("month = '2023-05'", BINNED) == region("month BETWEEN '2023-05-01' AND '2023-05-31'", BINNED)
+    assert region("month < '2023-05'", BINNED) == region("month < '2023-05-01'", BINNED)
+    assert region("month <= '2023-05'", BINNED) == region("month < '2023-06-01'", BINNED)
+    assert region("year = 2022", BINNED) == region("year >= '2022-01-01' AND year < DATE '2023-01-01'", BINNED)
+    assert region("age = '20 to 29'", BINNED) == region("age >= 20 AND age < 30", BINNED)
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("sex > 'F'", "sex > 'F': sex is of type category, whose values have no order; use =, <> or IN"),
+        ("sex BETWEEN 'F' AND 'M'", "no order"),
+        ("smoker < TRUE", "no order"),
+        ("sex = 'Q'", "sex has no value 'Q'; it has 'F', 'M', 'X'"),
+        ("sex IN ('F', 'Q')", "no value 'Q'"),
+        ("ag = 3", r"no column 'ag' \(did you mean age\?\); there are age, sex, smoker, day, charge"),
+        ("height = 3", "no column 'height'; there are age"),
+        ("x.age = 3", "no table 'x' in FROM"),
+        ("charge > 3", "charge is a measure, which a release only sums, so it cannot be used in a condition"),
+        ("age", "age alone is not a condition"),
+        ("5", "5 alone is not a condition"),
+        ("age = 'abc'", "age is a number; 'abc' is not"),
+        ("age = TRUE", "age is a number"),
+        ("age = 'NaN'", "age is a number"),
+        ("day = 'soon'", "day is a date; write it as '2024-12-31'"),
+        ("smoker = 'perhaps'", "smoker has no value 'perhaps'"),
+        ("1 = 'a'", "compares text with a number"),
+        ("age < 1 / 0", "divides by zero"),
+        ("age < 1e308 * 10", "too large"),
+    ],
+)
+def test_what_is_wrong_is_named(where, message):
+    with pytest.raises(QueryError, match=message):
+        region(where)
+
+
+@pytest.mark.parametrize(
+    ("where", "construct"),
+    [
+        ("sex LIKE 'F%'", "LIKE in a condition"),
+        ("sex NOT LIKE 'F%'", "LIKE in a condition"),
+        ("LOWER(sex) = 'f'", "the function LOWER"),
+        ("my_function(sex) = 'f'", "the function MY_FUNCTION"),
+        ("age < age", r"the comparison of two columns \(age < age\)"),
+        ("age IS NULL", "IS NULL or IS NOT NULL is not supported; rows with a missing value are not in a release"),
+        ("age IS NOT NULL", "IS NULL or IS NOT NULL"),
+        ("age = NULL", "NULL in a condition"),
+        ("age IN (1, NULL)", "NULL in a condition"),
+        ("age IN (SELECT 1)", "IN with a subquery"),
+        ("age = (SELECT 1)", "a subquery in a condition"),
+        ("EXISTS (SELECT 1)", "EXISTS"),
+        ("(age, sex) IN ((1, 'F'))", "a list in parentheses"),
+        ("age * 2 = 4", r"arithmetic in a condition \(age \* 2 = 4\)"),
+        ("age % 2 = 0", "the % operator"),
+        ("age = ?", "a parameter"),
+        ("(age > 1) = TRUE", "a comparison in a condition"),
+        ("CASE WHEN smoker THEN TRUE ELSE FALSE END", "CASE in a condition"),
+        ("day < TIMESTAMP '2024-01-01 10:00:00'", "CAST in a condition"),
+        ("day < DATE '2024-01-01' + INTERVAL 1 DAY", "arithmetic in a condition"),
+        ("COUNT(*) > 3", "the function COUNT"),
+        ("age BETWEEN SYMMETRIC 3 AND 1", "BETWEEN SYMMETRIC"),
+    ],
+)
+def test_what_is_not_supported_is_named(where, construct):
+    with pytest.raises(UnsupportedSQL, match=construct):
+        region(where)
+
+
+def test_conditions_that_fall_into_too_many_boxes_are_refused():
+    first = " OR ".join(f"(age = {i} AND income = {i * 100})" for i in range(40))
+    second = " OR ".join(
+        f"(month = '2024-{i // 4 + 1:02d}-{i % 4 + 1:02d}' AND year < '2021-01-{i % 28 + 2:02d}')" for i in range(40)
+    )
+    assert len(region(first, BINNED).boxes) == 40
+    with pytest.raises(QueryError, match="too complicated"):
+        region(f"({first}) AND ({second})", BINNED)

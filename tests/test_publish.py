@@ -1,0 +1,227 @@
+"""The whole line from table to file: order of work, crashes, concurrency, and what one person changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import zipfile
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import CENSUS
+
+from sfumato.errors import BudgetExhausted, MechanismError, PrivacyError, ReleaseFileError, SfumatoError
+from sfumato.kernel.entropy import TestingEntropy
+from sfumato.kernel.ledger import Ledger
+from sfumato.publish import open_release, publish, release
+from sfumato.schema import Schema
+
+STEPS = ("check", "reserve", "read", "measure", "write", "publish", "done")
+
+
+def people(number: int = 500) -> pa.Table:
+    rows = np.arange(number)
+    return pa.table(
+        {
+            "person_id": rows,
+            "age": rows * 7 % 100,
+            "sex": np.where(rows % 3 == 0, "F", "M"),
+            "income": rows % 1000 * 1.0,
+        }
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "census.parquet"
+    pq.write_table(people(), path)
+    return path
+
+
+@pytest.fixture
+def schema_file(tmp_path: Path) -> Path:
+    path = tmp_path / "census.yaml"
+    path.write_text(json.dumps(CENSUS))  # JSON is YAML
+    return path
+
+
+def test_a_release_can_be_saved_opened_and_asked_again(table, census, tmp_path):
+    made = release(table, census, "0.5")
+    made.save(tmp_path / "r.sfumato")
+    opened = open_release(tmp_path / "r.sfumato")
+    sql = "SELECT sex, COUNT(*) AS n, SUM(income) AS s, AVG(income) AS a FROM census WHERE age < 50 GROUP BY sex"
+    assert opened.query(sql).records() == made.query(sql).records()
+    assert opened.guarantee == made.guarantee and opened.receipt == made.receipt
+    assert opened.private
+
+
+def test_frames_and_files_give_the_same_release(table, census, tmp_path):
+    frame = people()
+    answers = []
+    for number, source in enumerate((table, frame, frame.to_pandas(), str(table))):
+        book = tmp_path / f"ledger-{number}.sqlite"
+        made = release(source, census, 1, ledger=book, entropy=TestingEntropy(3))
+        answers.append(made.query("SELECT sex, COUNT(*) AS n, SUM(income) AS s FROM census GROUP BY sex").records())
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_at_a_huge_epsilon_the_answers_are_the_truth(table, tmp_path):
+    schema = Schema.from_dict({**CENSUS, "budget": {"epsilon": 100_000}})
+    made = release(table, schema, 100_000)
+    result = made.query("SELECT sex, COUNT(*) AS n, SUM(income) AS s FROM census WHERE age >= 50 GROUP BY sex")
+    frame = people().to_pandas()
+    for sex, count, income in result:
+        mine = frame[(frame.sex == sex) & (frame.age >= 50)]
+        assert count.value == len(mine)
+        assert income.value == pytest.approx(mine.income.sum(), abs=1.0)
+
+
+def test_a_second_release_beyond_the_budget_is_refused(table, census, tmp_path):
+    release(table, census, 2)
+    with pytest.raises(BudgetExhausted):
+        release(table, census, 2)
+    release(table, census, 1)
+    assert Ledger().show()[0].left == 0
+
+
+def test_two_processes_at_once_cannot_both_have_the_last_of_the_budget(table, schema_file, tmp_path):
+    command = [sys.executable, "-m", "sfumato", "release", str(table), "--schema", str(schema_file), "--epsilon", "2"]
+    runs = [
+        subprocess.Popen([*command, "-o", str(tmp_path / f"{n}.sfumato")], stderr=subprocess.PIPE, text=True)
+        for n in range(2)
+    ]
+    errors = [run.communicate(timeout=120)[1] for run in runs]
+    assert sorted(run.returncode for run in runs) == [0, 1]
+    assert "left" in next(error for run, error in zip(runs, errors, strict=True) if run.returncode == 1)
+    assert len(list(tmp_path.glob("*.sfumato"))) == 1
+    assert Ledger().show()[0].spent == 2
+
+
+@pytest.mark.parametrize("fatal", STEPS)
+def test_killed_at_any_step_the_ledger_counts_what_could_have_been_published(fatal, table, schema_file, tmp_path):
+    script = textwrap.dedent(
+        f"""
+        import os, signal
+        from sfumato.publish import publish
+        from sfumato.schema import Schema
+        def step(name):
+            if name == {fatal!r}:
+                os.kill(os.getpid(), signal.SIGKILL)
+        publish({str(table)!r}, Schema.load({str(schema_file)!r}), 2, {str(tmp_path / "r.sfumato")!r}, step=step)
+        """
+    )
+    run = subprocess.run([sys.executable, "-c", script], timeout=120, check=False)
+    assert run.returncode == -signal.SIGKILL
+    accounts = Ledger().show()
+    spent = accounts[0].spent if accounts else Fraction(0)
+    assert spent == (0 if fatal in ("check", "reserve") else 2)
+    file = tmp_path / "r.sfumato"
+    assert file.exists() == (fatal in ("publish", "done"))
+    if file.exists():
+        assert open_release(file).query("SELECT COUNT(*) FROM census").rows
+    if fatal not in ("check", "reserve"):  # a retry pays again: it never draws on the old debit
+        with pytest.raises(BudgetExhausted):
+            release(table, Schema.load(schema_file), 2)
+
+
+def test_one_person_changes_only_the_noisy_values_they_touch(table, census, tmp_path, caplog):
+    """The noise is frozen, and one person is left out."""
+    fewer = tmp_path / "fewer.parquet"
+    pq.write_table(people().slice(1), fewer)
+    with_her, without_her = tmp_path / "with", tmp_path / "without"
+    logs = []
+    for folder, source in ((with_her, table), (without_her, fewer)):
+        folder.mkdir()
+        Ledger(tmp_path / "ledger.sqlite").set_budget("census", 3)
+        (folder / "ledger.sqlite").write_bytes((tmp_path / "ledger.sqlite").read_bytes())
+        caplog.clear()
+        seen: list[str] = []
+        publish(
+            source,
+            census,
+            1,
+            folder / "r.sfumato",
+            ledger=folder / "ledger.sqlite",
+            entropy=TestingEntropy(42),
+            step=seen.append,
+        )
+        logs.append((seen, caplog.text))
+    assert logs[0] == logs[1]
+
+    manifests, sizes, values = [], [], []
+    for folder in (with_her, without_her):
+        file = folder / "r.sfumato"
+        with zipfile.ZipFile(file) as archive:
+            manifest = json.loads(archive.read("manifest.json"))
+            names = archive.namelist()
+        for member in manifest["members"].values():
+            member.pop("sha256"), member.pop("bytes")
+        manifest.pop("digest")
+        manifests.append((manifest, names))
+        sizes.append(file.stat().st_size)
+        values.append(open_release(file, allow_not_private=True).cube.measurements)
+    assert manifests[0] == manifests[1]
+    assert abs(sizes[0] - sizes[1]) < 0.02 * sizes[0]
+    bounds = {"count": 1, "income": census.measures["income"].half_units}
+    for one, other in zip(*values, strict=True):
+        difference = one.answers - other.answers
+        assert np.flatnonzero(difference).tolist() == [0]  # she is 0 years old, in the first cell
+        assert abs(difference[0]) <= bounds[one.of]
+
+
+def test_a_testing_release_is_marked_and_not_served(table, census, tmp_path):
+    release(table, census, 1, entropy=TestingEntropy(1)).save(tmp_path / "r.sfumato")
+    with pytest.raises(PrivacyError, match="NOT PRIVATE"):
+        open_release(tmp_path / "r.sfumato")
+    assert not open_release(tmp_path / "r.sfumato", allow_not_private=True).private
+
+
+def test_an_earlier_release_is_never_overwritten(table, census, tmp_path):
+    out = tmp_path / "r.sfumato"
+    first = publish(table, census, 1, out, step=lambda name: None)
+    before = out.read_bytes()
+    second = publish(table, census, 1, out, step=lambda name: None)
+    assert first.kept is None and second.kept is not None
+    assert second.kept.read_bytes() == before and out.read_bytes() != before
+
+
+@pytest.mark.parametrize("out", ["missing/r.sfumato", "."])
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_spent(out, table, census, tmp_path):
+    with pytest.raises(ReleaseFileError):
+        publish(table, census, 1, tmp_path / out, step=lambda name: None)
+    assert Ledger().show() == []
+
+
+def test_an_unknown_mechanism_is_refused_before_anything_is_spent(table, census):
+    with pytest.raises(MechanismError, match="auto, cells, sparse-cells"):
+        release(table, census, 1, mechanism="magic")
+    assert Ledger().show() == []
+
+
+def test_an_empty_table_is_released_like_any_other(census, tmp_path):
+    """Refusing it would tell that it is empty: one person more and the answer would be another."""
+    made = release(people(0), census, 1)
+    (count,) = made.query("SELECT COUNT(*) AS n FROM census").rows[0]
+    assert abs(count.value) < 6 * count.stderr  # chance of more: below 1e-6
+
+
+def test_the_ledger_knows_the_published_file(table, census, tmp_path):
+    from sfumato.kernel.ledger import Receipt
+    from sfumato.releases.artifact import read_artifact
+
+    publish(table, census, 1, tmp_path / "r.sfumato", step=lambda name: None)
+    artifact = read_artifact(tmp_path / "r.sfumato")
+    receipt = Receipt.from_dict(artifact.manifest.receipt)
+    Ledger().verify(receipt, artifact.digest)
+    os.unlink(Ledger().path)  # a fresh ledger cannot vouch for it
+    Ledger().set_budget("census", 3)
+    with pytest.raises(SfumatoError):
+        Ledger().verify(receipt, artifact.digest)
