@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import CENSUS
 
+from conftest import CENSUS
 from sfumato.errors import BudgetExhausted, MechanismError, PrivacyError, ReleaseFileError, SfumatoError
 from sfumato.kernel.entropy import TestingEntropy
 from sfumato.kernel.ledger import Ledger
@@ -221,7 +220,7 @@ def test_the_ledger_knows_the_published_file(table, census, tmp_path):
     artifact = read_artifact(tmp_path / "r.sfumato")
     receipt = Receipt.from_dict(artifact.manifest.receipt)
     Ledger().verify(receipt, artifact.digest)
-    os.unlink(Ledger().path)  # a fresh ledger cannot vouch for it
+    Ledger().path.unlink()  # a fresh ledger cannot vouch for it
     Ledger().set_budget("census", 3)
     with pytest.raises(SfumatoError):
         Ledger().verify(receipt, artifact.digest)

@@ -1,7 +1,8 @@
 """Publish a private table once, safely; let anyone query it for ever, with honest error bars.
 
 >>> import sfumato as sf
->>> sf.Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"smoker": {"type": "boolean"}}}).domain.size
+>>> schema = sf.Schema(dataset="survey", privacy_unit="row", attributes={"smoker": {"type": "boolean"}})
+>>> schema.domain.size
 2
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from sfumato.version import __version__
 
 if TYPE_CHECKING:
     from sfumato.errors import SfumatoError as SfumatoError
@@ -30,7 +31,7 @@ _PUBLIC = {
     "release": ("sfumato.publish", "release"),
 }
 
-__all__ = ["Release", "Schema", "SfumatoError", "open", "plan", "release"]
+__all__ = ["Release", "Schema", "SfumatoError", "__version__", "open", "plan", "release"]
 
 
 def __getattr__(name: str) -> Any:

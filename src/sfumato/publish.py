@@ -133,7 +133,7 @@ def describe_unit(unit: PrivacyUnit) -> str:
     if unit.column is None:
         return "any one row"
     rows = "1 row" if unit.contributions == 1 else f"{unit.contributions} rows"
-    return f"any one {unit.column} (at most {rows} each are used)"
+    return f"the rows of any one {unit.column} (at most {rows} each)"
 
 
 def _check_writable(schema: Schema, budget: Budget) -> None:

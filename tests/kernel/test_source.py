@@ -119,8 +119,9 @@ def test_a_missing_column_is_named_with_what_there_is(tmp_path):
         message = refused(open_table(write(tmp_path / name, columns)).check, SCHEMA)
         assert message.startswith("attributes.age asks for the column 'age', which the table lacks; it has who, aage,")
         assert message.endswith("did you mean 'aage'?")
-    del columns["who"]
-    assert "privacy_unit" in refused(open_table(write(tmp_path / "u.csv", {"age": [], **columns})).check, SCHEMA)
+    nobody = {name: values for name, values in GOOD.items() if name != "who"}
+    message = refused(open_table(pa.table(nobody | {"who\nelse": [1, 2, 3]})).check, SCHEMA)
+    assert message.startswith("privacy_unit asks for the column 'who'")
 
 
 def test_names_match_exactly_or_else_in_any_case(tmp_path):
@@ -274,25 +275,21 @@ def test_no_value_of_a_typed_column_stops_the_reading(tmp_path, kind, form):
     columns = {
         name: pa.array([values[0]] * 4 if name != "who" else ["a", "b", "c", "d"]) for name, values in GOOD.items()
     }
-    days = kind in ("date", "micro", "nano", "zoned")
-    uses = ["day"] if days else ["age", "height", "charge", "level", "sex", "who"]
-    uses += ["sex", "who"] if kind == "date" else ["member"] if kind in ("int64", "uint64", "int8", "boolean") else []
-    uses = ["day", "age", "sex", "who", "charge", "member"] if kind == "nothing" else uses
-    for use in uses:
-        table = pa.table(columns | {use: canary})
+    uses = ["age", "height", "charge", "level", "sex", "who"]
+    uses = ["day"] if kind in ("micro", "nano", "zoned") else ["day", "sex", "who"] if kind == "date" else uses
+    uses += ["member"] if kind in ("int64", "uint64", "int8", "boolean") else []
+    for used in [uses, ["charge"]] if "charge" in uses else [uses]:
+        table = pa.table(columns | dict.fromkeys(used, canary))
         if form == "parquet":
             pq.write_table(table, tmp_path / "t.parquet")
             table = tmp_path / "t.parquet"
         opened = open_table(table)
         opened.check(SCHEMA)
         found = opened.aggregate(SCHEMA, key=5)
-        if use == "charge":
-            assert found.counts.sum() == 4
-        elif kind == "nothing" and use != "sex":
-            assert len(found.cells) == 0
+        assert found.counts.sum() == 4 if used == ["charge"] else found.counts.sum() <= 4
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.sampled_from(
@@ -337,7 +334,8 @@ def test_what_fails_in_the_engine_is_told_without_its_words(tmp_path):
     whole = path.read_bytes()
     path.write_bytes(whole[:10])
     assert "t.parquet cannot be opened" in refused(open_table, path)
-    path.write_bytes(b"PAR1" + bytes(len(whole) - 300) + whole[-296:])
+    footer = 8 + int.from_bytes(whole[-8:-4], "little")
+    path.write_bytes(b"PAR1" + bytes(len(whole) - 4 - footer) + whole[-footer:])
     table = open_table(path)
     table.check(SCHEMA)
     assert "t.parquet could not be read to its end" in refused(table.aggregate, SCHEMA, 1)

@@ -148,12 +148,13 @@ def test_integers_fall_into_the_cells_of_the_axis(attribute, more):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    st.tuples(st.dates(), st.dates()).filter(lambda pair: 0 < abs((pair[0] - pair[1]).days) < 30_000),
+    st.dates(max_value=dt.date(9900, 1, 1)),
+    st.integers(1, 30_000),
     st.sampled_from(["day", "month", "year"]),
     st.lists(st.dates(), max_size=20),
 )
-def test_dates_fall_into_the_cells_of_the_axis(pair, by, more):
-    lower, upper = sorted(pair)
+def test_dates_fall_into_the_cells_of_the_axis(lower, days, by, more):
+    upper = lower + dt.timedelta(days=days)
     attribute = {"type": "date", "lower": lower, "upper": upper, "by": by}
     edges = schema_of({"x": attribute}).domain["x"].edges
     starts = [EPOCH + dt.timedelta(days=int(edge)) for edge in edges[:-1][:: max(1, len(edges) // 40)]]
@@ -291,7 +292,7 @@ def added(parts) -> dict[int, tuple[int, ...]]:
     return total
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(rows_of_people, st.integers(1, 3), st.integers(0, 2**56 - 1), st.randoms(use_true_random=False))
 def test_what_is_kept_of_a_person_depends_on_that_person_alone(rows, contributions, key, random):
     schema = capped_schema(contributions)

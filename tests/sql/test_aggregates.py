@@ -136,6 +136,7 @@ def assert_same(sql: str) -> None:
         "SELECT SUM(CASE WHEN age > 2 THEN charge END + CASE WHEN sex = 'F' THEN 1 END) FROM census",
         "SELECT AVG(CASE WHEN age > 2 THEN charge END + CASE WHEN sex = 'F' THEN 1 END) FROM census",
         "SELECT AVG(CASE WHEN age > 2 THEN 1 WHEN age > 1 THEN NULL WHEN smoker THEN charge ELSE 7 END) FROM census",
+        "SELECT 3 * COUNT(*) / (2 * SUM(copay)), COUNT(*) / (COUNT(*) / 4 + COUNT(*)) FROM census",
         "SELECT CAST(COUNT(*) AS DOUBLE) / 2, (SELECT AVG(charge) FROM census WHERE smoker) FROM census",
         "SELECT COUNT(*) / 3, SUM(age::INT), AVG(CAST(charge AS DOUBLE)), +COUNT(*) FROM census",
     ],

@@ -122,6 +122,8 @@ def test_conditions_mean_what_they_mean_in_duckdb(where):
 @pytest.mark.parametrize(
     "where",
     [
+        *(f"2 {order} age" for order in ("=", "<>", "<", "<=", ">", ">=")),
+        *(f"age {order} 2" for order in ("=", "<>", "<", "<=", ">", ">=")),
         "age BETWEEN 3 AND 1",
         "age = 2.5",
         "age < 2.5",
@@ -170,6 +172,12 @@ def test_infinite_limits_are_harmless():
 def test_bins_are_covered_by_their_share(where, share):
     got = region(where, BINNED).weights(BINNED.domain, {"income": np.arange(5)})
     assert got[0].tolist() == pytest.approx(share)
+
+
+@pytest.mark.parametrize("label", BINNED.domain["income"].labels())
+def test_a_bin_named_by_its_label_is_not_cut(label):
+    assert region(f"income = '{label}'", BINNED).exact(BINNED.domain)
+    assert region(f"income = '{label}'", BINNED).volume(BINNED.domain) == BINNED.domain.size / 5
 
 
 def test_labels_of_dates_stand_for_all_their_days():

@@ -20,7 +20,7 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         # The message of an unforeseen error could quote private data, so only its kind and place are shown.
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:

@@ -28,7 +28,7 @@ def _version(
     version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
 ) -> None:
     if version:
-        from sfumato import __version__
+        from sfumato.version import __version__
 
         typer.echo(f"sfumato {__version__}")
         raise typer.Exit

@@ -50,7 +50,7 @@ def demo(
         old.unlink(missing_ok=True)
     to = console()
     to.print("[bold]1. A private table.[/bold] 60,000 made-up people: person_id, age, sex, region, income.")
-    to.print(f"[bold]2. A release[/bold] at epsilon {epsilon}, about one {'person'}:")
+    to.print(f"[bold]2. A release[/bold] at epsilon {epsilon}.")
     with progress() as step:
         made = publish(table, Schema.load(schema), epsilon, out, ledger=Ledger(ledger), step=step).release
     to.print(f"   {made.guarantee.statement}")
@@ -77,6 +77,7 @@ def _compare(made: Release, sql: str, table: Path) -> None:
 
     from sfumato.cli.show import table as show_table
     from sfumato.releases.estimate import Estimate
+    from sfumato.releases.result import decimals_for
 
     result = made.query(sql)
     headers, rows = result.texts()
@@ -84,7 +85,7 @@ def _compare(made: Release, sql: str, table: Path) -> None:
     for row, (key, estimate) in zip(rows, result.rows, strict=True):
         true = float(truth[key])
         assert isinstance(estimate, Estimate)  # noqa: S101 (each question asks for one key and one number)
-        row += [f"{true:,.1f}".removesuffix(".0"), "yes" if estimate.low <= true <= estimate.high else "no"]
+        row += [f"{true:,.{decimals_for(estimate.stderr)}f}", "yes" if estimate.low <= true <= estimate.high else "no"]
     show_table([*headers, "truth", "inside"], rows, left=[0])
 
 
@@ -98,8 +99,6 @@ def _plot(made: Release, folder: Path) -> Path:
     for line in text_bars(bars[::5]):
         console().print(line)
     picture = folder / "ages.svg"
-    picture.write_text(
-        svg_bars(bars, title="People by age", subtitle=f"released at epsilon {made.guarantee.epsilon}; bars: 95 % intervals"),
-        encoding="utf-8",
-    )
+    subtitle = f"released at epsilon {made.guarantee.epsilon}; lines: 95 % intervals"
+    picture.write_text(svg_bars(bars, title="People by age", subtitle=subtitle), encoding="utf-8")
     return picture

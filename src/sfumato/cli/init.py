@@ -13,9 +13,9 @@ def init(
     name: str | None = typer.Option(None, "--table", help="The table's name inside a database."),
 ) -> None:
     """Draft a schema from column names and types. Bounds and values are left blank for you: they are never read."""
-    from sfumato.schema.draft import draft
     from sfumato.errors import SchemaError
     from sfumato.kernel.source import open_table
+    from sfumato.schema.draft import draft
 
     dataset = name or Path(table).name.split(".")[0].replace("*", "") or "table"
     text = draft(dataset, open_table(table, name=name).columns)

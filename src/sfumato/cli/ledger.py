@@ -23,7 +23,7 @@ def show(
     book = Ledger(ledger)
     accounts = [account for account in book.show() if dataset in (None, account.dataset)]
     if dataset is not None and not accounts:
-        raise LedgerError(f"no dataset {dataset!r} in the ledger {book.path}; run `sfumato ledger show` to see them all")
+        raise LedgerError(f"no dataset {dataset!r} in the ledger {book.path}; see `sfumato ledger show`")
     if not accounts:
         console().print(f"Nothing has been spent (ledger {book.path}).")
         return

@@ -24,9 +24,7 @@ def plan(
 
     public = Schema.load(schema)
     asked = None if workload is None else check_workload(workload, public)
-    found = make_plan(
-        public, epsilon=epsilon, error=error, confidence=confidence, mechanism=mechanism, workload=asked
-    )
+    found = make_plan(public, epsilon=epsilon, error=error, confidence=confidence, mechanism=mechanism, workload=asked)
     to, sure = console(), f"{confidence * 100:g} %"
 
     def number(value: float, stderr: float) -> str:
@@ -34,7 +32,8 @@ def plan(
 
     rows = []
     for line in found.lines:
-        row = [line.query + (" *" if line.guess else ""), number(line.stderr, line.stderr), number(line.within, line.stderr)]
+        name = line.query + (" *" if line.guess else "")
+        row = [name, number(line.stderr, line.stderr), number(line.within, line.stderr)]
         rows.append(row if line.epsilon is None else [*row, exact(line.epsilon)])
     headers = ["query", "std. error", f"within, {sure} sure"]
     what = f"epsilon {exact(found.epsilon)}" if found.error is None else f"an error of at most {found.error:,g}"

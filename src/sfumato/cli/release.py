@@ -45,7 +45,8 @@ def release(
         published = publish(table, public, epsilon, out, mechanism=mechanism, ledger=book, table_name=name, step=step)
     to = console()
     made, cube = published.release, published.release.cube
-    to.print(f"[bold]{published.path}[/bold]  {cube.published:,} of {cube.domain.size:,} cells, mechanism {made.mechanism}")
+    cells = f"{cube.published:,} of {cube.domain.size:,} cells" if cube.sparse else f"{cube.domain.size:,} cells"
+    to.print(f"[bold]{published.path}[/bold]: {cells}, mechanism {made.mechanism}.")
     to.print(made.guarantee.statement)
     account = book.account(public.dataset)
     to.print(

@@ -247,7 +247,8 @@ class Curator:
             return np.array([self._aggregate.of(of).sum()], dtype=np.int64)
         if type(queries) is Cells:
             return self._aggregate.at(queries.codes, of)
-        return np.array(queries @ self._dense(of), dtype=np.int64)
+        # Modulo 2^64, as the noise is added: an overflow must not be an error, for that would depend on the data.
+        return np.array(queries.apply_wrapping(self._dense(of)), dtype=np.int64)
 
     def _dense(self, of: str) -> NDArray[np.int64]:
         if self.domain.size > MOST_DENSE:

@@ -94,7 +94,7 @@ def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
         close = [column for column in columns if column.name.strip().lower() == wanted.strip().lower()]
     if len(close) == 1:
         return close[0]
-    names = [column.name for column in columns]
+    names = [column.name if column.name.isprintable() else repr(column.name) for column in columns]
     if close:
         there = ", ".join(repr(column.name) for column in close)
         raise TableError(f"{role} asks for the column {wanted!r}, and the table has {there}; rename all but one")

@@ -15,6 +15,7 @@ from sfumato.queries import Cells, Identity, Total
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 
+EMPTY_PUBLISHED = 0.01  # empty cells that the threshold lets through, on average
 MOST_DENSE = 2**25  # cells that are laid out in full; larger domains are published in the sparse form
 
 
@@ -35,7 +36,7 @@ def sparse_cells(curator: Curator, schema: Schema, budget: Budget) -> Cube:
     """Publish only cells whose noisy count reaches a threshold, and the noisy totals.
 
     budget: split evenly over the count and the measures; a tenth of each share goes to the total, so that what lies in
-    unpublished cells is known in sum. The threshold lets through, on average, at most one empty cell.
+    unpublished cells is known in sum. With a chance of at most one in a hundred is any empty cell published.
     """
     size, contributions = curator.domain.size, curator.charge.contributions
     published, totals = [], []
@@ -58,8 +59,12 @@ def shares_of(budget: Budget, statistics: int, *, sparse: bool) -> list[tuple[Bu
 
 
 def threshold(size: int, budget: Budget, contributions: int) -> int:
-    """The least noisy count at which, on average, at most one empty cell among `size` is published."""
+    """The least noisy count that lets through, on average, at most a hundredth of an empty cell among `size`.
+
+    An empty cell that is published looks like a full one, so an interval that counts it misses the truth: at most once
+    in a hundred releases. Letting through one cell on average would lower the threshold by a seventh only, at 10^12.
+    """
     assert budget.epsilon is not None  # noqa: S101 (pure epsilon only)
     scale = float(contributions / budget.epsilon)
     # P(Z >= t) = exp(-t / scale) / (1 + exp(-1 / scale)). Public arithmetic: floats do no harm here.
-    return max(1, ceil(scale * (log(size) - log(1 + exp(-1 / scale)))))
+    return max(1, ceil(scale * (log(size / EMPTY_PUBLISHED) - log(1 + exp(-1 / scale)))))

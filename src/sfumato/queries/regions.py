@@ -19,6 +19,8 @@ from sfumato.domain import Codes, Domain, Floats, ValueSet
 from sfumato.errors import QueryError
 from sfumato.queries.boxes import Box, Part, cover
 
+__all__ = ["MOST_BOXES", "Box", "Region", "union"]
+
 MOST_BOXES = 1000
 _FEW_BOXES = 50  # the outside of larger regions is not worked out, for it can take seconds
 

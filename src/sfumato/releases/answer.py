@@ -22,6 +22,7 @@ WEIGHTS_AT_ONCE = 2**22  # of linear queries, laid out at a time
 
 def answer_select(select: Select, cube: Cube, confidence: float) -> Result:
     """Work out every aggregate of a query for every group."""
+    _check_confidence(confidence)
     groups = Groups.of(select, cube.domain)
     names = {*select.group_by, *(name for amount in select.amounts for name in amount.region.names)}
     names |= {a.of for a in select.amounts if a.of is not None and a.of not in cube.schema.measures}
@@ -51,6 +52,7 @@ def answer_select(select: Select, cube: Cube, confidence: float) -> Result:
 
 def answer_queries(queries: Queries, cube: Cube, confidence: float) -> list[Estimate]:
     """Answer linear queries over the cells' counts, one estimate for each."""
+    _check_confidence(confidence)
     if queries.columns != cube.domain.size:
         raise QueryError(f"the queries span {queries.columns} cells, the release has {cube.domain.size}")
     if cube.sparse:
@@ -65,6 +67,11 @@ def answer_queries(queries: Queries, cube: Cube, confidence: float) -> list[Esti
             error, width = stderr(terms), half_width(terms, confidence)
             estimates.append(Estimate(float(value), error, value - width, value + width, confidence, error))
     return estimates
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise QueryError(f"a confidence lies between 0 and 1, such as 0.95, not {confidence}")
 
 
 def _notes(cube: Cube, select: Select) -> tuple[str, ...]:

@@ -66,7 +66,8 @@ class Table:
             if bottoms is None:
                 found = linear_interval(top, terms, self.confidence)
                 if self.cube.sparse and _is_plain_count(column):
-                    found = under_threshold(self.cube, found, top, terms, float(numerator.unseen[group]), self.confidence)
+                    unseen = float(numerator.unseen[group])
+                    found = under_threshold(self.cube, found, top, terms, unseen, self.confidence)
             else:
                 bottom = Functional(*(float(part[group]) for part in bottoms))
                 found = ratio_interval(top, bottom, terms, self.confidence, column.bounds)
@@ -94,7 +95,9 @@ class Table:
             for of, weights in asked.whole.items():
                 answer += float(getattr(weights, name) @ self.cells.values[of])
             for of, weights in asked.rest.items():
-                answer += getattr(weights, name) * self.cube.remainder[of]
+                rest = self.cube.remainder[of]
+                # The ends lean on counts of rows, which cannot be negative, whatever the noise says.
+                answer += getattr(weights, name) * (rest if name == "value" or weights.exact else max(rest, 0.0))
             return answer
 
         exact = all(w.exact for kind in (asked.split, asked.whole, asked.rest) for w in kind.values())

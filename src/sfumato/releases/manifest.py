@@ -27,9 +27,9 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
-from sfumato import __version__
 from sfumato.errors import ReleaseFileError
 from sfumato.measurement import Laplace
+from sfumato.version import __version__
 
 FORMAT_VERSION: Final = 1
 MOST_MANIFEST_BYTES = 2**20

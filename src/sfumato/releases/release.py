@@ -86,4 +86,3 @@ class Release:
     def __repr__(self) -> str:
         cells = f"{self.cube.published:,} of {self.domain.size:,} cells"
         return f"<Release of {self.schema.dataset}: {self.mechanism}, {cells}, epsilon {self.guarantee.epsilon}>"
-

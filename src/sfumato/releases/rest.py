@@ -80,7 +80,7 @@ def under_threshold(
     level, noise = 1 - (1 - confidence) / 4, cube.noise("count")
     # The high end takes the whole rest, total less published; taking it back leaves the published cells alone.
     cells = [(term.n_high + 1.0, noise, term.multiplicity) for term in terms if term.noise == noise]
-    by_threshold = top.high - cube.remainder["count"] + unseen * (cube.threshold - 1)
+    by_threshold = top.high - max(cube.remainder["count"], 0.0) + unseen * (cube.threshold - 1)
     by_threshold += upper_quantile([*cells, (1.0, noise, int(unseen))], level)
     by_rest = top.high + upper_quantile([(term.n_high, term.noise, term.multiplicity) for term in terms], level)
     high = min(by_threshold, by_rest)

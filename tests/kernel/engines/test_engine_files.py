@@ -50,7 +50,6 @@ def test_text_files(tmp_path, name, data):
         "star*.csv",
         "a[1].csv",
         "what?.csv",
-        "back\\slash.csv",
         "{b}.csv",
         "é 😀.csv",
         "--x;.csv",
@@ -69,6 +68,13 @@ def test_names_of_files_are_taken_literally(tmp_path, name, suffix):
         else:
             pq.write_table(pa.table({"x": [place]}), file)
     assert counts(path) == counts(str(path)) == {0: 1}
+
+
+def test_a_backslash_is_a_letter_and_refused_where_the_engine_would_escape_with_it(tmp_path):
+    (tmp_path / "b\\s.csv").write_text("x\n1\n")
+    assert counts(tmp_path / "b\\s.csv") == {1: 1}
+    (tmp_path / "b\\s*.csv").write_text("x\n1\n")
+    assert "backslash" in refusal(tmp_path / "b\\s*.csv")
 
 
 def test_names_of_columns_are_taken_literally(tmp_path):
@@ -129,6 +135,7 @@ def test_what_is_not_a_file_is_refused(tmp_path, monkeypatch):
     assert "worse.csv.gz cannot be opened" in refusal("worse.csv.gz")
     assert refusal("bad.parquet") == refusal("empty.parquet").replace("empty", "bad")
     assert "not a path" in refusal("a\0b.csv")
+    assert "not a path" in refusal("a\nb.csv")
     assert "not a path" in refusal("n" * 5000 + ".csv")
     assert "cannot be read" in refusal("postgresql://localhost/db")
     assert "cannot be a list" in refusal([1, 2])

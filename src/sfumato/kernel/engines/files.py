@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 FORMATS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 _LONGEST_HEADER = 1 << 20
+_PATTERN = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True)
@@ -113,10 +114,12 @@ def find_files(table: str | Path) -> Files:
     ...
     sfumato.errors.TableError: there is no file nowhere/census.parquet; check the path
     """
+    if any(ord(character) < 32 for character in str(table)):
+        raise TableError(f"{str(table)!r} is not a path; check it")
     try:
         path = Path(table).expanduser()
         found = [path]
-        if re.search(r"[*?\[]", str(path)) and not path.exists():
+        if _PATTERN.search(str(path)) and not path.exists():
             found = sorted(name for name in map(Path, glob(str(path), recursive=True)) if not name.is_dir())  # noqa: PTH207
             if not found:
                 raise TableError(f"no file matches {table}; check the pattern")
@@ -134,6 +137,8 @@ def find_files(table: str | Path) -> Files:
         raise TableError(f"{table} matches files of more than one kind; name one kind, such as *.parquet")
     (end,) = ends
     paths = tuple(name.absolute() for name in found)
+    if any("\\" in path.as_posix() and _PATTERN.search(path.as_posix()) for path in paths):
+        raise TableError(f"{table} has a backslash beside one of * ? [ in its path; rename the file or folder")
     if end == ".parquet":
         return Files(paths, None)
     separator = "\t" if str(end).startswith(".tsv") else ","
@@ -168,4 +173,4 @@ def _header(path: Path, separator: str) -> tuple[str, ...]:
 
 def _literally(path: Path) -> str:
     """A path as a pattern that matches only itself, for the engine would expand it."""
-    return re.sub(r"([*?\[])", r"[\1]", path.as_posix())
+    return _PATTERN.sub(r"[\g<0>]", path.as_posix())
