@@ -19,7 +19,9 @@ lint: $(VENV)/.test-ready
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.test-ready
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/coverage.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

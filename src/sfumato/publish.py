@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import PrivacyError, QueryError, ReleaseFileError, SchemaError
 from sfumato.kernel.budget import Amount, Budget, as_epsilon
@@ -20,7 +20,9 @@ from sfumato.mechanisms import find_mechanism
 from sfumato.releases.manifest import MOST_MANIFEST_BYTES, Guarantee, fraction_text
 from sfumato.releases.release import Release
 from sfumato.schema import PrivacyUnit, Schema
-from sfumato.sql import Select, compile_select, read_workload
+
+if TYPE_CHECKING:
+    from sfumato.sql import Select
 
 
 def release(
@@ -102,6 +104,8 @@ def open_release(path: str | Path, *, allow_not_private: bool = False) -> Releas
 
 def check_workload(path: Path, schema: Schema) -> list[tuple[str, Select]]:
     """The queries of a workload file, each understood against the schema."""
+    from sfumato.sql import compile_select, read_workload
+
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

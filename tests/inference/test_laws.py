@@ -122,7 +122,7 @@ def test_any_mix_covers_what_it_says_and_hardly_more_than_needed(terms, confiden
     # Tolerances are twice what was measured over 300 mixes: 1e-4 of coverage short, 0.6 % of the standard error wide.
     law, width = law_of(terms, 1e-12), half_width(terms, confidence)
     assert coverage(law, width) >= confidence - 2e-4
-    assert width == 0 or coverage(law, width - 0.012 * stderr(terms) - 2e-8) < confidence
+    assert width == 0 or coverage(law, width - 0.012 * stderr(terms) - 2e-8) < confidence + 2e-4
 
 
 @settings(max_examples=60, deadline=None)

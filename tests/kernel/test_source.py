@@ -353,6 +353,8 @@ def test_an_answer_that_is_no_aggregate_is_refused(tmp_path):
         answer([0, SCHEMA.domain.size], [1, 2], [0, 0]),
         answer([0, 1], [1, 0], [0, 0]),
         answer([0, 1], [1, 2], [9, 0]),
+        answer([0, 1], [1, 2], [0.0, 0.0]),
+        answer([0, 1], [1, 2], [0, None]),
     ):
         with pytest.raises(PrivacyError):
             source._checked(wrong, SCHEMA)

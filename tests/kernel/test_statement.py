@@ -181,6 +181,30 @@ def test_booleans_and_categories():
     assert codes(listed | {"other": True}, text) == [0, 1, 3, 3, 3, 3, 2]
 
 
+def test_listed_values_are_taken_literally():
+    values = [
+        "\\",
+        "a\nb",
+        "'",
+        "\\n",
+        "\t",
+        "%",
+        "$1",
+        "\u2028",
+        "--",
+        "/*",
+        "\\'",
+        "é",
+        "e\u0301",
+        "a\0b",
+        " x",
+        "NULL",
+    ]
+    assert codes({"type": "category", "values": values}, pa.array([*values, "x"])) == [*range(len(values)), None]
+    with pytest.raises(SchemaError, match="not valid text"):
+        codes({"type": "category", "values": ["\ud800"]}, pa.array(["x"]))
+
+
 def test_categories_of_numbers_compare_as_numbers():
     listed = {"type": "category", "values": [1, 2.5, 0, 1e20]}
     assert codes(listed, pa.array(["1", "01.0", "2.50", "1e0", "-0", "x", "NaN", None])) == [
@@ -218,6 +242,7 @@ def test_uneven_cells_in_excess_are_refused():
     st.sampled_from([None, Fraction(1, 2), Fraction(1, 3), Fraction(1, 1000)]),
     st.lists(st.floats(width=64) | st.none(), max_size=30),
 )
+@example((Fraction(10**17), Fraction(10**17 + 10)), Fraction(1, 2), [])  # doubles of this size are 16 apart
 def test_measures_become_steps_within_their_bounds(pair, share, more):
     lower, upper = sorted(pair)
     step = {} if share is None else {"step": (upper - lower) * share}

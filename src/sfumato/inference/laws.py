@@ -37,6 +37,7 @@ Signature = tuple[tuple[float, float, float, int], ...]  # (weight, variance, si
 
 FINEST = 1024  # steps of a lattice in one standard error, at most
 SMOOTH = 256  # the same, at least, where no single value stands out; twice as many where one may
+FEW = 4  # distinct terms, up to which a sum of them may have values far apart
 NEVER = 1e-40  # a noise of less variance is 0 for all purposes: P(Z != 0) <= variance
 MOMENTS = np.linspace(0.04, 0.98, 24)
 RAREST = 11  # tails under 1e-11 drown in the rounding of the FFT; the Chernoff bound serves there
@@ -102,6 +103,7 @@ class _Lattice:
     exact: bool  # values do lie on the lattice; otherwise each stands for the half step on either side
     whole: bool  # all weights are 1, so T is a whole number
     atoms: bool  # no noise is finer than the lattice, so a value at zero is zero
+    grainy: bool  # a cell may hold a single value although its neighbours hold as much
 
     def reach(self, confidence: float) -> float:
         k = min(int(np.searchsorted(self.inside, confidence)), len(self.inside) - 2)
@@ -109,7 +111,7 @@ class _Lattice:
             return k * self.step
         if k == 0:
             reach = 0.0 if self.atoms else 0.5 * self.step * confidence / float(self.inside[0])
-        elif self._stands_out(k):
+        elif self.grainy or self._stands_out(k):
             reach = (k + 0.5) * self.step  # the value may lie anywhere in its cell; take all of it
         else:
             before, here = float(self.inside[k - 1]), float(self.inside[k])
@@ -130,9 +132,10 @@ class _Lattice:
         return 1.0 - float(np.interp(steps - 0.5, np.arange(len(self.inside)), self.inside))
 
     def _stands_out(self, k: int) -> bool:
-        """Whether cell k holds much more than the next: a single value, not a stretch of a smooth law."""
-        before, here, after = self.inside[k - 1 : k + 2]
-        return bool(here - before > 1.25 * (after - here))
+        """Whether cell k holds much more than one beside it: a single value, not a stretch of a smooth law."""
+        here, after = np.diff(self.inside[k - 1 : k + 2])
+        before = 2.0 * self.inside[0] if k == 1 else self.inside[k - 1] - self.inside[k - 2]
+        return bool(here > 1.25 * min(before, after))
 
 
 @dataclass(frozen=True)
@@ -206,11 +209,12 @@ def _law(signature: Signature, digits: int) -> _Lattice | _NearNormal:
     reach, outside = _chernoff(pieces, 10.0**-digits, 10.0 ** (-digits - 8))
     if digits > RAREST:
         bound = float(ceil(step * reach)) if whole else step * reach
-        return _Lattice(bound, np.array([0.0, 1.0, 1.0]), True, whole, False)
+        return _Lattice(bound, np.array([0.0, 1.0, 1.0]), True, whole, False, False)
     length = _fft_length(reach + outside)  # what lies beyond `outside` is all that can wrap around to within `reach`
     mass = np.fft.irfft(np.exp(_log_characteristic(pieces, length)), length)[: length // 2 + 1]
     inside = 2.0 * np.cumsum(mass) - mass[0]
-    return _Lattice(step, inside, exact, whole, bool(steps.min() > 1))
+    atoms = bool(steps.min() > 1.0)
+    return _Lattice(step, inside, exact, whole, atoms, atoms and (len(weight) <= FEW or not smooth))
 
 
 def _pooled(table: Floats, alone: int) -> Floats:
@@ -245,10 +249,11 @@ def _step(table: Floats, grain: float, smooth: bool) -> tuple[float, bool]:
     fewest = (SMOOTH if smooth else 2 * SMOOTH) * largest / grain
     if fewest < 1.0:
         return largest / fewest, False
-    parts = np.arange(ceil(fewest), 2.0 * ceil(fewest) + 1.0)
+    parts = np.arange(ceil(fewest), (4.0 if len(weight) <= FEW else 2.0) * ceil(fewest) + 1.0)
     multiples = parts[:, None] * weight
-    misfit = (multiples - np.rint(multiples)) ** 2 @ (many * variance)
-    return largest / float(parts[int(misfit.argmin())]), False
+    astray = (multiples - np.rint(multiples)) ** 2 @ (many * variance)  # values miss their cells by so much, squared
+    close = astray < 0.05
+    return largest / float(parts[int(close.argmax() if close.any() else astray.argmin())]), False
 
 
 def _matched(table: Floats, ratio: Floats) -> tuple[Floats, Floats]:

@@ -43,6 +43,10 @@ def list_of_values(attribute: Category, name: str) -> SQL:
         if len(set(numbers)) < len(numbers):  # for privacy: a row must not match, and count, twice
             raise SchemaError("a category lists two numbers that computers do not tell apart; write its values as text")
         entries = tuple(map(repr, numbers))
+    try:
+        "".join(entries).encode()
+    except UnicodeEncodeError:
+        raise SchemaError("a category lists a value that is not valid text; take it out") from None
     return exp.Values(
         expressions=[
             exp.Tuple(expressions=[exp.Literal.string(entry), whole(code)]) for code, entry in enumerate(entries)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.domain import Codes
 from sfumato.errors import PrivacyError, TableError
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.engines import Column, Engine
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Aggregate", "Table", "open_table"]
+
+_NO_AGGREGATE = "the engine did not return one row of whole numbers for each cell; nothing is published"
 
 
 def open_table(table: Any, *, name: str | None = None) -> Table:
@@ -100,7 +103,9 @@ def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
         raise TableError(f"{role} asks for the column {wanted!r}, and the table has {there}; rename all but one")
     if any(column.type is None and not re.search(r"[^\W\d_]", column.name) for column in columns):
         # For privacy: a first line with a number in it may be a row, which a message must not show.
-        raise TableError(f"{role} asks for the column {wanted!r}, which the table's first line does not name; name all")
+        raise TableError(
+            f"{role} asks for the column {wanted!r}, but the first line does not name every column; add names"
+        )
     guess = difflib.get_close_matches(wanted.lower(), {name.lower(): name for name in names}, 1)
     hint = next((f"; did you mean {name!r}?" for name in names if [name.lower()] == guess), "")
     shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
@@ -138,13 +143,19 @@ def _refuse_unfit(role: str, kind: str, column: Column, dialect: str) -> None:
 
 def _checked(answer: pa.Table, schema: Schema) -> Aggregate:
     """The engine's answer, if it is what the statement must give; noise is made for nothing else."""
-    columns = [np.asarray(column.to_numpy(), dtype=np.int64) for column in answer.columns]
-    cells, counts, *sums = columns
+    cells, counts, *sums = (_whole_numbers(column) for column in answer.columns)
     right = len(sums) == len(schema.measures) and bool((np.diff(cells) > 0).all() and (counts > 0).all())
     if len(cells):
         right &= bool(cells[0] >= 0 and cells[-1] < schema.domain.size)
     for measure, total in zip(schema.measures.values(), sums, strict=True):
         right &= bool((-(-np.abs(total) // measure.half_units) <= counts).all())
     if not right:
-        raise PrivacyError("the engine did not return one row for each cell; nothing is published")
+        raise PrivacyError(_NO_AGGREGATE)
     return Aggregate(cells, counts, dict(zip(schema.measures, sums, strict=True)))
+
+
+def _whole_numbers(column: pa.ChunkedArray) -> Codes:
+    if str(column.type) != "int64" or column.null_count:
+        raise PrivacyError(_NO_AGGREGATE)
+    # Not by to_numpy, which imports pandas wherever that is installed.
+    return np.asarray(np.from_dlpack(column.combine_chunks()), dtype=np.int64)

@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING, Any
 from sfumato.domain import Domain
 from sfumato.errors import PrivacyError
 from sfumato.queries import Queries
-from sfumato.releases.answer import answer_queries, answer_select
-from sfumato.releases.artifact import read_artifact
 from sfumato.releases.cube import Cube
-from sfumato.releases.estimate import Estimate
 from sfumato.releases.manifest import Guarantee
-from sfumato.releases.result import Result
-from sfumato.releases.sampling import sample_rows
-from sfumato.releases.store import read_cube, save_release
 from sfumato.schema import Schema
-from sfumato.sql import compile_select, strict_check
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sfumato.releases.estimate import Estimate
+    from sfumato.releases.result import Result
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release:
-    """A published cube with its guarantee. No private data, no curator and no budget are needed to use it."""
+    """A published cube with its guarantee. No private data, no curator and no budget are needed to use it.
+
+    What a method needs is imported when it is called: publishing needs no SQL, and asking needs no noise.
+    """
 
     cube: Cube
     mechanism: str
@@ -49,6 +48,9 @@ class Release:
 
         strict: refuse a query whose answer depends on how rows are spread inside a cell.
         """
+        from sfumato.releases.answer import answer_select
+        from sfumato.sql import compile_select, strict_check
+
         select = compile_select(sql, self.schema)
         if strict:
             strict_check(select, self.domain)
@@ -56,20 +58,29 @@ class Release:
 
     def answer(self, queries: Queries, *, confidence: float = 0.95) -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts, one estimate for each."""
+        from sfumato.releases.answer import answer_queries
+
         return answer_queries(queries, self.cube, confidence)
 
     def sample(self, rows: int) -> pa.Table:
         """Draw synthetic rows from the release."""
+        from sfumato.releases.sampling import sample_rows
+
         return sample_rows(self.cube, rows)
 
     def save(self, path: str | Path) -> Path:
         """Write the release to one file. Whoever has the file can query it for ever."""
+        from sfumato.releases.store import save_release
+
         save_release(self, Path(path))
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
         """Open a release from a file nobody has vouched for; nothing in it is ever executed."""
+        from sfumato.releases.artifact import read_artifact
+        from sfumato.releases.store import read_cube
+
         artifact = read_artifact(Path(path))
         about = artifact.manifest
         return cls(read_cube(artifact), about.mechanism.name, about.guarantee, about.private, about.receipt)

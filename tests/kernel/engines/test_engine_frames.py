@@ -146,9 +146,15 @@ def test_a_column_that_the_engine_does_not_know_is_refused_only_if_used():
 def test_no_frame_library_is_imported_to_read_a_file(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("x\n1\n")
-    code = (
-        "import sys; from sfumato.kernel.source import open_table\n"
-        "assert not {'duckdb', 'sqlglot', 'pyarrow', 'pandas', 'polars'} & set(sys.modules)\n"
-        f"open_table({str(path)!r}); assert not {{'pyarrow', 'pandas', 'polars'}} & set(sys.modules)"
-    )
+    code = f"""
+import sys
+from sfumato.kernel.source import open_table
+from sfumato.schema import Schema
+assert not {{"duckdb", "sqlglot", "pyarrow", "pandas", "polars"}} & set(sys.modules)
+table = open_table({str(path)!r})
+assert not {{"pyarrow", "pandas", "polars"}} & set(sys.modules)
+x = {{"type": "integer", "lower": 0, "upper": 9}}
+table.aggregate(Schema(dataset="t", privacy_unit="row", attributes={{"x": x}}), key=1)
+assert not {{"pandas", "polars"}} & set(sys.modules)
+"""
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -49,7 +49,7 @@ class DuckDB:
         """The statement's result."""
         text = statement.sql(dialect=self.dialect, identify=True, copy=False)
         failed = "could not be read to its end; it may be damaged, or memory or free disk space may have run out"
-        with _connection() as connection, _silenced(f"{self.origin.shown} {failed}"):
+        with _silenced(f"{self.origin.shown} {failed}"), _connection() as connection:
             self.origin.mount(connection, used)
             return connection.sql(text).to_arrow_table()
 
@@ -57,7 +57,7 @@ class DuckDB:
 def open_duckdb(table: object, name: str | None) -> DuckDB:
     """The engine for a path, a pattern, a duckdb:/// URL or a frame."""
     origin = _find_origin(table, name)
-    with _connection() as connection, _silenced(f"{origin.shown} cannot be opened; check that it is complete"):
+    with _silenced(f"{origin.shown} cannot be opened; check that it is complete"), _connection() as connection:
         return DuckDB(origin, tuple(origin.describe(connection)))
 
 

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conftest import curator_of
+from sfumato.errors import QueryError, ReleaseFileError
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.entropy import TestingEntropy
+from sfumato.mechanisms import MECHANISMS
+from sfumato.releases.rows import write_rows
+from sfumato.releases.sampling import _without_negatives, sample_rows
+from sfumato.schema import Schema
+
+SCHEMA = Schema.from_dict(
+    {
+        "dataset": "t",
+        "privacy_unit": "row",
+        "attributes": {
+            "age": {"type": "integer", "lower": 0, "upper": 99, "bins": 10},
+            "sex": {"type": "category", "values": ["F", "M"]},
+            "height": {"type": "number", "lower": 1, "upper": 2, "bins": 4},
+            "urgent": {"type": "boolean"},
+            "day": {"type": "date", "lower": "2024-01-15", "upper": "2024-03-20", "by": "month"},
+        },
+        "measures": {"cost": {"lower": 0, "upper": 100, "step": 1}},
+    }
+)
+
+
+def cube_of(counts: np.ndarray, sums: np.ndarray, epsilon: int, mechanism: str = "cells"):
+    curator = curator_of(SCHEMA, counts, sums={"cost": sums}, epsilon=epsilon)
+    return MECHANISMS[mechanism].run(curator, SCHEMA, Budget.pure(epsilon))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_rows_follow_the_release(mechanism):
+    counts = np.zeros(SCHEMA.domain.shape, dtype=np.int64)
+    counts[2, 0, 1, 1, 0], counts[5, 1, 3, 0, 2] = 300, 100
+    rows = sample_rows(cube_of(counts, counts * 20, 10**5, mechanism), 400, TestingEntropy(6)).to_pandas()
+    women, men = rows[rows.sex == "F"], rows[rows.sex == "M"]
+    assert len(women) == 300 and len(men) == 100
+    assert women.age.between(20, 29).all() and women.age.nunique() > 5
+    assert women.height.between(1.25, 1.5).all() and women.urgent.all()
+    assert {str(day)[:7] for day in men.day} == {"2024-03"} and max(str(day) for day in men.day) <= "2024-03-20"
+    assert np.allclose(rows.cost, 70)  # centred on 50, 20 more each
+    assert len(set(map(tuple, women[["age", "height"]].to_numpy()))) > 200  # rows differ inside a cell
+
+
+def test_any_number_of_rows_even_from_noise_alone():
+    nothing = np.zeros(SCHEMA.domain.shape, dtype=np.int64)
+    for mechanism in MECHANISMS:
+        for rows in (1, 17, 1000):
+            assert sample_rows(cube_of(nothing, nothing, 1, mechanism), rows).num_rows == rows
+
+
+@pytest.mark.parametrize("rows", [0, -1, 10**10])
+def test_a_senseless_number_of_rows_is_refused(rows):
+    nothing = np.zeros(SCHEMA.domain.shape, dtype=np.int64)
+    with pytest.raises(QueryError):
+        sample_rows(cube_of(nothing, nothing, 1), rows)
+
+
+def test_the_nearest_table_without_negatives_keeps_the_total():
+    noisy = np.array([5.0, -3.0, 2.0, 0.5, -0.5])
+    found = _without_negatives(noisy)
+    assert found.min() >= 0 and found.sum() == pytest.approx(noisy.sum())
+    for other in np.eye(5) * noisy.sum():  # nearer than any corner of the simplex
+        assert ((found - noisy) ** 2).sum() <= ((other - noisy) ** 2).sum()
+    assert _without_negatives(np.array([-1.0, -2.0])).tolist() == [0.0, 0.0]
+
+
+def test_rows_are_written_whole_or_not_at_all(tmp_path):
+    nothing = np.zeros(SCHEMA.domain.shape, dtype=np.int64)
+    rows = sample_rows(cube_of(nothing, nothing, 1), 5)
+    with pytest.raises(ReleaseFileError):
+        write_rows(rows, tmp_path / "no" / "x.csv")
+    write_rows(rows, tmp_path / "x.csv")
+    write_rows(rows, tmp_path / "x.parquet")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.csv", "x.parquet"]

@@ -1,0 +1,75 @@
+"""The house itself: layers, documents that run, nothing that ties us to one machine."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_readme_works_as_written(tmp_path, monkeypatch):
+    """Its commands and its Python, in order, in one folder, with a table like the one it talks about."""
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{n},{n % 100},{'FM'[n % 2]},{n * 13 % 90000}\n" for n in range(500))
+    Path("people.csv").write_text("person_id,age,sex,income\n" + rows)
+    yaml, python = (re.search(rf"```{kind}\n(.*?)```", README, re.S).group(1) for kind in ("yaml", "python"))
+    commands = [line.strip() for line in README.splitlines() if line.startswith("    sfumato ")]
+    assert len(commands) == 8
+    for command in commands:
+        run = subprocess.run(
+            f"{sys.executable} -m {command}", shell=True, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert run.returncode == 0, (command, run.stderr)
+        if command.startswith("sfumato init"):
+            Path("people.yaml").write_text(yaml)
+    Path("people.yaml").write_text(yaml.replace("epsilon: 3.0", "epsilon: 4"))
+    subprocess.run([sys.executable, "-m", "sfumato", "ledger", "set", "people", "--epsilon", "4"], check=True)
+    run = subprocess.run([sys.executable, "-W", "error", "-c", python], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_links_between_documents_lead_somewhere():
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]:
+        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), (page.name, target)
+
+
+def test_schema_examples_in_the_documents_are_schemas():
+    from sfumato.schema import Schema
+
+    for page in (ROOT / "README.md", ROOT / "docs" / "schema.md"):
+        import yaml
+
+        for text in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.S):
+            assert Schema.from_dict(yaml.safe_load(text)).domain.size > 1
+
+
+def test_no_file_names_a_package_index():
+    hosts = re.compile("|".join(["py" + r"pi\.org", "python" + r"hosted\.org", "index" + "-url", "npm" + r"js\.org"]))
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    for name in listed or [str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.py")]:
+        content = (ROOT / name).read_bytes().decode("utf-8", "ignore")
+        assert not hosts.search(content), name
+
+
+@pytest.mark.parametrize("word", ["numpy.random", "np.random", "import random", "import pickle", "default_rng"])
+def test_no_other_randomness_and_no_pickles_in_the_package(word):
+    for path in (ROOT / "src").rglob("*.py"):
+        assert word not in path.read_text(), path
+
+
+def test_the_public_names_exist_and_are_what_they_say():
+    import sfumato as sf
+    import sfumato.releases.release  # a module of a similar name must not shadow the function
+
+    assert callable(sf.release) and callable(sf.open) and callable(sf.plan)
+    assert sf.Release is sfumato.releases.release.Release
+    assert set(sf.__all__) <= set(dir(sf)) | set(sf._PUBLIC)
+    with pytest.raises(AttributeError):
+        sf.nothing  # noqa: B018
