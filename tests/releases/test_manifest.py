@@ -18,13 +18,13 @@ from sfumato.releases.manifest import (
     Member,
     Statistic,
     Total,
-    _canonical,
     fraction_text,
     manifest_bytes,
     parse_fraction,
     parse_manifest,
     refusal,
 )
+from sfumato.releases.strict_json import canonical
 
 MANIFEST = Manifest(
     kind="sparse-cube",
@@ -49,7 +49,7 @@ def spelled(change):
     content = json.loads(RAW)
     del content["digest"]
     change(content)
-    return _canonical({**content, "digest": hashlib.sha256(_canonical(content)).hexdigest()})
+    return canonical({**content, "digest": hashlib.sha256(canonical(content)).hexdigest()})
 
 
 def refused(raw, words):

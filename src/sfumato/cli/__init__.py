@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from sfumato.errors import SfumatoError
@@ -9,6 +10,9 @@ from sfumato.errors import SfumatoError
 
 def main() -> None:
     """Run the command line; errors a user can mend are one line and exit code 1."""
+    # A command is over before threads for linear algebra or plugins for validation could be of any use.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     from sfumato.cli.app import app
 
     try:

@@ -34,7 +34,7 @@ def demo(
 ) -> None:
     """Make up a census, release it, query it with error bars beside the truth, and plot it. Takes a few seconds."""
     from sfumato.cli.census import write_census
-    from sfumato.cli.show import console, progress
+    from sfumato.cli.show import progress, say
     from sfumato.errors import TableError
     from sfumato.kernel.ledger import Ledger
     from sfumato.publish import publish
@@ -48,18 +48,17 @@ def demo(
     ledger, out = folder / "ledger.sqlite", folder / "census.sfumato"
     for old in (ledger, out):  # the demo's people are made up, so its budget may start afresh each time
         old.unlink(missing_ok=True)
-    to = console()
-    to.print("[bold]1. A private table.[/bold] 60,000 made-up people: person_id, age, sex, region, income.")
-    to.print(f"[bold]2. A release[/bold] at epsilon {epsilon}.")
+    say("[bold]1. A private table.[/bold] 60,000 made-up people: person_id, age, sex, region, income.")
+    say(f"[bold]2. A release[/bold] at epsilon {epsilon}.")
     with progress() as step:
         made = publish(table, Schema.load(schema), epsilon, out, ledger=Ledger(ledger), step=step).release
-    to.print(f"   {made.guarantee.statement}")
-    to.print("[bold]3. Questions to the release[/bold] (the truth is shown only because these people are made up):\n")
+    say(f"   {made.guarantee.statement}")
+    say("[bold]3. Questions to the release[/bold] (the truth is shown only because these people are made up):\n")
     for question, sql in QUESTIONS:
-        to.print(f"[bold]{question}[/bold]\n[dim]{sql}[/dim]")
+        say(f"[bold]{question}[/bold]\n[dim]{sql}[/dim]")
         _compare(made, sql, table)
     picture = _plot(made, folder)
-    to.print("[bold]Files[/bold]")
+    say("[bold]Files[/bold]")
     for path, what in (
         (table, "the private table (keep)"),
         (schema, "the public schema"),
@@ -67,8 +66,8 @@ def demo(
         (ledger, "what was spent"),
         (picture, "people by age, with error bars"),
     ):
-        to.print(f"  {path!s:32} {what}")
-    to.print(f'\nTry: sfumato query {out} "SELECT age, COUNT(*) AS n FROM census WHERE age < 10 GROUP BY age"')
+        say(f"  {path!s:32} {what}")
+    say(f'\nTry: sfumato query {out} "SELECT age, COUNT(*) AS n FROM census WHERE age < 10 GROUP BY age"')
 
 
 def _compare(made: Release, sql: str, table: Path) -> None:
@@ -91,13 +90,13 @@ def _compare(made: Release, sql: str, table: Path) -> None:
 
 def _plot(made: Release, folder: Path) -> Path:
     from sfumato.cli.chart import Bar, svg_bars, text_bars
-    from sfumato.cli.show import console
+    from sfumato.cli.show import say
 
     ages = made.query("SELECT age, COUNT(*) AS n FROM census GROUP BY age").rows
     bars = [Bar(str(age), n.value, n.low, n.high) for age, n in ages]  # type: ignore[union-attr]
-    console().print("[bold]People by age[/bold] (every fifth year; █ is certain at 95 %, ▒ is the interval)")
+    say("[bold]People by age[/bold] (every fifth year; █ is certain at 95 %, ▒ is the interval)")
     for line in text_bars(bars[::5]):
-        console().print(line)
+        say(line)
     picture = folder / "ages.svg"
     subtitle = f"released at epsilon {made.guarantee.epsilon}; lines: 95 % intervals"
     picture.write_text(svg_bars(bars, title="People by age", subtitle=subtitle), encoding="utf-8")

@@ -16,7 +16,7 @@ def show(
     ledger: Path | None = LEDGER,
 ) -> None:
     """What every dataset may spend, has spent and has left."""
-    from sfumato.cli.show import console, exact, table
+    from sfumato.cli.show import exact, say, table
     from sfumato.errors import LedgerError
     from sfumato.kernel.ledger import Ledger
 
@@ -25,7 +25,7 @@ def show(
     if dataset is not None and not accounts:
         raise LedgerError(f"no dataset {dataset!r} in the ledger {book.path}; see `sfumato ledger show`")
     if not accounts:
-        console().print(f"Nothing has been spent (ledger {book.path}).")
+        say(f"Nothing has been spent (ledger {book.path}).")
         return
     table(
         ["dataset", "epsilon in all", "spent", "left", "releases", "reserved only"],
@@ -41,7 +41,7 @@ def show(
             [[str(e.number), e.reserved_at, exact(e.epsilon), e.mechanism, e.state] for e in book.entries(dataset)],
             left=[1, 3, 4],
         )
-    console().print(f"Ledger: {book.path}. What is reserved counts as spent, published or not.")
+    say(f"Ledger: {book.path}. What is reserved counts as spent, published or not.")
 
 
 @app.command("set")
@@ -52,12 +52,10 @@ def set_total(
     ledger: Path | None = LEDGER,
 ) -> None:
     """State a dataset's total budget. It is a promise to the people in the data: raise it only with a reason."""
-    from sfumato.cli.show import console, exact
+    from sfumato.cli.show import exact, say
     from sfumato.kernel.ledger import Ledger
 
     book = Ledger(ledger)
     book.set_budget(dataset, epsilon, delta)
     account = book.account(dataset)
-    console().print(
-        f"{dataset}: epsilon {exact(account.total)} in all, {exact(account.spent)} spent, {exact(account.left)} left."
-    )
+    say(f"{dataset}: epsilon {exact(account.total)} in all, {exact(account.spent)} spent, {exact(account.left)} left.")

@@ -16,7 +16,7 @@ def plan(
     mechanism: str = typer.Option("auto", "--mechanism", help="auto, cells or sparse-cells."),
 ) -> None:
     """Expected error for a budget, or the smallest budget for an error. Reads no data and spends nothing."""
-    from sfumato.cli.show import console, exact, table
+    from sfumato.cli.show import exact, say, table
     from sfumato.planner.plan import make_plan
     from sfumato.publish import check_workload
     from sfumato.releases.result import decimals_for
@@ -25,7 +25,7 @@ def plan(
     public = Schema.load(schema)
     asked = None if workload is None else check_workload(workload, public)
     found = make_plan(public, epsilon=epsilon, error=error, confidence=confidence, mechanism=mechanism, workload=asked)
-    to, sure = console(), f"{confidence * 100:g} %"
+    sure = f"{confidence * 100:g} %"
 
     def number(value: float, stderr: float) -> str:
         return f"{value:,.{decimals_for(stderr)}f}"
@@ -37,19 +37,19 @@ def plan(
         rows.append(row if line.epsilon is None else [*row, exact(line.epsilon)])
     headers = ["query", "std. error", f"within, {sure} sure"]
     what = f"epsilon {exact(found.epsilon)}" if found.error is None else f"an error of at most {found.error:,g}"
-    to.print(f"[bold]{public.dataset}[/bold]: {found.cells:,} cells, mechanism {found.mechanism}, {what}")
+    say(f"[bold]{public.dataset}[/bold]: {found.cells:,} cells, mechanism {found.mechanism}, {what}")
     table(headers if found.error is None else [*headers, "smallest epsilon"], rows, left=[0])
     if any(line.guess for line in found.lines):
         spread = f"{public.expected_rows:,} rows" if public.expected_rows else "an unknown number of rows"
-        to.print(f"* depends on the data; shown for {spread} spread evenly over the cells.")
+        say(f"* depends on the data; shown for {spread} spread evenly over the cells.")
     if found.threshold is not None:
-        to.print(f"Cells with a noisy count under {found.threshold:,} are not published; they are known in sum only.")
+        say(f"Cells with a noisy count under {found.threshold:,} are not published; they are known in sum only.")
     if found.every_query is not None and found.paper is not None:
-        to.print(
+        say(
             f"Every union of cells at once is off by at most {found.every_query:,.0f} rows, {sure} sure "
             f"(theorem 5.2 of TR-2010-003 promises {found.paper:,.0f})."
         )
     if found.error is not None:
         least = max(line.epsilon for line in found.lines if line.epsilon is not None)
-        to.print(f"All of these need epsilon [bold]{exact(least)}[/bold].")
-    to.print("No data was read and nothing was spent.")
+        say(f"All of these need epsilon [bold]{exact(least)}[/bold].")
+    say("No data was read and nothing was spent.")

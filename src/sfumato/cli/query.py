@@ -37,7 +37,7 @@ def query(
     elif form is Format.csv:
         typer.echo(result.to_csv(), nl=False)
     else:
-        from sfumato.cli.show import console, table
+        from sfumato.cli.show import table
         from sfumato.releases.estimate import Estimate
 
         headers, rows = result.texts()
@@ -48,7 +48,7 @@ def query(
             place += 3 if isinstance(cell, Estimate) else 1
         table(headers, rows, left=keys)
     if form is not Format.json:
-        from sfumato.cli.show import console
+        from sfumato.cli.show import say
 
         for note in result.notes:
-            console(stderr=True).print(f"note: {note}")
+            say(f"note: {note}", stderr=True)

@@ -29,7 +29,7 @@ def release(
     name: str | None = NAME,
 ) -> None:
     """Publish a table: reserve the budget, read once, add noise, write one file that anyone may query."""
-    from sfumato.cli.show import console, exact, progress
+    from sfumato.cli.show import exact, progress, say
     from sfumato.kernel.budget import as_delta
     from sfumato.kernel.ledger import Ledger
     from sfumato.publish import check_workload, publish
@@ -43,18 +43,17 @@ def release(
     book = Ledger(ledger)
     with progress() as step:
         published = publish(table, public, epsilon, out, mechanism=mechanism, ledger=book, table_name=name, step=step)
-    to = console()
     made, cube = published.release, published.release.cube
     cells = f"{cube.published:,} of {cube.domain.size:,} cells" if cube.sparse else f"{cube.domain.size:,} cells"
-    to.print(f"[bold]{published.path}[/bold]: {cells}, mechanism {made.mechanism}.")
-    to.print(made.guarantee.statement)
+    say(f"[bold]{published.path}[/bold]: {cells}, mechanism {made.mechanism}.")
+    say(made.guarantee.statement)
     account = book.account(public.dataset)
-    to.print(
+    say(
         f"Budget of {public.dataset}: epsilon {exact(account.spent)} of {exact(account.total)} spent, "
         f"{exact(account.left)} left (ledger {book.path})."
     )
     if delta is not None:
-        to.print("No delta was needed: the guarantee is pure epsilon.")
+        say("No delta was needed: the guarantee is pure epsilon.")
     if published.kept is not None:
-        to.print(f"An earlier file of that name was kept as {published.kept}.")
-    to.print(f'Try: sfumato query {published.path} "SELECT COUNT(*) FROM {public.dataset}"')
+        say(f"An earlier file of that name was kept as {published.kept}.")
+    say(f'Try: sfumato query {published.path} "SELECT COUNT(*) FROM {public.dataset}"')

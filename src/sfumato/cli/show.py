@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,26 +21,53 @@ STEPS = {
 }
 
 
-def console(*, stderr: bool = False) -> Console:
-    """A console that wraps to the terminal and does not wrap in a pipe."""
-    from rich.console import Console
-
+def say(text: str, *, stderr: bool = False) -> None:
+    """Print a line; [bold] and [dim] show on a terminal and are left out in a pipe."""
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else 10_000
-    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=True)
+    if stream.isatty():
+        _console(stderr=stderr).print(text)
+    else:
+        print(re.sub(r"\[/?(bold|dim)\]", "", text), file=stream)
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (), title: str = "") -> None:
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> None:
     """Print an aligned table; columns are right-aligned but for those in `left`."""
+    if not sys.stdout.isatty():
+        for line in _aligned([headers, *rows], left):
+            say(line)
+        return
     from rich import box
     from rich.table import Table
 
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title or None, title_justify="left", title_style="bold")
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for place, header in enumerate(headers):
         shown.add_column(header, justify="left" if place in left else "right", no_wrap=True, overflow="fold")
     for row in rows:
         shown.add_row(*row)
-    console().print(shown)
+    _console().print(shown)
+
+
+def _aligned(lines: Sequence[Sequence[str]], left: Sequence[int]) -> list[str]:
+    """Lines of cells under each other, with a rule under the first.
+
+    >>> _aligned([["sex", "n"], ["F", "12"]], left=[0])
+    ['sex   n', '-------', 'F    12']
+    """
+    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+    texts = [
+        "  ".join(
+            cell.ljust(width) if place in left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+    return [texts[0], "-" * (sum(widths) + 2 * (len(widths) - 1)), *texts[1:]]
+
+
+def _console(*, stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -51,7 +79,7 @@ def progress() -> Iterator[Callable[[str], None]]:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     parts = (SpinnerColumn(), BarColumn(bar_width=20), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*parts, console=console(stderr=True), transient=True) as bar:
+    with Progress(*parts, console=_console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=len(STEPS))
         yield lambda name: bar.update(task, advance=1, description=STEPS.get(name, name))
 

@@ -5,11 +5,12 @@ noises. T is symmetric, so one function, P(|T| <= q), says everything. Three way
 
 1. *Whole lattice.* If all weights are whole multiples of a common step and the standard error is at most about a
    thousand steps, the characteristic functions are multiplied and one FFT gives the probabilities, exact to rounding.
-2. *Fine lattice.* Other mixes get a step of 1/256 of the standard error or less (1/512 while single values stand out),
-   chosen so that the weights are nearly whole multiples; every noise keeps its family and its variance. Measured on
-   random mixes beside a far finer lattice: 95 % widths 0.04 % too short to 0.2 % too long, coverage at most 1e-4 short.
-   Many distinct weights are pooled with others of nearly their size first; coverage then stayed within 2e-3, and
-   that only where most noises are 0 (scale 1/5), within 1e-4 elsewhere.
+2. *Fine lattice.* Other mixes get a step of 1/256 of the standard error or less (1/512 while most noises are 0), chosen
+   so that the weights are nearly whole multiples; every noise keeps its family and its variance, and where single
+   values count the width takes in those that the lattice may have misplaced. Beside a far finer lattice, 95 % widths
+   of 300 random mixes were 0 to 0.4 % too long, half of them under 0.05 %, and none covered too little. Many distinct
+   weights are pooled with others of nearly their size first; coverage then stayed within 1e-4, and within 2e-3 where
+   most noises are 0 (scale 1/5).
 3. *Near normal.* Where the excess kurtosis is tiny, the Cornish-Fisher expansion with the kurtosis term; its next term
    is of the order of the squared kurtosis, under 1e-5 of the width. It is asked only when the sum's standard error
    exceeds a thousand times the largest weight, so that steps do not matter either.
@@ -103,7 +104,7 @@ class _Lattice:
     exact: bool  # values do lie on the lattice; otherwise each stands for the half step on either side
     whole: bool  # all weights are 1, so T is a whole number
     atoms: bool  # no noise is finer than the lattice, so a value at zero is zero
-    grainy: bool  # a cell may hold a single value although its neighbours hold as much
+    astray: float  # where single values count: by how many steps they may miss their place on the lattice
 
     def reach(self, confidence: float) -> float:
         k = min(int(np.searchsorted(self.inside, confidence)), len(self.inside) - 2)
@@ -111,8 +112,8 @@ class _Lattice:
             return k * self.step
         if k == 0:
             reach = 0.0 if self.atoms else 0.5 * self.step * confidence / float(self.inside[0])
-        elif self.grainy or self._stands_out(k):
-            reach = (k + 0.5) * self.step  # the value may lie anywhere in its cell; take all of it
+        elif self.astray or self._stands_out(k):
+            reach = (k + max(0.5, self.astray)) * self.step
         else:
             before, here = float(self.inside[k - 1]), float(self.inside[k])
             reach = (k - 0.5 + (confidence - before) / (here - before)) * self.step
@@ -209,12 +210,14 @@ def _law(signature: Signature, digits: int) -> _Lattice | _NearNormal:
     reach, outside = _chernoff(pieces, 10.0**-digits, 10.0 ** (-digits - 8))
     if digits > RAREST:
         bound = float(ceil(step * reach)) if whole else step * reach
-        return _Lattice(bound, np.array([0.0, 1.0, 1.0]), True, whole, False, False)
+        return _Lattice(bound, np.array([0.0, 1.0, 1.0]), True, whole, False, 0.0)
     length = _fft_length(reach + outside)  # what lies beyond `outside` is all that can wrap around to within `reach`
     mass = np.fft.irfft(np.exp(_log_characteristic(pieces, length)), length)[: length // 2 + 1]
     inside = 2.0 * np.cumsum(mass) - mass[0]
     atoms = bool(steps.min() > 1.0)
-    return _Lattice(step, inside, exact, whole, atoms, atoms and (len(weight) <= FEW or not smooth))
+    misplaced = 4.0 * sqrt(float((table[3] * table[1] * (weight / step - steps) ** 2).sum()))  # four deviations
+    astray = min(max(misplaced, 0.5), 2.0) if atoms and (len(weight) <= FEW or not smooth) else 0.0
+    return _Lattice(step, inside, exact, whole, atoms, astray)
 
 
 def _pooled(table: Floats, alone: int) -> Floats:
@@ -251,8 +254,8 @@ def _step(table: Floats, grain: float, smooth: bool) -> tuple[float, bool]:
         return largest / fewest, False
     parts = np.arange(ceil(fewest), (4.0 if len(weight) <= FEW else 2.0) * ceil(fewest) + 1.0)
     multiples = parts[:, None] * weight
-    astray = (multiples - np.rint(multiples)) ** 2 @ (many * variance)  # values miss their cells by so much, squared
-    close = astray < 0.05
+    astray = (multiples - np.rint(multiples)) ** 2 @ (many * variance)  # the variance of how far values are misplaced
+    close = astray < 0.01
     return largest / float(parts[int(close.argmax() if close.any() else astray.argmin())]), False
 
 

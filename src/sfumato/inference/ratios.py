@@ -147,9 +147,9 @@ def _end(room: Callable[[float], float], start: float, limit: float, slope: floa
             break
         if outside >= limit:
             return limit
-        # Where a straight line through both points would meet zero, a little further; at most four times as far.
-        fall = max(at_inside - at_outside, at_inside / 8.0)
-        stride = min(max(1.1 * at_outside / fall * (outside - inside), TOLERANCE * stride), 4.0 * stride)
+        # A little past the point where a straight line through both would meet zero, within a quarter and four strides.
+        ahead = 1.1 * at_outside / (at_inside - at_outside) if at_inside > at_outside else inf
+        stride *= min(max(ahead, 0.25), 4.0)
         inside, at_inside = outside, at_outside
     for step in range(STEPS):
         close = TOLERANCE * (outside - start)

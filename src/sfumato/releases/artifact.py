@@ -32,10 +32,9 @@ from sfumato.releases.manifest import (
     Manifest,
     Member,
     manifest_bytes,
-    one_line,
     parse_manifest,
-    refusal,
 )
+from sfumato.releases.strict_json import one_line, refusal
 from sfumato.schema import Schema
 
 CELL = "cell"  # the column of a sparse cube that numbers its cells

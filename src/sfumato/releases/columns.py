@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ReleaseFileError
-from sfumato.releases.manifest import Member, refusal
+from sfumato.releases.manifest import Member
+from sfumato.releases.strict_json import refusal
 
 if TYPE_CHECKING:
     import pyarrow as pa

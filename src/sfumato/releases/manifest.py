@@ -1,19 +1,16 @@
-"""The manifest: what a release says about itself, and the strict JSON it is kept in.
+"""The manifest: what a release says about itself.
 
-A manifest is read from files that strangers hand around. Its JSON has one spelling only (sorted keys, two spaces of
-indent, UTF-8, a newline at the end) and every field is known, so that nothing can hide in it. Keys inside `schema` are
-not sorted: the order of the attributes is the order in which cells are numbered.
+A manifest is read from files that strangers hand around: every field is known, so that nothing can hide in it.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import json
-import math
 import re
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Annotated, Any, Final, Literal, NoReturn
+from functools import cache
+from typing import Annotated, Final, Literal, TypeVar, dataclass_transform
 
 from pydantic import (
     AfterValidator,
@@ -25,35 +22,25 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
 )
-from pydantic.dataclasses import dataclass
 
 from sfumato.errors import ReleaseFileError
 from sfumato.measurement import Laplace
+from sfumato.releases.strict_json import MOST_DIGITS, canonical, refusal, strict_json
 from sfumato.version import __version__
 
 FORMAT_VERSION: Final = 1
 MOST_MANIFEST_BYTES = 2**20
-MOST_DIGITS = 100  # of a whole number, or of either side of a fraction: all that follows fits a float
-MOST_DEPTH = 20
-FRESH_COPY = "ask the publisher for a fresh copy"
+
+T = TypeVar("T")
 
 _FRACTION = re.compile(r"(-?[0-9]{1,100})(?:/([1-9][0-9]{0,99}))?")
-_STRICT = ConfigDict(extra="forbid", strict=True)
 
 
-def one_line(text: str) -> str:
-    """Untrusted text as a message may quote it: printable, so that it cannot steer a terminal, and short.
-
-    >>> one_line("census\\n.sfumato")
-    'census?.sfumato'
-    """
-    line = "".join(letter if letter.isprintable() else "?" for letter in text[:301])
-    return line if len(line) <= 300 else line[:300] + "..."
-
-
-def refusal(what: str, remedy: str = FRESH_COPY) -> ReleaseFileError:
-    """The error for an untrusted file: what is wrong with it, and what to do."""
-    return ReleaseFileError(f"{one_line(what)}; {remedy}")
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def _record(cls: type[T]) -> type[T]:
+    """A frozen value; read from a file, it is checked strictly, and keys that it does not know are refused."""
+    cls.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[attr-defined]
+    return dataclass(frozen=True)(cls)
 
 
 def fraction_text(value: Fraction) -> str:
@@ -107,15 +94,15 @@ Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Size = Annotated[int, Field(ge=0, lt=2**62)]
 
 
-@dataclass(frozen=True, config=_STRICT)
+@_record
 class MechanismRecord:
     """Which mechanism made the release, and how it was set."""
 
     name: Text
-    options: dict[str, str | int | bool] = dataclasses.field(default_factory=dict)
+    options: dict[str, str | int | bool] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, config=_STRICT)
+@_record
 class Guarantee:
     """What is promised, to whom, in symbols and in words."""
 
@@ -127,7 +114,7 @@ class Guarantee:
     delta: Literal["0"] = "0"
 
 
-@dataclass(frozen=True, config=_STRICT)
+@_record
 class LaplaceRecord:
     """Discrete Laplace noise of a known scale."""
 
@@ -139,7 +126,7 @@ class LaplaceRecord:
         return Laplace(self.scale)
 
 
-@dataclass(frozen=True, config=_STRICT)
+@_record
 class Statistic:
     """One published column: noisy whole numbers, each worth `step`, around `centre` per row.
 
@@ -154,7 +141,7 @@ class Statistic:
     centre: Exact = Fraction(0)
 
 
-@dataclass(frozen=True, config=_STRICT)
+@_record
 class Total:
     """A noisy total over all cells, in the steps of its statistic; a sparse cube does not publish every cell."""
 
@@ -163,7 +150,7 @@ class Total:
     noise: LaplaceRecord
 
 
-@dataclass(frozen=True, config=_STRICT)
+@_record
 class Member:
     """A Parquet member, described closely enough to refuse it before reading it."""
 
@@ -174,7 +161,7 @@ class Member:
     columns: Annotated[list[Text], Field(min_length=1)]
 
 
-@dataclass(frozen=True, config=_STRICT)
+@_record
 class Manifest:
     """Everything about a release but its values. `members` is filled in when the file is written."""
 
@@ -186,23 +173,26 @@ class Manifest:
     statistics: Annotated[list[Statistic], Field(min_length=1)]
     receipt: dict[str, JsonValue] | None = None
     threshold: Int64 | None = None  # sparse: the least noisy count that was published
-    totals: list[Total] = dataclasses.field(default_factory=list)
-    members: dict[MemberName, Member] = dataclasses.field(default_factory=dict)
+    totals: list[Total] = field(default_factory=list)
+    members: dict[MemberName, Member] = field(default_factory=dict)
     format: Literal["sfumato"] = "sfumato"
     version: Literal[1] = FORMAT_VERSION
     written_by: Text = f"sfumato {__version__}"
     limits: Literal["docs/known-limits.md"] = "docs/known-limits.md"
 
 
-_MANIFEST = TypeAdapter(Manifest)
+@cache
+def _checker() -> TypeAdapter[Manifest]:
+    """Made when first needed, because making it takes longer than using it."""
+    return TypeAdapter(Manifest)
 
 
 def manifest_bytes(manifest: Manifest) -> tuple[bytes, str]:
     """The manifest as the bytes of its file, and its digest, which stands in the file as well."""
     try:
-        content = _MANIFEST.dump_python(manifest, mode="json")
-        digest = hashlib.sha256(_canonical(content)).hexdigest()
-        raw = _canonical({**content, "digest": digest})
+        content = _checker().dump_python(manifest, mode="json")
+        digest = hashlib.sha256(canonical(content)).hexdigest()
+        raw = canonical({**content, "digest": digest})
     except (ValueError, TypeError, RecursionError):
         raise ReleaseFileError("the manifest holds something that strict JSON cannot; use text and numbers") from None
     if len(raw) > MOST_MANIFEST_BYTES:
@@ -215,7 +205,7 @@ def parse_manifest(raw: bytes) -> tuple[Manifest, str]:
     """Read an untrusted manifest; everything that `manifest_bytes` would not write is refused."""
     if len(raw) > MOST_MANIFEST_BYTES:
         raise refusal("its manifest is larger than 1 MB")
-    content = _strict_json(raw)
+    content = strict_json(raw)
     if not isinstance(content, dict) or content.get("format") != "sfumato":
         raise refusal("its manifest does not say that it is a Sfumato release")
     version = content.get("version")
@@ -225,81 +215,15 @@ def parse_manifest(raw: bytes) -> tuple[Manifest, str]:
         raise refusal(f"it was made by a newer Sfumato (format {version})", "upgrade to open it")
     digest = content.pop("digest", None)
     try:
-        canonical = _canonical(content)
-        spelled_otherwise = _canonical({**content, "digest": digest}) != raw
+        spelled = canonical(content)
+        spelled_otherwise = canonical({**content, "digest": digest}) != raw
     except ValueError:  # half of a surrogate pair, which UTF-8 cannot hold
         raise refusal("its manifest holds broken text") from None
-    if digest != hashlib.sha256(canonical).hexdigest() or spelled_otherwise:
+    if digest != hashlib.sha256(spelled).hexdigest() or spelled_otherwise:
         raise refusal("it was changed after publication: its manifest does not match its digest")
     try:
-        return _MANIFEST.validate_json(canonical), digest
+        return _checker().validate_json(spelled), digest
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part)[:60] for part in first["loc"])
         raise refusal(f"its manifest is not well formed at {where!r}: {first['msg']}") from None
-
-
-def _canonical(content: dict[str, Any]) -> bytes:
-    ordered = {key: content[key] if key == "schema" else _sorted(content[key]) for key in sorted(content)}
-    return (json.dumps(ordered, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
-
-
-def _sorted(content: Any) -> Any:
-    if isinstance(content, dict):
-        return {key: _sorted(content[key]) for key in sorted(content)}
-    return [_sorted(item) for item in content] if isinstance(content, list) else content
-
-
-def _strict_json(raw: bytes) -> Any:
-    try:
-        content = json.loads(
-            raw.decode("utf-8"),
-            object_pairs_hook=_without_duplicates,
-            parse_constant=_no_such_number,
-            parse_int=_whole,
-            parse_float=_finite,
-        )
-        _check_depth(content)
-    except UnicodeDecodeError:
-        raise refusal("its manifest is not UTF-8 text") from None
-    except RecursionError:
-        raise refusal("its manifest is nested too deeply") from None
-    except json.JSONDecodeError:
-        raise refusal("its manifest is not JSON") from None
-    return content
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        raise refusal("its manifest has a key twice")
-    return content
-
-
-def _no_such_number(text: str) -> NoReturn:
-    raise refusal(f"its manifest holds {text}, which is not a number")
-
-
-def _whole(text: str) -> int:
-    if len(text) > MOST_DIGITS:
-        raise refusal(f"its manifest holds a number of more than {MOST_DIGITS} digits")
-    return int(text)
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _no_such_number("a number too large")
-
-
-def _check_depth(content: Any) -> None:
-    level, depth = [content], 0
-    while level:
-        if depth > MOST_DEPTH:
-            raise RecursionError
-        level = [
-            inner
-            for item in level
-            if isinstance(item, dict | list)
-            for inner in (item.values() if isinstance(item, dict) else item)
-        ]
-        depth += 1

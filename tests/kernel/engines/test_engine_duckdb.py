@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import TableError
-from sfumato.kernel.engines.duckdb import _connection
+from sfumato.kernel.engines.duckdb import Session
 from sfumato.kernel.source import open_table
 from sfumato.schema import Schema
 
@@ -26,7 +26,7 @@ def settings_of(connection) -> dict[str, str]:
 
 def test_the_connection_is_limited_and_locked(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with _connection() as connection:
+    with Session() as connection:
         found = settings_of(connection)
         (scratch,) = tmp_path.iterdir()
         assert found["temp_directory"] == str(scratch)
@@ -54,7 +54,7 @@ def test_nothing_is_left_behind_when_reading_fails(tmp_path, monkeypatch):
 
 def test_a_variable_of_the_program_is_not_a_table():
     source = pa.table({"x": [1]})  # noqa: F841  # what DuckDB would find by name
-    with _connection() as connection, pytest.raises(duckdb.Error):
+    with Session() as connection, pytest.raises(duckdb.Error):
         connection.sql("SELECT * FROM source").fetchall()
 
 

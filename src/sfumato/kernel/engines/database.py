@@ -33,7 +33,9 @@ class Database:
         """Make the table readable."""
         from sqlglot import exp
 
-        connection.execute(f"ATTACH {exp.Literal.string(str(self.path)).sql(dialect='duckdb')} AS held (READ_ONLY)")
+        connection.execute(
+            f"ATTACH IF NOT EXISTS {exp.Literal.string(str(self.path)).sql(dialect='duckdb')} AS held (READ_ONLY)"
+        )
         listing = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = 'held'"
         places = sorted(connection.sql(listing).fetchall())
         tables = {table if schema == "main" else f"{schema}.{table}": (schema, table) for schema, table in places}
@@ -42,7 +44,7 @@ class Database:
             raise TableError(f"{asked} in {self.shown}; it has {', '.join(tables) or 'no tables'}")
         held = [exp.to_identifier(part, quoted=True) for part in ("held", *tables[self.name])]
         wanted = ".".join(part.sql(dialect="duckdb") for part in held)
-        connection.execute(f"CREATE TEMP VIEW {SOURCE} AS FROM {wanted}")
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM {wanted}")
 
 
 def find_database(url: str, name: str | None) -> Database:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +28,11 @@ SCRATCH = 0.5  # of the free disk, for what does not fit in memory
 
 @dataclass(frozen=True)
 class DuckDB:
-    """An engine over one source. Each statement runs in a connection of its own, which leaves nothing behind."""
+    """An engine over one source, with one connection that is closed after its statement and leaves nothing behind."""
 
     origin: Origin
     columns: tuple[Column, ...]
+    session: Session = field(repr=False)
     dialect: str = "duckdb"
 
     def table(self) -> exp.Expression:
@@ -49,7 +51,7 @@ class DuckDB:
         """The statement's result."""
         text = statement.sql(dialect=self.dialect, identify=True, copy=False)
         failed = "could not be read to its end; it may be damaged, or memory or free disk space may have run out"
-        with _silenced(f"{self.origin.shown} {failed}"), _connection() as connection:
+        with _silenced(f"{self.origin.shown} {failed}"), self.session as connection:
             self.origin.mount(connection, used)
             return connection.sql(text).to_arrow_table()
 
@@ -57,8 +59,9 @@ class DuckDB:
 def open_duckdb(table: object, name: str | None) -> DuckDB:
     """The engine for a path, a pattern, a duckdb:/// URL or a frame."""
     origin = _find_origin(table, name)
-    with _silenced(f"{origin.shown} cannot be opened; check that it is complete"), _connection() as connection:
-        return DuckDB(origin, tuple(origin.describe(connection)))
+    session = Session()
+    with _silenced(f"{origin.shown} cannot be opened; check that it is complete"):
+        return DuckDB(origin, tuple(origin.describe(session.open())), session)
 
 
 def _find_origin(table: object, name: str | None) -> Origin:
@@ -77,31 +80,62 @@ def _find_origin(table: object, name: str | None) -> Origin:
     raise TableError(f"a table cannot be a {type(table).__name__}; use {kinds}")
 
 
-@contextmanager
-def _connection() -> Iterator[Any]:
-    """A database in memory with everything switched off that could reach out, remember or guess."""
-    import duckdb
+class Session:
+    """A database in memory with everything switched off that could reach out, remember or guess.
 
-    with tempfile.TemporaryDirectory(prefix="sfumato-") as scratch:  # for privacy: only this user may look, and removed
-        connection = duckdb.connect(
+    Connecting takes longer than a small statement, so one connection serves to look at names and types and then to run
+    the statement. As a context it is closed at the end; nobody may use it for a second statement.
+    """
+
+    def __init__(self) -> None:
+        self._close: Callable[[], object] = _nothing_to_close
+
+    def open(self) -> Any:
+        """A new connection, in place of the one before."""
+        import duckdb
+
+        self.close()
+        # For privacy: what does not fit in memory is spilled where only this user may look, and is removed.
+        scratch = tempfile.TemporaryDirectory(prefix="sfumato-")
+        free = shutil.disk_usage(scratch.name).free
+        self.connection = duckdb.connect(
             ":memory:",
             config={
                 "memory_limit": MEMORY,
-                "temp_directory": scratch,
-                "max_temp_directory_size": f"{int(shutil.disk_usage(scratch).free * SCRATCH) // 2**20}MiB",
+                "temp_directory": scratch.name,
+                "max_temp_directory_size": f"{int(free * SCRATCH) // 2**20}MiB",
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,
                 "python_enable_replacements": False,  # a name must never find a variable of the calling program
                 "preserve_insertion_order": False,
             },
         )
-        try:
-            connection.execute("SET enable_progress_bar = false")
-            connection.execute("SET TimeZone = 'UTC'")  # the day of a time must not depend on the machine
-            connection.execute("SET lock_configuration = true")
-            yield connection
-        finally:
-            connection.close()
+        self._close = weakref.finalize(self, _close, self.connection, scratch)
+        self.connection.execute(
+            "SET enable_progress_bar = false; "
+            "SET TimeZone = 'UTC'; "  # the day of a time must not depend on the machine
+            "SET lock_configuration = true"
+        )
+        return self.connection
+
+    def close(self) -> None:
+        self._close()
+        self._close = _nothing_to_close
+
+    def __enter__(self) -> Any:
+        return self.open() if self._close is _nothing_to_close else self.connection
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _nothing_to_close() -> None:
+    """No connection is open."""
+
+
+def _close(connection: Any, scratch: tempfile.TemporaryDirectory[str]) -> None:
+    connection.close()
+    scratch.cleanup()
 
 
 @contextmanager

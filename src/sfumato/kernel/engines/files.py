@@ -52,7 +52,7 @@ class Files:
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
         """Make them readable as one table."""
-        connection.execute(f"CREATE TEMP VIEW {SOURCE} AS FROM {self._reader().sql(dialect='duckdb')}")
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM {self._reader().sql(dialect='duckdb')}")
 
     def _reader(self) -> exp.Expression:
         from sqlglot import exp

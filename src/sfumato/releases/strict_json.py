@@ -1,0 +1,100 @@
+"""Strict JSON: one spelling to write, nothing doubtful to read.
+
+Keys are sorted, with two spaces of indent, UTF-8 and a newline at the end. Keys inside `schema` are not sorted: the
+order of the attributes is the order in which cells are numbered.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+from sfumato.errors import ReleaseFileError
+
+MOST_DIGITS = 100  # of a whole number, or of either side of a fraction: all that follows fits a float
+MOST_DEPTH = 20
+FRESH_COPY = "ask the publisher for a fresh copy"
+
+
+def one_line(text: str) -> str:
+    """Untrusted text as a message may quote it: printable, so that it cannot steer a terminal, and short.
+
+    >>> one_line("census\\n.sfumato")
+    'census?.sfumato'
+    """
+    line = "".join(letter if letter.isprintable() else "?" for letter in text[:301])
+    return line if len(line) <= 300 else line[:300] + "..."
+
+
+def refusal(what: str, remedy: str = FRESH_COPY) -> ReleaseFileError:
+    """The error for an untrusted file: what is wrong with it, and what to do."""
+    return ReleaseFileError(f"{one_line(what)}; {remedy}")
+
+
+def canonical(content: dict[str, Any]) -> bytes:
+    """The one spelling of a manifest."""
+    ordered = {key: content[key] if key == "schema" else _sorted(content[key]) for key in sorted(content)}
+    return (json.dumps(ordered, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+
+
+def _sorted(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: _sorted(content[key]) for key in sorted(content)}
+    return [_sorted(item) for item in content] if isinstance(content, list) else content
+
+
+def strict_json(raw: bytes) -> Any:
+    """What JSON from a stranger says, if it says it once, in numbers that are numbers, and not too deep."""
+    try:
+        content = json.loads(
+            raw.decode("utf-8"),
+            object_pairs_hook=_without_duplicates,
+            parse_constant=_no_such_number,
+            parse_int=_whole,
+            parse_float=_finite,
+        )
+        _check_depth(content)
+    except UnicodeDecodeError:
+        raise refusal("its manifest is not UTF-8 text") from None
+    except RecursionError:
+        raise refusal("its manifest is nested too deeply") from None
+    except json.JSONDecodeError:
+        raise refusal("its manifest is not JSON") from None
+    return content
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise refusal("its manifest has a key twice")
+    return content
+
+
+def _no_such_number(text: str) -> NoReturn:
+    raise refusal(f"its manifest holds {text}, which is not a number")
+
+
+def _whole(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise refusal(f"its manifest holds a number of more than {MOST_DIGITS} digits")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_such_number("a number too large")
+
+
+def _check_depth(content: Any) -> None:
+    level, depth = [content], 0
+    while level:
+        if depth > MOST_DEPTH:
+            raise RecursionError
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+        depth += 1
