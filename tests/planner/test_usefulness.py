@@ -100,7 +100,6 @@ def test_wide_sums_agree_with_the_lattice_of_whole_numbers(cells, scale, tail, m
     exact = usefulness._positive_sum_quantile(cells, scale, tail)
     monkeypatch.setattr(usefulness, "FINEST", 500)
     wide = usefulness._positive_sum_quantile(cells, scale, tail)
-    assert wide != exact or cells == 20_000 or wide > 10**3
     assert -1 <= wide - exact <= 1 + 1e-3 * exact
 
 
@@ -122,7 +121,7 @@ def test_the_exact_bounds_are_within_the_papers(cells, epsilon):
 
 
 def test_the_error_of_one_query_is_the_smallest_that_holds():
-    z, mass = noise_law(0.5, 80)
+    _, mass = noise_law(0.5, 80)
     law = np.convolve(np.convolve(mass, mass), mass)
     off = np.abs(np.arange(len(law)) - len(law) // 2)
     bound = exact_error(3, 0.5, 0.95)

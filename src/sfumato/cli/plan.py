@@ -33,12 +33,12 @@ def plan(
     rows = []
     for line in found.lines:
         name = line.query + (" *" if line.guess else "")
-        row = [name, number(line.stderr, line.stderr), number(line.within, line.stderr)]
+        row = [name, number(line.stderr, line.stderr), number(line.within, line.stderr), line.unit]
         rows.append(row if line.epsilon is None else [*row, exact(line.epsilon)])
-    headers = ["query", "std. error", f"within, {sure} sure"]
+    headers = ["query", "std. error", f"within, {sure} sure", "unit"]
     what = f"epsilon {exact(found.epsilon)}" if found.error is None else f"an error of at most {found.error:,g}"
     say(f"[bold]{public.dataset}[/bold]: {found.cells:,} cells, mechanism {found.mechanism}, {what}")
-    table(headers if found.error is None else [*headers, "smallest epsilon"], rows, left=[0])
+    table(headers if found.error is None else [*headers, "smallest epsilon"], rows, left=[0, 3])
     if any(line.guess for line in found.lines):
         spread = f"{public.expected_rows:,} rows" if public.expected_rows else "an unknown number of rows"
         say(f"* depends on the data; shown for {spread} spread evenly over the cells.")

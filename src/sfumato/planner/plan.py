@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from math import inf, isfinite
@@ -30,13 +30,14 @@ MOST_PAIRS = 6
 class Line:
     """One query of a plan.
 
-    stderr, within: expected standard error, and how far the answer is off at most, with the plan's confidence; the
-    worst of the query's groups. guess: whether it depends on the data, so that an even spread was assumed.
+    stderr, within: expected standard error, and how far the answer is off at most, with the plan's confidence, both in
+    `unit`s; the worst of the query's groups. guess: whether it depends on the data, so that an even spread was assumed.
     """
 
     query: str
     stderr: float
     within: float
+    unit: str
     guess: bool
     epsilon: Fraction | None = None
 
@@ -80,7 +81,7 @@ def make_plan(
     if epsilon is None and error is None:
         raise BudgetError("a plan needs --epsilon, or --error to find the smallest epsilon for it")
     name = find_mechanism(mechanism).name
-    asked = list(workload) if workload is not None else default_workload(schema)
+    asked = list(workload) if workload is not None else default_workload(schema, counts_only=error is not None)
     spent = None if epsilon is None else as_epsilon(epsilon)
     size, unit = schema.domain.size, schema.privacy_unit.contributions
     if error is not None:
@@ -106,7 +107,7 @@ def make_plan(
     )
 
 
-def default_workload(schema: Schema) -> list[tuple[str, Select]]:
+def default_workload(schema: Schema, *, counts_only: bool = False) -> list[tuple[str, Select]]:
     """Queries everybody asks: the total, one and two attributes, one cell, sums and averages of the measures."""
     axes, dataset = list(schema.domain), schema.dataset
     asked = [(f"COUNT(*) FROM {dataset}", _count(()))]
@@ -115,7 +116,7 @@ def default_workload(schema: Schema) -> list[tuple[str, Select]]:
         pairs = list(combinations(axes, 2))[:MOST_PAIRS]
         asked += [(f"COUNT(*) ... GROUP BY {a.name}, {b.name}", _count((a, b))) for a, b in pairs]
     asked.append(("COUNT(*) of one cell", _count(tuple(axes))))
-    for name in schema.measures:
+    for name in () if counts_only else schema.measures:
         everyone = Amount(Region.everything(), name)
         asked.append((f"SUM({name}) FROM {dataset}", _select(Column("sum", (everyone,), kind="sum"))))
         if schema.expected_rows:
@@ -149,7 +150,17 @@ def _price(cube: Cube, query: str, select: Select, confidence: float) -> Line:
         raise QueryError(f"this query has no number in it, so there is no error to plan: {query}")
     within = max(max(number.high - number.value, number.value - number.low) for number in numbers)
     guess = any(column.denominator is not None for column in select.aggregates) or not select.exact or cube.sparse
-    return Line(query, max(number.stderr for number in numbers), within, guess)
+    units = {_unit(column) for column in select.aggregates}
+    unit = units.pop() if len(units) == 1 else "mixed"
+    return Line(query, max(number.stderr for number in numbers), within, unit, guess)
+
+
+def _unit(column: Column) -> str:
+    """What an aggregate is counted in."""
+    if column.kind == "count":
+        return "rows"
+    of = {amount.of for amount in column.numerator if amount.of is not None}
+    return of.pop() if column.kind in ("sum", "average") and len(of) == 1 else column.kind
 
 
 def _smallest(schema: Schema, mechanism: str, query: str, select: Select, error: float, confidence: float) -> Line:
@@ -159,4 +170,4 @@ def _smallest(schema: Schema, mechanism: str, query: str, select: Select, error:
 
     epsilon = epsilon_for(within, error)
     line = _price(stand_in(schema, Budget.pure(epsilon), mechanism), query, select, confidence)
-    return Line(line.query, line.stderr, line.within, line.guess, epsilon)
+    return replace(line, epsilon=epsilon)

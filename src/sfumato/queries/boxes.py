@@ -14,7 +14,7 @@ from sfumato.domain import Axis, Codes, Cover, Domain, Floats, ValueSet
 
 Part = Literal["share", "sure", "possible"]
 
-_SMALL_AXIS = 4096  # covers of larger axes are not kept, so that the cache stays within a few megabytes
+_SMALL_AXIS = 4096  # of larger axes only a few covers are kept, so that memory stays within bounds
 _EVERYTHING = ValueSet.everything()
 
 
@@ -83,10 +83,15 @@ class Box:
 
 
 def cover(axis: Axis, values: ValueSet) -> Cover:
-    """How a set of values covers the cells of an axis; kept for the next time where that is cheap."""
-    return _kept_cover(axis, values) if axis.size <= _SMALL_AXIS else axis.cover(values)
+    """How a set of values covers the cells of an axis; kept for the next time, for one query asks it often."""
+    return (_small_cover if axis.size <= _SMALL_AXIS else _large_cover)(axis, values)
 
 
 @lru_cache(maxsize=256)
-def _kept_cover(axis: Axis, values: ValueSet) -> Cover:
+def _small_cover(axis: Axis, values: ValueSet) -> Cover:
+    return axis.cover(values)
+
+
+@lru_cache(maxsize=6)
+def _large_cover(axis: Axis, values: ValueSet) -> Cover:
     return axis.cover(values)

@@ -9,6 +9,7 @@ import numpy as np
 
 from sfumato.domain import Codes, Domain
 from sfumato.errors import QueryError
+from sfumato.queries.boxes import cover
 from sfumato.releases.cube import Gathered
 from sfumato.sql import Select
 
@@ -36,7 +37,7 @@ class Groups:
         for box in select.where.boxes:
             inside = np.ones(shape, dtype=bool)
             for place, name in enumerate(names):
-                touched = domain[name].cover(box[name]).possible > 0
+                touched = cover(domain[name], box[name]).possible > 0
                 inside &= touched.reshape([-1 if p == place else 1 for p in range(len(names))])
             possible |= inside
         if not names:  # without GROUP BY there is one row, even where nothing can match

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Codes, Domain
-from sfumato.queries.regions import Box
+from sfumato.queries.boxes import Box, cover
 from sfumato.schema import Schema
 from sfumato.sql import Amount
 
@@ -121,16 +121,16 @@ def volume(amount: Amount, schema: Schema, group_by: tuple[str, ...]) -> tuple[F
     for box in amount.region.boxes:
         shares, touched = np.ones(groups), np.ones(groups)
         for axis in domain:
-            cover = axis.cover(box[axis.name])
-            along = axis.moment(box[axis.name]) if axis.name == _valued(amount, schema) else cover.share
+            covered = cover(axis, box[axis.name])
+            along = axis.moment(box[axis.name]) if axis.name == _valued(amount, schema) else covered.share
             if amount.grouped and axis.name in group_by:
                 place = [-1 if name == axis.name else 1 for name in group_by]
-                shares, touched = shares * along.reshape(place), touched * cover.possible.reshape(place)
+                shares, touched = shares * along.reshape(place), touched * covered.possible.reshape(place)
             else:
-                shares, touched = shares * along.sum(), touched * cover.possible.sum()
+                shares, touched = shares * along.sum(), touched * covered.possible.sum()
         value, possible = value + shares, possible + touched
     boxes = amount.region.boxes
-    whole = len(boxes) == 1 and all(domain[name].cover(values).sure.all() for name, values in boxes[0].sets)
+    whole = len(boxes) == 1 and all(cover(domain[name], values).sure.all() for name, values in boxes[0].sets)
     return value.reshape(-1), possible.reshape(-1), bool(whole and not groups)
 
 
@@ -144,5 +144,5 @@ def _along(box: Box, domain: Domain, of: str, codes: Mapping[str, Codes], size: 
     product = np.broadcast_to(domain[of].moment(box[of])[codes[of]], size).copy()
     for name, values in box.sets:
         if name != of:
-            product *= domain[name].cover(values).share[codes[name]]
+            product *= cover(domain[name], values).share[codes[name]]
     return product
