@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.errors import QueryError
 from sfumato.inference import ratios
-from sfumato.inference.laws import half_width, stderr
+from sfumato.inference.laws import half_width, stderr, upper_quantile
 from sfumato.inference.ratios import Functional, Term, linear_interval, ratio_interval
 from sfumato.measurement import Gaussian, Laplace
 
@@ -95,6 +95,33 @@ def test_the_set_holds_what_is_compatible_with_zero_and_nothing_else(numerator, 
     for end in (found.low, found.high):
         assert abs(excess(end)) < 0.01
         assert excess(end + 0.02 * (end - found.value)) > 0 > excess(end - 0.02 * (end - found.value))
+
+
+@pytest.mark.parametrize("middle", [-30.0, 25.0])
+def test_with_ends_the_set_holds_what_fits_between_them_and_nothing_else(middle):
+    top, bottom = Functional(middle, middle - 12, middle + 9), Functional(80.0, 72.0, 95.0)
+    terms = [
+        Term.of(Laplace(Fraction(2)), 1, 1.0, 0.6, 1.5, 1.0, 0.4, 1.7),
+        Term.of(ONE, 2, 0.5, 0.1, 0.9, 0.3, 0.0, 1.1),
+    ]
+    found = ratio_interval(top, bottom, terms, 0.9)
+
+    def fits(r):
+        low, high = ("low", "high") if r >= 0 else ("high", "low")
+        below = [(t.n_low - r * getattr(t, f"d_{high}"), t.noise, t.multiplicity) for t in terms]
+        above = [(t.n_high - r * getattr(t, f"d_{low}"), t.noise, t.multiplicity) for t in terms]
+        return top.low - r * getattr(bottom, high) <= upper_quantile(below, 0.95) and top.high - r * getattr(
+            bottom, low
+        ) >= -upper_quantile(above, 0.95)
+
+    for end in (found.low, found.high):
+        assert fits(end - 0.01 * (end - found.value))
+        assert not fits(end + 0.01 * (end - found.value))
+
+
+def test_an_end_is_found_where_laws_jump():
+    end = ratios._end(lambda r: 1.0 if r < 0.37 else -1000.0, 0.0, 1.0, 0.5, True)
+    assert 0.37 <= end <= 0.38
 
 
 def test_gaussian_noise_gives_the_textbook_interval():

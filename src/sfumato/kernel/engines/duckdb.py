@@ -26,60 +26,6 @@ MEMORY = "60%"  # of what this machine, or this container, has
 SCRATCH = 0.5  # of the free disk, for what does not fit in memory
 
 
-@dataclass(frozen=True)
-class DuckDB:
-    """An engine over one source, with one connection that is closed after its statement and leaves nothing behind."""
-
-    origin: Origin
-    columns: tuple[Column, ...]
-    session: Session = field(repr=False)
-    dialect: str = "duckdb"
-
-    def table(self) -> exp.Expression:
-        """What the statement reads FROM."""
-        from sqlglot import exp
-
-        return exp.to_table(SOURCE)
-
-    def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
-        """DuckDB's own hash."""
-        from sqlglot import exp
-
-        return exp.Anonymous(this="hash", expressions=list(parts))
-
-    def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
-        """The statement's result."""
-        text = statement.sql(dialect=self.dialect, identify=True, copy=False)
-        failed = "could not be read to its end; it may be damaged, or memory or free disk space may have run out"
-        with _silenced(f"{self.origin.shown} {failed}"), self.session as connection:
-            self.origin.mount(connection, used)
-            return connection.sql(text).to_arrow_table()
-
-
-def open_duckdb(table: object, name: str | None) -> DuckDB:
-    """The engine for a path, a pattern, a duckdb:/// URL or a frame."""
-    origin = _find_origin(table, name)
-    session = Session()
-    with _silenced(f"{origin.shown} cannot be opened; check that it is complete"):
-        return DuckDB(origin, tuple(origin.describe(session.open())), session)
-
-
-def _find_origin(table: object, name: str | None) -> Origin:
-    if isinstance(table, str) and table.startswith("duckdb:"):
-        return find_database(table, name)
-    if name is not None:
-        raise TableError(f"the table name {name!r} was given, but only a database has named tables; leave it out")
-    if isinstance(table, str) and "://" in table:
-        scheme = table.split("://")[0]
-        raise TableError(f"{scheme}:// cannot be read; use a CSV or Parquet file, or duckdb:///FILE with a table name")
-    if isinstance(table, str | Path):
-        return find_files(table)
-    if (frame := find_frame(table)) is not None:
-        return frame
-    kinds = "a path, a pattern, a database URL, or a pandas, polars or Arrow frame"
-    raise TableError(f"a table cannot be a {type(table).__name__}; use {kinds}")
-
-
 class Session:
     """A database in memory with everything switched off that could reach out, remember or guess.
 
@@ -136,6 +82,60 @@ def _nothing_to_close() -> None:
 def _close(connection: Any, scratch: tempfile.TemporaryDirectory[str]) -> None:
     connection.close()
     scratch.cleanup()
+
+
+@dataclass(frozen=True)
+class DuckDB:
+    """An engine over one source, with one connection that is closed after its statement and leaves nothing behind."""
+
+    origin: Origin
+    columns: tuple[Column, ...]
+    session: Session = field(default_factory=Session, repr=False)
+    dialect: str = "duckdb"
+
+    def table(self) -> exp.Expression:
+        """What the statement reads FROM."""
+        from sqlglot import exp
+
+        return exp.to_table(SOURCE)
+
+    def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
+        """DuckDB's own hash."""
+        from sqlglot import exp
+
+        return exp.Anonymous(this="hash", expressions=list(parts))
+
+    def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
+        """The statement's result."""
+        text = statement.sql(dialect=self.dialect, identify=True, copy=False)
+        failed = "could not be read to its end; it may be damaged, or memory or free disk space may have run out"
+        with _silenced(f"{self.origin.shown} {failed}"), self.session as connection:
+            self.origin.mount(connection, used)
+            return connection.sql(text).to_arrow_table()
+
+
+def open_duckdb(table: object, name: str | None) -> DuckDB:
+    """The engine for a path, a pattern, a duckdb:/// URL or a frame."""
+    origin = _find_origin(table, name)
+    session = Session()
+    with _silenced(f"{origin.shown} cannot be opened; check that it is complete"):
+        return DuckDB(origin, tuple(origin.describe(session.open())), session)
+
+
+def _find_origin(table: object, name: str | None) -> Origin:
+    if isinstance(table, str) and table.startswith("duckdb:"):
+        return find_database(table, name)
+    if name is not None:
+        raise TableError(f"the table name {name!r} was given, but only a database has named tables; leave it out")
+    if isinstance(table, str) and "://" in table:
+        scheme = table.split("://")[0]
+        raise TableError(f"{scheme}:// cannot be read; use a CSV or Parquet file, or duckdb:///FILE with a table name")
+    if isinstance(table, str | Path):
+        return find_files(table)
+    if (frame := find_frame(table)) is not None:
+        return frame
+    kinds = "a path, a pattern, a database URL, or a pandas, polars or Arrow frame"
+    raise TableError(f"a table cannot be a {type(table).__name__}; use {kinds}")
 
 
 @contextmanager
