@@ -57,6 +57,7 @@ def demo(
     for question, sql in QUESTIONS:
         say(f"[bold]{question}[/bold]\n[dim]{sql}[/dim]")
         _compare(made, sql, table)
+    say("Of intervals at 95 %, one in twenty is expected to miss the truth.\n")
     picture = _plot(made, folder)
     say("[bold]Files[/bold]")
     for path, what in (

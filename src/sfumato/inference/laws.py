@@ -8,9 +8,9 @@ noises. T is symmetric, so one function, P(|T| <= q), says everything. Three way
 2. *Fine lattice.* Other mixes get a step of 1/256 of the standard error or less (1/512 while most noises are 0), chosen
    so that the weights are nearly whole multiples; every noise keeps its family and its variance, and where single
    values count the width takes in those that the lattice may have misplaced. Beside a far finer lattice, 95 % widths
-   of 300 random mixes were 0 to 0.4 % too long, half of them under 0.05 %, and none covered too little. Many distinct
-   weights are pooled with others of nearly their size first; coverage then stayed within 1e-4, and within 2e-3 where
-   most noises are 0 (scale 1/5).
+   of 300 random mixes were 0 to 0.4 % too long, half of them under 0.05 %, and none covered too little; of
+   12,000 mixes searched for trouble none covered 1e-3 too little. Many distinct weights are pooled with others of
+   nearly their size first; coverage then stayed within 1e-4, and within 2e-3 where most noises are 0 (scale 1/5).
 3. *Near normal.* Where the excess kurtosis is tiny, the Cornish-Fisher expansion with the kurtosis term; its next term
    is of the order of the squared kurtosis, under 1e-5 of the width. It is asked only when the sum's standard error
    exceeds a thousand times the largest weight, so that steps do not matter either.
@@ -39,6 +39,7 @@ Signature = tuple[tuple[float, float, float, int], ...]  # (weight, variance, si
 FINEST = 1024  # steps of a lattice in one standard error, at most
 SMOOTH = 256  # the same, at least, where no single value stands out; twice as many where one may
 FEW = 4  # distinct terms, up to which a sum of them may have values far apart
+NEGLIGIBLE = 1e-20  # a share of the variance that changes no figure of any answer
 NEVER = 1e-40  # a noise of less variance is 0 for all purposes: P(Z != 0) <= variance
 MOMENTS = np.linspace(0.04, 0.98, 24)
 RAREST = 11  # tails under 1e-11 drown in the rounding of the FFT; the Chernoff bound serves there
@@ -174,7 +175,11 @@ def _normalised(terms: Terms) -> tuple[float, Signature]:
             key = (abs(float(weight)), *moments[id(noise)])
             merged[key] = merged.get(key, 0) + multiplicity
     unit = max((weight for weight, _, _ in merged), default=0.0)
-    return unit, tuple(sorted(((w / unit, v, s, many) for (w, v, s), many in merged.items()), reverse=True))
+    scaled = [(weight / unit, v, s, many) for (weight, v, s), many in merged.items()]
+    # What is left of weights that cancel (0.1 + 0.2 - 0.3) is no noise, and would spoil the lattice.
+    total = sum(weight**2 * v * many for weight, v, _, many in scaled)
+    kept = [term for term in scaled if term[0] ** 2 * term[1] * term[3] > NEGLIGIBLE * total]
+    return unit, tuple(sorted(kept, reverse=True))
 
 
 @lru_cache(maxsize=8192)
