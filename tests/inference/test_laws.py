@@ -119,7 +119,7 @@ MIXES = st.lists(st.tuples(st.floats(0.02, 1.0), NOISES, st.integers(1, 2)), min
 @settings(max_examples=60, deadline=None)
 @given(MIXES, st.sampled_from([0.6, 0.9, 0.95, 0.99]))
 def test_any_mix_covers_what_it_says_and_hardly_more_than_needed(terms, confidence):
-    # 12,000 such mixes kept within these tolerances; a few in ten thousand miss 2e-4 of coverage.
+    # 12,000 such mixes kept within these tolerances; about one in several thousand missed 2e-4 of coverage.
     law, width = law_of(terms, 1e-12), half_width(terms, confidence)
     assert coverage(law, width) >= confidence - 1e-3
     assert width == 0 or coverage(law, width - 0.015 * stderr(terms) - 2e-8) < confidence + 1e-3
