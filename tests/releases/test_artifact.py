@@ -25,7 +25,8 @@ from hypothesis.extra import numpy as hnp
 
 from sfumato.errors import ReleaseFileError
 from sfumato.releases import artifact, columns
-from sfumato.releases.artifact import _directory, _Entry, read_artifact, write_artifact
+from sfumato.releases.artifact import read_artifact, write_artifact
+from sfumato.releases.container import Entry, directory_of
 from sfumato.releases.manifest import (
     Guarantee,
     LaplaceRecord,
@@ -117,9 +118,9 @@ def pack(*members):
     """A zip laid out as Sfumato does it, with any content."""
     entries, data = [], b""
     for name, body in members:
-        entries.append(_Entry(name, zlib.crc32(body), len(body), len(data)))
+        entries.append(Entry(name, zlib.crc32(body), len(body), len(data)))
         data += entries[-1].local + body
-    return data + _directory(entries)
+    return data + directory_of(entries)
 
 
 def described(manifest, bodies, rows, names):
@@ -249,7 +250,7 @@ def test_a_full_disk_leaves_the_earlier_file_and_nothing_else(path, room):
     assert path.read_text() == "earlier" and list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("step", ["fsync", "replace", "_directory", "write_columns"])
+@pytest.mark.parametrize("step", ["fsync", "replace", "directory_of", "write_columns"])
 def test_a_failure_or_an_interrupt_at_any_step_leaves_nothing(path, monkeypatch, step):
     path.write_text("earlier")
     for failure, seen in ((OSError(28, "No space left on device"), ReleaseFileError), (KeyboardInterrupt(),) * 2):
@@ -345,9 +346,9 @@ NAMES += ["cells.PARQUET", "..", "", "cells\n.parquet", "cells.parquet\0.txt", "
 @pytest.mark.parametrize("name", NAMES)
 def test_unsafe_and_unknown_names(path, valid, name):
     inside = take_apart(valid)
-    entry = _Entry("manifest.json", zlib.crc32(inside["manifest.json"]), len(inside["manifest.json"]), 0)
-    other = _Entry("x" * len(name.encode()), zlib.crc32(b""), 0, entry.end)
-    data = entry.local + inside["manifest.json"] + other.local + _directory([entry, other])
+    entry = Entry("manifest.json", zlib.crc32(inside["manifest.json"]), len(inside["manifest.json"]), 0)
+    other = Entry("x" * len(name.encode()), zlib.crc32(b""), 0, entry.end)
+    data = entry.local + inside["manifest.json"] + other.local + directory_of([entry, other])
     data = data.replace(b"x" * len(name.encode()), name.encode()) if name else data
     refused(path, "unknown or unsafe name", data)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -10,7 +11,9 @@ from sfumato.errors import SfumatoError
 
 def main() -> None:
     """Run the command line; errors a user can mend are one line and exit code 1."""
-    # A command is over before threads for linear algebra or plugins for validation could be of any use.
+    # A command is over before threads for linear algebra, plugins for validation or a search for garbage among the
+    # thousands of classes it loads could be of any use.
+    gc.set_threshold(100_000, 50, 100)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     from sfumato.cli.app import app

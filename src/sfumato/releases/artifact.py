@@ -1,34 +1,33 @@
-"""The release file: a zip with `manifest.json` first and Parquet members, written whole and read with suspicion.
-
-The zip has one spelling only: members stored in a fixed order, with fixed dates and permissions, end to end. The same
-functions make the headers for writing and for comparing, so a reader needs no lenient zip parser: a byte that differs
-from what Sfumato would have written is a refusal. That leaves no room for hidden, overlapping, linked, encrypted or
-compressed members, nor for anything before, between or after them.
-"""
+"""The release file: a zip with `manifest.json` first and Parquet members, written whole and read with suspicion."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
-import re
 import secrets
 import shutil
 import stat
-import struct
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO
 
 import numpy as np
 
 from sfumato.errors import ReleaseFileError, SchemaError
 from sfumato.releases.columns import Column, check_columns, check_sizes, read_columns, write_columns
+from sfumato.releases.container import (
+    MANIFEST_FILE,
+    MEMBER_FILE,
+    Entry,
+    directory_of,
+    read_body,
+    read_directory,
+)
 from sfumato.releases.manifest import (
-    MOST_MANIFEST_BYTES,
     Manifest,
     Member,
     manifest_bytes,
@@ -38,50 +37,6 @@ from sfumato.releases.strict_json import one_line, refusal
 from sfumato.schema import Schema
 
 CELL = "cell"  # the column of a sparse cube that numbers its cells
-MANIFEST_FILE = "manifest.json"
-MOST_FILE_BYTES = 2**32 - 2  # what a plain zip can address; zip64 is never needed and never accepted
-MOST_MEMBERS = 64
-
-_MEMBER_FILE = re.compile(r"[a-z][a-z0-9_]{0,39}\.parquet")
-_LOCAL = struct.Struct("<4s5H3L2H")
-_CENTRAL = struct.Struct("<4s6H3L5H2L")
-_ENDING = struct.Struct("<4s4H2LH")
-_MADE_BY, _NEEDS, _STORED = (3 << 8) | 20, 20, 0
-_MIDNIGHT, _FIRST_DAY = 0, (1 << 5) | 1  # 1980-01-01 00:00, so that equal releases are equal files
-_PLAIN_FILE = (stat.S_IFREG | 0o644) << 16
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """A zip member: its name, what its bytes add up to and where it starts."""
-
-    name: str
-    crc: int
-    size: int
-    start: int
-
-    @property
-    def local(self) -> bytes:
-        """The header before the member's bytes."""
-        name = self.name.encode("ascii")
-        fields = (_NEEDS, 0, _STORED, _MIDNIGHT, _FIRST_DAY, self.crc, self.size, self.size, len(name), 0)
-        return _LOCAL.pack(b"PK\3\4", *fields) + name
-
-    @property
-    def central(self) -> bytes:
-        """The member's record in the directory at the end."""
-        name = self.name.encode("ascii")
-        fields = (_MADE_BY, _NEEDS, 0, _STORED, _MIDNIGHT, _FIRST_DAY, self.crc, self.size, self.size, len(name))
-        return _CENTRAL.pack(b"PK\1\2", *fields, 0, 0, 0, 0, _PLAIN_FILE, self.start) + name
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.local) + self.size
-
-
-def _directory(entries: list[_Entry]) -> bytes:
-    records = b"".join(entry.central for entry in entries)
-    return records + _ENDING.pack(b"PK\5\6", 0, 0, len(entries), len(entries), len(records), entries[-1].end, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,13 +89,13 @@ def write_artifact(
                 _check_values(manifest, schema, columns)
             raw, digest = manifest_bytes(manifest)
             with _whole_or_not_at_all(path) as file:
-                entries = [_Entry(MANIFEST_FILE, zlib.crc32(raw), len(raw), 0)]
+                entries = [Entry(MANIFEST_FILE, zlib.crc32(raw), len(raw), 0)]
                 file.write(entries[0].local + raw)
                 for member, crc, body in spooled.values():
-                    entries.append(_Entry(member.file, crc, member.bytes, entries[-1].end))
+                    entries.append(Entry(member.file, crc, member.bytes, entries[-1].end))
                     file.write(entries[-1].local)
                     shutil.copyfileobj(body, file, 2**20)
-                file.write(_directory(entries))
+                file.write(directory_of(entries))
     except (OSError, ValueError, MemoryError) as error:  # ValueError: a path with a null character
         reason = getattr(error, "strerror", None) or "it cannot be written"
         raise ReleaseFileError(f"cannot write {shown}: {reason}; name a folder that exists and has room") from None
@@ -185,8 +140,8 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
 
 
 def _read(file: IO[bytes], size: int, shown: str) -> Artifact:
-    entries = _read_directory(file, size)
-    manifest, digest = parse_manifest(_body(file, entries[0]))
+    entries = read_directory(file, size)
+    manifest, digest = parse_manifest(read_body(file, entries[0]))
     described = {member.file: (name, member) for name, member in manifest.members.items()}
     if [entry.name for entry in entries[1:]] != list(described):
         raise refusal("its members are not those its manifest names")
@@ -196,75 +151,12 @@ def _read(file: IO[bytes], size: int, shown: str) -> Artifact:
         name, member = described[entry.name]
         if entry.size != member.bytes:
             raise refusal(f"its member {entry.name} does not have the size its manifest names")
-        body = _body(file, entry)
+        body = read_body(file, entry)
         if hashlib.sha256(body).hexdigest() != member.sha256:
             raise refusal(f"it was changed after publication: its member {entry.name} does not match its sha256")
         check_columns(body, member.columns, member.rows)
         data[name] = body
     return Artifact(shown, manifest, digest, schema, data)
-
-
-def _read_directory(file: IO[bytes], size: int) -> list[_Entry]:
-    """The zip's members, after checking that the file is exactly headers, members, directory and ending."""
-    if size > MOST_FILE_BYTES:
-        raise refusal("it is larger than 4 GB", "ask the publisher for a smaller release")
-    if size < _ENDING.size or _at(file, 0, 4) != b"PK\3\4":
-        raise refusal("it is not a Sfumato release, or something was put before it")
-    ending = _ENDING.unpack(_at(file, size - _ENDING.size, _ENDING.size))
-    count, length, start = ending[3], ending[5], ending[6]
-    if ending[0] != b"PK\5\6" or start + length + _ENDING.size != size:
-        raise refusal("it was cut short, or something was added to it")
-    if not 2 <= count <= 1 + MOST_MEMBERS or length > count * (_CENTRAL.size + 64):
-        raise refusal("it does not have as many members as a release has")
-    directory, entries, place = _at(file, start, length + _ENDING.size), list[_Entry](), 0
-    for _ in range(count):
-        if place + _CENTRAL.size > length:
-            _foreign()
-        record = _CENTRAL.unpack_from(directory, place)
-        name = directory[place + _CENTRAL.size : place + _CENTRAL.size + record[10]]
-        entries.append(_Entry(_safe_name(name), record[7], record[8], record[16]))
-        place += len(entries[-1].central)
-        if entries[-1].size > size:
-            _foreign()
-    if len({entry.name for entry in entries}) < count:
-        raise refusal("it has a member twice")
-    if entries[0].name != MANIFEST_FILE:
-        raise refusal("it does not start with its manifest")
-    if [*(entry.start for entry in entries), start] != [0, *(entry.end for entry in entries)]:
-        _foreign()
-    if directory != _directory(entries) or any(
-        _at(file, entry.start, len(entry.local)) != entry.local for entry in entries
-    ):
-        _foreign()
-    if entries[0].size > MOST_MANIFEST_BYTES:
-        raise refusal("its manifest is larger than 1 MB")
-    return entries
-
-
-def _foreign() -> NoReturn:
-    raise refusal("its zip is not laid out as Sfumato does it: compressed, encrypted, linked or overlapping members")
-
-
-def _safe_name(raw: bytes) -> str:
-    name = raw.decode("latin-1")
-    if name != MANIFEST_FILE and not _MEMBER_FILE.fullmatch(name):
-        raise refusal(f"it has a member with an unknown or unsafe name, {name[:60]!r}")
-    return name
-
-
-def _at(file: IO[bytes], start: int, size: int) -> bytes:
-    file.seek(start)
-    data = file.read(size)
-    if len(data) != size:
-        raise refusal("it was cut short")
-    return data
-
-
-def _body(file: IO[bytes], entry: _Entry) -> bytes:
-    data = _at(file, entry.start + len(entry.local), entry.size)
-    if zlib.crc32(data) != entry.crc:
-        raise refusal(f"it is damaged: its member {entry.name} does not match its checksum")
-    return data
 
 
 def _check_manifest(manifest: Manifest) -> Schema:
@@ -323,7 +215,7 @@ def _check_values(manifest: Manifest, schema: Schema, columns: Mapping[str, Colu
 
 
 def _check_member(name: str, columns: Mapping[str, Column]) -> None:
-    if not _MEMBER_FILE.fullmatch(f"{name}.parquet"):
+    if not MEMBER_FILE.fullmatch(f"{name}.parquet"):
         raise ReleaseFileError(f"{name!r} cannot name a member; use small letters, digits and underscores")
     if not columns or any(values.dtype != np.int64 or values.ndim != 1 for values in columns.values()):
         raise ReleaseFileError(f"the columns of member {name!r} must be one-dimensional arrays of int64")

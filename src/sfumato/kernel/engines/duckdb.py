@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.engines import Column
-from sfumato.kernel.engines.database import find_database
-from sfumato.kernel.engines.files import find_files
-from sfumato.kernel.engines.frames import find_frame
 from sfumato.kernel.engines.origin import SOURCE, Origin
 
 if TYPE_CHECKING:
@@ -124,6 +121,8 @@ def open_duckdb(table: object, name: str | None) -> DuckDB:
 
 def _find_origin(table: object, name: str | None) -> Origin:
     if isinstance(table, str) and table.startswith("duckdb:"):
+        from sfumato.kernel.engines.database import find_database
+
         return find_database(table, name)
     if name is not None:
         raise TableError(f"the table name {name!r} was given, but only a database has named tables; leave it out")
@@ -131,7 +130,11 @@ def _find_origin(table: object, name: str | None) -> Origin:
         scheme = table.split("://")[0]
         raise TableError(f"{scheme}:// cannot be read; use a CSV or Parquet file, or duckdb:///FILE with a table name")
     if isinstance(table, str | Path):
+        from sfumato.kernel.engines.files import find_files
+
         return find_files(table)
+    from sfumato.kernel.engines.frames import find_frame
+
     if (frame := find_frame(table)) is not None:
         return frame
     kinds = "a path, a pattern, a database URL, or a pandas, polars or Arrow frame"
