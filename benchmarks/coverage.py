@@ -10,14 +10,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.kernel.aggregate import Aggregate
-from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Charge
-from sfumato.kernel.curator import Curator
+from sfumato.audit.calibration import release_of
 from sfumato.kernel.entropy import SystemEntropy
-from sfumato.mechanisms import MECHANISMS
-from sfumato.publish import describe_guarantee
-from sfumato.releases.release import Release
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(
@@ -71,27 +65,17 @@ def main() -> None:
 def coverage(counts: np.ndarray, incomes: np.ndarray, truths: dict, epsilon: Fraction, runs: int) -> dict[str, float]:
     inside = dict.fromkeys(QUERIES, 0)
     for _ in range(runs):
-        released = release(counts, incomes, epsilon)
+        released = release_of("cells", (counts, incomes), epsilon, SystemEntropy(), SCHEMA)
         for name, sql in QUERIES.items():
             (found,) = released.query(sql).rows[0]
             inside[name] += found.low <= truths[name] <= found.high
     return {name: number / runs for name, number in inside.items()}
 
 
-def release(counts: np.ndarray, incomes: np.ndarray, epsilon: Fraction, mechanism: str = "cells") -> Release:
-    """A release of counts that are given, not read; the rest is the product's own line."""
-    flat, sums = counts.reshape(-1), incomes.reshape(-1)
-    held, budget = np.flatnonzero(flat), Budget.pure(epsilon)
-    aggregate = Aggregate(held, flat[held].astype(np.int64), {"income": sums[held]})
-    units = {"count": 1, "income": SCHEMA.measures["income"].half_units}
-    curator = Curator(SCHEMA.domain, aggregate, units, Charge(budget, 1, SCHEMA.domain.size), SystemEntropy())
-    cube = MECHANISMS[mechanism].run(curator, SCHEMA, budget)
-    return Release(cube, mechanism, describe_guarantee(budget, SCHEMA), True)
-
-
 def truth(sql: str, counts: np.ndarray, incomes: np.ndarray) -> float:
     """The true answer: that of a release with next to no noise."""
-    (found,) = release(counts, incomes, Fraction(10**5)).query(sql).rows[0]
+    nearly_exact = release_of("cells", (counts, incomes), Fraction(10**5), SystemEntropy(), SCHEMA)
+    (found,) = nearly_exact.query(sql).rows[0]
     return found.value
 
 

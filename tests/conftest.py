@@ -27,6 +27,16 @@ CENSUS = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run the trials of tests/fire in full; takes many minutes")
+
+
+@pytest.fixture(scope="session")
+def full(pytestconfig: pytest.Config) -> bool:
+    """Whether the long form of a trial was asked for."""
+    return bool(pytestconfig.getoption("--full"))
+
+
 @pytest.fixture(autouse=True)
 def own_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test may touch the ledger of whoever runs it."""

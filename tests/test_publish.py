@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from conftest import CENSUS
-from sfumato.errors import BudgetExhausted, MechanismError, PrivacyError, ReleaseFileError, SfumatoError
+from sfumato.errors import BudgetError, BudgetExhausted, MechanismError, PrivacyError, ReleaseFileError, SfumatoError
 from sfumato.kernel.entropy import TestingEntropy
 from sfumato.kernel.ledger import Ledger
 from sfumato.publish import open_release, publish, release
@@ -224,3 +224,9 @@ def test_the_ledger_knows_the_published_file(table, census, tmp_path):
     Ledger().set_budget("census", 3)
     with pytest.raises(SfumatoError):
         Ledger().verify(receipt, artifact.digest)
+
+
+def test_an_epsilon_that_asks_for_impossible_noise_is_refused_before_anything_is_spent(table, census):
+    with pytest.raises(BudgetError, match="64 bits"):
+        release(table, census, "1e-6")
+    assert Ledger().show() == []

@@ -51,6 +51,7 @@ class Gaussian:
 
 
 Noise = Laplace | Gaussian
+LARGEST_SCALE = 2**50  # of Laplace noise, so that noise and answers fit 64 bits
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,13 +10,15 @@ from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import PrivacyError, QueryError, ReleaseFileError, SchemaError
+from sfumato.errors import BudgetError, PrivacyError, QueryError, ReleaseFileError, SchemaError
 from sfumato.kernel.budget import Amount, Budget, as_epsilon
 from sfumato.kernel.entropy import Entropy, SystemEntropy
 from sfumato.kernel.ledger import Ledger, Receipt
 from sfumato.kernel.opening import Step, open_curator
 from sfumato.kernel.source import open_table
+from sfumato.measurement import LARGEST_SCALE, Laplace
 from sfumato.mechanisms import find_mechanism
+from sfumato.mechanisms.cells import is_sparse, planned_noises
 from sfumato.releases.manifest import MOST_MANIFEST_BYTES, Guarantee, fraction_text
 from sfumato.releases.release import Release
 from sfumato.schema import PrivacyUnit, Schema
@@ -45,7 +47,7 @@ def release(
     """
     budget = Budget.pure(as_epsilon(epsilon))
     chosen = find_mechanism(mechanism)
-    _check_writable(schema, budget)
+    _check_writable(schema, budget, chosen.name)
     source = entropy or SystemEntropy()
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     opened = open_curator(
@@ -140,16 +142,17 @@ def describe_unit(unit: PrivacyUnit) -> str:
     return f"the rows of any one {unit.column} (at most {rows} each)"
 
 
-def _check_writable(schema: Schema, budget: Budget) -> None:
+def _check_writable(schema: Schema, budget: Budget, mechanism: str) -> None:
     """Refuse, before anything is spent, what could not be written afterwards."""
     written = json.dumps({"schema": schema.to_dict()}, indent=2, ensure_ascii=False).encode()
     if len(written) > MOST_MANIFEST_BYTES * 9 // 10:
         raise SchemaError("the schema's lists of values are too long for a release file; use fewer values and `other`")
-    exact = [measure.step for measure in schema.measures.values()]
-    exact += [measure.centre for measure in schema.measures.values()]
-    digits = 100 * schema.privacy_unit.contributions * (1 + len(schema.measures))  # what splitting can add
-    exact += [unit * digits / budget.epsilon for unit in (2**40,) if budget.epsilon is not None]
-    for number in exact:
+    noises = planned_noises(schema, budget, sparse=is_sparse(schema, mechanism)).values()
+    scales = [noise.scale for pair in noises for noise in pair if isinstance(noise, Laplace)]
+    steps = [number for measure in schema.measures.values() for number in (measure.step, measure.centre)]
+    if max(scales) > LARGEST_SCALE:
+        raise BudgetError("epsilon is so small that the noise would not fit 64 bits; give more, or coarser `step`s")
+    for number in (*scales, *steps):
         fraction_text(number)
 
 

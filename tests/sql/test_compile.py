@@ -240,7 +240,7 @@ def test_what_is_wrong_is_named_in_one_line(sql, message):
     ],
 )
 def test_huge_and_deep_texts_are_refused(sql):
-    with pytest.raises(QueryError, match=r"nested too deeply|at most 20,000 are read"):
+    with pytest.raises(QueryError, match=r"nested too deeply|at most 20,000 characters are read"):
         plan(sql)
 
 

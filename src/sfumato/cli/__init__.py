@@ -22,8 +22,6 @@ def main() -> None:
         app()
     except SfumatoError as error:
         _fail(str(error))
-    except KeyboardInterrupt:
-        _fail("interrupted; budget that was already reserved stays charged")
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)

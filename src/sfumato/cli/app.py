@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from sfumato.cli import demo, init, ledger, plan, query, release, sample
+from sfumato.cli import audit, demo, init, ledger, plan, query, release, sample
 
 app = typer.Typer(
     name="sfumato",
@@ -21,6 +21,7 @@ app.command("release")(release.release)
 app.command("query")(query.query)
 app.command("sample")(sample.sample)
 app.add_typer(ledger.app, name="ledger")
+app.command("audit")(audit.audit)
 
 
 @app.callback(invoke_without_command=True)

@@ -30,6 +30,7 @@ def release(
 ) -> None:
     """Publish a table: reserve the budget, read once, add noise, write one file that anyone may query."""
     from sfumato.cli.show import exact, progress, say
+    from sfumato.errors import SfumatoError
     from sfumato.kernel.budget import as_delta
     from sfumato.kernel.ledger import Ledger
     from sfumato.publish import check_workload, publish
@@ -41,8 +42,13 @@ def release(
     if workload is not None:
         check_workload(workload, public)
     book = Ledger(ledger)
-    with progress() as step:
-        published = publish(table, public, epsilon, out, mechanism=mechanism, ledger=book, table_name=name, step=step)
+    try:
+        with progress() as step:
+            published = publish(
+                table, public, epsilon, out, mechanism=mechanism, ledger=book, table_name=name, step=step
+            )
+    except KeyboardInterrupt:
+        raise SfumatoError("interrupted; if the budget was reserved already, it stays charged") from None
     made, cube = published.release, published.release.cube
     cells = f"{cube.published:,} of {cube.domain.size:,} cells" if cube.sparse else f"{cube.domain.size:,} cells"
     say(f"[bold]{published.path}[/bold]: {cells}, mechanism {made.mechanism}.")

@@ -84,6 +84,20 @@ def progress() -> Iterator[Callable[[str], None]]:
         yield lambda name: bar.update(task, advance=1, description=STEPS.get(name, name))
 
 
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[str, float], None]]:
+    """A bar that is told what is being done and which share of all is done; silent in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda name, share: None
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    parts = (SpinnerColumn(), BarColumn(bar_width=30), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*parts, console=_console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=1.0)
+        yield lambda name, share: bar.update(task, completed=share, description=f"{what}: {name}")
+
+
 def exact(number: object) -> str:
     """An exact fraction as a reader writes it: a decimal where it is one.
 

@@ -28,14 +28,13 @@ from numpy.typing import NDArray
 from sfumato.errors import MechanismError, PrivacyError
 from sfumato.kernel.entropy import Entropy
 from sfumato.kernel.exact import Coins, Real, bernoulli, complement, exp_minus, over_one_plus, squared
-from sfumato.measurement import Laplace, Noise
+from sfumato.measurement import LARGEST_SCALE, Laplace, Noise
 
 Integers = NDArray[np.int64]
 
 WORKING_COINS = 2**18  # tossed at once: a megabyte of random bits, however many samples are drawn
 TOP_DIGIT = 62  # a geometric variable of 2**62 or more is reported as 2**62, so that no int64 can overflow
 TOP = 2**TOP_DIGIT
-LARGEST_SCALE = 2**50
 VARIANCES = (Fraction(1, 2**60), Fraction(2**46))  # of Gaussian noise; the squares in `_keep` then stay below 2**62
 MOST_HITS = 2**27
 

@@ -7,10 +7,13 @@ out, only the cells above a threshold are published, as Cormode, Procopiuc, Sriv
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import ceil, exp, log
 
 from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
+from sfumato.measurement import Noise
 from sfumato.queries import Cells, Identity, Total
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
@@ -51,6 +54,23 @@ def sparse_cells(curator: Curator, schema: Schema, budget: Budget) -> Cube:
             assert counts.cells is not None  # noqa: S101 (measured above a threshold)
             published.append(curator.measure(Cells(size, counts.cells), for_cells, of=of))
     return Cube(schema, tuple(published), tuple(totals))
+
+
+def planned_noises(schema: Schema, budget: Budget, *, sparse: bool) -> dict[str, tuple[Noise, Noise]]:
+    """For each statistic, the noise that its total and its cells would carry; reads no data."""
+    contributions = schema.privacy_unit.contributions
+    units = {"count": 1} | {name: measure.half_units for name, measure in schema.measures.items()}
+
+    def noise(unit: int, share: Budget) -> Noise:
+        return noise_for(share, contributions, l1=Fraction(unit), l2_squared=Fraction(unit) ** 2)
+
+    shares = shares_of(budget, len(units), sparse=sparse)
+    return {of: (noise(unit, a), noise(unit, b)) for (of, unit), (a, b) in zip(units.items(), shares, strict=True)}
+
+
+def is_sparse(schema: Schema, mechanism: str) -> bool:
+    """Whether a schema's cells are published above a threshold only."""
+    return mechanism == "sparse-cells" or schema.domain.size > MOST_DENSE
 
 
 def shares_of(budget: Budget, statistics: int, *, sparse: bool) -> list[tuple[Budget, Budget]]:

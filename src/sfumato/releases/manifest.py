@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from sfumato.errors import ReleaseFileError
-from sfumato.measurement import Laplace
+from sfumato.measurement import LARGEST_SCALE, Laplace
 from sfumato.releases.strict_json import MOST_DIGITS, canonical, refusal, strict_json
 from sfumato.version import __version__
 
@@ -85,8 +85,15 @@ def _positive(value: Fraction) -> Fraction:
     return value
 
 
+def _drawable(scale: Fraction) -> Fraction:
+    if scale > LARGEST_SCALE:
+        raise ValueError("is more noise than Sfumato ever draws")
+    return scale
+
+
 Exact = Annotated[Fraction, PlainValidator(_as_fraction), PlainSerializer(fraction_text, return_type=str)]
 PositiveExact = Annotated[Exact, AfterValidator(_positive)]
+Scale = Annotated[PositiveExact, AfterValidator(_drawable)]
 Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+\z")]  # one line that cannot steer a terminal
 MemberName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}\z")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}\z")]
@@ -118,7 +125,7 @@ class Guarantee:
 class LaplaceRecord:
     """Discrete Laplace noise of a known scale."""
 
-    scale: PositiveExact
+    scale: Scale
     family: Literal["laplace"] = "laplace"
 
     @property

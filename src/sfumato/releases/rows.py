@@ -16,6 +16,8 @@ def write_rows(rows: pa.Table, path: Path) -> None:
     """Write a table as .csv or .parquet, by its ending."""
     if path.suffix not in (".csv", ".parquet"):
         raise ReleaseFileError(f"{path} must end in .csv or .parquet, so that the form is known")
+    if not path.absolute().parent.is_dir():
+        raise ReleaseFileError(f"the folder of {path} does not exist; choose another place with -o")
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         if path.suffix == ".csv":
@@ -28,6 +30,7 @@ def write_rows(rows: pa.Table, path: Path) -> None:
             pyarrow.parquet.write_table(rows, beside)
         beside.replace(path)
     except OSError as error:
-        raise ReleaseFileError(f"{path} cannot be written ({error.strerror}); choose another place with -o") from None
+        reason = os.strerror(error.errno) if error.errno else "no access"  # the library's own text names other files
+        raise ReleaseFileError(f"{path} cannot be written ({reason}); choose another place with -o") from None
     finally:
         beside.unlink(missing_ok=True)

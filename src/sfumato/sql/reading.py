@@ -76,7 +76,7 @@ def too_deep() -> QueryError:
 
 def _check_size(text: str) -> None:
     if len(text) > MOST_CHARACTERS:
-        raise QueryError(f"the query has {len(text):,} characters; at most {MOST_CHARACTERS:,} are read")
+        raise QueryError(f"the query is too long: at most {MOST_CHARACTERS:,} characters are read; ask in parts")
     depth = 0
     for piece in _PIECES.finditer(text):
         if piece["text"] and piece[0][0] not in "'\"":

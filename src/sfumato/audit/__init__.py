@@ -1,0 +1,1 @@
+"""Catch ourselves cheating, before anyone else does."""

@@ -1,0 +1,88 @@
+"""NOT PRIVATE: broken readers of rows and a broken ledger, with the checks that catch them.
+
+What happens before any noise is drawn cannot be sampled. A check runs the broken thing, or the real one, on inputs that
+bring a fault to light, and complains in words.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.errors import BudgetExhausted
+from sfumato.kernel.ledger import Ledger, Receipt
+from sfumato.kernel.source import open_table
+from sfumato.schema import Schema
+
+Check = Callable[[], str | None]
+Steps = Callable[[list[float]], int]  # the values of a measure -> their sum in steps
+
+SCHEMA = Schema.from_dict(
+    {
+        "dataset": "mutants",
+        "privacy_unit": "row",
+        "attributes": {"x": {"type": "integer", "lower": 0, "upper": 1}},
+        "measures": {"m": {"lower": 0, "upper": 100, "step": 1}},
+    }
+)
+
+
+def sum_moves(steps_of: Steps) -> Check:
+    """Whether one row, whatever its value, moves a sum by at most the steps that the schema's bounds allow."""
+
+    def check() -> str | None:
+        most = SCHEMA.measures["m"].half_units
+        before = steps_of([10.0, 90.0])
+        for value in (50.0, -1e9, 1e15, float("inf"), float("nan")):
+            moved = abs(steps_of([10.0, 90.0, value]) - before)
+            if moved > most:
+                return f"a row of value {value} moves the sum by {moved} steps, {most} is the most"
+        return None
+
+    return check
+
+
+def spends_twice(kind: type[Ledger]) -> Check:
+    """Whether a ledger grants an epsilon of 2 twice out of a total of 3."""
+
+    def check() -> str | None:
+        with tempfile.TemporaryDirectory() as folder:
+            ledger = kind(Path(folder) / "ledger.sqlite")
+            try:
+                for nonce in ("0" * 32, "1" * 32):
+                    ledger.reserve("mutants", 2, limit=3, mechanism="cells", nonce=nonce)
+            except BudgetExhausted:
+                return None
+            return "an epsilon of 2 was granted twice out of a total of 3"
+
+    return check
+
+
+def real_steps(values: list[float]) -> int:
+    """The sum of a column in steps, as the product reads it from a table."""
+    import pyarrow as pa
+
+    table = pa.table({"x": pa.array([0] * len(values)), "m": pa.array(values, type=pa.float64())})
+    return int(open_table(table).aggregate(SCHEMA, key=1).sums["m"].sum())
+
+
+def unclipped_steps(values: list[float]) -> int:
+    """NOT PRIVATE: values are summed as they are, with noise for the schema's bounds."""
+    return sum(round(min(value, 1e300)) - 50 for value in values if value == value)  # noqa: PLR0124 (missing ones)
+
+
+def nan_through_clip(values: list[float]) -> int:
+    """NOT PRIVATE: clipping leaves NaN as it is, and a cast makes a huge number of it."""
+    with np.errstate(invalid="ignore"):
+        return int((np.clip(np.array(values), 0, 100) - 50).astype(np.int64).sum())
+
+
+class FreshLedger(Ledger):
+    """NOT PRIVATE: every reservation starts a ledger of its own, so that none sees what the others spent."""
+
+    def reserve(self, *args: Any, nonce: str, **named: Any) -> Receipt:
+        return Ledger(self.path.with_name(nonce)).reserve(*args, nonce=nonce, **named)

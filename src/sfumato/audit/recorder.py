@@ -1,0 +1,227 @@
+"""A curator that is written down: what it was asked, the noise it drew, what it charged, the answers without noise.
+
+On the first of two neighbouring tables a recorder hands out what the curator publishes. On the second it hands out the
+same again, so that everything published so far is identical, and whatever the mechanism does differently then can come
+from nothing but the private table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.audit.watching import Chosen, Drawn, Sifted, Watched
+from sfumato.domain import Domain, Partition
+from sfumato.errors import SfumatoError
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import Charge
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.statistics import Score
+from sfumato.measurement import Measurement, Noise
+from sfumato.queries import Queries
+from sfumato.schema import Schema
+
+MOST_WRITTEN_OUT = 2**16  # entries of a query matrix that are compared one by one; above, its description is
+
+
+class Apart(SfumatoError):
+    """The two runs ask for different things although all that was published so far is the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One use of `measure` or `select`.
+
+    asked: the queries, scales and thresholds, in a form that can be compared. loads: what each cell of the whole table
+    was charged. answers: without noise; for a choice, the scores. noises: of each answer; empty for a choice, which
+    has a rate instead. result: what was published.
+    """
+
+    asked: Hashable
+    loads: tuple[Fraction, ...]
+    answers: tuple[int, ...]
+    noises: tuple[Noise, ...]
+    rate: Fraction | None
+    result: Measurement | int
+
+
+@dataclass(eq=False)
+class Tape:
+    """The calls of one run in order, and what is wrong with them. heard: the tape whose results are handed out."""
+
+    heard: Tape | None = None
+    calls: list[Call] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    borne: tuple[Fraction, ...] | None = None  # by each cell when the last call had ended
+
+    def add(self, call: Call) -> Call:
+        """Keep a call, and say which call's result is to be handed out."""
+        self.calls.append(call)
+        if self.heard is None:
+            return call
+        place = len(self.calls) - 1
+        if place >= len(self.heard.calls):
+            raise Apart("there are more calls on one table than on the other")
+        first = self.heard.calls[place]
+        if call.asked != first.asked:
+            raise Apart("queries, scales or thresholds depend on the table")
+        if call.loads != first.loads:
+            raise Apart("charges depend on the table")
+        return first
+
+
+class Recorder:
+    """Stands before a curator, which must have been given `Watched` random bits."""
+
+    def __init__(self, inner: Curator, entropy: Watched, tape: Tape) -> None:
+        self.__inner, self.__entropy, self.__tape = inner, entropy, tape
+
+    @property
+    def domain(self) -> Domain:
+        """As the curator's."""
+        return self.__inner.domain
+
+    @property
+    def charge(self) -> Charge:
+        """As the curator's."""
+        return self.__inner.charge
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """As the curator's."""
+        return self.__inner.statistics
+
+    @property
+    def private(self) -> bool:
+        """As the curator's."""
+        return self.__inner.private
+
+    def __getattr__(self, name: str) -> object:
+        self.__tape.faults.append(f"the mechanism reached for {name}, past the verbs of the curator")
+        return getattr(self.__inner, name)
+
+    def measure(
+        self,
+        queries: Queries,
+        budget: Budget | None = None,
+        *,
+        of: str = "count",
+        scales: Fraction | Sequence[Fraction] | None = None,
+        above: int | None = None,
+    ) -> Measurement:
+        """Let the curator measure, and write it down."""
+        self.__begin()
+        made = self.__inner.measure(queries, budget, of=of, scales=scales, above=above)
+        truth = queries.apply_wrapping(self.__inner._dense(of))
+        if above is None:
+            self.__compare(made, truth)
+        else:
+            self.__compare_sifted(made, truth, above)
+        which = np.zeros(len(truth), dtype=np.int64) if made.which is None else made.which
+        asked = ("measure", _matrix(queries), of, made.noises, fingerprint(made.which), above)
+        noises = tuple(made.noises[kind] for kind in which)
+        published = self.__tape.add(Call(asked, self.__end(), tuple(truth.tolist()), noises, None, made)).result
+        assert isinstance(published, Measurement)  # noqa: S101 (the calls agree in what they asked)
+        return published
+
+    def select(self, score: Score, budget: Budget) -> int:
+        """Let the curator choose, and write it down."""
+        self.__begin()
+        made = self.__inner.select(score, budget)
+        chosen = [call for call in self.__entropy.log if isinstance(call, Chosen)]
+        scores = score.scores(self.__inner._dense("count"))
+        if len(chosen) != 1 or chosen[0].candidate != made or not np.array_equal(chosen[0].scores, scores):
+            self.__tape.faults.append("the choice was not made by one exponential mechanism on the scores")
+        rate = chosen[0].rate if chosen else Fraction(0)
+        asked = ("select", fingerprint(score), rate)
+        published = self.__tape.add(Call(asked, self.__end(), tuple(scores.tolist()), (), rate, made)).result
+        assert isinstance(published, int)  # noqa: S101 (the calls agree in what they asked)
+        return published
+
+    def reduce(self, partition: Partition) -> Recorder:
+        """A recorder before the curator's view, on the same tape."""
+        return Recorder(self.__inner.reduce(partition), self.__entropy, self.__tape)
+
+    def split(self, partition: Partition) -> tuple[Recorder, ...]:
+        """Recorders before the curator's views, on the same tape."""
+        return tuple(Recorder(part, self.__entropy, self.__tape) for part in self.__inner.split(partition))
+
+    # -- inside
+
+    def __begin(self) -> None:
+        self.__entropy.log.clear()
+        borne, self.__tape.borne = self.__tape.borne, _borne(self.charge)
+        if borne not in (None, self.__tape.borne):
+            self.__tape.faults.append("the charge was changed between two calls")
+
+    def __end(self) -> tuple[Fraction, ...]:
+        if self.__entropy.loose:
+            self.__tape.faults.append("random bits were taken past the exact samplers")
+        before, self.__tape.borne = self.__tape.borne, _borne(self.charge)
+        assert before is not None  # noqa: S101 (set when the call began)
+        return tuple(b - a for a, b in zip(before, self.__tape.borne, strict=True))
+
+    def __compare(self, made: Measurement, truth: NDArray[np.int64]) -> None:
+        """Whether every answer carries its own noise, of the kind that the measurement states."""
+        which = np.zeros(len(truth), dtype=np.int64) if made.which is None else made.which
+        noise = np.zeros(len(truth), dtype=np.int64)
+        kinds = [np.flatnonzero(which == kind) for kind in range(len(made.noises))]
+        stated = [(one, len(rows)) for one, rows in zip(made.noises, kinds, strict=True)]
+        log = [call for call in self.__entropy.log if isinstance(call, Drawn)]
+        if [(call.noise, len(call.values)) for call in log] != stated or len(log) != len(self.__entropy.log):
+            self.__tape.faults.append("the noise drawn is not the noise stated, afresh for every answer")
+            return
+        for rows, call in zip(kinds, log, strict=True):
+            noise[rows] = call.values
+        if not np.array_equal(made.answers, truth + noise):
+            self.__tape.faults.append("the answers are not what the queries ask for plus the noise drawn")
+
+    def __compare_sifted(self, made: Measurement, truth: NDArray[np.int64], above: int) -> None:
+        """Whether exactly the cells are published whose count, with noise of their own, reaches the threshold."""
+        held, (stated,) = np.flatnonzero(truth), made.noises
+        match self.__entropy.log:
+            case [Sifted(size, threshold, noise, hits, values), Drawn(own_noise, own)] if (
+                size,
+                threshold,
+                noise,
+                own_noise,
+                len(own),
+            ) == (len(truth), above, stated, stated, len(held)):
+                noisy = dict(zip(hits.tolist(), values.tolist(), strict=True))
+                noisy |= dict(zip(held.tolist(), (truth[held] + own).tolist(), strict=True))
+                seen = sorted((cell, answer) for cell, answer in noisy.items() if answer >= above)
+                assert made.cells is not None  # noqa: S101 (measured above a threshold)
+                if seen != list(zip(made.cells.tolist(), made.answers.tolist(), strict=True)):
+                    self.__tape.faults.append("other cells are published than those that reach the threshold")
+            case _:
+                self.__tape.faults.append("the noise drawn is not the noise stated, afresh for every cell")
+
+
+def fingerprint(value: object) -> Hashable:
+    """Anything published, in a form that can be compared."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value).__name__, tuple(fingerprint(getattr(value, part.name)) for part in fields(value))
+    if isinstance(value, Schema | Domain):
+        return type(value).__name__  # public
+    if isinstance(value, dict):
+        return tuple((fingerprint(key), fingerprint(one)) for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(fingerprint(one) for one in value)
+    return repr(value)  # what has no telling repr shows its address, and so stands out rather than slips through
+
+
+def _matrix(queries: Queries) -> Hashable:
+    return fingerprint(queries.dense() if queries.rows * queries.columns <= MOST_WRITTEN_OUT else queries)
+
+
+def _borne(charge: Charge) -> tuple[Fraction, ...]:
+    """What each cell has borne so far, or the one bound on all of them."""
+    loads = charge._loads
+    amounts = [loads] * (charge.cells if charge.tracked else 1) if isinstance(loads, int) else loads.tolist()
+    return tuple(Fraction(int(amount), charge._denominator) for amount in amounts)

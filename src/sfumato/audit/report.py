@@ -1,0 +1,133 @@
+"""The whole audit as a table: what every mechanism claims, and what could be shown against it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+from sfumato.audit.calibration import calibrate, shapes
+from sfumato.audit.exact import ExactFinding, exact_findings
+from sfumato.audit.replay import ReplayFinding, replay_findings
+from sfumato.audit.sampling import Finding, audit
+from sfumato.audit.subject import Subject
+from sfumato.audit.subjects import all_subjects, mechanism_subjects
+from sfumato.errors import MechanismError
+from sfumato.kernel.entropy import SystemEntropy
+from sfumato.mechanisms import MECHANISMS
+
+Tick = Callable[[str, float], None]  # what is being done, and which share of all is done
+
+LEAST, MOST = 0.93, 0.97  # what 95 % intervals that rest on the noise alone may cover
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How often things are run: primitives, choices (one at a time), whole releases, releases for coverage."""
+
+    primitives: int
+    choices: int
+    releases: int
+    coverage: int
+
+
+QUICK = Effort(200_000, 10_000, 8_000, 100)
+FULL = Effort(1_000_000, 100_000, 200_000, 2_000)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the report.
+
+    bound: epsilon is at least this, but for a chance of 1e-6. coverage: of 95 % intervals that rest on the noise alone;
+    wide: the least of those that allow for any spread of rows, where there are some.
+    """
+
+    name: str
+    claimed: str
+    bound: float
+    runs: int
+    violated: bool
+    coverage: float | None = None
+    wide: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """What was found; never more than that."""
+        return "VIOLATION FOUND" if self.violated else "no violation found"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What all the attacks together showed."""
+
+    rows: tuple[Row, ...]
+    exact: tuple[ExactFinding, ...]
+    replayed: tuple[ReplayFinding, ...]
+
+    @property
+    def violated(self) -> bool:
+        if not all(found.sound for found in self.exact) or not all(found.sound for found in self.replayed):
+            return True
+        return any(row.violated for row in self.rows)
+
+
+def attack(names: Sequence[str] | None, effort: Effort, progress: Tick) -> Report:
+    """Attack the mechanisms of these names, or everything there is."""
+    for name in names or ():
+        if name not in MECHANISMS:
+            raise MechanismError(f"no mechanism {name!r}; there are {', '.join(MECHANISMS)}")
+    chosen = list(names or MECHANISMS)
+    wholes = {name: mechanism_subjects(name) for name in chosen}
+    taken = {subject.name for subjects in wholes.values() for subject in subjects}
+    primitives = [] if names else [subject for subject in all_subjects() if subject.name not in taken]
+    steps = len(primitives) + 5 * len(chosen) + 1
+    done = 0
+
+    def tick(what: str) -> None:
+        nonlocal done
+        progress(what, done / steps)
+        done += 1
+
+    rows = []
+    for subject in primitives:
+        tick(subject.name)
+        rows.append(_row(subject.name, [_sampled(subject, _runs(subject, effort))]))
+    tick("exact distributions")
+    exact = () if names else tuple(exact_findings())
+    replayed: list[ReplayFinding] = []
+    for name in chosen:
+        findings = []
+        for subject in wholes[name]:
+            tick(subject.name)
+            findings.append(_sampled(subject, effort.releases))
+        tick(f"{name}, replayed with frozen noise")
+        replayed += replay_findings(name)
+        tick(f"{name}, coverage of intervals")
+        rows.append(_with_coverage(_row(name, findings), name, effort))
+    return Report(tuple(rows), exact, tuple(replayed))
+
+
+def _runs(subject: Subject, effort: Effort) -> int:
+    return effort.choices if subject.name.startswith(("choose", "select")) else effort.primitives
+
+
+def _sampled(subject: Subject, runs: int) -> Finding:
+    return audit(subject, runs, SystemEntropy())
+
+
+def _row(name: str, findings: Sequence[Finding]) -> Row:
+    worst = max(findings, key=lambda finding: finding.bound)
+    return Row(name, str(worst.claimed), worst.bound, worst.runs, any(finding.violated for finding in findings))
+
+
+def _with_coverage(row: Row, name: str, effort: Effort) -> Row:
+    found = calibrate(name, effort.coverage, SystemEntropy())
+    exact = [coverage.rate for coverage in found if coverage.exact]
+    wide = [coverage.rate for coverage in found if not coverage.exact]
+    rate = sum(exact) / len(exact)
+    # Queries on one release share its noise, so only releases count; five standard errors are a chance below 1e-6.
+    slack = 5 * sqrt(0.95 * 0.05 / (effort.coverage * len(shapes())))
+    off = not LEAST - slack <= rate <= MOST + slack
+    least = min(wide) if wide else None
+    return Row(row.name, row.claimed, row.bound, row.runs, row.violated or off, rate, least)

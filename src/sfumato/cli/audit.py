@@ -1,0 +1,67 @@
+"""sfumato audit: try to catch our own mechanisms cheating."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from sfumato.audit.report import Report
+
+MECHANISMS = typer.Argument(None, help="Which mechanisms to attack; all of them by default.", show_default=False)
+
+
+def audit(
+    mechanisms: list[str] | None = MECHANISMS,
+    full: bool = typer.Option(False, "--full", help="A million runs of each primitive; takes much longer."),
+    mutants: bool = typer.Option(False, "--mutants", help="Only check that deliberately broken variants are caught."),
+) -> None:
+    """Attack the mechanisms and say what was found. A clean report is no proof: the proofs are in docs/privacy.md."""
+    from sfumato.audit.catching import mutant_report
+    from sfumato.audit.mutants import MUTANTS
+    from sfumato.audit.report import FULL, QUICK, attack
+    from sfumato.cli.show import counting, say, table
+    from sfumato.errors import PrivacyError
+    from sfumato.kernel.entropy import SystemEntropy
+
+    report = None
+    if not mutants:
+        with counting("attacking") as tick:
+            report = attack(mechanisms or None, FULL if full else QUICK, tick)
+    names = list(MUTANTS)
+    with counting("attacking broken variants") as tick:
+        caught = mutant_report(SystemEntropy(), lambda done, of: tick(names[min(done, of - 1)], done / of))
+    missed = [name for name, by, _ in caught if by is None]
+    score = f"{len(caught) - len(missed)} of {len(caught)}"
+    if report is None:
+        rows = [[name, by or "NOT CAUGHT", how] for name, by, how in caught]
+        table(["mutant", "caught by", "how"], rows, left=[0, 1, 2])
+        say(f"Mutants: {score} caught.")
+    else:
+        _show(report, score)
+    if report is not None and report.violated:
+        raise PrivacyError("a violation was found; do not publish with this version, and report it")
+    if missed:
+        raise PrivacyError(f"the audit did not catch {', '.join(missed)}: there is a hole in it")
+
+
+def _show(report: Report, score: str) -> None:
+    from sfumato.cli.show import say, table
+
+    rows = []
+    for row in report.rows:
+        coverage = "" if row.coverage is None else f"{row.coverage:.1%}" + " *" * (row.wide is not None)
+        rows.append([row.name, row.claimed, f"{row.bound:.3f}", f"{row.runs:,}", score, coverage, row.verdict])
+    headers = ["mechanism", "claimed epsilon", "measured lower bound", "N", "mutants caught", "coverage", "verdict"]
+    table(headers, rows, left=[0, 6])
+    wide = [row.wide for row in report.rows if row.wide is not None]
+    if wide:
+        say(f"* answers that allow for any spread of rows cover more than they say: here {min(wide):.1%} at the least.")
+    for what, findings in (("Exact distributions", report.exact), ("Replay with frozen noise", report.replayed)):
+        if findings:
+            pairs, largest = sum(found.pairs for found in findings), max(f.loss / float(f.claimed) for f in findings)
+            unsound = [found.name for found in findings if not found.sound]
+            said = f"VIOLATION in {', '.join(unsound)}" if unsound else "no violation found"
+            say(f"{what}: {pairs:,} pairs of neighbouring tables, largest loss {largest:.6f} of the claim; {said}.")
+    say("Bounds hold with probability 1 - 1e-6. A clean report is no proof; the proofs are in docs/privacy.md.")

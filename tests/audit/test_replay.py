@@ -1,0 +1,385 @@
+"""The replay audit: shipped mechanisms pass on every small table, broken ones are caught and named."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.audit.replay import replay, replay_findings, replayed
+from sfumato.audit.small_tables import Row, neighbouring_tables, small_schema
+from sfumato.domain import Partition
+from sfumato.errors import PrivacyError
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import Load
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.noise import draw
+from sfumato.kernel.statistics import MostRows, Rank
+from sfumato.measurement import Gaussian, Laplace, Measurement
+from sfumato.mechanisms import MECHANISMS
+from sfumato.mechanisms.cells import cells, sparse_cells
+from sfumato.queries import Identity, Total
+from sfumato.schema import Schema
+
+FOUR = small_schema(4, 1, measured=False)
+TWICE = small_schema(4, 2, measured=False)
+TABLE = [Row(0, 2), Row(1, 0), Row(2, 0)]
+
+
+def complaints(run, *, schema=FOUR, table=TABLE, curator=Curator, budget=None) -> str:
+    """What is complained about when person 0 leaves the table, and when person 0 joins."""
+    without = [row for row in table if row.person != 0]
+    found = replay(run, schema, table, without, budget, curator=curator)
+    found += replay(run, schema, without, table, budget, curator=curator)
+    return "; ".join(dict.fromkeys(complaint.what for complaint in found))
+
+
+# -- shipped
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_shipped_mechanisms_pass_on_all_small_tables(name):
+    findings = replay_findings(name)
+    assert [finding.pairs for finding in findings] == [140, 495, 290, 945]
+    for finding in findings:
+        assert finding.sound, (finding.name, finding.complaints[0])
+        assert finding.loss == pytest.approx(8)  # all that is claimed is spent, so that nothing is overlooked
+
+
+def test_small_tables_are_all_pairs_once():
+    pairs = [(tuple(one), tuple(other)) for one, other in neighbouring_tables(2, 2, 1)]
+    assert len(set(pairs)) == len(pairs) == 6
+    assert all(set(one) - set(other) == {one[-1]} and one[-1].person == 0 for one, other in pairs)
+
+
+@st.composite
+def schemas(draw_from) -> Schema:
+    attributes = {
+        f"a{i}": {"type": "integer", "lower": 0, "upper": draw_from(st.integers(1, 3))}
+        for i in range(draw_from(st.integers(1, 2)))
+    }
+    measures = {
+        f"m{i}": {"lower": draw_from(st.integers(-5, 0)), "upper": draw_from(st.integers(1, 9)), "step": 1}
+        for i in range(draw_from(st.integers(0, 2)))
+    }
+    unit = {"column": "person", "contributions": draw_from(st.integers(1, 3))}
+    keys = {"dataset": "t", "privacy_unit": unit, "attributes": attributes}
+    return Schema.from_dict(keys | ({"measures": measures} if measures else {}))
+
+
+@st.composite
+def tables(draw_from, schema: Schema) -> list[Row]:
+    rows = []
+    for person in range(draw_from(st.integers(1, 5))):
+        for _ in range(draw_from(st.integers(1, schema.privacy_unit.contributions))):
+            halves = [measure.half_units for measure in schema.measures.values()]
+            steps = tuple(draw_from(st.integers(-half, half)) for half in halves)
+            rows.append(Row(person, draw_from(st.integers(0, schema.domain.size - 1)), steps))
+    return rows
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_shipped_mechanisms_pass_on_drawn_tables(data):
+    """Each example takes every person away in turn and so is about three pairs for each mechanism."""
+    schema = data.draw(schemas())
+    table = data.draw(tables(schema))
+    budget = Budget.pure(data.draw(st.sampled_from(["1/3", "1", "7.5", "30"])))
+    seed = data.draw(st.integers(0, 2**32))
+    for name, mechanism in MECHANISMS.items():
+        for person in {row.person for row in table}:
+            rest = [row for row in table if row.person != person]
+            assert replay(mechanism.run, schema, table, rest, budget, seed=seed) == [], name
+
+
+def adaptive(curator, schema, budget):
+    """Looks at what was published to decide what to ask next, through every verb; this is allowed."""
+    first, second, third = budget.evenly(3)
+    best = curator.select(MostRows(), first)
+    halves = Partition(curator.domain, np.array([0, 0, 1, 1]))
+    total = curator.reduce(halves).measure(Identity(2), second)
+    parts = curator.split(halves)
+    busier = parts[int(total.answers[1] > total.answers[0])]
+    scale = 1 / third.epsilon * curator.charge.contributions * (1 if best else 2)
+    return best, total, busier.measure(Identity(2), scales=scale), parts[0].charge.fullest
+
+
+def choosing(curator, schema, budget):
+    return [curator.select(Rank(Fraction(i, 4)), share) for i, share in enumerate(budget.evenly(5))]
+
+
+def uneven(curator, schema, budget):
+    loads = budget.epsilon / curator.charge.contributions
+    return curator.measure(Identity(4), scales=[1 / loads, 2 / loads, 1 / loads, 3 / loads])
+
+
+@pytest.mark.parametrize("run", [adaptive, choosing, uneven])
+@pytest.mark.parametrize("schema", [FOUR, TWICE])
+def test_other_correct_mechanisms_pass(run, schema):
+    pairs = neighbouring_tables(4, 3, schema.privacy_unit.contributions)
+    for seed, (one, other) in enumerate(pairs):
+        assert replay(run, schema, one, other, seed=seed) == []
+        assert replay(run, schema, other, one, seed=seed) == []
+
+
+def test_gaussian_noise_is_counted_in_rho():
+    def run(curator, schema, budget):
+        return curator.measure(Identity(4), budget), curator.charge.fullest
+
+    twice = [Row(0, 2), Row(0, 2), Row(1, 0)]
+    found = replayed(run, TWICE, twice, twice[2:], Budget.zcdp("1/2"))
+    assert not found.complaints and found.loss == pytest.approx(0.5)
+
+
+def test_the_loss_is_that_of_the_rows_that_differ():
+    found = replayed(cells, TWICE, [Row(0, 2), Row(0, 3), Row(1, 0)], [Row(1, 0)])
+    assert not found.complaints and found.loss == pytest.approx(1)
+    assert replayed(cells, TWICE, TABLE, TABLE[1:]).loss == pytest.approx(0.5)
+    assert replayed(cells, TWICE, TABLE, TABLE).loss == 0
+
+
+def test_tables_that_are_no_neighbours_are_refused():
+    for other in ([], [Row(1, 1), Row(2, 0)], [Row(1, 0)]):
+        with pytest.raises(PrivacyError, match="no neighbours"):
+            replay(cells, FOUR, TABLE, other)
+    with pytest.raises(PrivacyError, match="no neighbours"):
+        replay(cells, FOUR, [Row(0, 1), Row(0, 2)], [])
+    with pytest.raises(PrivacyError, match="more steps of m"):
+        replay(cells, small_schema(4, 1, measured=True), [Row(0, 1, (3,))], [])
+
+
+# -- broken mechanisms
+
+
+def test_a_scale_that_depends_on_the_table_is_caught():
+    def run(curator, schema, budget):
+        rows = int(curator._aggregate.counts.sum())
+        return curator.measure(Identity(4), scales=Fraction(10 + rows))
+
+    found = complaints(run)
+    assert "scales or thresholds depend on the table" in found and "reached for _aggregate" in found
+
+
+def test_one_query_more_for_a_cell_that_is_not_empty_is_caught():
+    def run(curator, schema, budget):
+        first, second = budget.evenly(2)
+        made = curator.measure(Total(4), first)
+        if 2 in curator._aggregate.cells:
+            curator.measure(Total(4), second)
+        return made
+
+    assert "more calls on one table" in complaints(run)
+
+
+def test_another_query_for_another_table_is_caught():
+    def run(curator, schema, budget):
+        return curator.measure((Identity(4) if 2 in curator._aggregate.cells else Total(4)), scales=Fraction(1))
+
+    assert "queries, scales or thresholds depend" in complaints(run)
+
+
+def test_a_threshold_from_the_table_is_caught():
+    def run(curator, schema, budget):
+        return curator.measure(Identity(4), budget, above=1 + len(curator._aggregate.cells))
+
+    assert "thresholds depend on the table" in complaints(run)
+
+
+def test_the_exact_number_of_rows_is_caught():
+    def run(curator, schema, budget):
+        return cells(curator, schema, budget), int(curator._aggregate.counts.sum())
+
+    assert "what is made of the answers depends on the table" in complaints(run)
+
+
+def test_an_error_that_depends_on_the_table_is_caught():
+    def run(curator, schema, budget):
+        if 2 in curator._aggregate.cells:
+            raise PrivacyError("no")
+        return cells(curator, schema, budget)
+
+    assert "refused" in complaints(run)
+
+    def crash(curator, schema, budget):
+        made = cells(curator, schema, budget)
+        return made, 1 / (2 - len(curator._aggregate.cells))
+
+    assert "failed: ZeroDivisionError" in complaints(crash)
+
+
+def test_budget_spent_twice_is_refused_or_caught():
+    def run(curator, schema, budget):
+        return cells(curator, schema, budget), cells(curator, schema, budget)
+
+    assert "refused" in complaints(run)
+
+    def forgetful(curator, schema, budget):
+        first = cells(curator, schema, budget)
+        curator.charge._loads = 0
+        return first, cells(curator, schema, budget)
+
+    found = complaints(forgetful)
+    assert "changed between two calls" in found and "more than what was claimed" in found
+
+
+# -- broken curators
+
+
+class ScaleFromTheTable(Curator):
+    def _noises(self, queries, unit, budget, scales):
+        noises, which = super()._noises(queries, unit, budget, scales)
+        return tuple(Laplace(noise.scale + len(self._aggregate.cells)) for noise in noises), which
+
+
+class ReusesNoise(Curator):
+    def measure(self, queries, budget=None, *, of="count", scales=None, above=None):
+        noises, which = self._noises(queries, self._unit(of), budget, scales)
+        self.charge.admit(self._loads(queries, self._unit(of), noises, which))
+        answers = self._answers(queries, of) + draw(noises[0], 1, self._entropy)[0]
+        return Measurement(of, queries, answers, noises, which)
+
+
+class HalvesNoise(Curator):
+    def measure(self, queries, budget=None, *, of="count", scales=None, above=None):
+        noises, which = self._noises(queries, self._unit(of), budget, scales)
+        self.charge.admit(self._loads(queries, self._unit(of), noises, which))
+        answers = self._answers(queries, of)
+        drawn = draw(Laplace(noises[0].scale / 2), len(answers), self._entropy)
+        return Measurement(of, queries, answers + drawn, noises, which)
+
+
+class LeavesZeros(Curator):
+    def measure(self, queries, budget=None, *, of="count", scales=None, above=None):
+        made = super().measure(queries, budget, of=of, scales=scales, above=above)
+        truth = self._answers(queries, of)
+        return Measurement(of, queries, np.where(truth == 0, 0, made.answers), made.noises, made.which)
+
+
+class OwnNoise(Curator):
+    def measure(self, queries, budget=None, *, of="count", scales=None, above=None):
+        made = super().measure(queries, budget, of=of, scales=scales, above=above)
+        extra = int(self._entropy.words(1)[0] % 2)
+        return Measurement(of, queries, made.answers + extra, made.noises, made.which)
+
+
+class ChargesOneRow(Curator):
+    """Charges for half of what it answers."""
+
+    def _loads(self, queries, unit, noises, which):
+        return [Load(load.amounts, load.unit / 2) for load in super()._loads(queries, unit, noises, which)]
+
+
+class ChargesFirstCell(Curator):
+    """Charges the first query's cells and answers all."""
+
+    def _loads(self, queries, unit, noises, which):
+        return super()._loads(queries[[0]], unit, noises, None)
+
+
+class ForgetsRows(Curator):
+    """Noise for one row per person where there may be two."""
+
+    def _noises(self, queries, unit, budget, scales):
+        noises, which = super()._noises(queries, unit, budget, scales)
+        return tuple(Laplace(noise.scale / self.charge.contributions) for noise in noises), which
+
+    def _loads(self, queries, unit, noises, which):
+        return [
+            Load(load.amounts, load.unit / self.charge.contributions)
+            for load in super()._loads(queries, unit, noises, which)
+        ]
+
+
+class PublishesFullCells(Curator):
+    """Compares the count without its noise."""
+
+    def _sift(self, above, noise):
+        drawn = super()._sift(above, noise)
+        held = np.isin(drawn[0], self._aggregate.cells)
+        return drawn[0][held], drawn[1][held]
+
+
+class ForgetsEmptyCells(Curator):
+    def _sift(self, above, noise):
+        noisy = self._aggregate.counts + draw(noise, len(self._aggregate.cells), self._entropy)
+        return self._aggregate.cells[noisy >= above], noisy[noisy >= above]
+
+
+class ChoosesWithoutCharge(Curator):
+    def select(self, score, budget):
+        before = self.charge._loads, self.charge._denominator
+        made = super().select(score, budget)
+        self.charge._loads, self.charge._denominator = before
+        return made
+
+
+class ChoosesTheBest(Curator):
+    def select(self, score, budget):
+        super().select(score, budget)
+        return int(np.argmax(score.scores(self._dense("count"))))
+
+
+def test_the_unbroken_control_passes():
+    for run in (cells, sparse_cells, choosing):
+        assert complaints(run) == ""
+        assert complaints(run, schema=TWICE, table=[Row(0, 2), *TABLE]) == ""
+
+
+@pytest.mark.parametrize(
+    ("curator", "run", "words"),
+    [
+        (ScaleFromTheTable, cells, "scales or thresholds depend on the table"),
+        (ReusesNoise, cells, "afresh for every answer"),
+        (HalvesNoise, cells, "not the noise stated"),
+        (LeavesZeros, cells, "plus the noise drawn"),
+        (OwnNoise, cells, "past the exact samplers"),
+        (ChargesOneRow, cells, "more than what was charged"),
+        (ChargesFirstCell, cells, "more than what was charged"),
+        (ForgetsRows, cells, "more than what was claimed"),
+        (ForgetsEmptyCells, sparse_cells, "afresh for every cell"),
+        (ChoosesWithoutCharge, choosing, "more than what was charged"),
+        (ChoosesTheBest, choosing, "not made by one exponential mechanism"),
+    ],
+)
+def test_broken_curators_are_caught(curator, run, words):
+    assert words in complaints(run, schema=TWICE, table=[Row(0, 2), *TABLE], curator=curator)
+
+
+def test_a_sift_that_forgets_empty_cells_that_passed_is_caught():
+    """Empty cells pass at this threshold every other time, so that 20 seeds miss it with a chance below 1e-6."""
+
+    def run(curator, schema, budget):
+        return curator.measure(Identity(4), budget, above=1)
+
+    found = [
+        complaint.what
+        for seed in range(20)
+        for complaint in replay(run, FOUR, TABLE, TABLE[1:], curator=PublishesFullCells, seed=seed)
+    ]
+    assert "other cells are published than those that reach the threshold" in found
+
+
+def test_findings_name_the_tables_and_stop_after_some_complaints():
+    findings = replay_findings("halved", cells, curator=HalvesNoise)
+    assert not any(finding.sound for finding in findings)
+    assert all(20 <= len(finding.complaints) < 30 for finding in findings)
+    first = findings[0].complaints[0]
+    assert (first.one, first.other) == ((Row(0, 0),), ())
+
+
+def test_gaussian_noise_too_small_is_caught():
+    class Quieter(Curator):
+        def _loads(self, queries, unit, noises, which):
+            return [Load(load.amounts, load.unit / 4) for load in super()._loads(queries, unit, noises, which)]
+
+        def _noises(self, queries, unit, budget, scales):
+            ((noise,), which) = super()._noises(queries, unit, budget, scales)
+            return (Gaussian(noise.sigma_squared / 4),), which
+
+    def run(curator, schema, budget):
+        return curator.measure(Identity(4), budget)
+
+    assert "more than what was claimed" in complaints(run, curator=Quieter, budget=Budget.zcdp("1/2"))
