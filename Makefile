@@ -22,6 +22,7 @@ bench: $(VENV)/.test-ready
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/audit_power.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

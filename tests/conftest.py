@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
@@ -14,6 +16,12 @@ from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.entropy import Entropy, TestingEntropy
 from sfumato.schema import Schema
+
+# A busy machine is no reason to fail. On a build server the same examples are tried every time, so that a change is
+# judged by what it changes; on a developer's machine new ones are.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("server", parent=settings.get_profile("patient"), derandomize=True)
+settings.load_profile("server" if os.environ.get("CI") else "patient")
 
 CENSUS = {
     "dataset": "census",

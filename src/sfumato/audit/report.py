@@ -32,7 +32,7 @@ class Effort:
 
 
 QUICK = Effort(200_000, 10_000, 8_000, 100)
-FULL = Effort(1_000_000, 100_000, 200_000, 2_000)
+FULL = Effort(1_000_000, 100_000, 50_000, 2_000)
 
 
 @dataclass(frozen=True)
