@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.audit.replay import replay, replay_findings, replayed
+from sfumato.audit.replay import replay, replay_findings
 from sfumato.audit.small_tables import Row, neighbouring_tables, small_schema
 from sfumato.domain import Partition
 from sfumato.errors import PrivacyError
@@ -32,8 +32,8 @@ TABLE = [Row(0, 2), Row(1, 0), Row(2, 0)]
 def complaints(run, *, schema=FOUR, table=TABLE, curator=Curator, budget=None) -> str:
     """What is complained about when person 0 leaves the table, and when person 0 joins."""
     without = [row for row in table if row.person != 0]
-    found = replay(run, schema, table, without, budget, curator=curator)
-    found += replay(run, schema, without, table, budget, curator=curator)
+    found = replay(run, schema, table, without, budget, curator=curator).complaints
+    found += replay(run, schema, without, table, budget, curator=curator).complaints
     return "; ".join(dict.fromkeys(complaint.what for complaint in found))
 
 
@@ -92,7 +92,7 @@ def test_shipped_mechanisms_pass_on_drawn_tables(data):
     for name, mechanism in MECHANISMS.items():
         for person in {row.person for row in table}:
             rest = [row for row in table if row.person != person]
-            assert replay(mechanism.run, schema, table, rest, budget, seed=seed) == [], name
+            assert replay(mechanism.run, schema, table, rest, budget, seed=seed).complaints == [], name
 
 
 def adaptive(curator, schema, budget):
@@ -121,8 +121,8 @@ def uneven(curator, schema, budget):
 def test_other_correct_mechanisms_pass(run, schema):
     pairs = neighbouring_tables(4, 3, schema.privacy_unit.contributions)
     for seed, (one, other) in enumerate(pairs):
-        assert replay(run, schema, one, other, seed=seed) == []
-        assert replay(run, schema, other, one, seed=seed) == []
+        assert replay(run, schema, one, other, seed=seed).complaints == []
+        assert replay(run, schema, other, one, seed=seed).complaints == []
 
 
 def test_gaussian_noise_is_counted_in_rho():
@@ -130,15 +130,15 @@ def test_gaussian_noise_is_counted_in_rho():
         return curator.measure(Identity(4), budget), curator.charge.fullest
 
     twice = [Row(0, 2), Row(0, 2), Row(1, 0)]
-    found = replayed(run, TWICE, twice, twice[2:], Budget.zcdp("1/2"))
+    found = replay(run, TWICE, twice, twice[2:], Budget.zcdp("1/2"))
     assert not found.complaints and found.loss == pytest.approx(0.5)
 
 
 def test_the_loss_is_that_of_the_rows_that_differ():
-    found = replayed(cells, TWICE, [Row(0, 2), Row(0, 3), Row(1, 0)], [Row(1, 0)])
+    found = replay(cells, TWICE, [Row(0, 2), Row(0, 3), Row(1, 0)], [Row(1, 0)])
     assert not found.complaints and found.loss == pytest.approx(1)
-    assert replayed(cells, TWICE, TABLE, TABLE[1:]).loss == pytest.approx(0.5)
-    assert replayed(cells, TWICE, TABLE, TABLE).loss == 0
+    assert replay(cells, TWICE, TABLE, TABLE[1:]).loss == pytest.approx(0.5)
+    assert replay(cells, TWICE, TABLE, TABLE).loss == 0
 
 
 def test_tables_that_are_no_neighbours_are_refused():
@@ -357,7 +357,7 @@ def test_a_sift_that_forgets_empty_cells_that_passed_is_caught():
     found = [
         complaint.what
         for seed in range(20)
-        for complaint in replay(run, FOUR, TABLE, TABLE[1:], curator=PublishesFullCells, seed=seed)
+        for complaint in replay(run, FOUR, TABLE, TABLE[1:], curator=PublishesFullCells, seed=seed).complaints
     ]
     assert "other cells are published than those that reach the threshold" in found
 

@@ -44,7 +44,7 @@ def replaying(run: Run, kind: type[Curator] = Curator) -> Check:
         schema = small_schema(4, 1, measured=True)
         steps = schema.measures["m"].half_units
         for one, other in neighbouring_tables(4, 2, 1, [(steps,)]):
-            for complaint in replay(run, schema, one, other, WHOLE, curator=kind):
+            for complaint in replay(run, schema, one, other, WHOLE, curator=kind).complaints:
                 return complaint.what
         return None
 

@@ -73,20 +73,6 @@ def replay(
     *,
     curator: type[Curator] = Curator,
     seed: int = 0,
-) -> list[Complaint]:
-    """What is wrong with a mechanism on two neighbouring tables; see `replayed`."""
-    return replayed(run, schema, one, other, budget, curator=curator, seed=seed).complaints
-
-
-def replayed(
-    run: Run,
-    schema: Schema,
-    one: Table,
-    other: Table,
-    budget: Budget | None = None,
-    *,
-    curator: type[Curator] = Curator,
-    seed: int = 0,
 ) -> Replay:
     """Run a mechanism on two neighbouring tables, feeding the second run what the first one published.
 
@@ -151,7 +137,7 @@ def replay_findings(
         pairs, worst, complaints = 0, 0.0, list[Complaint]()
         levels = ((-half,), (1,), (half,)) if measured else ((),)
         for pairs, (one, other) in enumerate(neighbouring_tables(cells, rows, k, levels), 1):
-            found = replayed(run, schema, one, other, budget, curator=curator, seed=pairs)
+            found = replay(run, schema, one, other, budget, curator=curator, seed=pairs)
             worst = max(worst, found.loss)
             complaints += found.complaints
             if len(complaints) >= MOST_COMPLAINTS:
