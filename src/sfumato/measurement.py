@@ -55,6 +55,24 @@ LARGEST_SCALE = 2**50  # of Laplace noise, so that noise and answers fit 64 bits
 
 
 @dataclass(frozen=True, eq=False)
+class Design:
+    """What is to be asked, and with which noise, before anything is: public.
+
+    noises: the distinct noises used; `which` says which row carries which, None where all carry the first.
+    """
+
+    queries: Queries
+    noises: tuple[Noise, ...]
+    which: NDArray[np.int64] | None = None
+
+    @property
+    def variances(self) -> NDArray[np.float64]:
+        """The variance of the noise of every row."""
+        each = np.array([noise.variance for noise in self.noises])
+        return np.full(self.queries.rows, each[0]) if self.which is None else each[self.which]
+
+
+@dataclass(frozen=True, eq=False)
 class Measurement:
     """Noisy answers to queries on one statistic of the table.
 
@@ -70,6 +88,11 @@ class Measurement:
     which: NDArray[np.int64] | None = None
     above: int | None = None
     cells: NDArray[np.int64] | None = None
+
+    @property
+    def design(self) -> Design:
+        """What was asked, and with which noise."""
+        return Design(self.queries, self.noises, self.which)
 
     @property
     def noise(self) -> Noise:

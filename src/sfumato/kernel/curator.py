@@ -80,18 +80,20 @@ class Curator:
         *,
         of: str = "count",
         scales: Fraction | Sequence[Fraction] | None = None,
+        which: Codes | None = None,
         above: int | None = None,
     ) -> Measurement:
         """Answer queries with exact noise, charged to every cell they touch.
 
         Give either a `budget`, and every row gets the same noise, as little as the budget allows, or `scales`, the
         noise of each row (Laplace: the scale; Gaussian: sigma squared), and the charge follows from it.
+        which: for each row the place of its scale in `scales`, where many rows share few scales.
         above: publish only the cells whose noisy count reaches this threshold (for `Identity` only). The time taken
         follows the cells that hold rows and those that are published, not the size of the domain.
         """
         unit = self._unit(of)
         self._check(queries)
-        noises, which = self._noises(queries, unit, budget, scales)
+        noises, which = self._noises(queries, unit, budget, scales, which)
         if above is not None and (type(queries) is not Identity or of != "count" or above < 1 or len(noises) > 1):
             raise QueryError("only the cells' own counts, with one noise for all, are published above a threshold")
         # Charged before anything is drawn: an exception from here on can only over-count.
@@ -193,7 +195,12 @@ class Curator:
             raise QueryError("a charge in epsilon is spent in epsilon, one in rho in rho")
 
     def _noises(
-        self, queries: Queries, unit: int, budget: Budget | None, scales: Fraction | Sequence[Fraction] | None
+        self,
+        queries: Queries,
+        unit: int,
+        budget: Budget | None,
+        scales: Fraction | Sequence[Fraction] | None,
+        which: Codes | None,
     ) -> tuple[tuple[Noise, ...], Codes | None]:
         if (budget is None) == (scales is None):
             raise QueryError("give either a budget or noise scales, so that the budget is stated once")
@@ -207,19 +214,27 @@ class Curator:
             return (noise,), None
         assert scales is not None  # noqa: S101 (checked above)
         listed = [scales] if isinstance(scales, Fraction) else list(scales)
-        if not isinstance(scales, Fraction) and len(listed) != queries.rows:
-            raise QueryError(f"{queries.rows} rows need as many scales, got {len(listed)}")
         if min(listed) <= 0:
             raise PrivacyError("a noise scale must be positive")
+        if which is not None:
+            places = np.array(which, dtype=np.int64)  # a copy: nobody may change it between the charge and the draw
+            if places.shape != (queries.rows,) or places.min() < 0 or places.max() >= len(listed):
+                raise QueryError(f"{queries.rows} rows need as many places in a list of {len(listed)} scales")
+            return tuple(family(scale) for scale in listed), places
+        if not isinstance(scales, Fraction) and len(listed) != queries.rows:
+            raise QueryError(f"{queries.rows} rows need as many scales, got {len(listed)}")
         distinct = sorted(set(listed))
-        places = {scale: place for place, scale in enumerate(distinct)}
-        which = None if len(distinct) == 1 else np.array([places[scale] for scale in listed], dtype=np.int64)
-        return tuple(family(scale) for scale in distinct), which
+        place = {scale: number for number, scale in enumerate(distinct)}
+        found = None if len(distinct) == 1 else np.array([place[scale] for scale in listed], dtype=np.int64)
+        return tuple(family(scale) for scale in distinct), found
 
     def _loads(self, queries: Queries, unit: int, noises: tuple[Noise, ...], which: Codes | None) -> list[Load]:
         loads = []
         for kind, noise in enumerate(noises):
-            rows = queries if which is None else queries[np.flatnonzero(which == kind)]
+            mine = None if which is None else np.flatnonzero(which == kind)
+            if mine is not None and not len(mine):
+                continue
+            rows = queries if mine is None else queries[mine]
             if isinstance(noise, Laplace):
                 load = Load(self._per_cell(rows, squared=False), unit / noise.scale)
             else:

@@ -12,17 +12,26 @@ from sfumato.mechanisms.cells import cells, sparse_cells
 if TYPE_CHECKING:
     from sfumato.kernel.budget import Budget
     from sfumato.kernel.curator import Curator
+    from sfumato.queries import Workload
     from sfumato.releases.cube import Cube
     from sfumato.schema import Schema
+    from sfumato.strategies.strategy import Strategy
 
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A recipe that turns a private table into something to publish."""
+    """A recipe that turns a private table into something to publish.
+
+    strategy: for linear mechanisms, what they ask (schema, workload, whether the budget is pure epsilon); their error is
+    known before any data is. gaussian: whether it also takes rho-zCDP. refuses: why it does not fit a schema, or None.
+    """
 
     name: str
     summary: str
-    run: Callable[[Curator, Schema, Budget], Cube]
+    run: Callable[[Curator, Schema, Budget, Workload | None], Cube]
+    strategy: Callable[[Schema, Workload, bool], Strategy] | None = None
+    gaussian: bool = False
+    refuses: Callable[[Schema, Workload], str | None] = lambda schema, workload: None
 
 
 MECHANISMS = {

@@ -14,7 +14,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Noise
-from sfumato.queries import Cells, Identity, Total
+from sfumato.queries import Cells, Identity, Total, Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 
@@ -22,7 +22,7 @@ EMPTY_PUBLISHED = 0.01  # empty cells that the threshold lets through, on averag
 MOST_DENSE = 2**25  # cells that are laid out in full; larger domains are published in the sparse form
 
 
-def cells(curator: Curator, schema: Schema, budget: Budget) -> Cube:
+def cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
     """Publish a noisy count, and a noisy sum of every measure, for every cell.
 
     budget: split evenly over the count and the measures. A row of data lies in one cell, so every cell is measured with
@@ -35,7 +35,7 @@ def cells(curator: Curator, schema: Schema, budget: Budget) -> Cube:
     return Cube(schema, tuple(curator.measure(every_cell, for_cells, of=of) for of, (_, for_cells) in shares))
 
 
-def sparse_cells(curator: Curator, schema: Schema, budget: Budget) -> Cube:
+def sparse_cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
     """Publish only cells whose noisy count reaches a threshold, and the noisy totals.
 
     budget: split evenly over the count and the measures; a tenth of each share goes to the total, so that what lies in

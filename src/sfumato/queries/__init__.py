@@ -13,6 +13,7 @@ from sfumato.queries.ranges import AllRanges, Ranges
 from sfumato.queries.selected import Selected
 from sfumato.queries.trust import trusted
 from sfumato.queries.weighted import Weighted
+from sfumato.queries.workload import Workload, default_workload
 
 __all__ = [
     "AllRanges",
@@ -30,6 +31,8 @@ __all__ = [
     "Total",
     "Transposed",
     "Weighted",
+    "Workload",
+    "default_workload",
     "over",
     "trusted",
 ]

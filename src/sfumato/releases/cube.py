@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Codes, Domain
+from sfumato.inference.fits import Fit
 from sfumato.measurement import Measurement, Noise
 from sfumato.schema import Schema
 
@@ -39,11 +40,13 @@ class Cube:
 
     measurements: "count" first. A measure's sum in a cell is step * answer + centre * count.
     totals: present in the sparse form, where cells under the threshold are known only through them.
+    fits: in place of measurements where cells were not measured one by one: an estimate for each statistic.
     """
 
     schema: Schema
-    measurements: tuple[Measurement, ...]
+    measurements: tuple[Measurement, ...] = ()
     totals: tuple[Measurement, ...] = ()
+    fits: tuple[Fit, ...] = ()
 
     @property
     def domain(self) -> Domain:
@@ -55,12 +58,12 @@ class Cube:
 
     @property
     def threshold(self) -> int | None:
-        return self.measurements[0].above
+        return None if self.fits else self.measurements[0].above
 
     @property
     def published(self) -> int:
         """How many cells are published."""
-        return len(self.measurements[0].answers)
+        return self.domain.size if self.fits else len(self.measurements[0].answers)
 
     @property
     def statistics(self) -> tuple[str, ...]:
@@ -78,6 +81,8 @@ class Cube:
 
     @cached_property
     def values(self) -> dict[str, Floats]:
+        if self.fits:
+            return {fit.of: fit.estimate for fit in self.fits}
         empty = np.zeros(self.published)
         found = {m.of: m.answers.astype(np.float64) for m in self.measurements}
         return {of: found.get(of, empty) for of in self.statistics}

@@ -1,0 +1,1 @@
+"""Which queries are worth asking for a workload; public, without data and without noise."""

@@ -1,0 +1,38 @@
+"""A strategy: queries to ask, and how precisely each deserves to be answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.domain import Codes
+from sfumato.errors import QueryError
+from sfumato.queries import Queries, Scaled
+
+
+@dataclass(frozen=True, eq=False)
+class Strategy:
+    """Whole-number queries with relative precisions: the noise of row i is in proportion to 1 / shares[which[i]].
+
+    shares: positive whole numbers, so that the budget is used up exactly. which: None where all rows have the first.
+    """
+
+    queries: Queries
+    shares: tuple[int, ...] = (1,)
+    which: Codes | None = None
+
+    def __post_init__(self) -> None:
+        if not self.shares or any(type(share) is not int or share < 1 for share in self.shares):
+            raise QueryError("the shares of a strategy are positive whole numbers")
+        if (self.which is None) != (len(self.shares) == 1):
+            raise QueryError("a strategy of several shares says which row has which")
+        if self.which is not None and self.which.shape != (self.queries.rows,):
+            raise QueryError("a strategy of several shares says, for every row, which it has")
+
+    @property
+    def weighted(self) -> Queries:
+        """The queries times their shares: with noise of one size on all of them it is the same strategy."""
+        if self.which is None:
+            return self.queries if self.shares == (1,) else Scaled(self.queries, self.shares[0])
+        return Scaled(self.queries, np.array(self.shares, dtype=np.int64)[self.which])
