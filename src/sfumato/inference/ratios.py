@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf, nan, sqrt
+from math import hypot, inf, nan, sqrt
 
 from sfumato.inference.laws import stderr, upper_quantile
 from sfumato.measurement import Noise
@@ -39,7 +39,10 @@ class Functional:
 
 @dataclass(frozen=True)
 class Term:
-    """Independent noises that enter numerator and denominator with the same weights: value, low and high end."""
+    """Independent noises that enter numerator and denominator with the same weights: value, low and high end.
+
+    model: an error that was assumed, not drawn: what an estimate takes for granted about cells it did not measure.
+    """
 
     noise: Noise
     multiplicity: int
@@ -49,6 +52,7 @@ class Term:
     d: float = 0.0
     d_low: float = 0.0
     d_high: float = 0.0
+    model: bool = False
 
     @classmethod
     def of(cls, noise: Noise, multiplicity: int, *weights: float) -> Term:
@@ -58,7 +62,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate: noise and model are the parts of stderr that come from noise and from the spread inside cells."""
+    """An estimate: noise and model are the parts of stderr that come from noise and from what was assumed."""
 
     value: float
     stderr: float
@@ -77,10 +81,11 @@ def linear_interval(answer: Functional, terms: Sequence[Term], confidence: float
     (95.0, 105.0)
     """
     level = (1.0 + confidence) / 2.0
-    noise = stderr((t.n, t.noise, t.multiplicity) for t in terms)
+    noise = stderr((t.n, t.noise, t.multiplicity) for t in terms if not t.model)
     low = answer.low - upper_quantile([(t.n_low, t.noise, t.multiplicity) for t in terms], level)
     high = answer.high + upper_quantile([(t.n_high, t.noise, t.multiplicity) for t in terms], level)
     model = max(answer.high - answer.low, 0.0) / sqrt(12.0)  # as if spread evenly over what is possible
+    model = hypot(model, stderr((t.n, t.noise, t.multiplicity) for t in terms if t.model))
     return Interval(
         answer.value, sqrt(noise**2 + model**2), min(low, answer.value), max(high, answer.value), noise, model
     )
@@ -105,8 +110,12 @@ def ratio_interval(
         return Interval(nan, nan, least, most, nan)
     level = (1.0 + confidence) / 2.0
     value = min(max(top.value / bottom.value, least), most)
-    noise = stderr((t.n - value * t.d, t.noise, t.multiplicity) for t in terms) / bottom.value
+    noise, assumed = (
+        stderr((t.n - value * t.d, t.noise, t.multiplicity) for t in terms if t.model is model) / bottom.value
+        for model in (False, True)
+    )
     model = max(top.high - top.low + abs(value) * (bottom.high - bottom.low), 0.0) / bottom.value / sqrt(12.0)
+    model = hypot(model, assumed)
     positive = bottom.low > upper_quantile([(t.d_low, t.noise, t.multiplicity) for t in terms], level)
 
     def room_above(r: float, sign: float) -> float:

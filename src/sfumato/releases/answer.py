@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import numpy as np
 from sfumato.domain import Label
 from sfumato.errors import QueryError
 from sfumato.inference.laws import half_width, stderr
+from sfumato.inference.ratios import Functional, linear_interval
 from sfumato.queries import Queries
 from sfumato.releases.cube import Cube
 from sfumato.releases.estimate import Estimate
 from sfumato.releases.evaluate import Table
+from sfumato.releases.fitted import at_once, noises_of
 from sfumato.releases.groups import Groups
 from sfumato.releases.result import Result
 from sfumato.sql import Column, Key, Select
@@ -47,7 +50,7 @@ def answer_select(select: Select, cube: Cube, confidence: float) -> Result:
     end = None if select.limit is None else select.offset + select.limit
     shown = tuple(tuple(cell(column, row) for column in select.columns) for row in rows[select.offset : end])
     names_shown = tuple(column.name for column in select.columns)
-    return Result(names_shown, shown, confidence, select.notes + _notes(cube, select))
+    return Result(names_shown, shown, confidence, select.notes + _notes(cube, select, table))
 
 
 def answer_queries(queries: Queries, cube: Cube, confidence: float) -> list[Estimate]:
@@ -57,6 +60,8 @@ def answer_queries(queries: Queries, cube: Cube, confidence: float) -> list[Esti
         raise QueryError(f"the queries span {queries.columns} cells, the release has {cube.domain.size}")
     if cube.sparse:
         raise QueryError("a sparse release answers SQL; linear queries need a release of every cell")
+    if cube.fits:
+        return _answer_fitted(queries, cube, confidence)
     noise, values = cube.noise("count"), queries @ cube.values["count"]
     estimates: list[Estimate] = []
     block = max(1, WEIGHTS_AT_ONCE // queries.columns)
@@ -69,12 +74,31 @@ def answer_queries(queries: Queries, cube: Cube, confidence: float) -> list[Esti
     return estimates
 
 
+def _answer_fitted(queries: Queries, cube: Cube, confidence: float) -> list[Estimate]:
+    fit, values = cube.fits[0], queries @ cube.values["count"]
+    estimates: list[Estimate] = []
+    block = at_once(queries.columns)
+    for start in range(0, queries.rows, block):
+        columns = queries[start : start + block].dense().T.astype(np.float64)
+        order = [[place] * 3 for place in range(columns.shape[1])]
+        noises = noises_of([(fit, columns)], order)
+        for value, found in zip(values[start : start + block].tolist(), noises, strict=True):
+            if found.terms is None:
+                estimates.append(Estimate(nan, nan, -inf, inf, confidence, nan))
+                continue
+            one = linear_interval(Functional(value, value, value), found.terms, confidence)
+            estimates.append(Estimate(one.value, one.stderr, one.low, one.high, confidence, one.noise, one.model))
+    return estimates
+
+
 def _check_confidence(confidence: float) -> None:
     if not 0 < confidence < 1:
         raise QueryError(f"a confidence lies between 0 and 1, such as 0.95, not {confidence}")
 
 
-def _notes(cube: Cube, select: Select) -> tuple[str, ...]:
+def _notes(cube: Cube, select: Select, table: Table) -> tuple[str, ...]:
+    if table.undetermined:
+        return ("what this release measured does not determine the numbers shown as unknown",)
     if not cube.sparse or (not select.group_by and not select.where.names):
         return ()
     return (

@@ -76,6 +76,17 @@ class Cube:
                 return measurement.noise
         return self.total_noise(of)  # nothing was published, so no cell carries noise; any noise will do
 
+    def cell_error(self, of: str) -> float:
+        """The standard error of one cell of a statistic, a typical one where they differ."""
+        for fit in self.fits:
+            if fit.of == of:
+                column = np.zeros((self.domain.size, 1))
+                column[self.domain.size // 2] = 1.0
+                errors = fit.errors(column)
+                noise = float((errors.design.variances * errors.weights[:, 0] ** 2).sum())
+                return float(np.sqrt(noise + errors.model[0, 0]))
+        return float(np.sqrt(self.noise(of).variance))
+
     def total_noise(self, of: str) -> Noise:
         return next(total.noise for total in self.totals if total.of == of)
 

@@ -10,7 +10,7 @@ class Estimate:
     """A value, its standard error, and an interval that holds the truth with the stated confidence.
 
     noise: the part of the standard error that comes from the privacy noise. model: the part that comes from an
-    assumption about how rows are spread inside cells; 0 where no assumption was needed.
+    assumption about how rows are spread, inside cells or over cells; 0 where no assumption was needed.
     """
 
     value: float
@@ -24,4 +24,4 @@ class Estimate:
     @property
     def source(self) -> str:
         """Where the error comes from, in words."""
-        return "privacy noise" if self.model == 0 else "privacy noise and the spread of rows inside cells"
+        return "privacy noise" if self.model == 0 else "privacy noise and how rows are taken to be spread"

@@ -1,14 +1,17 @@
 """One aggregate, for every group: value, standard error and interval.
 
 An aggregate is a sum of published numbers times public weights, so its error is the same sum of independent noises, and
-the law of that sum is known exactly. A cube published above a threshold adds one more number, the rest: the noisy total
+the law of that sum is known exactly. Where cells were not measured one by one, their fit says which noises enter and
+what it assumed (releases/fitted.py). A cube published above a threshold adds one more number, the rest: the noisy total
 less what is published, which is what the unpublished cells hold together.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from sfumato.inference.ratios import Functional, Interval, Term, linear_interval
 from sfumato.measurement import Noise
 from sfumato.releases.cube import Cube, Gathered
 from sfumato.releases.estimate import Estimate
+from sfumato.releases.fitted import at_once, noises_of, spread_over
 from sfumato.releases.groups import Groups
 from sfumato.releases.rest import rest_weights, under_threshold
 from sfumato.releases.weights import ByStatistic, cell_weights, columns_of, total
@@ -49,6 +53,7 @@ class Table:
     cells: Gathered
     groups: Groups
     confidence: float
+    undetermined: list[Column] = field(default_factory=list)  # asked, and not to be had from what was measured
 
     @cached_property
     def group(self) -> Codes:
@@ -64,7 +69,10 @@ class Table:
         estimates = []
         for group, terms in zip(self.groups.present, self._terms(numerator, denominator), strict=True):
             top = Functional(*(float(part[group]) for part in tops))
-            if bottoms is None:
+            if terms is None:
+                self.undetermined.append(column)
+                found = Interval(nan, nan, *(column.bounds or (-inf, inf)), nan)
+            elif bottoms is None:
                 found = linear_interval(top, terms, self.confidence)
                 if self.cube.sparse and _is_plain_count(column):
                     unseen = float(numerator.unseen[group])
@@ -105,12 +113,14 @@ class Table:
         value = part("value")
         return (value, value, value) if exact else (value, part("low"), part("high"))
 
-    def _terms(self, numerator: Sum, denominator: Sum | None) -> list[tuple[Term, ...]]:
-        """For every present group, the noises its answer carries, with the weights of each.
+    def _terms(self, numerator: Sum, denominator: Sum | None) -> Sequence[tuple[Term, ...] | None]:
+        """For every present group, the noises its answer carries, with the weights of each; None if all is unknown.
 
         Cells with the same weights are counted, not listed, and groups with the same counts are worked out once.
         """
         sides = [numerator] if denominator is None else [numerator, denominator]
+        if self.cube.fits:
+            return self._fitted_terms(sides)
         kinds = [_Kinds.sort(of, sides, self) for of in self.cube.statistics]
         known: dict[tuple[bytes, ...], tuple[Term, ...]] = {}
         found = []
@@ -119,6 +129,33 @@ class Table:
             if key not in known:
                 known[key] = tuple(term for kind in kinds for term in kind.terms(group))
             found.append(known[key])
+        return found
+
+    def _fitted_terms(self, sides: list[Sum]) -> list[tuple[Term, ...] | None]:
+        """The same from the fits: some groups at a time, each with its own column of weights for every end asked."""
+        domain, size = self.cube.domain, self.cells.size
+        split, whole = (
+            {fit.of: columns_of([getattr(side, kind).get(fit.of) for side in sides], size) for fit in self.cube.fits}
+            for kind in ("split", "whole")
+        )
+        ends = 3 * len(sides)
+        # Where value, low and high are one and the same, one column serves all three.
+        same = [all(split[of][e] is split[of][e - e % 3] for of in split) for e in range(ends)]
+        same = [s and all(whole[of][e] is whole[of][e - e % 3] for of in whole) for e, s in enumerate(same)]
+        kept = [e for e in range(ends) if e % 3 == 0 or not same[e]]
+        order = [kept.index(e) if e in kept else kept.index(e - e % 3) for e in range(ends)]
+        block = max(1, at_once(domain.size) // len(kept))
+        found: list[tuple[Term, ...] | None] = []
+        for start in range(0, len(self.groups.present), block):
+            groups = self.groups.present[start : start + block]
+            inside = (self.group[:, None] == groups).astype(np.float64)
+            fits = []
+            for fit in self.cube.fits:
+                columns = [split[fit.of][e][:, None] * inside + whole[fit.of][e][:, None] for e in kept]
+                wide = np.stack(columns, axis=2).reshape(size, -1)  # for each group, its ends side by side
+                fits.append((fit, spread_over(domain, tuple(self.cells.codes), wide)))
+            places = [[place * len(kept) + e for e in order] for place in range(len(groups))]
+            found += [noises.terms for noises in noises_of(fits, places)]
         return found
 
 

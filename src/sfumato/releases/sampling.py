@@ -108,7 +108,7 @@ def _means(cube: Cube, name: str) -> tuple[Floats, float]:
     low, high = float(measure.lower), float(measure.upper)
     overall = float(np.clip(centre + everything / rows, low, high))
     # Worth as many rows as would drown the noise of one cell's sum.
-    trust = max(cube.noise(name).variance ** 0.5 / measure.half_units, 1e-9)
+    trust = max(cube.cell_error(name) / measure.half_units, 1e-9)
     return np.clip(centre + (sums + trust * (overall - centre)) / (counts + trust), low, high), overall
 
 
