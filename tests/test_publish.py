@@ -17,11 +17,27 @@ import pyarrow.parquet as pq
 import pytest
 
 from conftest import CENSUS
-from sfumato.errors import BudgetError, BudgetExhausted, MechanismError, PrivacyError, ReleaseFileError, SfumatoError
+from sfumato.errors import (
+    BudgetError,
+    BudgetExhausted,
+    MechanismError,
+    PrivacyError,
+    QueryError,
+    ReleaseFileError,
+    SchemaError,
+    SfumatoError,
+)
+from sfumato.kernel.budget import epsilon_for
 from sfumato.kernel.entropy import TestingEntropy
 from sfumato.kernel.ledger import Ledger
+from sfumato.measurement import Gaussian, Laplace
+from sfumato.mechanisms import MECHANISMS, Mechanism
+from sfumato.mechanisms.linear import measure_and_fit
+from sfumato.preparing import prepare
 from sfumato.publish import open_release, publish, release
+from sfumato.queries import Identity, Kron, Total, Tree, Workload
 from sfumato.schema import Schema
+from sfumato.strategies.strategy import Strategy
 
 STEPS = ("check", "reserve", "read", "measure", "write", "publish", "done")
 
@@ -149,6 +165,7 @@ def test_one_person_changes_only_the_noisy_values_they_touch(table, census, tmp_
             1,
             folder / "r.sfumato",
             ledger=folder / "ledger.sqlite",
+            mechanism="cells",
             entropy=TestingEntropy(42),
             step=seen.append,
         )
@@ -230,3 +247,154 @@ def test_an_epsilon_that_asks_for_impossible_noise_is_refused_before_anything_is
     with pytest.raises(BudgetError, match="64 bits"):
         release(table, census, "1e-6")
     assert Ledger().show() == []
+
+
+# Linear mechanisms, Gaussian noise, workloads
+
+COARSE = {**CENSUS, "measures": {"income": {"lower": 0, "upper": 1000, "step": 1}}}
+SQL = "SELECT sex, COUNT(*) AS n, SUM(income) AS s, AVG(income) AS a FROM census WHERE age < 50 GROUP BY sex"
+
+
+def tree_strategy(schema, workload, pure):
+    return Strategy(Kron(Tree(100, 4), Identity(2)))
+
+
+def tree_run(curator, schema, budget, workload=None):
+    return measure_and_fit(curator, schema, tree_strategy(schema, workload, True), budget)
+
+
+@pytest.fixture
+def tree(monkeypatch):
+    """A linear mechanism that takes both kinds of budget, whatever else there is."""
+    mechanism = Mechanism("tree", "a tree", tree_run, tree_strategy, gaussian=True)
+    monkeypatch.setitem(MECHANISMS, "tree", mechanism)
+    return mechanism
+
+
+def test_epsilon_and_delta_are_charged_and_promised(table, tree, tmp_path):
+    made = release(table, Schema.from_dict(COARSE), 1, delta="1e-6", mechanism="tree")
+    promise = made.guarantee
+    assert (promise.epsilon, promise.delta) == (1, Fraction(1, 10**6))
+    assert promise.definition == "(epsilon, delta)-differential privacy, from rho-zCDP"
+    assert "2.72 times" in promise.statement and "give or take a chance of 0.000001" in promise.statement
+    assert Fraction(999, 1000) < epsilon_for(promise.rho, promise.delta) <= 1
+    account = Ledger().account("census")
+    assert (account.spent, account.spent_delta) == (1, Fraction(1, 10**6))
+    for fit in made.cube.fits:
+        assert all(isinstance(noise, Gaussian) for measured in fit.measurements for noise in measured.noises)
+    opened = open_release(made.save(tmp_path / "r.sfumato"))
+    assert opened.query(SQL).records() == made.query(SQL).records()
+    assert opened.guarantee == promise
+
+
+def test_the_gaussian_count_costs_exactly_the_rho_that_is_promised(tree, table):
+    """sigma^2 = l2^2 / (2 rho): the tree has five nodes over each cell, and the count gets half the rho."""
+    made = release(table, Schema.from_dict(COARSE), 1, delta="1e-6", mechanism="tree")
+    levels = Tree(100, 4).l2_squared
+    (noise,) = made.cube.fits[0].measurements[0].noises
+    assert noise.sigma_squared == levels / (2 * made.guarantee.rho / 2)
+
+
+def test_a_mechanism_without_use_for_delta_is_charged_none(table, census):
+    made = release(table, census, 1, delta="1e-6", mechanism="cells")
+    assert made.guarantee.delta == 0 and made.guarantee.rho is None
+    assert Ledger().account("census").spent_delta == 0
+    assert isinstance(made.cube.measurements[0].noise, Laplace)
+
+
+def test_the_total_delta_of_the_schema_holds(table, tree):
+    schema = Schema.from_dict({**COARSE, "budget": {"epsilon": 3, "delta": "1e-6"}})
+    release(table, schema, 1, delta="1e-6", mechanism="tree")
+    with pytest.raises(BudgetExhausted, match="delta"):
+        release(table, schema, 1, delta="1e-9", mechanism="tree")
+    release(table, schema, 1, mechanism="tree")
+    assert Ledger().account("census").spent == 2
+    with pytest.raises(SchemaError, match="delta of 1 or more"):
+        Schema.from_dict({**COARSE, "budget": {"epsilon": 3, "delta": 1}})
+    assert Schema.from_dict(schema.to_dict()) == schema
+
+
+def test_a_step_too_fine_for_gaussian_noise_is_refused_with_one_that_is_not(table, census, tree):
+    with pytest.raises(BudgetError, match="coarser step") as caught:
+        release(table, census, 1, delta="1e-6", mechanism="tree")
+    assert Ledger().show() == []
+    step = str(caught.value).split("`step: ")[1].split("`")[0]
+    coarser = {**CENSUS, "measures": {"income": {"lower": 0, "upper": 1000, "step": step}}}
+    assert release(table, Schema.from_dict(coarser), 1, delta="1e-6", mechanism="tree").guarantee.delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1e-6", None), ("1e-30", "1e-6"), ("1e6", "0.5"), (1, 2), (1, 0)])
+def test_noise_that_cannot_be_drawn_is_refused_before_anything_is_spent(epsilon, delta, table, census, tree):
+    with pytest.raises(BudgetError):
+        release(table, census, epsilon, delta=delta, mechanism="tree")
+    assert Ledger().show() == []
+
+
+def test_a_mechanism_that_does_not_fit_is_refused_before_anything_is_spent(table, census, monkeypatch):
+    refusing = Mechanism("picky", "never fits", tree_run, refuses=lambda schema, workload: "no; use hierarchical")
+    monkeypatch.setitem(MECHANISMS, "picky", refusing)
+    with pytest.raises(MechanismError, match="picky does not fit: no; use hierarchical"):
+        release(table, census, 1, mechanism="picky")
+    assert Ledger().show() == []
+
+
+def test_a_domain_too_large_for_a_mechanism_names_one_that_handles_it(table, tree):
+    wide = {name: {"type": "integer", "lower": 0, "upper": 999} for name in ("a", "b", "c")}
+    schema = Schema.from_dict({**CENSUS, "attributes": wide})
+    with pytest.raises(MechanismError, match="sparse-cells"):
+        release(table, schema, 1, mechanism="tree")
+    assert prepare(schema, 1).mechanism.name in ("cells", "sparse-cells")
+    assert prepare(schema, 1, mechanism="cells").workload is None
+    assert Ledger().show() == []
+
+
+def test_the_workload_reaches_the_mechanism(table, census, tree, tmp_path, monkeypatch):
+    seen = []
+
+    def run(curator, schema, budget, workload=None):
+        seen.append(workload)
+        return tree_run(curator, schema, budget)
+
+    monkeypatch.setitem(MECHANISMS, "nosy", Mechanism("nosy", "looks at its workload", run))
+    given = Workload(("all",), (Total(200),))
+    file = tmp_path / "w.sql"
+    file.write_text("SELECT COUNT(*) FROM census WHERE age < 18; SELECT sex, COUNT(*) FROM census GROUP BY sex")
+    for workload in (None, given, file, str(file)):
+        release(table, census, "0.5", mechanism="nosy", workload=workload)
+    assert seen[1] is given
+    assert seen[0].names == ("age", "sex", "age x sex")
+    assert [block.rows for block in seen[2].blocks] == [block.rows for block in seen[3].blocks] == [1, 2]
+
+
+@pytest.mark.parametrize("text", ["", "SELECT COUNT(*) FROM census WHERE height > 3", "SELECT", "DROP TABLE census"])
+def test_a_workload_that_cannot_be_read_is_refused_before_anything_is_spent(text, table, census, tree, tmp_path):
+    file = tmp_path / "w.sql"
+    file.write_text(text)
+    for workload in (file, tmp_path / "missing.sql", Workload(("all",), (Total(3),))):
+        with pytest.raises(QueryError):
+            release(table, census, 1, mechanism="tree", workload=workload)
+    assert Ledger().show() == []
+
+
+def test_mechanisms_that_divide_their_budget_as_they_like_have_room_to_do_so(table, census, monkeypatch):
+    monkeypatch.setitem(MECHANISMS, "free", Mechanism("free", "not linear", tree_run))
+    with pytest.raises(BudgetError, match="64 bits"):
+        release(table, Schema.from_dict({**CENSUS, "measures": {}}), "1e-11", mechanism="free")
+    with pytest.raises(ReleaseFileError, match="digits"):
+        release(table, census, Fraction(10**80, 10**80 + 1), mechanism="free")
+    assert Ledger().show() == []
+    assert release(table, census, "0.5", mechanism="free").cube.fits
+
+
+def test_auto_uses_a_delta_only_where_gaussian_noise_is_better(tree, monkeypatch):
+    """A tree of three levels over age, one row a person: at epsilon 1, delta 1e-6 the variance of Laplace noise is
+    2 (4 s)^2 and that of Gaussian noise 4 s / (2 rho), with s statistics and rho = 0.0244: 32 s^2 against 82 s."""
+    for name in set(MECHANISMS) - {"tree", "cells", "sparse-cells"}:
+        monkeypatch.delitem(MECHANISMS, name)
+    measures = {f"m{n}": {"lower": 0, "upper": 1000, "step": 1} for n in range(4)}
+    few, many = ({**CENSUS, "measures": dict(list(measures.items())[:count])} for count in (0, 4))
+    assert prepare(Schema.from_dict(few), 1, delta="1e-6").cost.pure
+    chosen = prepare(Schema.from_dict(many), 1, delta="1e-6")
+    assert chosen.mechanism.name == "tree" and chosen.cost.delta == Fraction(1, 10**6) and chosen.why
+    fine = {**many, "measures": {name: {"lower": 0, "upper": 1000} for name in measures}}
+    assert prepare(Schema.from_dict(fine), 1, delta="1e-6").cost.pure  # steps too fine for Gaussian noise

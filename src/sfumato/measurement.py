@@ -51,6 +51,7 @@ class Gaussian:
 
 
 Noise = Laplace | Gaussian
+SMALLEST_VARIANCE = 1e-40  # noise of less is 0 for all purposes: P(Z != 0) <= variance
 LARGEST_SCALE = 2**50  # of Laplace noise, so that noise and answers fit 64 bits
 
 
@@ -67,8 +68,8 @@ class Design:
 
     @property
     def variances(self) -> NDArray[np.float64]:
-        """The variance of the noise of every row."""
-        each = np.array([noise.variance for noise in self.noises])
+        """The variance of the noise of every row; never quite zero, so that one can divide by it."""
+        each = np.maximum([noise.variance for noise in self.noises], SMALLEST_VARIANCE)
         return np.full(self.queries.rows, each[0]) if self.which is None else each[self.which]
 
 

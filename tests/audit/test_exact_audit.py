@@ -132,7 +132,7 @@ class OneRowEach(Curator):
     def select(self, score, budget):
         return choose(score.scores(self._dense("count")), budget.epsilon / (2 * score.sensitivity), self._entropy)
 
-    def _noises(self, queries, unit, budget, scales):
+    def _noises(self, queries, unit, budget, scales, which):
         return (noise_for(budget, 1, l1=Fraction(1), l2_squared=Fraction(1)),), None
 
     def _loads(self, queries, unit, noises, which):

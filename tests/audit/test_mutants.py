@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfumato.audit import mutant_choices, mutant_curators, mutant_noise, mutant_reading
+from sfumato.audit import mutant_choices, mutant_curators, mutant_noise, mutant_reading, mutant_verbs
 from sfumato.audit.catching import catch, false_alarms, mutant_report
 from sfumato.audit.mutants import MUTANTS, Mutant
 from sfumato.audit.subject import Subject
@@ -15,7 +15,7 @@ from sfumato.kernel.entropy import SystemEntropy, TestingEntropy
 
 
 def test_there_are_enough_mutants_each_with_a_control_and_a_fault_in_words():
-    assert len(MUTANTS) >= 28
+    assert len(MUTANTS) >= 32
     for name, mutant in MUTANTS.items():
         assert mutant.name == name and mutant.broken
         assert (mutant.subject is None) == (mutant.control is None)
@@ -84,7 +84,7 @@ def test_subjects_give_a_row_of_whole_numbers_for_every_run():
 
 
 def test_mutants_are_marked_and_leave_the_kernel_alone():
-    for module in (mutant_choices, mutant_curators, mutant_noise, mutant_reading):
+    for module in (mutant_choices, mutant_curators, mutant_noise, mutant_reading, mutant_verbs):
         assert module.__doc__.startswith("NOT PRIVATE")
     assert mutant_curators.Curator.__module__ == "sfumato.kernel.curator"
     assert mutant_curators.ForgetfulCurator.charging.__module__ == "sfumato.audit.mutant_curators"

@@ -229,22 +229,22 @@ def test_budget_spent_twice_is_refused_or_caught():
 
 
 class ScaleFromTheTable(Curator):
-    def _noises(self, queries, unit, budget, scales):
-        noises, which = super()._noises(queries, unit, budget, scales)
+    def _noises(self, queries, unit, budget, scales, which):
+        noises, which = super()._noises(queries, unit, budget, scales, which)
         return tuple(Laplace(noise.scale + len(self._aggregate.cells)) for noise in noises), which
 
 
 class ReusesNoise(Curator):
-    def measure(self, queries, budget=None, *, of="count", scales=None, above=None):
-        noises, which = self._noises(queries, self._unit(of), budget, scales)
+    def measure(self, queries, budget=None, *, of="count", scales=None, which=None, above=None):
+        noises, which = self._noises(queries, self._unit(of), budget, scales, which)
         self.charge.admit(self._loads(queries, self._unit(of), noises, which))
         answers = self._answers(queries, of) + draw(noises[0], 1, self._entropy)[0]
         return Measurement(of, queries, answers, noises, which)
 
 
 class HalvesNoise(Curator):
-    def measure(self, queries, budget=None, *, of="count", scales=None, above=None):
-        noises, which = self._noises(queries, self._unit(of), budget, scales)
+    def measure(self, queries, budget=None, *, of="count", scales=None, which=None, above=None):
+        noises, which = self._noises(queries, self._unit(of), budget, scales, which)
         self.charge.admit(self._loads(queries, self._unit(of), noises, which))
         answers = self._answers(queries, of)
         drawn = draw(Laplace(noises[0].scale / 2), len(answers), self._entropy)
@@ -252,14 +252,14 @@ class HalvesNoise(Curator):
 
 
 class LeavesZeros(Curator):
-    def measure(self, queries, budget=None, *, of="count", scales=None, above=None):
+    def measure(self, queries, budget=None, *, of="count", scales=None, which=None, above=None):
         made = super().measure(queries, budget, of=of, scales=scales, above=above)
         truth = self._answers(queries, of)
         return Measurement(of, queries, np.where(truth == 0, 0, made.answers), made.noises, made.which)
 
 
 class OwnNoise(Curator):
-    def measure(self, queries, budget=None, *, of="count", scales=None, above=None):
+    def measure(self, queries, budget=None, *, of="count", scales=None, which=None, above=None):
         made = super().measure(queries, budget, of=of, scales=scales, above=above)
         extra = int(self._entropy.words(1)[0] % 2)
         return Measurement(of, queries, made.answers + extra, made.noises, made.which)
@@ -282,8 +282,8 @@ class ChargesFirstCell(Curator):
 class ForgetsRows(Curator):
     """Noise for one row per person where there may be two."""
 
-    def _noises(self, queries, unit, budget, scales):
-        noises, which = super()._noises(queries, unit, budget, scales)
+    def _noises(self, queries, unit, budget, scales, which):
+        noises, which = super()._noises(queries, unit, budget, scales, which)
         return tuple(Laplace(noise.scale / self.charge.contributions) for noise in noises), which
 
     def _loads(self, queries, unit, noises, which):
@@ -375,8 +375,8 @@ def test_gaussian_noise_too_small_is_caught():
         def _loads(self, queries, unit, noises, which):
             return [Load(load.amounts, load.unit / 4) for load in super()._loads(queries, unit, noises, which)]
 
-        def _noises(self, queries, unit, budget, scales):
-            ((noise,), which) = super()._noises(queries, unit, budget, scales)
+        def _noises(self, queries, unit, budget, scales, which):
+            ((noise,), which) = super()._noises(queries, unit, budget, scales, which)
             return (Gaussian(noise.sigma_squared / 4),), which
 
     def run(curator, schema, budget):

@@ -263,9 +263,17 @@ def test_usage_errors_have_code_2(folder):
 
 
 def test_delta_is_not_needed_and_said_so(folder):
-    made = release("--delta", "1e-9")
-    assert made.returncode == 0 and "pure epsilon" in made.stdout
+    made = release("--delta", "1e-9", "--mechanism", "cells")
+    assert made.returncode == 0 and "No delta was needed: the guarantee is pure epsilon." in made.stdout
     refused(release("--delta", "2"), "delta")
+    assert "delta spent" not in sfumato("ledger", "show").stdout
+
+
+def test_a_total_delta_is_set_and_shown(folder):
+    said = sfumato("ledger", "set", "census", "--epsilon", "2", "--delta", "1e-6").stdout
+    assert "epsilon 2 in all, 0 spent, 2 left; delta 0 of 0.000001 spent, 0.000001 left" in said
+    shown = sfumato("ledger", "show").stdout
+    assert "delta in all" in shown and "0.000001" in shown
 
 
 def test_heavy_libraries_are_not_loaded_to_print_help(folder):

@@ -18,7 +18,7 @@ import pytest
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError
 from sfumato.kernel import ledger as module
 from sfumato.kernel.ledger import Account, Ledger, Receipt, default_path
-from sfumato.kernel.ledger_file import create_file
+from sfumato.kernel.ledger_file import create_file, seal_of
 
 DIGEST = "d" * 64
 posix = pytest.mark.skipif(os.name != "posix", reason="file modes and user ids are POSIX")
@@ -118,16 +118,59 @@ def test_datasets_have_budgets_of_their_own(path):
     assert [entry.number for entry in ledger.entries()] == [1, 2, 3]
 
 
-def test_delta_is_nil_until_the_owner_grants_some(path):
+def test_delta_is_counted_and_held_to_the_total_where_one_is_stated(path):
     ledger = Ledger(path)
-    message = refusal(BudgetExhausted, reserve, ledger, delta="1e-6")
-    assert "asked for delta 0.000001" in message and "--epsilon 0.3 --delta 0.000001`" in message
-    ledger.set_budget("census", 1, "1e-6")
-    reserve(ledger, delta=1e-6)
+    reserve(ledger, delta="1e-6")
+    reserve(ledger, delta="2e-6")
+    account = ledger.account("census")
+    assert (account.total_delta, account.spent_delta, account.left_delta) == (None, Fraction(3, 10**6), None)
+    ledger.set_budget("census", 1, "4e-6")
+    message = refusal(BudgetExhausted, reserve, ledger, limit=None, delta="2e-6")
+    assert "asked for delta 0.000002" in message and "0.000003 of its total 0.000004 is spent" in message
+    assert "0.000001 is left" in message and "--epsilon 1 --delta 0.000005`" in message
+    reserve(ledger, limit=None, delta=1e-6)
     ledger.set_budget("census", 2)  # the delta stays
-    refusal(BudgetExhausted, reserve, ledger, delta="1e-20")
+    refusal(BudgetExhausted, reserve, ledger, limit=None, delta="1e-20")
     account = ledger.show()[0]
-    assert (account.total_delta, account.spent_delta, account.left_delta) == (Fraction(1, 10**6),) * 2 + (0,)
+    assert (account.total_delta, account.spent_delta, account.left_delta) == (Fraction(4, 10**6),) * 2 + (0,)
+    reserve(ledger, limit=None)  # pure epsilon needs none
+
+
+def test_the_smaller_total_delta_holds_and_the_first_is_remembered(path):
+    ledger = Ledger(path)
+    reserve(ledger, delta="1e-6", limit_delta="3e-6")
+    assert ledger.account("census").total_delta == Fraction(3, 10**6)
+    message = refusal(BudgetExhausted, reserve, ledger, delta="1e-6", limit_delta="1e-6")
+    assert "of its total 0.000001" in message and "in the schema" in message
+    refusal(BudgetExhausted, reserve, ledger, delta="3e-6", limit_delta="1e-3")
+    reserve(ledger, delta="2e-6", limit_delta=None)
+    assert ledger.account("census").left_delta == 0
+
+
+def test_deltas_never_add_up_to_one(path):
+    ledger = Ledger(path)
+    reserve(ledger, delta="0.5")
+    assert "0.5 is left" in refusal(BudgetExhausted, reserve, ledger, delta="0.5")
+    reserve(ledger, delta="0.49")
+
+
+def test_a_ledger_of_the_first_format_is_read_and_its_nil_delta_stands(path):
+    """There a total delta of 0 could also mean that nobody had stated one; it is held to until someone does."""
+    ledger = Ledger(path)
+    reserve(ledger)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE budgets SET delta = '0/1'")
+        connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
+        connection.execute("PRAGMA user_version = 1")
+    assert ledger.account("census").total_delta == 0
+    assert "`sfumato ledger set census --epsilon 0.3 --delta 0.000001`" in refusal(
+        BudgetExhausted, reserve, ledger, delta="1e-6"
+    )
+    reserve(ledger)
+    assert ledger.account("census").spent == Fraction(2, 10)
+    assert raw(path, "PRAGMA user_version") == [[(2,)]]  # so that an older sfumato does not misread what is new
+    ledger.set_budget("census", 1, "1e-6")
+    reserve(ledger, delta="1e-6")
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, "nan", True, "much", 10**7])
@@ -161,7 +204,7 @@ def test_reservations_count_whether_or_not_they_are_published(path):
     ledger = Ledger(path)
     first, _ = reserve(ledger), reserve(ledger)
     ledger.publish(first, DIGEST)
-    assert ledger.show() == [Account("census", Fraction(3, 10), Fraction(1, 5), Fraction(0), Fraction(0), 2, 1)]
+    assert ledger.show() == [Account("census", Fraction(3, 10), Fraction(1, 5), None, Fraction(0), 2, 1)]
     assert [(entry.state, entry.digest) for entry in ledger.entries()] == [("published", DIGEST), ("reserved", None)]
 
 
@@ -365,7 +408,7 @@ def test_another_programs_database_is_refused_and_left_alone(path):
 
 def test_a_ledger_from_a_newer_version_is_refused(path):
     reserve(Ledger(path))
-    raw(path, "PRAGMA user_version = 2")
+    raw(path, "PRAGMA user_version = 3")
     for call in (Ledger(path).show, lambda: reserve(Ledger(path))):
         assert "upgrade sfumato" in refusal(LedgerError, call)
 

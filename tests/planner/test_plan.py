@@ -1,16 +1,29 @@
+"""Plans in both directions, and every way of asking for one."""
+
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
+import sfumato as sf
 from conftest import CENSUS
-from sfumato.errors import BudgetError, QueryError
+from sfumato.errors import BudgetError, MechanismError, QueryError
 from sfumato.inference.laws import half_width, stderr
 from sfumato.measurement import Laplace
+from sfumato.mechanisms import MECHANISMS
 from sfumato.planner.plan import make_plan
 from sfumato.schema import Schema
 from sfumato.sql import compile_select
 
 PLAIN = Schema.from_dict({**CENSUS, "measures": {}, "expected_rows": 10_000})
+HUGE = Schema.from_dict(
+    {
+        "dataset": "huge",
+        "privacy_unit": "row",
+        "attributes": {name: {"type": "integer", "lower": 0, "upper": 999_999} for name in ("x", "y")},
+        "expected_rows": 10**7,
+    }
+)
 
 
 def line(plan, query):
@@ -18,7 +31,7 @@ def line(plan, query):
 
 
 def test_counts_have_the_exact_error_of_their_cells():
-    plan = make_plan(PLAIN, epsilon="0.5")
+    plan = make_plan(PLAIN, epsilon="0.5", mechanism="cells")
     noise = Laplace(Fraction(2))
     for query, cells in (("COUNT(*) FROM", 200), ("COUNT(*) ... GROUP BY age", 2), ("COUNT(*) of one cell", 1)):
         found = line(plan, query)
@@ -27,42 +40,87 @@ def test_counts_have_the_exact_error_of_their_cells():
         assert found.unit == "rows" and not found.guess
 
 
+def test_ranges_have_the_mean_square_of_their_lengths_and_the_bound_of_the_longest():
+    """All 5050 ranges of 100 ages hold 34 ages on average, of two sexes each."""
+    found = line(make_plan(PLAIN, epsilon=1, mechanism="cells"), "COUNT(*) ... WHERE age BETWEEN ? AND ?")
+    lengths = [last - first + 1 for first in range(100) for last in range(first, 100)]
+    noise = Laplace(Fraction(1))
+    assert found.stderr == pytest.approx((2 * sum(lengths) / len(lengths) * noise.variance) ** 0.5)
+    assert 0.9 * half_width([(1.0, noise, 200)], 0.95) <= found.within <= half_width([(1.0, noise, 200)], 0.95)
+
+
 def test_contributions_and_measures_share_the_budget():
     people = Schema.from_dict({**CENSUS, "privacy_unit": {"column": "p", "contributions": 3}})
-    found = line(make_plan(people, epsilon=1), "COUNT(*) of one cell")
-    assert found.stderr == pytest.approx(stderr([(1.0, Laplace(Fraction(6)), 1)]))
-    assert line(make_plan(people, epsilon=1), "SUM(income)").unit == "income"
+    plan = make_plan(people, epsilon=1, mechanism="cells")
+    assert line(plan, "COUNT(*) of one cell").stderr == pytest.approx(stderr([(1.0, Laplace(Fraction(6)), 1)]))
+    assert line(plan, "SUM(income)").unit == "income"
 
 
 def test_the_smallest_epsilon_keeps_its_promise_and_no_smaller_one_does():
-    plan = make_plan(PLAIN, error=50, confidence=0.9)
+    plan = make_plan(PLAIN, error=50, confidence=0.9, mechanism="cells")
     for found in plan.lines:
         assert found.within <= 50 and found.epsilon is not None
-        less = make_plan(PLAIN, epsilon=found.epsilon * Fraction(97, 100), confidence=0.9)
+        less = make_plan(PLAIN, epsilon=found.epsilon * Fraction(97, 100), confidence=0.9, mechanism="cells")
         assert line(less, found.query).within > 50 * 0.97
+
+
+def test_a_wanted_error_gives_an_epsilon_for_every_mechanism_and_the_smallest_is_chosen():
+    plan = make_plan(PLAIN, error=50)
+    exact = {found.mechanism: found.epsilon for found in plan.outlooks if found.epsilon and not found.about}
+    assert plan.choice.name == plan.mechanism == min(exact, key=exact.get)
+    assert max(found.epsilon for found in plan.lines) == exact[plan.mechanism]
+    assert all(found.epsilon is not None or found.note for found in plan.outlooks)
 
 
 def test_the_plan_of_a_workload_is_the_error_of_its_release():
     sql = "SELECT sex, COUNT(*) AS n FROM census WHERE age < 10 GROUP BY sex"
-    plan = make_plan(PLAIN, epsilon=1, workload=[(sql, compile_select(sql, PLAIN))])
+    plan = make_plan(PLAIN, epsilon=1, mechanism="cells", workload=[(sql, compile_select(sql, PLAIN))])
     assert plan.lines[0].stderr == pytest.approx(stderr([(1.0, Laplace(Fraction(1)), 10)]))
     share = "SELECT COUNT(*) FILTER (WHERE age < 10) / COUNT(*) FROM census"
-    plan = make_plan(PLAIN, epsilon=1, workload=[(share, compile_select(share, PLAIN))])
+    plan = make_plan(PLAIN, epsilon=1, mechanism="cells", workload=share)
     assert plan.lines[0].guess and plan.lines[0].unit == "share" and 0 < plan.lines[0].stderr < 0.01
 
 
+def test_a_workload_may_be_text_texts_or_a_file(tmp_path: Path):
+    one, two = "SELECT COUNT(*) FROM census", "SELECT sex, COUNT(*) FROM census GROUP BY sex"
+    file = tmp_path / "w.sql"
+    file.write_text(f"{one};\n{two};\n")
+    plans = [
+        make_plan(PLAIN, epsilon=1, mechanism="cells", workload=asked) for asked in (f"{one};{two}", [one, two], file)
+    ]
+    assert [found.query for found in plans[0].lines] == [one, two]
+    assert plans[0].lines == plans[1].lines == plans[2].lines
+
+
 def test_the_paper_promises_less_than_the_exact_noise_gives():
-    plan = make_plan(PLAIN, epsilon=1)
+    plan = make_plan(PLAIN, epsilon=1, mechanism="cells")
     assert plan.every_query is not None and plan.paper is not None
     assert 5 * plan.every_query < plan.paper
 
 
+def test_every_mechanism_is_priced_or_says_why_not():
+    plan = make_plan(PLAIN, epsilon=1)
+    assert {found.mechanism for found in plan.outlooks} == set(MECHANISMS)
+    for found in plan.outlooks:
+        assert found.note if found.how == "not priced" else found.overall > 0 and len(found.lines) == len(plan.lines)
+    assert plan.mechanism == plan.choice.name and plan.choice.why and plan.choice.unknown
+
+
 def test_a_huge_domain_is_planned_in_its_sparse_form():
-    axes = {name: {"type": "integer", "lower": 0, "upper": 999_999} for name in ("x", "y")}
-    huge = Schema.from_dict({"dataset": "huge", "privacy_unit": "row", "attributes": axes, "expected_rows": 10**7})
-    plan = make_plan(huge, epsilon=1)
-    assert plan.cells == 10**12 and plan.threshold == 36 and plan.every_query is None
-    assert line(plan, "COUNT(*) FROM").stderr == pytest.approx(stderr([(1.0, Laplace(Fraction(10)), 1)]))
+    for mechanism in ("auto", "sparse-cells", "cells"):
+        plan = make_plan(HUGE, epsilon=1, mechanism=mechanism)
+        assert plan.cells == 10**12 and plan.threshold == 36 and plan.every_query is None
+        assert line(plan, "COUNT(*) FROM").stderr == pytest.approx(stderr([(1.0, Laplace(Fraction(10)), 1)]))
+    assert make_plan(HUGE, epsilon=1).choice.name == "sparse-cells"
+    least = make_plan(HUGE, error=100)
+    assert line(least, "COUNT(*) FROM").within <= 100 and least.outlooks[0].epsilon == max(
+        x.epsilon for x in least.lines
+    )
+
+
+def test_the_threshold_of_the_sparse_form_is_shown_for_small_domains_too():
+    plan = make_plan(PLAIN, epsilon=1, mechanism="sparse-cells")
+    assert plan.threshold and "are not published" in repr(plan)
 
 
 @pytest.mark.parametrize("error", [0.0, -1.0, float("nan"), float("inf")])
@@ -76,3 +134,21 @@ def test_a_plan_needs_a_budget_or_an_error():
         make_plan(PLAIN)
     with pytest.raises(QueryError, match="--confidence"):
         make_plan(PLAIN, epsilon=1, confidence=2)
+
+
+def test_bad_workloads_are_refused():
+    for empty in ("", " -- nothing\n", []):
+        with pytest.raises(QueryError, match="no query"):
+            make_plan(PLAIN, epsilon=1, workload=empty)
+    with pytest.raises(QueryError, match="height"):
+        make_plan(PLAIN, epsilon=1, workload="SELECT COUNT(*) FROM census WHERE height > 3")
+    with pytest.raises(QueryError, match="cannot be read"):
+        make_plan(PLAIN, epsilon=1, workload=Path("nowhere.sql"))
+    with pytest.raises(MechanismError, match="no mechanism"):
+        make_plan(PLAIN, epsilon=1, mechanism="magic")
+
+
+def test_a_plan_reads_well_in_python():
+    text = repr(sf.plan(PLAIN, epsilon=1, mechanism="cells"))
+    assert "census: 200 cells, epsilon 1" in text and "theorem 5.2" in text and "nothing was spent" in text
+    assert max(map(len, text.splitlines())) < 200

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from sfumato.queries import (
     AllRanges,
     Cells,
+    Haar,
     Identity,
     Kron,
     Marginals,
+    NominalHaar,
     Predicates,
     Prefix,
     Queries,
@@ -20,6 +22,7 @@ from sfumato.queries import (
     Scaled,
     Stack,
     Total,
+    Tree,
     Weighted,
 )
 
@@ -34,14 +37,27 @@ def ranges(draw: st.DrawFn, n: int) -> Ranges:
     return Ranges(n, [low for low, _ in chosen], [high for _, high in chosen])
 
 
+@st.composite
+def trees(draw: st.DrawFn, n: int) -> Tree:
+    if draw(st.booleans()):
+        return Tree(n, draw(st.integers(2, 5)))
+    cuts, levels = list(range(n + 1)), [list(range(n + 1))]
+    while len(cuts) > 2 and draw(st.booleans()):
+        inner = draw(st.lists(st.sampled_from(cuts[1:-1]), max_size=len(cuts) - 3, unique=True))
+        cuts = [0, *sorted(inner), n]
+        levels.insert(0, cuts)
+    return Tree.of_levels(levels)
+
+
 def simple(n: int, weights: st.SearchStrategy[object]) -> st.SearchStrategy[Queries]:
     """The families that are not made of others, over n columns."""
     cells = st.lists(st.integers(0, n - 1), min_size=1, max_size=6)
     mask = st.lists(st.booleans(), min_size=n, max_size=n)
     row = st.lists(weights, min_size=n, max_size=n)
     return st.one_of(
-        st.sampled_from([Identity(n), Total(n), Prefix(n), AllRanges(n)]),
+        st.sampled_from([Identity(n), Total(n), Prefix(n), AllRanges(n), Haar(n), NominalHaar(n)]),
         ranges(n),
+        trees(n),
         cells.map(lambda chosen: Cells(n, chosen)),
         st.lists(st.one_of(mask, cells.map(set), st.just(set())), min_size=1, max_size=5).map(
             lambda masks: Predicates(n, masks)

@@ -29,7 +29,6 @@ from sfumato.releases.artifact import read_artifact, write_artifact
 from sfumato.releases.container import Entry, directory_of
 from sfumato.releases.manifest import (
     Guarantee,
-    LaplaceRecord,
     Manifest,
     MechanismRecord,
     Member,
@@ -37,6 +36,7 @@ from sfumato.releases.manifest import (
     Total,
     manifest_bytes,
 )
+from sfumato.releases.records import LaplaceRecord
 from sfumato.schema import Schema
 
 # The attributes stand in an order that no sorting would give: it is the order in which cells are numbered.

@@ -12,19 +12,16 @@ from hypothesis import strategies as st
 from sfumato.errors import ReleaseFileError
 from sfumato.releases.manifest import (
     Guarantee,
-    LaplaceRecord,
     Manifest,
     MechanismRecord,
     Member,
     Statistic,
     Total,
-    fraction_text,
     manifest_bytes,
-    parse_fraction,
     parse_manifest,
-    refusal,
 )
-from sfumato.releases.strict_json import canonical
+from sfumato.releases.records import GaussianRecord, LaplaceRecord, fraction_text, noise_record, parse_fraction
+from sfumato.releases.strict_json import canonical, refusal
 
 MANIFEST = Manifest(
     kind="sparse-cube",
@@ -153,7 +150,35 @@ def test_a_forger_who_changes_nothing_is_let_in():
 
 
 def test_a_newer_format_says_to_upgrade():
-    refused(spelled(lambda c: c.update(version=2, kind="model")), r"newer Sfumato \(format 2\); upgrade")
+    refused(spelled(lambda c: c.update(version=3, kind="model")), r"newer Sfumato \(format 3\); upgrade")
+
+
+def test_what_the_first_format_wrote_is_still_read():
+    """It knew no fits, no arrays and no rho; a manifest without them is taken as one that has none."""
+
+    def as_before(content):
+        for key in ("fits", "queries", "arrays"):
+            del content[key]
+        del content["guarantee"]["rho"]
+        content["version"] = 1
+
+    assert parse_manifest(spelled(as_before))[0] == replace(MANIFEST, version=1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"delta": "1/1000000"},
+        {"rho": "1/50"},
+        {"definition": "(epsilon, delta)-differential privacy, from rho-zCDP"},
+        {"definition": "(epsilon, delta)-differential privacy, from rho-zCDP", "delta": "1/1000000"},
+        {"definition": "(epsilon, delta)-differential privacy, from rho-zCDP", "rho": "1/50"},
+        {"definition": "(epsilon, delta)-differential privacy, from rho-zCDP", "rho": "1/50", "delta": "1"},
+        {"definition": "(epsilon, delta)-differential privacy, from rho-zCDP", "rho": "1/50", "delta": "-1/2"},
+    ],
+)
+def test_a_guarantee_is_pure_or_has_both_delta_and_rho(change):
+    refused(spelled(lambda c: c["guarantee"].update(change)), "not well formed at")
 
 
 @pytest.mark.parametrize("version", [0, -1, 1.0, True, "1", None])
@@ -220,4 +245,5 @@ def test_a_refusal_is_one_short_printable_line():
 
 
 def test_noise_becomes_a_law_again():
-    assert LaplaceRecord(Fraction(7, 2)).noise.scale == Fraction(7, 2)
+    for record in (LaplaceRecord(Fraction(7, 2)), GaussianRecord(Fraction(9, 4))):
+        assert noise_record(record.noise) == record

@@ -15,6 +15,7 @@ from sfumato.audit import mutant_choices as choices
 from sfumato.audit import mutant_curators as curators
 from sfumato.audit import mutant_noise as noise
 from sfumato.audit import mutant_reading as reading
+from sfumato.audit import mutant_verbs as verbs
 from sfumato.audit.mutant_curators import replaying, sifted
 from sfumato.audit.mutant_noise import Run, honest
 from sfumato.audit.mutant_reading import Check, spends_twice, sum_moves
@@ -130,6 +131,38 @@ MUTANTS: dict[str, Mutant] = {
             MANY // 5,
         ),
         _plain("sparse vector, exact queries", choices.queries_without_noise, choices.queries_with_noise),
+        _sampled(
+            "misfits summed as one",
+            verbs.summed_as_one,
+            verbs.summed_as_one(),
+            verbs.summed_misfits(Fraction(verbs.ROWS)),
+        ),
+        _sampled(
+            "first above, one way only",
+            verbs.one_way_misfits,
+            verbs.one_way_misfits(),
+            verbs.first_misfit(verbs.TWO, verbs.FOUR),
+            3 * MANY,
+        ),
+        replace(
+            _sampled(
+                "partition, exact single cells",
+                verbs.singles_without_noise,
+                verbs.singles_without_noise(),
+                verbs.cut(verbs.EVEN, verbs.ONE, verbs.TWO),
+                5 * MANY,
+            ),
+            check=verbs.exact_cut(None),
+            sound=verbs.exact_cut(verbs.ONE),
+            checked_by="exact",
+        ),
+        _sampled(
+            "partition, costs clipped",
+            verbs.costs_clipped,
+            verbs.costs_clipped(),
+            verbs.cut(verbs.STEEP, verbs.ONE, verbs.TWO),
+            5 * MANY,
+        ),
         _sampled(
             "empty cells never published",
             curators.NoEmptyCellsCurator,

@@ -15,9 +15,9 @@ from sfumato.kernel.choose import choose
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.entropy import Entropy, Words
 from sfumato.kernel.noise import draw
-from sfumato.kernel.statistics import MostRows, Rank, Score
+from sfumato.kernel.statistics import Misfit, MostRows, Rank, Score
 from sfumato.measurement import Laplace
-from sfumato.queries import Identity
+from sfumato.queries import Cells, Identity
 
 ONE = Fraction(1)
 BUDGET = Budget.pure(ONE)
@@ -25,11 +25,22 @@ POOL = 2**13  # random words fetched at once
 
 Counts = tuple[int, ...]
 
+# One cell against many guesses: the first row in it raises all misfits but the last, which it lowers.
+GUESSES = Misfit(Cells(12, np.full(11, 11)), np.array([0] * 10 + [1]))
+
 
 def primitives() -> list[Subject]:
     """All of this file."""
     choices = [exponential_choice(), select_subject("median", Rank(Fraction(1, 2))), select_subject("most", MostRows())]
-    return [plain_laplace(), *choices, threshold_decisions(), cells_above_threshold()]
+    misfits = [select_subject("misfit", GUESSES), first_above_subject(), misfit_sums()]
+    return [
+        plain_laplace(),
+        *choices,
+        threshold_decisions(),
+        cells_above_threshold(),
+        *misfits,
+        best_partition_subject(),
+    ]
 
 
 def plain_laplace(epsilon: Fraction = ONE, *, scale: Fraction | None = None) -> Subject:
@@ -63,6 +74,43 @@ def select_subject(name: str, score: Score, cells: int = 12) -> Subject:
         return np.array(chosen, dtype=np.int64)[:, None]
 
     return Subject(f"select {name}", ONE, run)
+
+
+def first_above_subject() -> Subject:
+    """`Curator.first_above`, on misfits that a row in the last cell raises, before one that it lowers."""
+    domain, tables = line(12), ((0,) * 12, (*[0] * 11, 1))
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        pooled, aggregate = PooledEntropy(entropy), aggregate_of(tables[which])
+        found = [curator_of(domain, aggregate, pooled).first_above(GUESSES, 0, BUDGET) for _ in range(runs)]
+        return np.array([[HIDDEN if place is None else place] for place in found], dtype=np.int64)
+
+    return Subject("first above", ONE, run)
+
+
+def misfit_sums() -> Subject:
+    """`Curator.measure_misfit`: one sum over each of many runs, side by side in one long domain."""
+    targets = np.array([0, 5, 2])
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        counts = np.tile(np.array([which, 3, 2]), runs)
+        misfit = Misfit(Identity(counts.size), np.tile(targets, runs))
+        curator = curator_of(line(counts.size), aggregate_of(tuple(counts.tolist())), entropy)
+        return curator.measure_misfit(misfit, BUDGET, np.arange(counts.size) // 3).answers[:, None]
+
+    return Subject("misfit sums", ONE, run)
+
+
+def best_partition_subject() -> Subject:
+    """`Curator.best_partition` of four cells, where a row more evens out all three longer buckets around its cell."""
+    domain, tables, prices = line(4), ((1, 0, 1, 1), (1, 1, 1, 1)), [Fraction(2), Fraction(2), Fraction(6)]
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        pooled, aggregate, order = PooledEntropy(entropy), aggregate_of(tables[which]), np.arange(4)
+        curators = (curator_of(domain, aggregate, pooled) for _ in range(runs))
+        return np.array([curator.best_partition(BUDGET, order=order, price=prices) for curator in curators])
+
+    return Subject("best partition", ONE, run)
 
 
 def threshold_decisions() -> Subject:

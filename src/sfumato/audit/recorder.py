@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.audit import twins
 from sfumato.audit.watching import Chosen, Drawn, Sifted, Watched
-from sfumato.domain import Domain, Partition
+from sfumato.domain import Codes, Domain, Partition
 from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.statistics import Score
+from sfumato.kernel.statistics import Misfit, Score
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Queries
 from sfumato.schema import Schema
@@ -34,11 +36,13 @@ class Apart(SfumatoError):
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One use of `measure` or `select`.
+    """One use of a verb that spends.
 
     asked: the queries, scales and thresholds, in a form that can be compared. loads: what each cell of the whole table
-    was charged. answers: without noise; for a choice, the scores. noises: of each answer; empty for a choice, which
-    has a rate instead. result: what was published.
+    was charged. answers: without noise; for a choice, the scores; for a first answer, what is compared with the
+    threshold; for a partition, the counts in order. noises: of each answer; empty for a choice, which has a rate
+    instead; for a first answer, of the threshold and of the rest; for a partition, of single cells and of longer
+    buckets. result: what was published.
     """
 
     asked: Hashable
@@ -46,7 +50,8 @@ class Call:
     answers: tuple[int, ...]
     noises: tuple[Noise, ...]
     rate: Fraction | None
-    result: Measurement | int
+    result: Measurement | int | Codes | None
+    kind: Literal["answers", "choice", "first", "partition"] = "answers"
 
 
 @dataclass(eq=False)
@@ -111,11 +116,12 @@ class Recorder:
         *,
         of: str = "count",
         scales: Fraction | Sequence[Fraction] | None = None,
+        which: Codes | None = None,
         above: int | None = None,
     ) -> Measurement:
         """Let the curator measure, and write it down."""
         self.__begin()
-        made = self.__inner.measure(queries, budget, of=of, scales=scales, above=above)
+        made = self.__inner.measure(queries, budget, of=of, scales=scales, which=which, above=above)
         truth = queries.apply_wrapping(self.__inner._dense(of))
         if above is None:
             self.__compare(made, truth)
@@ -138,8 +144,68 @@ class Recorder:
             self.__tape.faults.append("the choice was not made by one exponential mechanism on the scores")
         rate = chosen[0].rate if chosen else Fraction(0)
         asked = ("select", fingerprint(score), rate)
-        published = self.__tape.add(Call(asked, self.__end(), tuple(scores.tolist()), (), rate, made)).result
+        published = self.__tape.add(Call(asked, self.__end(), tuple(scores.tolist()), (), rate, made, "choice")).result
         assert isinstance(published, int)  # noqa: S101 (the calls agree in what they asked)
+        return published
+
+    def measure_misfit(self, misfit: Misfit, budget: Budget, groups: Codes | None = None) -> Measurement:
+        """Let the curator measure how far off targets are, and write it down."""
+        self.__begin()
+        made = self.__inner.measure_misfit(misfit, budget, groups)
+        labels = [0] * misfit.queries.rows if groups is None else np.asarray(groups).tolist()
+        truth = twins.sums_by_group(self.__misfits(misfit), labels)
+        self.__compare(made, np.array(truth, dtype=np.int64))
+        asked = ("measure_misfit", _matrix(misfit.queries), fingerprint(misfit.targets), tuple(labels), made.noises)
+        call = Call(asked, self.__end(), tuple(truth), made.noises * len(truth), None, made)
+        published = self.__tape.add(call).result
+        assert isinstance(published, Measurement)  # noqa: S101 (the calls agree in what they asked)
+        return published
+
+    def first_above(self, misfit: Misfit, threshold: int, budget: Budget, *, start: int = 0) -> int | None:
+        """Let the curator look for a misfit above a threshold, and write it down."""
+        self.__begin()
+        made = self.__inner.first_above(misfit, threshold, budget, start=start)
+        truth = self.__misfits(misfit)[start:]
+        noises: tuple[Noise, ...] = ()
+        match self.__entropy.log:
+            case [Drawn(of_rows, rows), Drawn(of_threshold, level)] if (len(rows), len(level)) == (len(truth), 1):
+                noises = of_threshold, of_rows
+                noisy = [value + int(own) for value, own in zip(truth, rows, strict=True)]
+                place = twins.first_above(noisy, threshold + int(level[0]))
+                if made != (None if place is None else start + place):
+                    self.__tape.faults.append("it is not the first whose misfit exceeds the threshold that is named")
+            case _:
+                self.__tape.faults.append("the noise drawn is not fresh for the threshold and for every row")
+        asked = ("first_above", _matrix(misfit.queries), fingerprint(misfit.targets), threshold, start, noises)
+        published = self.__tape.add(Call(asked, self.__end(), tuple(truth), noises, None, made, "first")).result
+        assert published is None or isinstance(published, int)  # noqa: S101 (the calls agree in what they asked)
+        return published
+
+    def best_partition(
+        self, budget: Budget, *, order: Codes, price: Fraction | Sequence[Fraction], longest: int | None = None
+    ) -> Codes:
+        """Let the curator cut the cells into buckets, and write it down."""
+        self.__begin()
+        made = self.__inner.best_partition(budget, order=order, price=price, longest=longest)
+        truth = self.__inner._dense("count")[order].tolist()
+        lengths = twins.bucket_lengths(len(truth), longest)
+        prices = [price] * len(lengths) if isinstance(price, Fraction | int) else list(price)
+        noises: tuple[Noise, ...] = ()
+        match self.__entropy.log:
+            case [Drawn(of_single, single), Drawn(of_longer, longer)] if len(single) == len(truth) and len(
+                single
+            ) + len(longer) == len(twins.buckets(len(truth), longest)):
+                noises = of_single, of_longer
+                labels = twins.cheapest_labels(truth, prices, [*single.tolist(), *longer.tolist()], longest)
+                if made[order].tolist() != labels:
+                    self.__tape.faults.append(
+                        "it is not the cheapest partition, by deviations with noise, that is named"
+                    )
+            case _:
+                self.__tape.faults.append("the noise drawn is not fresh for every bucket")
+        asked = ("best_partition", fingerprint(order), tuple(prices), longest, noises)
+        published = self.__tape.add(Call(asked, self.__end(), tuple(truth), noises, None, made, "partition")).result
+        assert isinstance(published, np.ndarray)  # noqa: S101 (the calls agree in what they asked)
         return published
 
     def reduce(self, partition: Partition) -> Recorder:
@@ -151,6 +217,9 @@ class Recorder:
         return tuple(Recorder(part, self.__entropy, self.__tape) for part in self.__inner.split(partition))
 
     # -- inside
+
+    def __misfits(self, misfit: Misfit) -> list[int]:
+        return twins.misfits(misfit.queries, misfit.targets.tolist(), self.__inner._dense("count").tolist())
 
     def __begin(self) -> None:
         self.__entropy.log.clear()

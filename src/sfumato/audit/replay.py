@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from math import inf
 from typing import cast
 
 from sfumato.audit.exact import TOLERANCE, exact_loss, exponential
@@ -127,7 +128,7 @@ def replay_findings(
     run: what to run; the mechanism of that name if not said. The measure's rows are at either bound and between.
     budget: epsilon 8 if not said, under which a few rows pass a threshold and what is then done with them is audited.
     """
-    run = run or find_mechanism(name).run
+    run = run or cast(Run, find_mechanism(name).run)  # the default workload
     budget = budget or Budget.pure(8)
     findings = []
     for k, measured in product((1, 2), (False, True)):
@@ -156,6 +157,14 @@ def _loss(one: Call, other: Call, *, pure: bool) -> Fraction | float:
         return exact_loss([exponential(one.answers, one.rate)], [exponential(other.answers, one.rate)])
     if one.rate is not None:  # choosing with epsilon costs epsilon^2 / 8 (Bun and Steinke 2016)
         return (2 * one.rate * max(moves)) ** 2 / 8
+    if one.kind in ("first", "partition"):
+        scales = [noise.scale for noise in one.noises if isinstance(noise, Laplace)]
+        if not pure or len(scales) != 2:
+            return inf  # what is proved of these needs Laplace noise of two kinds
+        if one.kind == "first":  # the threshold is shifted by as much as any value moves, and one value by twice that
+            return max(moves, default=0) * (1 / scales[0] + 2 / scales[1])
+        # For each row of data one bucket's noise is shifted: by 1 if it is a single cell, by 2 if it is longer.
+        return sum(moves) * max(1 / scales[0], 2 / scales[1])
     return sum(
         (
             move / noise.scale if isinstance(noise, Laplace) else move**2 / (2 * noise.sigma_squared)

@@ -8,6 +8,7 @@ from math import sqrt
 
 from sfumato.audit.calibration import calibrate, shapes
 from sfumato.audit.exact import ExactFinding, exact_findings
+from sfumato.audit.exact_verbs import verb_findings
 from sfumato.audit.replay import ReplayFinding, replay_findings
 from sfumato.audit.sampling import Finding, audit
 from sfumato.audit.subject import Subject
@@ -18,6 +19,7 @@ from sfumato.mechanisms import MECHANISMS
 
 Tick = Callable[[str, float], None]  # what is being done, and which share of all is done
 
+ONE_BY_ONE = "choose", "select", "first above", "best partition"  # subjects that make one run at a time
 LEAST, MOST = 0.93, 0.97  # what 95 % intervals that rest on the noise alone may cover
 
 
@@ -94,7 +96,7 @@ def attack(names: Sequence[str] | None, effort: Effort, progress: Tick) -> Repor
         tick(subject.name)
         rows.append(_row(subject.name, [_sampled(subject, _runs(subject, effort))]))
     tick("exact distributions")
-    exact = () if names else tuple(exact_findings())
+    exact = () if names else tuple(exact_findings() + verb_findings())
     replayed: list[ReplayFinding] = []
     for name in chosen:
         findings = []
@@ -109,7 +111,7 @@ def attack(names: Sequence[str] | None, effort: Effort, progress: Tick) -> Repor
 
 
 def _runs(subject: Subject, effort: Effort) -> int:
-    return effort.choices if subject.name.startswith(("choose", "select")) else effort.primitives
+    return effort.choices if subject.name.startswith(ONE_BY_ONE) else effort.primitives
 
 
 def _sampled(subject: Subject, runs: int) -> Finding:

@@ -27,6 +27,7 @@ from sfumato.audit.primitives import (
 )
 from sfumato.audit.subject import HIDDEN, Outputs, Subject
 from sfumato.errors import MechanismError
+from sfumato.inference.regions import Regional
 from sfumato.kernel.entropy import Entropy
 from sfumato.measurement import Measurement
 from sfumato.mechanisms import MECHANISMS, Mechanism
@@ -91,14 +92,18 @@ def subject_of(mechanism: Mechanism, *, contributions: int = 1, before: Counts =
 def _lay_out(cube: Cube, row: Outputs) -> None:
     """All that a cube publishes, each number in a column of its own; the first column tells designs apart."""
     design, used = 0, 1 + len(cube.statistics) * (CELLS + 1)
-    for measurement in (*cube.measurements, *cube.totals):
+    for fit in cube.fits:
+        if isinstance(fit, Regional):  # which cells were put together is published too
+            design = crc32(fit.labels.tobytes(), design)
+    for measurement in (*cube.measurements, *cube.totals, *(m for fit in cube.fits for m in fit.measurements)):
         queries, answers = measurement.queries, measurement.answers
         design = crc32(_design(measurement), design)
-        start = 1 + cube.statistics.index(measurement.of) * (CELLS + 1)
         cells = measurement.cells if measurement.cells is not None else _PLACES.get(type(queries))
         if type(queries) is Cells:
             cells = queries.codes
-        if cells is not None and queries.columns == CELLS and (row[start + cells] == HIDDEN).all():
+        own = measurement.of in cube.statistics and queries.columns == CELLS
+        start = 1 + cube.statistics.index(measurement.of) * (CELLS + 1) if own else 0
+        if own and cells is not None and (row[start + cells] == HIDDEN).all():
             row[start + cells] = answers
         elif used + len(answers) <= len(row):
             row[used : used + len(answers)] = answers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from sfumato.cli import audit, demo, init, ledger, plan, query, release, sample
+from sfumato.cli import audit, demo, init, ledger, plan, query, release, reproduce, sample
 
 app = typer.Typer(
     name="sfumato",
@@ -22,6 +22,7 @@ app.command("query")(query.query)
 app.command("sample")(sample.sample)
 app.add_typer(ledger.app, name="ledger")
 app.command("audit")(audit.audit)
+app.command("reproduce")(reproduce.reproduce)
 
 
 @app.callback(invoke_without_command=True)

@@ -10,8 +10,8 @@ TABLE = typer.Argument(help="A path or glob (csv, parquet), or a database URL wi
 SCHEMA = typer.Option(..., "--schema", help="The public schema (YAML).", show_default=False)
 EPSILON = typer.Option(..., "--epsilon", help="What this release costs, such as 0.5 or 1/3.", show_default=False)
 OUT = typer.Option(..., "-o", "--out", help="The release file to write.", show_default=False)
-DELTA = typer.Option(None, "--delta", help="Only for mechanisms that need it; the present ones are pure epsilon.")
-MECHANISM = typer.Option("auto", "--mechanism", help="auto, cells or sparse-cells.")
+DELTA = typer.Option(None, "--delta", help="Allow Gaussian noise at this delta, such as 1e-6, where it is of use.")
+MECHANISM = typer.Option("auto", "--mechanism", help="auto, or the name of a mechanism; `sfumato plan` lists them.")
 WORKLOAD = typer.Option(None, "--workload", help="SQL queries that matter most, for mechanisms that adapt to them.")
 LEDGER = typer.Option(None, "--ledger", help="The ledger file; by default one for each user (or SFUMATO_LEDGER).")
 NAME = typer.Option(None, "--table", help="The table's name inside a database.")
@@ -29,37 +29,49 @@ def release(
     name: str | None = NAME,
 ) -> None:
     """Publish a table: reserve the budget, read once, add noise, write one file that anyone may query."""
+    from sfumato.cli.ledger import deltas
     from sfumato.cli.show import exact, progress, say
     from sfumato.errors import SfumatoError
-    from sfumato.kernel.budget import as_delta
     from sfumato.kernel.ledger import Ledger
-    from sfumato.publish import check_workload, publish
+    from sfumato.publish import publish
     from sfumato.schema import Schema
 
     public = Schema.load(schema)
-    if delta is not None:
-        as_delta(delta)
-    if workload is not None:
-        check_workload(workload, public)
     book = Ledger(ledger)
     try:
         with progress() as step:
             published = publish(
-                table, public, epsilon, out, mechanism=mechanism, ledger=book, table_name=name, step=step
+                table,
+                public,
+                epsilon,
+                out,
+                delta=delta,
+                mechanism=mechanism,
+                workload=workload,
+                ledger=book,
+                table_name=name,
+                step=step,
             )
     except KeyboardInterrupt:
         raise SfumatoError("interrupted; if the budget was reserved already, it stays charged") from None
     made, cube = published.release, published.release.cube
     cells = f"{cube.published:,} of {cube.domain.size:,} cells" if cube.sparse else f"{cube.domain.size:,} cells"
     say(f"[bold]{published.path}[/bold]: {cells}, mechanism {made.mechanism}.")
+    if published.why is not None:
+        say(f"Why this mechanism: {published.why}.")
     say(made.guarantee.statement)
+    promise = made.guarantee
+    if promise.delta:
+        assert promise.rho is not None  # noqa: S101 (a guarantee with a delta has both)
+        what = f"epsilon {exact(promise.epsilon)}, delta {exact(promise.delta)}"
+        say(f"Guarantee: {what}, from rho {exact(promise.rho)} of zero-concentrated privacy.")
+    elif delta is not None:
+        say("No delta was needed: the guarantee is pure epsilon.")
     account = book.account(public.dataset)
     say(
         f"Budget of {public.dataset}: epsilon {exact(account.spent)} of {exact(account.total)} spent, "
-        f"{exact(account.left)} left (ledger {book.path})."
+        f"{exact(account.left)} left{deltas(account)} (ledger {book.path})."
     )
-    if delta is not None:
-        say("No delta was needed: the guarantee is pure epsilon.")
     if published.kept is not None:
         say(f"An earlier file of that name was kept as {published.kept}.")
     say(f'Try: sfumato query {published.path} "SELECT COUNT(*) FROM {public.dataset}"')

@@ -57,7 +57,8 @@ class Term:
     @classmethod
     def of(cls, noise: Noise, multiplicity: int, *weights: float) -> Term:
         """A term from weights in order: value, low, high of the numerator, then of the denominator."""
-        return cls(noise, multiplicity, *weights)
+        n, n_low, n_high, d, d_low, d_high = (*weights, *[0.0] * (6 - len(weights)))
+        return cls(noise, multiplicity, n, n_low, n_high, d, d_low, d_high)
 
 
 @dataclass(frozen=True)

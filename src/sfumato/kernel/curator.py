@@ -1,7 +1,8 @@
 """The curator: holder of the private counts, and the only one who adds noise to them.
 
-Two verbs spend, `measure` and `select`; two restrict, `reduce` and `split`. The budget is stated once: the noise scale
-is derived from what is charged, or the charge from the noise scale, never both from outside.
+Five verbs spend: `measure`, `measure_misfit`, `select`, `first_above` and `best_partition`; two restrict: `reduce` and
+`split`. The budget is stated once: the noise scale is derived from what is charged, or the charge from the noise scale,
+never both from outside.
 """
 
 from __future__ import annotations
@@ -10,22 +11,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Axis, Codes, Domain, Partition
 from sfumato.errors import PrivacyError, QueryError
+from sfumato.kernel.above import above_noises, checked_threshold, first_exceeding
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Charge, Load, noise_for
+from sfumato.kernel.charge import Charge, Load
 from sfumato.kernel.choose import choose
 from sfumato.kernel.entropy import Entropy
+from sfumato.kernel.misfits import group_sums, labels_of, misfit_load, misfit_noise
 from sfumato.kernel.noise import draw, sparse_hits
-from sfumato.kernel.statistics import MostRows, Rank, Score
-from sfumato.measurement import Gaussian, Laplace, Measurement, Noise
+from sfumato.kernel.partitioning import cheapest, checked_order, cutting, line_up
+from sfumato.kernel.stated_noise import check_kind, epsilon_to_choose, noises_of, pure_epsilon
+from sfumato.kernel.statistics import Misfit, MostRows, Rank, Score
+from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.queries import Cells, Identity, Queries, Total, trusted
+from sfumato.queries.checks import is_frozen
 
 MOST_DENSE = 2**25  # cells for which the private vector is ever laid out in full
 
@@ -113,21 +118,70 @@ class Curator:
 
     def select(self, score: Score, budget: Budget) -> int:
         """The candidate with the best score, by the exponential mechanism; charged to every cell it looks at."""
-        if type(score) not in (MostRows, Rank):
+        if type(score) not in (MostRows, Rank, Misfit):
             raise PrivacyError("select takes a score of sfumato.kernel.statistics, whose sensitivity is proved")
-        self._check_kind(budget)
-        k = self.charge.contributions
-        if budget.epsilon is not None:
-            epsilon = budget.epsilon
-            load = Load(1, epsilon / k)
-        else:
-            assert budget.rho is not None  # noqa: S101 (a Budget has exactly one of the two)
-            # Choosing with epsilon costs epsilon^2 / 8 (Bun and Steinke 2016); the square root is rounded down.
-            epsilon = _root(8 * budget.rho)
-            load = Load(1, budget.rho / k**2)
-        self.charge.admit([self._spread(load)])
+        check_kind(budget, self.charge)
+        if isinstance(score, Misfit):
+            self._check_misfit(score)
+        self._charge_all(budget)
         # k rows change a score by k * sensitivity; the 2 pays for numerator and normaliser moving apart.
-        return choose(score.scores(self._dense("count")), epsilon / (2 * k * score.sensitivity), self._entropy)
+        rate = epsilon_to_choose(budget) / (2 * self.charge.contributions * score.sensitivity)
+        return choose(score.scores(self._dense("count")), rate, self._entropy)
+
+    def measure_misfit(self, misfit: Misfit, budget: Budget, groups: Codes | None = None) -> Measurement:
+        """How far the counts lie from public targets: the noisy sum of |A[j] x - targets[j]| over each group of rows.
+
+        groups: the group of every row, numbered from 0; one group of all rows if not given. The answers are one for
+        each group, and the queries of the measurement are its groups. Costs what measuring the rows themselves does.
+        """
+        self._check_misfit(misfit)
+        check_kind(budget, self.charge)
+        labels, count = labels_of(misfit, groups)
+        noise = misfit_noise(misfit, budget, self.charge.contributions)
+        self.charge.admit([self._spread(misfit_load(self._per_cell(misfit.queries, squared=False), noise))])
+        answers = group_sums(misfit.scores(self._dense("count")), labels, count)
+        answers += draw(noise, count, self._entropy)
+        answers.setflags(write=False)
+        return Measurement("misfit", Identity(count), answers, (noise,))
+
+    def first_above(self, misfit: Misfit, threshold: int, budget: Budget, *, start: int = 0) -> int | None:
+        """The first row, from `start` on, whose misfit exceeds a threshold, both with noise; None if none does.
+
+        The sparse vector technique, pure epsilon, one answer: the budget is spent whatever comes of it.
+        """
+        self._check_misfit(misfit)
+        epsilon = pure_epsilon(budget, self.charge, "first_above")
+        level, first = checked_threshold(threshold, start, misfit.queries.rows)
+        of_threshold, of_rows = self._above_noises(epsilon, misfit)
+        self._charge_all(budget)
+        misfits = misfit.scores(self._dense("count"))[first:]
+        noise = draw(of_rows, len(misfits), self._entropy)
+        place = first_exceeding(misfits, level, noise, draw(of_threshold, 1, self._entropy))
+        return None if place is None else first + place
+
+    def best_partition(
+        self,
+        budget: Budget,
+        *,
+        order: Codes,
+        price: Fraction | Sequence[Fraction],
+        longest: int | None = None,
+    ) -> Codes:
+        """The label of every cell in a partition into runs of nearly equal counts; labels rise along `order`.
+
+        order: all cells, in the public order in which they are cut. Runs hold 1, 2, 4, ... cells, `longest` at most.
+        price: what a run costs besides its deviation from the median; one for all, or one for each length. Deviations
+        carry noise of scale 2 k / epsilon, single cells half of it; a price below four such scales mostly buys noise.
+        """
+        epsilon = pure_epsilon(budget, self.charge, "best_partition")
+        plan = cutting(self.domain.size, price, longest, epsilon, self.charge.contributions)
+        places = checked_order(order, self.domain.size)
+        self._charge_all(budget)
+        single, longer = plan.candidates
+        noise = draw(plan.single, single, self._entropy), draw(plan.longer, longer, self._entropy)
+        labels = np.empty(self.domain.size, dtype=np.int64)
+        labels[places] = cheapest(line_up(self._dense("count"), places, plan), plan, *noise)
+        return labels
 
     # -- verbs that restrict
 
@@ -181,6 +235,23 @@ class Curator:
             raise QueryError(f"no statistic {of!r}; there are {', '.join(self._units)}")
         return self._units[of]
 
+    def _charge_all(self, budget: Budget) -> None:
+        """Charge a whole budget to every cell in view, before anything is drawn."""
+        share = Charge(budget, self.charge.contributions, 1).limit
+        self.charge.admit([self._spread(Load(1, share))])
+
+    def _check_misfit(self, misfit: Misfit) -> None:
+        if type(misfit) is not Misfit:
+            raise PrivacyError("a misfit is a Misfit of sfumato.kernel.statistics, whose sensitivity is proved")
+        self._check(misfit.queries)
+        if not is_frozen(misfit.targets):
+            raise PrivacyError("a misfit must be made afresh, not copied: its targets could change while it is used")
+        if not misfit.sensitivity:
+            raise QueryError("these queries touch no cell")
+
+    def _above_noises(self, epsilon: Fraction, misfit: Misfit) -> tuple[Noise, Noise]:
+        return above_noises(epsilon, self.charge.contributions * misfit.sensitivity)
+
     def _check(self, queries: Queries) -> None:
         # The proof leans on column_sums, so only families whose column_sums is tested may be measured.
         if not trusted(queries):
@@ -190,10 +261,6 @@ class Curator:
         if queries.columns != self.domain.size:
             raise QueryError(f"the queries span {queries.columns} cells, the domain has {self.domain.size}")
 
-    def _check_kind(self, budget: Budget) -> None:
-        if (budget.epsilon is None) == self.charge.pure:
-            raise QueryError("a charge in epsilon is spent in epsilon, one in rho in rho")
-
     def _noises(
         self,
         queries: Queries,
@@ -202,31 +269,7 @@ class Curator:
         scales: Fraction | Sequence[Fraction] | None,
         which: Codes | None,
     ) -> tuple[tuple[Noise, ...], Codes | None]:
-        if (budget is None) == (scales is None):
-            raise QueryError("give either a budget or noise scales, so that the budget is stated once")
-        family = Laplace if self.charge.pure else Gaussian
-        if budget is not None:
-            self._check_kind(budget)
-            if not queries.l1:
-                raise QueryError("these queries touch no cell")
-            l1, l2_squared = Fraction(queries.l1), Fraction(queries.l2_squared)
-            noise = noise_for(budget, self.charge.contributions, l1=unit * l1, l2_squared=unit**2 * l2_squared)
-            return (noise,), None
-        assert scales is not None  # noqa: S101 (checked above)
-        listed = [scales] if isinstance(scales, Fraction) else list(scales)
-        if min(listed) <= 0:
-            raise PrivacyError("a noise scale must be positive")
-        if which is not None:
-            places = np.array(which, dtype=np.int64)  # a copy: nobody may change it between the charge and the draw
-            if places.shape != (queries.rows,) or places.min() < 0 or places.max() >= len(listed):
-                raise QueryError(f"{queries.rows} rows need as many places in a list of {len(listed)} scales")
-            return tuple(family(scale) for scale in listed), places
-        if not isinstance(scales, Fraction) and len(listed) != queries.rows:
-            raise QueryError(f"{queries.rows} rows need as many scales, got {len(listed)}")
-        distinct = sorted(set(listed))
-        place = {scale: number for number, scale in enumerate(distinct)}
-        found = None if len(distinct) == 1 else np.array([place[scale] for scale in listed], dtype=np.int64)
-        return tuple(family(scale) for scale in distinct), found
+        return noises_of(queries, unit, budget, scales, which, self.charge)
 
     def _loads(self, queries: Queries, unit: int, noises: tuple[Noise, ...], which: Codes | None) -> list[Load]:
         loads = []
@@ -294,8 +337,3 @@ class Curator:
         cells.setflags(write=False)
         answers.setflags(write=False)
         return cells, answers
-
-
-def _root(value: Fraction) -> Fraction:
-    """A rational square root, rounded down to a part in 2^64."""
-    return Fraction(isqrt(value.numerator * value.denominator * 4**64), value.denominator * 2**64)

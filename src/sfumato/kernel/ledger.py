@@ -39,8 +39,9 @@ from sfumato.kernel.ledger_book import (
     check_name,
     is_hex,
     write_fraction,
+    write_total,
 )
-from sfumato.kernel.ledger_file import chained, create_file, explained, is_present, open_book, seal_of
+from sfumato.kernel.ledger_file import FORMAT, chained, create_file, explained, is_present, open_book, seal_of
 
 __all__ = ["Account", "Entry", "Ledger", "Receipt", "default_path"]
 
@@ -67,10 +68,12 @@ class Ledger:
         mechanism: str,
         nonce: str,
         delta: Amount = 0,
+        limit_delta: Amount | None = None,
     ) -> Receipt:
         """Spend before anything is read; committed and fsynced on return, or nothing is spent and an error says why.
 
-        limit: the schema's total. The smaller of it and the ledger's recorded total holds.
+        limit, limit_delta: the schema's totals. The smaller of each and the ledger's recorded total holds. Where nobody
+        has stated a total delta, deltas are counted and may add up to anything below 1.
         nonce: 32 hexadecimal digits, new for each reservation, so that no retry can draw on an old debit.
         """
         check_name(dataset, "dataset")
@@ -79,6 +82,7 @@ class Ledger:
             raise LedgerError("a reservation needs a nonce of 32 hexadecimal digits, such as secrets.token_hex(16)")
         asked, asked_delta = as_epsilon(epsilon), _delta(delta)
         stated = None if limit is None else as_epsilon(limit, "the budget's epsilon")
+        stated_delta = None if limit_delta is None else _delta(limit_delta)
         with self._writing() as (connection, book):
             if dataset not in book.totals:
                 if stated is None:
@@ -86,11 +90,11 @@ class Ledger:
                         f"dataset {dataset!r} has no total budget yet; state the total once: budget: {{epsilon: 3}} "
                         f"in the schema, or `sfumato ledger set {shlex.quote(dataset)} --epsilon 3`"
                     )
-                book.totals[dataset] = stated, NOTHING
+                book.totals[dataset] = stated, stated_delta
                 connection.execute(
-                    "INSERT INTO budgets VALUES (?, ?, ?)", (dataset, write_fraction(stated), write_fraction(NOTHING))
+                    "INSERT INTO budgets VALUES (?, ?, ?)", (dataset, write_fraction(stated), write_total(stated_delta))
                 )
-            _refuse_overspending(book.account(dataset), asked, asked_delta, stated)
+            _refuse_overspending(book.account(dataset), asked, asked_delta, stated, stated_delta)
             if any(entry.nonce == nonce for entry in book.entries):
                 raise LedgerError("this nonce has been used for another reservation; draw a new one for each")
             now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -129,15 +133,15 @@ class Ledger:
             raise LedgerError(f"entry {entry.number} was published with other contents; use the original release")
 
     def set_budget(self, dataset: str, epsilon: Amount, delta: Amount | None = None) -> None:
-        """Record the total for a dataset; a delta that is not named stays as it was, 0 at first."""
+        """Record the total for a dataset; a delta that is not named stays as it was, unstated at first."""
         check_name(dataset, "dataset")
         total, total_delta = as_epsilon(epsilon), None if delta is None else _delta(delta)
         with self._writing() as (connection, book):
             if total_delta is None:
-                total_delta = book.totals.get(dataset, (NOTHING, NOTHING))[1]
+                total_delta = book.totals.get(dataset, (NOTHING, None))[1]
             connection.execute("DELETE FROM budgets WHERE dataset = ?", (dataset,))
             connection.execute(
-                "INSERT INTO budgets VALUES (?, ?, ?)", (dataset, write_fraction(total), write_fraction(total_delta))
+                "INSERT INTO budgets VALUES (?, ?, ?)", (dataset, write_fraction(total), write_total(total_delta))
             )
 
     def show(self) -> list[Account]:
@@ -170,6 +174,7 @@ class Ledger:
                 create_file(self.path)
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection, open_book(connection, self.path)
+            connection.execute(f"PRAGMA user_version = {FORMAT}")  # an older sfumato must not misread what is new
             connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
 
     @contextmanager
@@ -205,19 +210,25 @@ def default_path() -> Path:
     return data / "sfumato" / "ledger.sqlite"
 
 
-def _refuse_overspending(account: Account, asked: Fraction, asked_delta: Fraction, stated: Fraction | None) -> None:
-    """Exact comparisons, no tolerance: the privacy of the dataset rests on these two lines."""
+def _refuse_overspending(
+    account: Account, asked: Fraction, asked_delta: Fraction, stated: Fraction | None, stated_delta: Fraction | None
+) -> None:
+    """Exact comparisons, no tolerance: the privacy of the dataset rests on these lines."""
     total = account.total if stated is None else min(account.total, stated)
+    totals_delta = [delta for delta in (account.total_delta, stated_delta) if delta is not None]
     needed, needed_delta = account.spent + asked, account.spent_delta + asked_delta
-    if needed <= total and needed_delta <= account.total_delta:
+    enough_delta = needed_delta <= min(totals_delta) if totals_delta else needed_delta < 1
+    if needed <= total and (enough_delta or asked_delta == 0):
         return
     name, set_total = repr(account.dataset), f"sfumato ledger set {shlex.quote(account.dataset)} --epsilon"
     if needed <= total:
+        whole = min(totals_delta, default=Fraction(1))
         raise BudgetExhausted(
             f"asked for delta {readable(asked_delta)} on dataset {name}: {readable(account.spent_delta)} of its total "
-            f"{readable(account.total_delta)} is spent, {readable(account.left_delta)} is left; use pure epsilon (no "
-            f"--delta), or, if the data owner agrees, raise the total: `{set_total} {readable(account.total)} --delta "
-            f"{readable(needed_delta)}`"
+            f"{readable(whole)} is spent, {readable(max(NOTHING, whole - account.spent_delta))} is left; use pure "
+            f"epsilon (no --delta), or, if the data owner agrees, raise the total: `{set_total} "
+            f"{readable(account.total)} --delta {readable(needed_delta)}`"
+            + (" and budget: {delta: ...} in the schema" if stated_delta is not None else "")
         )
     note = ""
     if stated is not None and stated > account.total:

@@ -11,6 +11,7 @@ from math import gcd
 from sfumato.errors import LedgerError
 
 NOTHING = Fraction(0)
+UNSTATED = "unstated"  # how the ledger writes a total delta that nobody named
 
 _FRACTION = re.compile(r"(0|[1-9][0-9]{0,399})/([1-9][0-9]{0,399})")
 _HEX_128 = re.compile(r"[0-9a-f]{32}")
@@ -74,12 +75,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Account:
-    """Where a dataset stands."""
+    """Where a dataset stands. Epsilons add up and deltas add up (basic composition), which never counts too little.
+
+    total_delta: None where no total was stated; then the deltas are counted, and only their sum of 1 is refused.
+    """
 
     dataset: str
     total: Fraction
     spent: Fraction
-    total_delta: Fraction
+    total_delta: Fraction | None
     spent_delta: Fraction
     entries: int
     published: int
@@ -90,9 +94,9 @@ class Account:
         return max(NOTHING, self.total - self.spent)
 
     @property
-    def left_delta(self) -> Fraction:
-        """The delta that may still be spent."""
-        return max(NOTHING, self.total_delta - self.spent_delta)
+    def left_delta(self) -> Fraction | None:
+        """The delta that may still be spent; None where no total was stated."""
+        return None if self.total_delta is None else max(NOTHING, self.total_delta - self.spent_delta)
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class Book:
     """Everything in the ledger, read and found consistent within one transaction."""
 
     id: str
-    totals: dict[str, tuple[Fraction, Fraction]]
+    totals: dict[str, tuple[Fraction, Fraction | None]]
     entries: tuple[Entry, ...]
 
     @property
@@ -109,7 +113,7 @@ class Book:
 
     def account(self, dataset: str) -> Account:
         mine = [entry for entry in self.entries if entry.dataset == dataset]
-        epsilon, delta = self.totals.get(dataset, (NOTHING, NOTHING))
+        epsilon, delta = self.totals.get(dataset, (NOTHING, None))
         spent = sum((entry.epsilon for entry in mine), NOTHING), sum((entry.delta for entry in mine), NOTHING)
         published = sum(entry.state == "published" for entry in mine)
         return Account(dataset, epsilon, spent[0], delta, spent[1], len(mine), published)
@@ -124,6 +128,14 @@ def read_fraction(text: object) -> Fraction:
     if found is None or gcd(int(found[1]), int(found[2])) != 1:
         raise ValueError("not a fraction in lowest terms")
     return Fraction(int(found[1]), int(found[2]))
+
+
+def write_total(delta: Fraction | None) -> str:
+    return UNSTATED if delta is None else write_fraction(delta)
+
+
+def read_total(text: object) -> Fraction | None:
+    return None if text == UNSTATED else read_fraction(text)
 
 
 def is_hex(text: object) -> bool:

@@ -14,9 +14,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sfumato.errors import LedgerError
-from sfumato.kernel.ledger_book import Book, Entry, read_fraction
+from sfumato.kernel.ledger_book import Book, Entry, read_fraction, read_total
 
-FORMAT = 1
+# Format 1 wrote a total delta of 0 where nobody had stated one. It cannot be told from a 0 that was meant, so it is
+# kept as it is: too strict, and `sfumato ledger set` mends it. Format 2 says "unstated".
+FORMAT = 2
 APPLICATION = 0x5F0A702D  # marks the file as ours, so that no other database is ever written to
 TABLES = (
     "CREATE TABLE meta (id TEXT NOT NULL, seal TEXT NOT NULL)",
@@ -51,9 +53,9 @@ def open_book(connection: sqlite3.Connection, path: Path) -> Book:
         raise LedgerError(f"the ledger {path} is from a newer version of sfumato; upgrade sfumato")
     try:
         ((identity, seal),) = connection.execute("SELECT id, seal FROM meta")
-        intact = version == FORMAT and seal == seal_of(connection)
+        intact = version >= 1 and seal == seal_of(connection)
         totals = {
-            dataset: (read_fraction(epsilon), read_fraction(delta))
+            dataset: (read_fraction(epsilon), read_total(delta))
             for dataset, epsilon, delta in connection.execute("SELECT dataset, epsilon, delta FROM budgets")
         }
         entries: list[Entry] = []

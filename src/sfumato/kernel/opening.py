@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
+from sfumato.kernel.cost import Cost
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.entropy import Entropy
 from sfumato.kernel.ledger import Ledger, Receipt
@@ -30,16 +30,25 @@ class Opened:
 
 
 def open_curator(
-    table: Table, schema: Schema, budget: Budget, *, ledger: Ledger, mechanism: str, entropy: Entropy, step: Step
+    table: Table, schema: Schema, cost: Cost, *, ledger: Ledger, mechanism: str, entropy: Entropy, step: Step
 ) -> Opened:
-    """Reserve `budget` for `schema.dataset`, then read the table into a curator that can spend it and no more."""
+    """Reserve `cost` for `schema.dataset`, then read the table into a curator that can spend it and no more."""
     step("check")
     table.check(schema)
     nonce = entropy.bytes(16).hex()
     key = int.from_bytes(entropy.bytes(7), "big")  # which of a person's rows survive the cap depends on it
-    assert budget.epsilon is not None  # noqa: S101 (zCDP budgets are converted where the ledger is charged)
+    # What can be spent and what is reserved come from one value, so that neither can be more than the other.
+    budget = cost.budget
     step("reserve")
-    receipt = ledger.reserve(schema.dataset, budget.epsilon, limit=schema.epsilon, mechanism=mechanism, nonce=nonce)
+    receipt = ledger.reserve(
+        schema.dataset,
+        cost.epsilon,
+        delta=cost.delta,
+        limit=schema.epsilon,
+        limit_delta=schema.delta,
+        mechanism=mechanism,
+        nonce=nonce,
+    )
     step("read")
     aggregate = table.aggregate(schema, key)
     units = {"count": 1} | {name: measure.half_units for name, measure in schema.measures.items()}

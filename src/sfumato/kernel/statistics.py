@@ -1,7 +1,8 @@
 """Scores that `select` may maximise, each with a proved sensitivity.
 
 A score is a whole number per candidate. Its sensitivity is the most that one row of data can change any candidate's
-score. Only the scores of this file are accepted, so that a wrong sensitivity cannot come from outside.
+score. Only the scores of this file are accepted, so that a wrong sensitivity cannot come from outside. `Misfit` also
+says what `measure_misfit` adds up and what `first_above` compares.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
+from sfumato.queries import Queries
+from sfumato.queries.checks import LARGEST, frozen
 
 
 @dataclass(frozen=True)
@@ -63,4 +66,42 @@ class Rank:
         return np.asarray(-np.maximum(0, np.maximum(short, beyond)), dtype=np.int64)
 
 
-Score = MostRows | Rank
+@dataclass(frozen=True, eq=False)
+class Misfit:
+    """Which query a public guess answers worst: |A[j] x - targets[j]| for every row j.
+
+    targets: whole numbers, public, one for each row; what an estimate made from published numbers would answer.
+
+    One row of data in cell c moves A[j] x by A[j, c], and a distance changes by no more than its end moves: row j by at
+    most |A[j, c]|. `entry_bound` is at least the largest of these. A sum over rows moves by at most their sum.
+
+    The counts are multiplied out modulo 2^64, so what is computed is the distance between two numbers on a circle of
+    2^64: that too changes by no more than its end does, so nothing is lost where a sum leaves 64 bits. The one distance
+    that int64 cannot hold, 2^63, is taken as 2^63 - 1, and cutting off at a fixed number brings values only closer.
+
+    >>> from sfumato.queries import Identity
+    >>> Misfit(Identity(3), [4, 0, 1]).scores(np.array([5, 5, 1])).tolist()
+    [1, 5, 0]
+    """
+
+    queries: Queries
+    targets: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        targets = np.asarray(self.targets)
+        if targets.shape != (self.queries.rows,) or targets.dtype.kind not in "iu":
+            raise QueryError(f"{self.queries.rows} queries need as many targets, in whole numbers; round them")
+        if targets.size and not -LARGEST <= int(targets.min()) <= int(targets.max()) <= LARGEST:
+            raise QueryError("a target lies beyond 2^62; no table holds so many rows, so bring it within")
+        object.__setattr__(self, "targets", frozen(targets.astype(np.int64)))
+
+    @property
+    def sensitivity(self) -> int:
+        return int(self.queries.entry_bound)
+
+    def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        apart = self.queries.apply_wrapping(counts) - self.targets  # modulo 2^64, as arrays of int64 are
+        return np.asarray(np.abs(np.maximum(apart, -(2**63 - 1))), dtype=np.int64)
+
+
+Score = MostRows | Rank | Misfit

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato.errors import MechanismError
-from sfumato.mechanisms.cells import cells, sparse_cells
+from sfumato.mechanisms import dawa as _dawa
+from sfumato.mechanisms import ispe as _ispe
+from sfumato.mechanisms import kdtree as _kdtree
+from sfumato.mechanisms.cells import MOST_DENSE, cells, sparse_cells
+from sfumato.mechanisms.division import division, division_refuses, division_strategy
+from sfumato.mechanisms.hierarchical import hierarchical, hierarchical_strategy
+from sfumato.mechanisms.laplace import laplace, laplace_refuses, laplace_strategy
+from sfumato.mechanisms.matrix import matrix, matrix_strategy
+from sfumato.mechanisms.mwem import mwem
+from sfumato.mechanisms.pmw import pmw
+from sfumato.mechanisms.wavelet import wavelet, wavelet_strategy
 
 if TYPE_CHECKING:
     from sfumato.kernel.budget import Budget
@@ -16,6 +26,13 @@ if TYPE_CHECKING:
     from sfumato.releases.cube import Cube
     from sfumato.schema import Schema
     from sfumato.strategies.strategy import Strategy
+
+Refusal = Callable[["Schema", "Workload | None"], "str | None"]
+
+
+def fits_every_schema(schema: Schema, workload: Workload | None) -> str | None:
+    """No schema is too large."""
+    return None
 
 
 @dataclass(frozen=True)
@@ -31,7 +48,21 @@ class Mechanism:
     run: Callable[[Curator, Schema, Budget, Workload | None], Cube]
     strategy: Callable[[Schema, Workload, bool], Strategy] | None = None
     gaussian: bool = False
-    refuses: Callable[[Schema, Workload], str | None] = lambda schema, workload: None
+    refuses: Refusal = fits_every_schema
+
+
+def _laid_out(name: str, further: Refusal = fits_every_schema) -> Refusal:
+    """Refuse a domain that cannot be laid out in full, and whatever else a mechanism cannot take."""
+
+    def refuses(schema: Schema, workload: Workload | None) -> str | None:
+        if schema.domain.size > MOST_DENSE:
+            return (
+                f"{name} lays out every cell and takes at most {MOST_DENSE:,}; the schema has {schema.domain.size:,}. "
+                "Use sparse-cells, which publishes only the cells that stand out"
+            )
+        return further(schema, workload)
+
+    return refuses
 
 
 MECHANISMS = {
@@ -39,18 +70,65 @@ MECHANISMS = {
     for mechanism in (
         Mechanism("cells", "noise on every cell", cells),
         Mechanism("sparse-cells", "noise on every cell, published above a threshold only", sparse_cells),
+        Mechanism(
+            "hierarchical",
+            "a tree of ranges, made consistent",
+            hierarchical,
+            hierarchical_strategy,
+            gaussian=True,
+            refuses=_laid_out("hierarchical"),
+        ),
+        Mechanism(
+            "wavelet",
+            "Haar coefficients of the cells (Privelet)",
+            wavelet,
+            wavelet_strategy,
+            gaussian=True,
+            refuses=_laid_out("wavelet"),
+        ),
+        Mechanism(
+            "matrix",
+            "the best strategy found for the workload",
+            matrix,
+            matrix_strategy,
+            gaussian=True,
+            refuses=_laid_out("matrix"),
+        ),
+        Mechanism(
+            "kdtree", "noisy cells, then boxes found in them (DPCube)", _kdtree.kdtree, refuses=_laid_out("kdtree", _kdtree.refuses)
+        ),
+        Mechanism(
+            "ispe", "noisy cells, smoothed into regions, both used", _ispe.ispe, refuses=_laid_out("ispe", _ispe.refuses)
+        ),
+        Mechanism(
+            "dawa", "buckets of even counts, chosen privately", _dawa.dawa, refuses=_laid_out("dawa", _dawa.refuses)
+        ),
+        Mechanism("mwem", "fitted, round by round, to the query answered worst", mwem, refuses=_laid_out("mwem")),
+        Mechanism("pmw", "fitted to queries in turn, where it is off", pmw, refuses=_laid_out("pmw")),
+        Mechanism(
+            "division",
+            "noise on the workload's queries, more where they crowd",
+            division,
+            division_strategy,
+            refuses=_laid_out("division", division_refuses),
+        ),
+        Mechanism(
+            "laplace",
+            "noise on the workload's queries, the same on all",
+            laplace,
+            laplace_strategy,
+            refuses=_laid_out("laplace", laplace_refuses),
+        ),
     )
 }
 
 
 def find_mechanism(name: str) -> Mechanism:
-    """The mechanism of that name; `auto` leaves the choice to us.
+    """The mechanism of that name.
 
-    >>> find_mechanism("auto").name
-    'cells'
+    >>> find_mechanism("hierarchical").gaussian
+    True
     """
-    if name == "auto":
-        name = "cells"
     if name not in MECHANISMS:
         raise MechanismError(f"no mechanism {name!r}; there are auto, {', '.join(MECHANISMS)}")
     return MECHANISMS[name]

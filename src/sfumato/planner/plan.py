@@ -3,76 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
-from math import inf, isfinite
+from math import isfinite
+from pathlib import Path
 
-from sfumato.domain import Axis, ValueSet
 from sfumato.errors import BudgetError, QueryError
-from sfumato.kernel.budget import Amount as Number
-from sfumato.kernel.budget import Budget, as_epsilon
-from sfumato.mechanisms import find_mechanism
+from sfumato.kernel.budget import Amount, Budget, as_epsilon
+from sfumato.mechanisms import MECHANISMS, Mechanism, find_mechanism
+from sfumato.mechanisms.cells import MOST_DENSE
+from sfumato.planner.choose import Choice, choose_among, too_large
+from sfumato.planner.expect import Outlook, Question, outlook, refuse_misfit
+from sfumato.planner.explain import explain
+from sfumato.planner.items import Item, Statements, default_items, read_statements, sparse_items, statement_items
+from sfumato.planner.least import least_epsilon
+from sfumato.planner.price import Line, price
+from sfumato.planner.simulate import MOST_SIMULATED
 from sfumato.planner.standin import stand_in
 from sfumato.planner.usefulness import epsilon_for, every_query_error, paper_error
-from sfumato.queries.regions import Region
-from sfumato.releases.answer import answer_select
-from sfumato.releases.cube import Cube
-from sfumato.releases.estimate import Estimate
 from sfumato.schema import Schema
-from sfumato.sql import Amount, Column, Select
 
 MOST_CELLS_AT_ONCE = 10**7  # for which the bound on all queries at once is worked out
-MOST_PAIRS = 6
 
 
-@dataclass(frozen=True)
-class Line:
-    """One query of a plan.
-
-    stderr, within: expected standard error, and how far the answer is off at most, with the plan's confidence, both in
-    `unit`s; the worst of the query's groups. guess: whether it depends on the data, so that an even spread was assumed.
-    """
-
-    query: str
-    stderr: float
-    within: float
-    unit: str
-    guess: bool
-    epsilon: Fraction | None = None
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
-    """Expected error of one mechanism at one epsilon; or, for a wanted error, the smallest epsilon per query.
+    """What to expect of every mechanism at one epsilon; or, for a wanted error, the smallest epsilon of each.
 
-    every_query, paper: how far any union of cells is off at most, all at once: from the exact noise, and by
-    theorem 5.2 of TR-2010-003. None for sparse releases and very large domains.
+    choice: which mechanism to use, why, and what cannot be known. outlooks: every mechanism that was looked at.
+    mechanism, lines: the one asked for, or chosen, question by question. remarks: what is worth knowing beyond figures.
+    every_query, paper: how far any union of cells is off at most, all at once, if cells are measured: from the exact
+    noise, and by theorem 5.2 of TR-2010-003. threshold: noisy counts under it are not published by sparse-cells.
     """
 
+    dataset: str
     mechanism: str
     epsilon: Fraction | None
     error: float | None
     confidence: float
     cells: int
-    lines: tuple[Line, ...]
+    expected_rows: int | None
+    choice: Choice | None
+    outlooks: tuple[Outlook, ...]
+    remarks: tuple[str, ...] = ()
     threshold: int | None = None
     every_query: float | None = None
     paper: float | None = None
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The questions, under the mechanism asked for or chosen."""
+        return next(found.lines for found in self.outlooks if found.mechanism == self.mechanism)
+
+    def __repr__(self) -> str:
+        from sfumato.planner.report import as_text
+
+        return as_text(self)
 
 
 def make_plan(
     schema: Schema,
     *,
-    epsilon: Number | None = None,
+    epsilon: Amount | None = None,
     error: float | None = None,
     confidence: float = 0.95,
     mechanism: str = "auto",
-    workload: Sequence[tuple[str, Select]] | None = None,
+    workload: str | Path | Sequence[str] | Statements | None = None,
 ) -> Plan:
-    """Expected error per query at `epsilon`, or the smallest epsilon that keeps each query within `error`.
+    """Expected error of every mechanism at `epsilon`, or the smallest epsilon of each that keeps within `error`.
 
-    Reads no data and spends nothing.
+    workload: SELECT statements, as text, a list of texts or the path of a file. Reads no data and spends nothing.
+
+    >>> schema = Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}})
+    >>> make_plan(schema, epsilon=1, mechanism="cells").lines[-1].query
+    'COUNT(*) of one cell'
     """
     if error is not None and not (isfinite(error) and error > 0):
         raise QueryError(f"--error is how many rows an answer may be off; it must be above 0, not {error}")
@@ -80,94 +84,121 @@ def make_plan(
         raise QueryError(f"--confidence lies between 0 and 1, such as 0.95, not {confidence}")
     if epsilon is None and error is None:
         raise BudgetError("a plan needs --epsilon, or --error to find the smallest epsilon for it")
-    name = find_mechanism(mechanism).name
-    asked = list(workload) if workload is not None else default_workload(schema, counts_only=error is not None)
     spent = None if epsilon is None else as_epsilon(epsilon)
-    size, unit = schema.domain.size, schema.privacy_unit.contributions
+    only = None if mechanism == "auto" else find_mechanism(mechanism)
+    statements = None if workload is None else read_statements(workload, schema)
+    if _is_sparse(schema, only):
+        if only is not None:
+            refuse_misfit(only, schema, None)
+        return _sparse_plan(schema, spent, error, confidence, statements, chosen=only is None)
+    items, counts = default_items(schema) if statements is None else statement_items(statements, schema)
+    if only is not None:
+        refuse_misfit(only, schema, counts)
+    question = Question(schema, tuple(items), counts, confidence)
     if error is not None:
-        lines = tuple(_smallest(schema, name, query, select, error, confidence) for query, select in asked)
-        return Plan(name, spent, error, confidence, size, lines)
+        return _plan_for_error(question, spent, error, only, default=statements is None)
     assert spent is not None  # noqa: S101 (one of the two was given)
-    cube = stand_in(schema, Budget.pure(spent), name)
-    lines = tuple(_price(cube, query, select, confidence) for query, select in asked)
-    plan = Plan(name, spent, None, confidence, size, lines, cube.threshold)
-    if cube.sparse or size > MOST_CELLS_AT_ONCE:
-        return plan
-    share = spent / (1 + len(schema.measures)) / unit
-    return Plan(
-        name,
-        spent,
-        None,
-        confidence,
-        size,
-        lines,
-        None,
-        every_query_error(size, share, confidence),
-        paper_error(size, share, confidence),
+    return _plan_for_epsilon(question, spent, only)
+
+
+def _plan_for_epsilon(question: Question, spent: Fraction, only: Mechanism | None) -> Plan:
+    schema, budget = question.schema, Budget.pure(spent)
+    if only:
+        return _finish(question, spent, None, only.name, None, (outlook(only, question, budget),))
+    outlooks = [outlook(one, question, budget, bounds=False, patient=False) for one in MECHANISMS.values()]
+    choice = choose_among(outlooks, schema, budget)
+    in_full = outlook(MECHANISMS[choice.name], question, budget)
+    outlooks = [in_full if found.mechanism == choice.name else found for found in outlooks]
+    return _finish(question, spent, None, choice.name, choice, tuple(outlooks))
+
+
+def _plan_for_error(
+    question: Question, spent: Fraction | None, error: float, only: Mechanism | None, *, default: bool
+) -> Plan:
+    counts = _counts_only(question) if default else question
+    looked_at = [only] if only else list(MECHANISMS.values())
+    outlooks = [least_epsilon(one, counts, error, line_by_line=one is only) for one in looked_at]
+    if only:
+        return _finish(counts, spent, error, only.name, None, tuple(outlooks))
+    exact = [found for found in outlooks if found.epsilon is not None and not found.about]
+    if not exact:
+        raise QueryError(f"no mechanism keeps all of these within {error:g} rows; allow a larger error")
+    best = min(exact, key=lambda found: found.epsilon or Fraction(0))
+    place = outlooks.index(best)
+    outlooks[place] = least_epsilon(MECHANISMS[best.mechanism], counts, error, line_by_line=True)
+    about = [found.mechanism for found in outlooks if found.about and (found.epsilon or 0) < (best.epsilon or 0)]
+    unknown = "What depends on the data can only be tried on public shapes, not promised"
+    unknown += f"; {', '.join(about)} may do with less." if about else "."
+    choice = Choice(best.mechanism, "smallest epsilon of those that can promise the error whatever the data", unknown)
+    return _finish(counts, spent, error, best.mechanism, choice, tuple(outlooks))
+
+
+def _finish(
+    question: Question,
+    spent: Fraction | None,
+    error: float | None,
+    name: str,
+    choice: Choice | None,
+    outlooks: tuple[Outlook, ...],
+) -> Plan:
+    schema, size = question.schema, question.schema.domain.size
+    threshold = bound = paper = None
+    if spent is not None and error is None:
+        if name == "sparse-cells":
+            threshold = stand_in(schema, Budget.pure(spent), name).threshold
+        elif size <= MOST_CELLS_AT_ONCE:
+            share = spent / (1 + len(schema.measures)) / schema.privacy_unit.contributions
+            bound = every_query_error(size, share, question.confidence)
+            paper = paper_error(size, share, question.confidence)
+    remarks = explain(outlooks, question)
+    facts = (schema.dataset, name, spent, error, question.confidence, size, schema.expected_rows)
+    return Plan(*facts, choice, outlooks, remarks, threshold, bound, paper)
+
+
+def _sparse_plan(
+    schema: Schema,
+    spent: Fraction | None,
+    error: float | None,
+    confidence: float,
+    statements: Statements | None,
+    *,
+    chosen: bool,
+) -> Plan:
+    """A plan for a domain that is never laid out: one mechanism, priced by its stand-in."""
+    name = "sparse-cells"
+    items = (
+        sparse_items(schema)
+        if statements is None
+        else [Item(query, "rows", None, select, True) for query, select in statements]
     )
 
+    def line(item: Item, epsilon: Fraction) -> Line:
+        return price(item, stand_in(schema, Budget.pure(epsilon), name), confidence)
 
-def default_workload(schema: Schema, *, counts_only: bool = False) -> list[tuple[str, Select]]:
-    """Queries everybody asks: the total, one and two attributes, one cell, sums and averages of the measures."""
-    axes, dataset = list(schema.domain), schema.dataset
-    asked = [(f"COUNT(*) FROM {dataset}", _count(()))]
-    asked += [(f"COUNT(*) ... GROUP BY {axis.name}", _count((axis,))) for axis in axes if len(axes) > 1]
-    if len(axes) > 2:
-        pairs = list(combinations(axes, 2))[:MOST_PAIRS]
-        asked += [(f"COUNT(*) ... GROUP BY {a.name}, {b.name}", _count((a, b))) for a, b in pairs]
-    asked.append(("COUNT(*) of one cell", _count(tuple(axes))))
-    for name in () if counts_only else schema.measures:
-        everyone = Amount(Region.everything(), name)
-        asked.append((f"SUM({name}) FROM {dataset}", _select(Column("sum", (everyone,), kind="sum"))))
-        if schema.expected_rows:
-            rows = (Amount(Region.everything(), None),)
-            bounds = (float(schema.measures[name].lower), float(schema.measures[name].upper))
-            mean = Column("avg", (everyone,), rows, bounds=bounds, kind="average")
-            asked.append((f"AVG({name}) FROM {dataset}", _select(mean)))
-    return asked
-
-
-def _count(axes: tuple[Axis, ...]) -> Select:
-    """The count of one group of a GROUP BY; they are all alike, so the first stands for all."""
-    region = Region.everything()
-    for axis in axes:
-        edges = axis.edges
-        first = ValueSet.above(float(edges[0]), inclusive=True)
-        if axis.size > 1:
-            first &= ValueSet.below(float(edges[1]), inclusive=False)
-        region &= Region.where(axis.name, first)
-    return _select(Column("count", (Amount(region, None),)))
+    if error is not None:
+        counts = [item for item in items if item.unit == "rows"]
+        least = [epsilon_for(lambda epsilon, item=item: line(item, epsilon).within, error) for item in counts]  # type: ignore[misc]
+        lines = tuple(
+            Line(**{**vars(line(item, epsilon)), "epsilon": epsilon})
+            for item, epsilon in zip(counts, least, strict=True)
+        )
+        found = Outlook(name, "exact", lines, epsilon=max(least))
+    else:
+        assert spent is not None  # noqa: S101 (one of the two was given)
+        found = Outlook(name, "exact", tuple(line(item, spent) for item in items))
+    threshold = stand_in(schema, Budget.pure(spent), name).threshold if error is None and spent is not None else None
+    choice = too_large(schema) if chosen else None
+    facts = (schema.dataset, name, spent, error, confidence, schema.domain.size, schema.expected_rows)
+    return Plan(*facts, choice, (found,), (), threshold)
 
 
-def _select(column: Column) -> Select:
-    return Select((column,), (), Region.everything())
+def _is_sparse(schema: Schema, only: Mechanism | None) -> bool:
+    """Whether the only way to plan is the sparse form, which is priced without laying out cells."""
+    size = schema.domain.size
+    return size > MOST_DENSE or (only is not None and only.name == "sparse-cells" and size > MOST_SIMULATED)
 
 
-def _price(cube: Cube, query: str, select: Select, confidence: float) -> Line:
-    result = answer_select(select, cube, confidence)
-    numbers = [cell for row in result.rows for cell in row if isinstance(cell, Estimate)]
-    if not numbers:
-        raise QueryError(f"this query has no number in it, so there is no error to plan: {query}")
-    within = max(max(number.high - number.value, number.value - number.low) for number in numbers)
-    guess = any(column.denominator is not None for column in select.aggregates) or not select.exact or cube.sparse
-    units = {_unit(column) for column in select.aggregates}
-    unit = units.pop() if len(units) == 1 else "mixed"
-    return Line(query, max(number.stderr for number in numbers), within, unit, guess)
-
-
-def _unit(column: Column) -> str:
-    """What an aggregate is counted in."""
-    if column.kind == "count":
-        return "rows"
-    of = {amount.of for amount in column.numerator if amount.of is not None}
-    return of.pop() if column.kind in ("sum", "average") and len(of) == 1 else column.kind
-
-
-def _smallest(schema: Schema, mechanism: str, query: str, select: Select, error: float, confidence: float) -> Line:
-    def within(epsilon: Fraction) -> float:
-        found = _price(stand_in(schema, Budget.pure(epsilon), mechanism), query, select, confidence).within
-        return found if isfinite(found) else inf
-
-    epsilon = epsilon_for(within, error)
-    line = _price(stand_in(schema, Budget.pure(epsilon), mechanism), query, select, confidence)
-    return replace(line, epsilon=epsilon)
+def _counts_only(question: Question) -> Question:
+    """A wanted error is in rows, so what is not counted in rows is left out of what everybody asks."""
+    counts = tuple(item for item in question.items if item.unit == "rows")
+    return Question(question.schema, counts, question.workload, question.confidence, question.runs)

@@ -10,20 +10,25 @@ from sfumato.queries.base import Queries
 from sfumato.queries.cells import Cells, Predicates
 from sfumato.queries.checks import is_frozen
 from sfumato.queries.compose import Scaled, Stack
+from sfumato.queries.haar import Haar
 from sfumato.queries.kron import Kron
 from sfumato.queries.lines import Identity, Prefix, Total
 from sfumato.queries.marginals import Marginals
+from sfumato.queries.nominal import NominalHaar
 from sfumato.queries.ranges import AllRanges, Ranges
 from sfumato.queries.selected import Selected
+from sfumato.queries.tree import Tree
 from sfumato.queries.weighted import Weighted
 
 FAMILIES: frozenset[type[Queries]] = frozenset(
     {
         AllRanges,
         Cells,
+        Haar,
         Identity,
         Kron,
         Marginals,
+        NominalHaar,
         Predicates,
         Prefix,
         Ranges,
@@ -31,6 +36,7 @@ FAMILIES: frozenset[type[Queries]] = frozenset(
         Selected,
         Stack,
         Total,
+        Tree,
         Weighted,
     }
 )

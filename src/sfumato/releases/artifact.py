@@ -17,8 +17,9 @@ from typing import IO
 
 import numpy as np
 
-from sfumato.errors import ReleaseFileError, SchemaError
-from sfumato.releases.columns import Column, check_columns, check_sizes, read_columns, write_columns
+from sfumato.errors import ReleaseFileError
+from sfumato.releases.columns import Column, check_columns, read_columns, write_columns
+from sfumato.releases.consistency import check_manifest, check_values
 from sfumato.releases.container import (
     MANIFEST_FILE,
     MEMBER_FILE,
@@ -35,8 +36,6 @@ from sfumato.releases.manifest import (
 )
 from sfumato.releases.strict_json import one_line, refusal
 from sfumato.schema import Schema
-
-CELL = "cell"  # the column of a sparse cube that numbers its cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +58,7 @@ class Artifact:
         described = self.manifest.members[member]
         try:
             columns = read_columns(self._data[member], described.columns, described.rows)
-            _check_values(self.manifest, self.schema, columns)
+            check_values(self.manifest, self.schema, columns)
         except ReleaseFileError as error:
             raise ReleaseFileError(f"cannot read {self.path}: {error}") from None
         return columns
@@ -84,9 +83,9 @@ def write_artifact(
                 write_columns(body, members[name])
                 spooled[name] = (*_describe(name, body, members[name]), body)
             manifest = replace(manifest, members={name: member for name, (member, _, _) in spooled.items()})
-            schema = _check_manifest(manifest)
+            schema = check_manifest(manifest)
             for columns in members.values():
-                _check_values(manifest, schema, columns)
+                check_values(manifest, schema, columns)
             raw, digest = manifest_bytes(manifest)
             with _whole_or_not_at_all(path) as file:
                 entries = [Entry(MANIFEST_FILE, zlib.crc32(raw), len(raw), 0)]
@@ -145,7 +144,7 @@ def _read(file: IO[bytes], size: int, shown: str) -> Artifact:
     described = {member.file: (name, member) for name, member in manifest.members.items()}
     if [entry.name for entry in entries[1:]] != list(described):
         raise refusal("its members are not those its manifest names")
-    schema = _check_manifest(manifest)
+    schema = check_manifest(manifest)
     data = {}
     for entry in entries[1:]:
         name, member = described[entry.name]
@@ -157,61 +156,6 @@ def _read(file: IO[bytes], size: int, shown: str) -> Artifact:
         check_columns(body, member.columns, member.rows)
         data[name] = body
     return Artifact(shown, manifest, digest, schema, data)
-
-
-def _check_manifest(manifest: Manifest) -> Schema:
-    """The schema in a manifest, after checking that schema, statistics and members go together."""
-    schema = _schema(manifest)
-    sparse = manifest.kind == "sparse-cube"
-    if sparse != (manifest.threshold is not None) or (manifest.totals and not sparse):
-        raise refusal("its manifest has a threshold or totals that do not go with its kind")
-    if sparse and len(manifest.members) != 1:
-        raise refusal("it is a sparse cube and does not have exactly one member")
-    scales = {"count": (1, 0)} | {name: (measure.step, measure.centre) for name, measure in schema.measures.items()}
-    listed = [statistic.of for statistic in manifest.statistics]
-    for names in (listed, [total.of for total in manifest.totals]):
-        if len(set(names)) < len(names) or not set(names) <= set(scales):
-            raise refusal("its manifest names a statistic twice or one that its schema does not have")
-    if "count" not in listed:
-        raise refusal("its manifest has no statistic 'count'")
-    if any((statistic.step, statistic.centre) != scales[statistic.of] for statistic in manifest.statistics):
-        raise refusal("its manifest has a step or a centre that is not that of its schema")
-    places = [(statistic.member, statistic.column) for statistic in manifest.statistics]
-    places += [(name, CELL) for name in manifest.members if sparse]
-    kept = [(name, column) for name, member in manifest.members.items() for column in member.columns]
-    if sorted(places) != sorted(kept):
-        raise refusal("its statistics are not the columns of its members, one each")
-    for name, member in manifest.members.items():
-        if member.file != f"{name}.parquet":
-            raise refusal(f"its member {name} is not kept in {name}.parquet")
-        if member.rows > schema.domain.size or (member.rows < schema.domain.size and not sparse):
-            raise refusal(f"its member {name} does not have a row for each cell of its schema")
-    check_sizes(manifest.members.values())
-    return schema
-
-
-def _schema(manifest: Manifest) -> Schema:
-    try:
-        schema = Schema.from_dict(manifest.schema)
-        if schema.domain.size < 1:
-            raise refusal("its schema has no cells")
-    except SchemaError as error:
-        raise refusal(f"its schema is not valid: {error}") from None
-    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError):
-        raise refusal("its schema is not valid") from None
-    return schema
-
-
-def _check_values(manifest: Manifest, schema: Schema, columns: Mapping[str, Column]) -> None:
-    """Cells of a sparse cube are numbered in order, each once, and none was published below the threshold."""
-    if manifest.threshold is None:
-        return
-    cells = columns[CELL]
-    counts = next(columns[statistic.column] for statistic in manifest.statistics if statistic.of == "count")
-    if len(cells) and (cells[0] < 0 or cells[-1] >= schema.domain.size or not (cells[1:] > cells[:-1]).all()):
-        raise refusal("its cells are not in order, or lie outside its schema")
-    if (counts < manifest.threshold).any():
-        raise refusal("it holds a count below its own threshold")
 
 
 def _check_member(name: str, columns: Mapping[str, Column]) -> None:

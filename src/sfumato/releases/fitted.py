@@ -8,7 +8,7 @@ normal law with their covariance, which moves the end of a 95 % interval by less
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -116,8 +116,4 @@ def _normal(covariance: Floats, back: NDArray[np.int64], *, model: bool) -> list
     values, vectors = np.linalg.eigh(covariance)
     kept = np.flatnonzero(values > NEGLIGIBLE * values.max())
     factors = vectors[:, kept] * np.sqrt(values[kept]) / SMOOTH
-    return [Term(NORMAL, 1, *_six(factor[back].tolist()), model=model) for factor in factors.T]
-
-
-def _six(weights: list[float]) -> list[float]:
-    return weights + [0.0] * (6 - len(weights))
+    return [replace(Term.of(NORMAL, 1, *factor[back].tolist()), model=model) for factor in factors.T]

@@ -6,102 +6,38 @@ A manifest is read from files that strangers hand around: every field is known, 
 from __future__ import annotations
 
 import hashlib
-import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import cache
-from typing import Annotated, Final, Literal, TypeVar, dataclass_transform
+from typing import Annotated, Final, Literal
 
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    PlainSerializer,
-    PlainValidator,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from sfumato.errors import ReleaseFileError
-from sfumato.measurement import LARGEST_SCALE, Laplace
-from sfumato.releases.strict_json import MOST_DIGITS, canonical, refusal, strict_json
+from sfumato.releases.records import (
+    Exact,
+    FitRecord,
+    Int64,
+    MemberName,
+    NoiseRecord,
+    PositiveExact,
+    QueriesRecord,
+    Sha256,
+    Size,
+    Text,
+    record,
+)
+from sfumato.releases.strict_json import canonical, refusal, strict_json
 from sfumato.version import __version__
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2  # 2 brought fitted cubes, Gaussian noise and guarantees with a delta; 1 is still read
 MOST_MANIFEST_BYTES = 2**20
 
-T = TypeVar("T")
-
-_FRACTION = re.compile(r"(-?[0-9]{1,100})(?:/([1-9][0-9]{0,99}))?")
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def _record(cls: type[T]) -> type[T]:
-    """A frozen value; read from a file, it is checked strictly, and keys that it does not know are refused."""
-    cls.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[attr-defined]
-    return dataclass(frozen=True)(cls)
+PURE: Final = "pure epsilon-differential privacy"
+CONCENTRATED: Final = "(epsilon, delta)-differential privacy, from rho-zCDP"
 
 
-def fraction_text(value: Fraction) -> str:
-    """An exact number as text.
-
-    >>> fraction_text(Fraction(2, 4)), fraction_text(Fraction(3))
-    ('1/2', '3')
-    """
-    if max(abs(value.numerator), value.denominator) >= 10**MOST_DIGITS:
-        raise ReleaseFileError(f"a number in the manifest has more than {MOST_DIGITS} digits; use a rounder one")
-    return str(value)
-
-
-def parse_fraction(text: str) -> Fraction:
-    """The exact number that `fraction_text` wrote; refuses any other spelling.
-
-    >>> parse_fraction("1/2")
-    Fraction(1, 2)
-    """
-    parts = _FRACTION.fullmatch(text)
-    number = Fraction(int(parts[1]), int(parts[2] or 1)) if parts else None
-    if number is None or str(number) != text:
-        raise refusal("a number in the manifest is not a fraction in lowest terms such as '1/2'")
-    return number
-
-
-def _as_fraction(value: object) -> Fraction:
-    if isinstance(value, Fraction):
-        fraction_text(value)  # refuses what could not be written
-        return value
-    if not isinstance(value, str):
-        raise ValueError("exact numbers are text such as '1/2'")
-    try:
-        return parse_fraction(value)
-    except ReleaseFileError as error:
-        raise ValueError(str(error)) from None
-
-
-def _positive(value: Fraction) -> Fraction:
-    if value <= 0:
-        raise ValueError("must be above zero")
-    return value
-
-
-def _drawable(scale: Fraction) -> Fraction:
-    if scale > LARGEST_SCALE:
-        raise ValueError("is more noise than Sfumato ever draws")
-    return scale
-
-
-Exact = Annotated[Fraction, PlainValidator(_as_fraction), PlainSerializer(fraction_text, return_type=str)]
-PositiveExact = Annotated[Exact, AfterValidator(_positive)]
-Scale = Annotated[PositiveExact, AfterValidator(_drawable)]
-Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+\z")]  # one line that cannot steer a terminal
-MemberName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}\z")]
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}\z")]
-Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-Size = Annotated[int, Field(ge=0, lt=2**62)]
-
-
-@_record
+@record
 class MechanismRecord:
     """Which mechanism made the release, and how it was set."""
 
@@ -109,55 +45,52 @@ class MechanismRecord:
     options: dict[str, str | int | bool] = field(default_factory=dict)
 
 
-@_record
+@record
 class Guarantee:
-    """What is promised, to whom, in symbols and in words."""
+    """What is promised, to whom, in symbols and in words; delta and rho only where the promise is not pure epsilon."""
 
     epsilon: PositiveExact
     unit: Text
     neighbours: Text
     statement: Text
-    definition: Literal["pure epsilon-differential privacy"] = "pure epsilon-differential privacy"
-    delta: Literal["0"] = "0"
+    definition: Literal["pure epsilon-differential privacy", "(epsilon, delta)-differential privacy, from rho-zCDP"] = (
+        PURE
+    )
+    delta: Exact = Fraction(0)
+    rho: PositiveExact | None = None
+
+    def __post_init__(self) -> None:
+        pure = self.definition == PURE
+        if not 0 <= self.delta < 1 or pure != (self.delta == 0) or pure != (self.rho is None):
+            raise ValueError("a pure guarantee has neither delta nor rho, and any other has both")
 
 
-@_record
-class LaplaceRecord:
-    """Discrete Laplace noise of a known scale."""
-
-    scale: Scale
-    family: Literal["laplace"] = "laplace"
-
-    @property
-    def noise(self) -> Laplace:
-        return Laplace(self.scale)
-
-
-@_record
+@record
 class Statistic:
     """One published column: noisy whole numbers, each worth `step`, around `centre` per row.
 
-    of: "count" or the name of a measure. member, column: where its values are kept.
+    of: "count" or the name of a measure. member, column: where its values are kept. noise: none for a fitted cube,
+    whose cells are estimates; there the column "parts of " + column adds 1024ths.
     """
 
     of: Text
     member: MemberName
     column: Text
-    noise: LaplaceRecord
+    noise: NoiseRecord | None
     step: PositiveExact = Fraction(1)
     centre: Exact = Fraction(0)
 
 
-@_record
+@record
 class Total:
     """A noisy total over all cells, in the steps of its statistic; a sparse cube does not publish every cell."""
 
     of: Text
     value: Int64
-    noise: LaplaceRecord
+    noise: NoiseRecord
 
 
-@_record
+@record
 class Member:
     """A Parquet member, described closely enough to refuse it before reading it."""
 
@@ -168,11 +101,15 @@ class Member:
     columns: Annotated[list[Text], Field(min_length=1)]
 
 
-@_record
+@record
 class Manifest:
-    """Everything about a release but its values. `members` is filled in when the file is written."""
+    """Everything about a release but its values. `members` is filled in when the file is written.
 
-    kind: Literal["cube", "sparse-cube"]
+    fits, queries, arrays: of a fitted cube. The arrays stand one after the other in one member; here is how long each
+    of them is. Measurements name the queries and the arrays by their places.
+    """
+
+    kind: Literal["cube", "sparse-cube", "fitted-cube"]
     schema: dict[str, JsonValue]
     mechanism: MechanismRecord
     guarantee: Guarantee
@@ -181,9 +118,12 @@ class Manifest:
     receipt: dict[str, JsonValue] | None = None
     threshold: Int64 | None = None  # sparse: the least noisy count that was published
     totals: list[Total] = field(default_factory=list)
+    fits: list[FitRecord] = field(default_factory=list)
+    queries: list[QueriesRecord] = field(default_factory=list)
+    arrays: list[Size] = field(default_factory=list)
     members: dict[MemberName, Member] = field(default_factory=dict)
     format: Literal["sfumato"] = "sfumato"
-    version: Literal[1] = FORMAT_VERSION
+    version: Literal[1, 2] = FORMAT_VERSION
     written_by: Text = f"sfumato {__version__}"
     limits: Literal["docs/known-limits.md"] = "docs/known-limits.md"
 

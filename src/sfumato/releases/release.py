@@ -96,4 +96,7 @@ class Release:
 
     def __repr__(self) -> str:
         cells = f"{self.cube.published:,} of {self.domain.size:,} cells"
-        return f"<Release of {self.schema.dataset}: {self.mechanism}, {cells}, epsilon {self.guarantee.epsilon}>"
+        promise = f"epsilon {self.guarantee.epsilon}"
+        if self.guarantee.delta:
+            promise += f", delta {float(self.guarantee.delta):g}"
+        return f"<Release of {self.schema.dataset}: {self.mechanism}, {cells}, {promise}>"

@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.errors import ReleaseFileError
-from sfumato.measurement import Laplace, Measurement, Noise
+from sfumato.measurement import Measurement
 from sfumato.queries import Cells, Identity, Total
-from sfumato.releases.artifact import CELL, Artifact, write_artifact
+from sfumato.releases.artifact import Artifact, write_artifact
+from sfumato.releases.consistency import CELL, CELLS, NUMBERS, VALUE, parts_column
 from sfumato.releases.cube import Cube
-from sfumato.releases.manifest import LaplaceRecord, Manifest, MechanismRecord, Statistic
+from sfumato.releases.fit_reading import Reading
+from sfumato.releases.fit_records import from_whole_numbers, in_whole_numbers, write_fits
+from sfumato.releases.manifest import Manifest, MechanismRecord, Statistic
 from sfumato.releases.manifest import Total as TotalRecord
+from sfumato.releases.query_records import Arrays, Column
+from sfumato.releases.records import noise_record
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
+    from sfumato.measurement import Noise
     from sfumato.releases.release import Release
 
-MEMBER = "cells"
+Members = dict[str, dict[str, Column]]
 
 
 def save_release(release: Release, path: Path) -> None:
     """Write the release, whole or not at all."""
+    manifest, members = (_fitted if release.cube.fits else _measured)(release)
+    digest = write_artifact(path, manifest, members)
+    if release.published is not None:
+        release.published(digest)
+
+
+def read_cube(artifact: Artifact) -> Cube:
+    """The cube in a file nobody has vouched for."""
+    statistics = [statistic.of for statistic in artifact.manifest.statistics]
+    expected = ["count", *artifact.schema.measures]
+    dense = artifact.manifest.kind != "sparse-cube"
+    if statistics != expected[: len(statistics)] or (dense and len(statistics) < len(expected)):
+        raise ReleaseFileError("the file's statistics do not match its schema; ask the publisher for a fresh copy")
+    return _read_fitted(artifact) if artifact.manifest.kind == "fitted-cube" else _read_measured(artifact, expected)
+
+
+def _measured(release: Release) -> tuple[Manifest, Members]:
+    """A cube whose cells were measured one by one."""
     cube = release.cube
     columns = {_column(m.of): m.answers for m in cube.measurements}
     if cube.measurements[0].cells is not None:
@@ -34,33 +59,26 @@ def save_release(release: Release, path: Path) -> None:
         mechanism=MechanismRecord(release.mechanism),
         guarantee=release.guarantee,
         private=release.private,
-        statistics=[_statistic(m, cube.schema) for m in cube.measurements],
+        statistics=[_statistic(m.of, cube.schema, m.noise) for m in cube.measurements],
         receipt=release.receipt,
         threshold=cube.threshold,
-        totals=[TotalRecord(t.of, int(t.answers[0]), _record(t.noise)) for t in cube.totals],
+        totals=[TotalRecord(t.of, int(t.answers[0]), noise_record(t.noise)) for t in cube.totals],
     )
-    digest = write_artifact(path, manifest, {MEMBER: columns})
-    if release.published is not None:
-        release.published(digest)
+    return manifest, {CELLS: columns}
 
 
-def read_cube(artifact: Artifact) -> Cube:
-    """The cube in a file nobody has vouched for."""
+def _read_measured(artifact: Artifact, expected: list[str]) -> Cube:
     manifest = artifact.manifest
-    schema = artifact.schema
-    columns = artifact.read(MEMBER)
-    size = schema.domain.size
+    columns = _columns(artifact)
+    size = artifact.schema.domain.size
     cells = columns.get(CELL)
-    statistics = [s.of for s in manifest.statistics]
-    expected = ["count", *schema.measures]
-    if statistics != expected[: len(statistics)] or (cells is None and len(statistics) < len(expected)):
-        raise ReleaseFileError("the file's statistics do not match its schema; ask the publisher for a fresh copy")
     measurements = []
     for statistic in manifest.statistics:
         answers = columns[statistic.column]
         first = statistic.of == "count"
         queries = Identity(size) if cells is None or first else Cells(size, cells)
         above, listed = (manifest.threshold, cells) if first else (None, None)
+        assert statistic.noise is not None  # noqa: S101 (checked when the file was opened)
         measurements.append(
             Measurement(statistic.of, queries, answers, (statistic.noise.noise,), above=above, cells=listed)
         )
@@ -69,23 +87,61 @@ def read_cube(artifact: Artifact) -> Cube:
     )
     if [t.of for t in totals] != ([] if cells is None else expected):
         raise ReleaseFileError("the file's totals do not match its schema; ask the publisher for a fresh copy")
-    return Cube(schema, tuple(measurements), totals)
+    return Cube(artifact.schema, tuple(measurements), totals)
 
 
-def _statistic(measurement: Measurement, schema: Schema) -> Statistic:
-    of = measurement.of
-    noise = _record(measurement.noise)
+def _fitted(release: Release) -> tuple[Manifest, Members]:
+    """A cube that was estimated from measurements of other things than single cells."""
+    cube = release.cube
+    written = write_fits(cube.fits)
+    columns: dict[str, Column] = {}
+    for fit in cube.fits:
+        name = _column(fit.of)
+        columns[name], columns[parts_column(name)] = in_whole_numbers(fit.estimate)
+    manifest = Manifest(
+        kind="fitted-cube",
+        schema=cube.schema.to_dict(),
+        mechanism=MechanismRecord(release.mechanism),
+        guarantee=release.guarantee,
+        private=release.private,
+        statistics=[_statistic(fit.of, cube.schema, None) for fit in cube.fits],
+        receipt=release.receipt,
+        fits=written.fits,
+        queries=written.queries,
+        arrays=[len(array) for array in written.arrays.all],
+    )
+    return manifest, {CELLS: columns, NUMBERS: {VALUE: np.concatenate(written.arrays.all)}}
+
+
+def _read_fitted(artifact: Artifact) -> Cube:
+    manifest = artifact.manifest
+    columns, numbers = _columns(artifact), artifact.read(NUMBERS)[VALUE]
+    ends = list(accumulate(manifest.arrays, initial=0))
+    arrays = Arrays([numbers[start:end] for start, end in pairwise(ends)])
+    reading = Reading(manifest.queries, arrays)
+    fits = []
+    for statistic, record in zip(manifest.statistics, manifest.fits, strict=True):
+        whole, parts = columns[statistic.column], columns[parts_column(statistic.column)]
+        fits.append(reading.fit(record, from_whole_numbers(whole, parts)))
+    reading.refuse_leftovers()
+    return Cube(artifact.schema, fits=tuple(fits))
+
+
+def _columns(artifact: Artifact) -> dict[str, Column]:
+    """The columns of all members, by name; the manifest's statistics are known to be among them."""
+    columns: dict[str, Column] = {}
+    for member in dict.fromkeys(statistic.member for statistic in artifact.manifest.statistics):
+        columns |= artifact.read(member)
+    return columns
+
+
+def _statistic(of: str, schema: Schema, noise: Noise | None) -> Statistic:
+    written = None if noise is None else noise_record(noise)
     if of == "count":
-        return Statistic(of, MEMBER, _column(of), noise)
+        return Statistic(of, CELLS, _column(of), written)
     measure = schema.measures[of]
-    return Statistic(of, MEMBER, _column(of), noise, measure.step, measure.centre)
+    return Statistic(of, CELLS, _column(of), written, measure.step, measure.centre)
 
 
 def _column(of: str) -> str:
     return "count" if of == "count" else f"sum of {of}"
-
-
-def _record(noise: Noise) -> LaplaceRecord:
-    if not isinstance(noise, Laplace):
-        raise ReleaseFileError("only Laplace noise can be written to a file so far")
-    return LaplaceRecord(noise.scale)

@@ -22,9 +22,16 @@ class PrivacyUnit(Declared):
 
 
 class Budget(Declared):
-    """The most that may ever be spent on the dataset."""
+    """The most that may ever be spent on the dataset; delta only counts for releases that need one."""
 
     epsilon: PositiveExact
+    delta: PositiveExact | None = None
+
+    @model_validator(mode="after")
+    def _is_a_chance(self) -> Self:
+        if self.delta is not None and self.delta >= 1:
+            raise ValueError("has a delta of 1 or more, which promises nothing; give a small one such as 1e-6")
+        return self
 
 
 class Measure(Column):

@@ -101,6 +101,11 @@ class Schema(Declared):
         """The total budget, if the schema states one."""
         return self.budget.epsilon if self.budget else None
 
+    @property
+    def delta(self) -> Fraction | None:
+        """The total delta, if the schema states one."""
+        return self.budget.delta if self.budget else None
+
     @cached_property
     def domain(self) -> Domain:
         """The axes and cells that the attributes span."""

@@ -1,0 +1,76 @@
+"""Slow twins of what the curator's verbs compute, in Python's own integers and straight from their definitions.
+
+The kernel's versions are fast and work modulo 2^64; an audit compares them with these, which share no line with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import floor
+
+from sfumato.queries import Queries
+
+UNIT = 256  # prices are rounded down to such parts
+
+
+def misfits(queries: Queries, targets: Sequence[int], counts: Sequence[int]) -> list[int]:
+    """|A[j] x - targets[j]| for every row."""
+    return [
+        abs(sum(weight * count for weight, count in zip(row, counts, strict=True)) - target)
+        for row, target in zip(queries.dense().tolist(), targets, strict=True)
+    ]
+
+
+def sums_by_group(values: Sequence[int], labels: Sequence[int]) -> list[int]:
+    """The sum of the values of each group."""
+    return [sum(v for v, label in zip(values, labels, strict=True) if label == g) for g in range(max(labels) + 1)]
+
+
+def first_above(values: Sequence[int], threshold: int) -> int | None:
+    """The place of the first value above a threshold, both with their noise."""
+    return next((place for place, value in enumerate(values) if value > threshold), None)
+
+
+def deviation(counts: Sequence[int]) -> int:
+    """The sum of |count - median|: no other whole number is closer to all counts together."""
+    return min(sum(abs(count - middle) for count in counts) for middle in counts)
+
+
+def bucket_lengths(cells: int, longest: int | None) -> list[int]:
+    """Powers of two up to the number of cells or the longest bucket."""
+    return [2**power for power in range(cells.bit_length()) if 2**power <= min(cells, longest or cells)]
+
+
+def buckets(cells: int, longest: int | None = None) -> list[tuple[int, int]]:
+    """All buckets of a line, as start and length: by length, then by start."""
+    return [(start, length) for length in bucket_lengths(cells, longest) for start in range(cells - length + 1)]
+
+
+def partitions(cells: int, longest: int | None = None) -> list[tuple[int, ...]]:
+    """All ways to cut a line into buckets, as their lengths from the end; of equally cheap ones the first wins."""
+    if cells == 0:
+        return [()]
+    usable = [length for length in bucket_lengths(cells, longest) if length <= cells]
+    return sorted((length, *rest) for length in usable for rest in partitions(cells - length, longest))
+
+
+def cheapest_labels(
+    counts: Sequence[int], prices: Sequence[Fraction], noise: Sequence[int], longest: int | None = None
+) -> list[int]:
+    """The bucket of every place in the cheapest partition; prices by length, noise in the order of `buckets`."""
+    cells = len(counts)
+    of_length = dict(zip(bucket_lengths(cells, longest), prices, strict=True))
+    costs = {
+        (start, length): deviation(counts[start : start + length])
+        + drawn
+        + Fraction(floor(of_length[length] * UNIT), UNIT)
+        for (start, length), drawn in zip(buckets(cells, longest), noise, strict=True)
+    }
+    best: list[tuple[Fraction, tuple[int, ...]]] = [(Fraction(0), ())]  # cost, and lengths from the end
+    for end in range(1, cells + 1):
+        reach = [length for length in of_length if length <= end]
+        ways = [(best[end - size][0] + costs[end - size, size], (size, *best[end - size][1])) for size in reach]
+        best.append(min(ways))
+    lengths = best[-1][1][::-1]
+    return [bucket for bucket, length in enumerate(lengths) for _ in range(length)]

@@ -1,0 +1,38 @@
+"""sfumato reproduce: the papers' tables and figures, theirs beside ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+PAPER = typer.Argument(None, help="tr-2010-003, ispe or wd; all of them by default.", show_default=False)
+
+
+def reproduce(
+    paper: str | None = PAPER,
+    quick: bool = typer.Option(False, "--quick", help="Fewer runs: seconds instead of minutes, and wider error bars."),
+    out: Path | None = typer.Option(
+        None, "-o", "--out", help="Folder for the plots and their page; sfumato-reproduce-PAPER by default."
+    ),
+) -> None:
+    """Run the papers' experiments again on made-up tables. Reads no private data and spends nothing."""
+    from sfumato.cli.show import counting, say, table
+    from sfumato.kernel.entropy import SystemEntropy
+    from sfumato.reproduce.page import write
+    from sfumato.reproduce.papers import reproduce as run
+
+    with counting("reproducing") as tick:
+        studies = run([paper] if paper else [], SystemEntropy(), tick, quick=quick)
+    page = write(studies, out or Path(f"sfumato-reproduce-{paper or 'all'}"))
+    for study in studies:
+        say(f"[bold]{study.title}[/bold]")
+        for exhibit in study.exhibits:
+            say("")
+            say(f"[bold]{exhibit.title}[/bold] ({exhibit.source})")
+            if exhibit.rows:
+                table(exhibit.headers, exhibit.rows, left=exhibit.left)
+            say(exhibit.remark)
+        say("")
+    pictures = sum(len(exhibit.pictures) for study in studies for exhibit in study.exhibits)
+    say(f"{pictures} plots are in {page.parent}; open {page} to see them all.")

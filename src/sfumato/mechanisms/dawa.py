@@ -1,0 +1,145 @@
+"""DAWA: buckets of cells that hold nearly the same, chosen privately, then a tree over the buckets.
+
+Li, Hay, Miklau, "A Data- and Workload-Aware Algorithm for Range Queries Under Differential Privacy", VLDB 2014. Corrected:
+noisy deviations are never cut off at zero, which the proof does not survive, so a bucket must be dear enough that noise
+alone buys few of them; and a twentieth of the budget measures what taking buckets as even is off by, which the paper's
+answers do not say.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.domain import Codes, Partition
+from sfumato.inference.fits import Linear
+from sfumato.inference.joined import ALIKE, MOST_JOINED, Joined, join_alike
+from sfumato.inference.regions import Regional
+from sfumato.inference.unevenness import half_error
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.statistics import Misfit
+from sfumato.measurement import Laplace
+from sfumato.mechanisms.linear import design_of
+from sfumato.queries import AllRanges, Identity, Workload
+from sfumato.releases.cube import Cube
+from sfumato.schema import Schema
+from sfumato.strategies.bucket_trees import bucket_tree, sampled_gram
+from sfumato.strategies.hilbert import curve_order
+
+Floats = NDArray[np.float64]
+
+SHARES = (Fraction(1, 5), Fraction(3, 4), Fraction(1, 20))  # for the buckets, their totals, and the misfit
+PRICE = Fraction(29, 10)  # of a bucket, in scales of the noise on its deviation: just where noise stops to buy buckets
+MOST_CELLS = 2**20  # that the kernel cuts into buckets
+
+
+def dawa(
+    curator: Curator,
+    schema: Schema,
+    budget: Budget,
+    workload: Workload | None = None,
+    *,
+    shares: tuple[Fraction, Fraction, Fraction] = SHARES,
+    price: Fraction = PRICE,
+    alike: float = ALIKE,
+) -> Cube:
+    """Choose buckets of nearly even counts, measure them, and spread each bucket's count evenly over its cells.
+
+    budget: pure epsilon, split evenly over the count and the measures, which get noise on every cell. Of the count's
+    share, `shares` go to choosing the buckets, to measuring them and to measuring how uneven they are.
+    price: of a bucket, in scales of the noise on its deviation; a higher one makes fewer and less even buckets.
+    """
+    for_count, *for_measures = budget.evenly(len(curator.statistics))
+    for_buckets, for_totals, for_misfit = for_count.split(*shares)
+    assert for_buckets.epsilon is not None  # noqa: S101 (pure epsilon only: the kernel refuses others)
+    contributions = curator.charge.contributions
+
+    order = curve_order(schema.domain)
+    scale = 2 * contributions / for_buckets.epsilon
+    labels = curator.best_partition(for_buckets, order=order, price=price * scale)
+
+    strategy = bucket_tree(np.bincount(labels), _gram(workload, labels))
+    design = design_of(strategy, for_totals, contributions)
+    buckets = curator.reduce(Partition(schema.domain, labels))
+    scales = [noise.scale for noise in design.noises if isinstance(noise, Laplace)]
+    measured = buckets.measure(
+        design.queries, scales=scales if design.which is not None else scales[0], which=design.which
+    )
+    totals: Linear | Joined = Linear.of_answers(measured)
+    if len(totals.estimate) <= MOST_JOINED:
+        totals = join_alike(measured, np.bincount(labels), alike)
+        labels = totals.regions[labels]
+    count = _with_spread(curator, labels, order, totals, for_misfit)
+
+    every_cell = Identity(schema.domain.size)
+    measures = zip(curator.statistics[1:], for_measures, strict=True)
+    return Cube(schema, fits=(count, *(Linear.of_answers(curator.measure(every_cell, b, of=of)) for of, b in measures)))
+
+
+def refuses(schema: Schema, workload: Workload) -> str | None:
+    """Why dawa does not fit a schema."""
+    if schema.domain.size > MOST_CELLS:
+        return f"dawa takes at most {MOST_CELLS} cells, the schema has {schema.domain.size}; use hierarchical or cells"
+    return None
+
+
+def _gram(workload: Workload | None, labels: Codes) -> Floats | None:
+    """What the workload asks of the buckets; None for all ranges along one axis, of which the answer is known."""
+    if workload is None or [type(block) for block in workload.blocks] == [AllRanges]:
+        return None
+    return sampled_gram(workload, labels)
+
+
+def _with_spread(curator: Curator, labels: Codes, order: Codes, totals: Linear | Joined, budget: Budget) -> Regional:
+    """The even estimate, with the unevenness that the halves of all buckets show."""
+    sizes = np.bincount(labels)
+    begins = np.cumsum(sizes) - sizes  # labels rise along the order, so a bucket is a stretch of it
+    half = np.empty_like(labels)
+    half[order] = (np.arange(len(order)) - begins[labels[order]]) * 2 >= sizes[labels[order]]
+    cut = sizes > 1
+    firsts = np.cumsum(1 + cut) - (1 + cut)
+    halves = firsts[labels] + np.where(cut[labels], half, 0)
+    of_half = np.repeat(np.arange(len(sizes)), 1 + cut)
+
+    expected = totals.estimate[of_half] * np.bincount(halves) / sizes[of_half]
+    targets = np.rint(expected).astype(np.int64)
+    parts = curator.reduce(Partition(curator.domain, halves))
+    classes = _by_size(sizes)
+    measured = parts.measure_misfit(Misfit(Identity(len(of_half)), targets), budget, classes[of_half])
+
+    noise = measured.noise
+    assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon only)
+    deviations = _deviations(totals)
+    # A half that holds all of a bucket is off by half of the bucket's count, and no more.
+    most = (np.maximum(totals.estimate, 0.0) + 2.0 * deviations) / 2.0
+    spread = np.zeros(len(sizes))
+    for number, misfit in enumerate(measured.answers):
+        mine = (classes == number) & cut
+        spread[mine] = 2.0 * half_error(float(misfit), float(noise.scale), deviations[mine], most[mine])
+    return Regional(labels, totals, spread, besides=(measured,))
+
+
+def _by_size(sizes: Codes) -> Codes:
+    """Which buckets are as uneven as each other: the largest, with half of all cells, the next two fifths, the rest.
+
+    Queries end in large buckets most often, so these have a class to themselves.
+    """
+    order = np.argsort(-sizes, kind="stable")
+    before = np.cumsum(sizes[order]) - sizes[order]
+    classes = np.empty(len(sizes), dtype=np.int64)
+    classes[order] = np.searchsorted([0.5, 0.9], before / sizes.sum(), side="right")
+    return classes
+
+
+def _deviations(totals: Linear | Joined) -> Floats:
+    """The standard deviation of every bucket's total; of very many buckets, of every so many and between them alike."""
+    count = len(totals.estimate)
+    chosen = np.unique(np.linspace(0, count - 1, min(count, 256)).astype(np.int64))
+    columns = np.zeros((count, len(chosen)))
+    columns[chosen, np.arange(len(chosen))] = 1.0
+    errors = totals.errors(columns)
+    found = np.sqrt((errors.weights**2 * errors.design.variances[:, None]).sum(axis=0))
+    return np.interp(np.arange(count), chosen, found)

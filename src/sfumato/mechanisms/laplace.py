@@ -1,0 +1,41 @@
+"""Laplace: noise straight on the queries that matter, the classical baseline.
+
+Dwork, McSherry, Nissim, Smith: Calibrating noise to sensitivity in private data analysis (TCC 2006). The noise grows
+with the number of queries that touch one cell. Answers that contradict each other are reconciled by least squares, and
+what the queries do not determine is said to be unknown.
+"""
+
+from __future__ import annotations
+
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.mechanisms.linear import measure_and_fit
+from sfumato.queries import Workload, default_workload
+from sfumato.releases.cube import Cube
+from sfumato.schema import Schema
+from sfumato.strategies.strategy import Strategy
+
+MOST_QUERIES = 2**20
+
+
+def laplace(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
+    """Measure every query of the workload, all with the same noise."""
+    asked = laplace_strategy(schema, workload or default_workload(schema.domain), pure=budget.epsilon is not None)
+    return measure_and_fit(curator, schema, asked, budget)
+
+
+def laplace_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
+    """The queries themselves."""
+    return Strategy(workload.queries)
+
+
+def laplace_refuses(schema: Schema, workload: Workload) -> str | None:
+    """Why the workload cannot be measured query by query, or None."""
+    if not workload.queries.integral:
+        return "the workload has weights that are not whole numbers; hierarchical and matrix take any weights"
+    if workload.queries.rows > MOST_QUERIES:
+        return (
+            f"the workload has {workload.queries.rows:,} queries and {MOST_QUERIES:,} can be measured one by one; "
+            "name the ones that matter with --workload, or use hierarchical"
+        )
+    return None

@@ -1,0 +1,35 @@
+"""Matrix: the queries worth asking for a workload, optimised.
+
+Li, Hay, Rastogi, Miklau, McGregor, "The matrix mechanism", VLDB Journal 2015; the strategies of McKenna, Miklau, Hay,
+Machanavajjhala, VLDB 2018 (HDMM): p-identity per attribute, products, tables. The papers' weights are real numbers with
+real noise; here they are whole, all columns of one size, and the expected error is that of the rounded strategy. Cells,
+trees and wavelets are candidates too, so it is never expected to do worse than these.
+"""
+
+from __future__ import annotations
+
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.mechanisms.linear import measure_and_fit
+from sfumato.queries import Workload, default_workload
+from sfumato.releases.cube import Cube
+from sfumato.schema import Schema
+from sfumato.strategies.kronecker import BITS, best_strategy
+from sfumato.strategies.strategy import Strategy
+
+BITS_BESIDE_MEASURES = 8  # sums of a measure come in up to 2^30 steps a row: weights times sums must stay below 2^62
+
+
+def matrix(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
+    """Measure the optimised strategy and fit all cells by least squares.
+
+    budget: split evenly over the count and the measures.
+    """
+    asked = workload or default_workload(schema.domain)
+    return measure_and_fit(curator, schema, matrix_strategy(schema, asked, budget.epsilon is not None), budget)
+
+
+def matrix_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
+    """The best of all kinds of strategy, by expected error on the workload."""
+    bits = BITS_BESIDE_MEASURES if schema.measures else BITS
+    return best_strategy(schema.domain, workload, pure, bits=bits)

@@ -1,0 +1,102 @@
+"""The error of one question under noise that is known: exact, before any data is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, isfinite, nan, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import QueryError
+from sfumato.planner.items import Item
+from sfumato.queries import Queries
+from sfumato.releases.answer import answer_queries, answer_select
+from sfumato.releases.cube import Cube
+from sfumato.releases.estimate import Estimate
+
+MOST_SAMPLED = 128  # queries of a block that stand for all of them where they are many
+AT_ONCE = 2**22  # numbers laid out at a time
+GOLDEN = 0.6180339887498949
+
+
+@dataclass(frozen=True)
+class Line:
+    """One question of a plan, under one mechanism.
+
+    stderr: the error to expect, root mean square over the question's groups or ranges. within: how far off the worst of
+    them is at most, with the plan's confidence; nan where nobody asked. Both in `unit`s. best, worst: stderr on the
+    kindest and the unkindest of the public shapes, where the error depends on the data. guess: whether it does.
+    """
+
+    query: str
+    stderr: float
+    within: float
+    unit: str
+    guess: bool
+    epsilon: Fraction | None = None
+    best: float | None = None
+    worst: float | None = None
+
+
+def price(item: Item, cube: Cube, confidence: float, known: float | None = None, bounds: bool = True) -> Line:
+    """What a cube without data says of an item's error.
+
+    known: its root mean square error, if worked out already. bounds: whether the worst of its answers matters.
+    """
+    if item.block is None or cube.sparse:
+        return _price_select(item, cube, confidence)
+    if known is not None and not bounds:
+        return Line(item.query, known, nan, item.unit, item.guess)
+    stderr, worst = _block_errors(item.block, cube)
+    if not isfinite(stderr):
+        return Line(item.query, inf, inf, item.unit, item.guess)
+    (found,) = answer_queries(item.block[[worst]], cube, confidence)
+    within = float(found.high - found.value)
+    return Line(item.query, stderr if known is None else known, within, item.unit, item.guess)
+
+
+def sampled(block: Queries, most: int = MOST_SAMPLED) -> NDArray[np.int64]:
+    """Rows of a block that stand for all: every one, or many that are spread evenly, the first and the last included.
+
+    >>> from sfumato.queries import Prefix
+    >>> sampled(Prefix(3)).tolist(), len(sampled(Prefix(10**6)))
+    ([0, 1, 2], 128)
+    """
+    most = max(2, min(most, AT_ONCE // block.columns))
+    if block.rows <= most:
+        return np.arange(block.rows, dtype=np.int64)
+    inner = (np.arange(1, most - 1) * GOLDEN % 1.0 * block.rows).astype(np.int64)
+    return np.concatenate([[0], inner, [block.rows - 1]])
+
+
+def _block_errors(block: Queries, cube: Cube) -> tuple[float, int]:
+    """The root mean square error of a block, and the row that is worst among those looked at."""
+    chosen = sampled(block)
+    rows = np.asarray(block[chosen].dense(), dtype=np.float64)
+    if (
+        not cube.fits
+    ):  # noise of one size on every cell: the squares of all entries can be added up without listing rows
+        variance = cube.noise("count").variance
+        mean = float(np.sum(block.column_squares(), dtype=np.float64)) / block.rows
+        return sqrt(variance * mean), int(chosen[np.argmax((rows**2).sum(axis=1))])
+    errors = cube.fits[0].errors(rows.T)
+    if errors.unknown.any():
+        return inf, 0
+    variances = (errors.weights**2 * errors.design.variances[:, None]).sum(axis=0) + np.diag(errors.model)
+    return sqrt(float(variances.mean())), int(chosen[np.argmax(variances)])
+
+
+def _price_select(item: Item, cube: Cube, confidence: float) -> Line:
+    if item.select is None:
+        raise QueryError(f"a sparse release cannot be planned for this question, which is no SQL: {item.query}")
+    result = answer_select(item.select, cube, confidence)
+    numbers = [cell for row in result.rows for cell in row if isinstance(cell, Estimate)]
+    if not numbers:
+        raise QueryError(f"this query has no number in it, so there is no error to plan: {item.query}")
+    within = max(max(number.high - number.value, number.value - number.low) for number in numbers)
+    squares = [number.stderr**2 for number in numbers]
+    stderr = sqrt(sum(squares) / len(squares))
+    known = all(isfinite(square) for square in squares)
+    return Line(item.query, stderr if known else inf, within if known else inf, item.unit, item.guess or cube.sparse)

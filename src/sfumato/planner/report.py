@@ -1,0 +1,177 @@
+"""A plan as text and tables: the same for the command line and for Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite
+from string import ascii_uppercase
+from typing import TYPE_CHECKING
+
+from sfumato.kernel.budget import readable
+from sfumato.planner.expect import Outlook
+from sfumato.planner.price import Line
+from sfumato.planner.priors import ROWS_PER_CELL
+from sfumato.releases.result import decimals_for
+
+if TYPE_CHECKING:
+    from sfumato.planner.plan import Plan
+
+MOST_COMPARED = 7  # questions that fit beside each other
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: `left` are the columns that are aligned to the left."""
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left: tuple[int, ...]
+
+
+def report(plan: Plan) -> Iterator[str | Grid]:
+    """The sentences and tables of a plan, in order."""
+    what = f"epsilon {readable(plan.epsilon)}" if plan.epsilon is not None and plan.error is None else ""
+    what = what or f"an error of at most {plan.error:,g}, {plan.confidence * 100:g} % sure"
+    yield f"{plan.dataset}: {plan.cells:,} cells, {what}"
+    if len(plan.outlooks) > 1:
+        yield from _comparison(plan) if plan.error is None else _epsilons(plan)
+    yield f"Mechanism {plan.mechanism}, question by question:"
+    yield _questions(plan)
+    yield from _footnotes(plan)
+    yield from plan.remarks
+    if plan.choice is not None:
+        yield f"It would choose {plan.choice.name}: {plan.choice.why}."
+        yield f"What it cannot know: {plan.choice.unknown}"
+    if plan.error is not None:
+        yield f"All of these need epsilon {_epsilon(_chosen(plan))}."
+    yield "No data was read and nothing was spent."
+
+
+def as_text(plan: Plan) -> str:
+    """The whole plan as lines of text."""
+    lines: list[str] = []
+    for part in report(plan):
+        lines += [part] if isinstance(part, str) else ["", *_aligned(part), ""]
+    return "\n".join(lines)
+
+
+def _comparison(plan: Plan) -> Iterator[str | Grid]:
+    """Every mechanism beside the others, on the questions that tell them apart."""
+    priced = sorted((found for found in plan.outlooks if found.lines), key=lambda found: found.overall)
+    chosen = _telling(priced)
+    names = dict(zip(chosen, ascii_uppercase, strict=False))
+    figures = [
+        (found.mechanism, *(_range(found.lines[place]) for place in chosen), _overall(found), found.how)
+        for found in priced
+    ]
+    yield "Expected error, root mean square, mechanism by question; overall: every kind of query of the workload alike."
+    yield Grid(("mechanism", *names.values(), "overall", "how"), tuple(figures), (0, len(chosen) + 2))
+    asked = priced[0].lines
+    yield Grid(("", "question", "unit"), tuple((names[p], asked[p].query, asked[p].unit) for p in chosen), (0, 1, 2))
+    if any(found.how == "simulated" for found in priced):
+        guess = f"{ROWS_PER_CELL} rows a cell, guessed: no expected_rows"
+        rows = f"{plan.expected_rows:,} rows" if plan.expected_rows else guess
+        yield (
+            f"simulated: it depends on the data; a-b is its range over public made-up shapes ({rows}), "
+            "never over your table."
+        )
+    yield from _left_out(plan)
+
+
+def _epsilons(plan: Plan) -> Iterator[str | Grid]:
+    found = sorted((one for one in plan.outlooks if one.epsilon is not None), key=lambda one: one.epsilon or 0)
+    rows = [(one.mechanism, _epsilon(one), one.how) for one in found]
+    yield Grid(("mechanism", "smallest epsilon", "how"), tuple(rows), (0, 2))
+    if any(one.about for one in found):
+        yield "about: tried on public made-up shapes, the unkindest of which keeps within the error; no promise."
+    yield from _left_out(plan)
+
+
+def _left_out(plan: Plan) -> Iterator[str]:
+    for one in plan.outlooks:
+        if one.how == "not priced" or (one.note and one.how == "exact"):
+            yield f"{one.mechanism}: {one.note}."
+
+
+def _questions(plan: Plan) -> Grid:
+    rows = []
+    for line in plan.lines:
+        scale = line.stderr if isfinite(line.stderr) else 1.0
+        row = (line.query + (" *" if line.guess else ""), _range(line), _number(line.within, scale), line.unit)
+        rows.append(row if line.epsilon is None else (*row, readable(line.epsilon)))
+    headers = ("question", "expected error", f"within, {plan.confidence * 100:g} % sure", "unit")
+    by_line = any(line.epsilon is not None for line in plan.lines)
+    return Grid((*headers, "smallest epsilon") if by_line else headers, tuple(rows), (0, 3))
+
+
+def _footnotes(plan: Plan) -> Iterator[str]:
+    if any(line.guess for line in plan.lines):
+        if _chosen(plan).how == "simulated":
+            yield "* depends on the data; shown for public made-up shapes."
+        else:
+            spread = f"{plan.expected_rows:,} rows" if plan.expected_rows else "an unknown number of rows"
+            yield f"* depends on the data; shown for {spread} spread evenly over the cells."
+    if plan.threshold is not None:
+        yield f"Cells with a noisy count under {plan.threshold:,} are not published; they are known in sum only."
+    if plan.every_query is not None and plan.paper is not None:
+        yield (
+            f"If every cell is measured, every union of cells at once is off by at most {plan.every_query:,.0f} rows, "
+            f"{plan.confidence * 100:g} % sure (theorem 5.2 of TR-2010-003 promises {plan.paper:,.0f})."
+        )
+
+
+def _telling(priced: Sequence[Outlook]) -> list[int]:
+    """The questions on which mechanisms differ most, in their order."""
+
+    def spread(place: int) -> float:
+        errors = [found.lines[place].stderr for found in priced if isfinite(found.lines[place].stderr)]
+        return max(errors, default=0.0) / max(min(errors, default=inf), 1e-9)
+
+    places = range(len(priced[0].lines))
+    return sorted(sorted(places, key=spread, reverse=True)[:MOST_COMPARED])
+
+
+def _chosen(plan: Plan) -> Outlook:
+    return next(found for found in plan.outlooks if found.mechanism == plan.mechanism)
+
+
+def _epsilon(found: Outlook) -> str:
+    if found.epsilon is None:
+        return "unknown"
+    return f"about {readable(found.epsilon)}" if found.about else readable(found.epsilon)
+
+
+def _overall(found: Outlook) -> str:
+    if found.how == "simulated":
+        return f"{_short(found.best)}-{_short(found.worst)}"
+    return _short(found.overall)
+
+
+def _range(line: Line) -> str:
+    if line.best is not None and line.worst is not None:
+        return f"{_short(line.best)}-{_short(line.worst)}"
+    return _short(line.stderr)
+
+
+def _short(value: float) -> str:
+    """Three figures are more than an expected error deserves."""
+    if not isfinite(value):
+        return "unknown"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _number(value: float, stderr: float) -> str:
+    return f"{value:,.{decimals_for(stderr)}f}" if isfinite(value) else "unknown"
+
+
+def _aligned(grid: Grid) -> list[str]:
+    lines = [grid.headers, *grid.rows]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(grid.headers))]
+    return [
+        "  ".join(
+            cell.ljust(width) if place in grid.left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]

@@ -1,0 +1,126 @@
+"""Mechanisms whose error depends on the data, tried on public shapes.
+
+Nothing private is near: the tables are made by formula, and the noise comes from the testing generator, so that a plan
+says the same thing twice. What is published later draws its noise from the operating system, as always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp, log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.kernel.aggregate import Aggregate
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import Charge
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.entropy import TestingEntropy
+from sfumato.mechanisms import Mechanism
+from sfumato.planner.items import Item
+from sfumato.planner.price import Line, price, sampled
+from sfumato.planner.priors import Counts, guessed_rows, prior_tables
+from sfumato.planner.standin import stand_in, with_measures
+from sfumato.queries import Queries, Workload
+from sfumato.releases.cube import Cube
+from sfumato.schema import Schema
+
+Floats = NDArray[np.float64]
+
+MOST_SIMULATED = 2**14  # cells up to which mechanisms are tried out
+MOST_ROWS = 2000  # queries of a block that are looked at
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One run of a mechanism on one made-up table."""
+
+    table: Counts
+    cube: Cube
+
+    @cached_property
+    def off(self) -> Floats:
+        """By how much the estimate of each cell is off."""
+        return estimated_cells(self.cube) - self.table
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """The runs of one mechanism, by shape."""
+
+    by_shape: dict[str, tuple[Trial, ...]]
+
+    def errors(self, block: Queries) -> dict[str, Floats]:
+        """For each shape, how far off the queries of a block were, in all runs."""
+        rows = block[sampled(block, MOST_ROWS)] if block.rows > MOST_ROWS else block
+        return {
+            shape: np.concatenate([np.asarray(rows @ trial.off, dtype=np.float64) for trial in trials])
+            for shape, trials in self.by_shape.items()
+        }
+
+
+def try_out(mechanism: Mechanism, schema: Schema, budget: Budget, workload: Workload, runs: int) -> Trials:
+    """Run a mechanism on every public shape; only the count, with the share of the budget that is the count's."""
+    plain = schema.model_copy(update={"measures": {}})
+    share = budget.evenly(1 + len(schema.measures))[0]
+    rows = schema.expected_rows or guessed_rows(schema.domain.size)
+    found: dict[str, tuple[Trial, ...]] = {}
+    for place, (shape, table) in enumerate(prior_tables(schema.domain.shape, rows).items()):
+        trials = []
+        for run in range(runs):
+            curator = made_up_curator(plain, table, share, seed=1000 * place + run)
+            trials.append(Trial(table, mechanism.run(curator, plain, share, workload)))
+        found[shape] = tuple(trials)
+    return Trials(found)
+
+
+def made_up_curator(schema: Schema, table: Counts, budget: Budget, seed: int) -> Curator:
+    """A curator over counts that nobody has to protect."""
+    cells = np.flatnonzero(table)
+    charge = Charge(budget, schema.privacy_unit.contributions, schema.domain.size)
+    return Curator(schema.domain, Aggregate(cells, table[cells]), {"count": 1}, charge, TestingEntropy(seed))
+
+
+def estimated_cells(cube: Cube) -> Floats:
+    """An estimate for every cell; what a sparse cube holds back is spread evenly over the cells it does not show."""
+    values = cube.values["count"]
+    if not cube.sparse:
+        return values
+    cells = cube.measurements[0].cells
+    assert cells is not None  # noqa: S101 (a sparse cube lists its cells)
+    hidden = max(1, cube.domain.size - len(cells))
+    estimate = np.full(cube.domain.size, cube.remainder["count"] / hidden)
+    estimate[cells] = values
+    return estimate
+
+
+def simulated_line(item: Item, trials: Trials, schema: Schema, budget: Budget, confidence: float) -> Line:
+    """What the trials say of one question: the middle of the shapes, and the kindest and the unkindest of them."""
+    if item.block is None:
+        priced = [_priced_once(item, runs[0].cube, schema, budget, confidence) for runs in trials.by_shape.values()]
+        errors = [line.stderr for line in priced]
+        within = max(line.within for line in priced)
+    else:
+        off = trials.errors(item.block).values()
+        errors = [root_mean_square(each) for each in off]
+        within = max(float(np.quantile(np.abs(each), confidence)) for each in off)
+    middle = geometric_mean(errors)
+    return Line(item.query, middle, within, item.unit, True, best=min(errors), worst=max(errors))
+
+
+def _priced_once(item: Item, cube: Cube, schema: Schema, budget: Budget, confidence: float) -> Line:
+    """Sums and averages: by the error that the release itself would state."""
+    if cube.sparse:
+        return price(item, stand_in(schema, budget, "sparse-cells"), confidence)
+    return price(item, with_measures(schema, budget, cube.fits[0]), confidence)
+
+
+def root_mean_square(errors: Floats) -> float:
+    return sqrt(float(np.mean(errors**2)))
+
+
+def geometric_mean(errors: list[float]) -> float:
+    """The middle of numbers that differ by factors; a perfect answer counts as a hundredth of a row."""
+    return exp(sum(log(max(error, 0.01)) for error in errors) / len(errors))

@@ -1,0 +1,128 @@
+"""Everything about a release that can be settled, and refused, before anything is spent: no data is needed for it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato.errors import BudgetError, MechanismError, QueryError
+from sfumato.kernel.budget import Amount
+from sfumato.kernel.cost import Cost
+from sfumato.mechanisms import Mechanism, find_mechanism
+from sfumato.mechanisms.cells import MOST_DENSE
+from sfumato.mechanisms.writable import check_writable
+from sfumato.queries import Identity, Workload, default_workload
+from sfumato.schema import Schema
+from sfumato.strategies.strategy import Strategy
+
+if TYPE_CHECKING:
+    from sfumato.sql import Select
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What will be done."""
+
+    schema: Schema
+    mechanism: Mechanism
+    cost: Cost
+    workload: Workload | None
+    why: str | None = None  # of a mechanism that was chosen for the curator
+
+
+def prepare(
+    schema: Schema,
+    epsilon: Amount,
+    *,
+    delta: Amount | None = None,
+    mechanism: str = "auto",
+    workload: Workload | str | Path | None = None,
+) -> Prepared:
+    """Settle mechanism, cost and workload, and refuse what does not fit or could not be written afterwards."""
+    cost = Cost.stated(epsilon, delta)
+    asked = _workload(workload, schema)
+    if mechanism != "auto":
+        return _fitting(Prepared(schema, find_mechanism(mechanism), cost, asked))
+    plain = _chosen(schema, Cost(cost.epsilon), asked)
+    if not cost.pure:
+        allowed = _chosen(schema, cost, asked)
+        if allowed.mechanism.gaussian and _expected_error(allowed) < _expected_error(plain):
+            with suppress(BudgetError):  # Gaussian noise does not fit the file; Laplace noise may
+                return _fitting(allowed)
+    return _fitting(plain)
+
+
+def _workload(given: Workload | str | Path | None, schema: Schema) -> Workload | None:
+    if isinstance(given, str | Path):
+        from sfumato.sql.workload import workload_of
+
+        given = workload_of(check_workload(Path(given), schema), schema)
+    if given is None:
+        return default_workload(schema.domain) if schema.domain.size <= MOST_DENSE else None
+    if given.columns != schema.domain.size:
+        raise QueryError(f"the workload spans {given.columns} cells, the schema has {schema.domain.size}")
+    return given
+
+
+def _chosen(schema: Schema, cost: Cost, workload: Workload | None) -> Prepared:
+    from sfumato.planner.choose import choose_mechanism
+
+    choice = choose_mechanism(schema, cost.budget, workload)
+    return Prepared(schema, find_mechanism(choice.name), cost, workload, choice.why)
+
+
+def _expected_error(prepared: Prepared) -> float:
+    """How far a query of the workload is off, in units that pure epsilon and rho-zCDP share.
+
+    The budget is split evenly over the statistics: the error grows with their number under pure epsilon, and with its
+    root under zCDP. A mechanism that depends on the data was chosen for promising less than any that does not.
+    """
+    from sfumato.strategies.expected import overall_error
+
+    schema, workload, budget = prepared.schema, prepared.workload, prepared.cost.budget
+    statistics = 1 + len(schema.measures)
+    if workload is None or (prepared.mechanism.strategy is None and prepared.mechanism.name != "cells"):
+        return 0.0
+    strategy = (
+        Strategy(Identity(schema.domain.size))
+        if prepared.mechanism.strategy is None
+        else prepared.mechanism.strategy(schema, workload, prepared.cost.pure)
+    )
+    error = overall_error(strategy, workload, prepared.cost.pure)
+    if budget.epsilon is not None:
+        return error * statistics / float(budget.epsilon)
+    assert budget.rho is not None  # noqa: S101 (a Budget has exactly one of the two)
+    return error * sqrt(statistics / (2.0 * float(budget.rho)))
+
+
+def _fitting(prepared: Prepared) -> Prepared:
+    schema, mechanism, workload = prepared.schema, prepared.mechanism, prepared.workload
+    if workload is not None:
+        refused = mechanism.refuses(schema, workload)
+        if refused is not None:
+            raise MechanismError(f"{mechanism.name} does not fit: {refused}")
+    if schema.domain.size > MOST_DENSE and mechanism.name not in ("cells", "sparse-cells"):
+        raise MechanismError(
+            f"{mechanism.name} needs a number for each of {schema.domain.size:.3g} cells, too many for memory; "
+            "use sparse-cells"
+        )
+    cost = prepared.cost if mechanism.gaussian else Cost(prepared.cost.epsilon)
+    check_writable(schema, cost, mechanism, workload)
+    return Prepared(schema, mechanism, cost, workload, prepared.why)
+
+
+def check_workload(path: Path, schema: Schema) -> list[tuple[str, Select]]:
+    """The queries of a workload file, each understood against the schema."""
+    from sfumato.sql import compile_select, read_workload
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise QueryError(f"the workload {path} cannot be read; name a text file of SELECT statements") from None
+    statements = read_workload(text)
+    if not statements:
+        raise QueryError(f"the workload {path} holds no query; write SELECT statements, separated by semicolons")
+    return [(" ".join(statement.split()), compile_select(statement, schema)) for statement in statements]

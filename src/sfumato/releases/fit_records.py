@@ -1,0 +1,100 @@
+"""Fits as a file holds them: what was measured, with which noise, and what each kind of fit keeps besides.
+
+Everything a fit needs to tell its errors goes along, so that an answer from the file is the answer before it was saved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import ReleaseFileError
+from sfumato.inference.fits import PARTS, Fit, Linear
+from sfumato.inference.regions import Regional
+from sfumato.inference.shapes import Shaped
+from sfumato.measurement import Measurement
+from sfumato.releases.query_records import Arrays, Column, describe
+from sfumato.releases.records import FitRecord, MeasurementRecord, QueriesRecord, noise_record
+
+Floats = NDArray[np.float64]
+
+LARGEST = 2**62  # of an estimate; nothing the kernel hands out is larger
+
+
+@dataclass
+class Written:
+    """Records of fits, of their queries (each family once, however many measurements share it), and all arrays."""
+
+    fits: list[FitRecord] = field(default_factory=list)
+    queries: list[QueriesRecord] = field(default_factory=list)
+    arrays: Arrays = field(default_factory=Arrays)
+    _places: dict[int, int] = field(default_factory=dict)
+
+    def linear(self, fit: Linear) -> FitRecord:
+        return FitRecord(fit.of, "linear", [self.measurement(fit.measurement)])
+
+    def regional(self, fit: Regional) -> FitRecord:
+        numbers = {"totals": fit.totals.estimate, "spread": fit.spread, "keep": fit.keep, "lean": fit.lean}
+        arrays = {"labels": self.arrays.keep(fit.labels)}
+        if fit.mass is not None:
+            arrays["mass"] = self.arrays.keep(fit.mass)
+        for name, values in numbers.items():
+            if values is not None and (fit.cells is not None or name in ("totals", "spread")):
+                arrays |= self._numbers(name, values)
+        return FitRecord(fit.of, "regional", [self.measurement(measured) for measured in fit.measurements], arrays)
+
+    def shaped(self, fit: Shaped) -> FitRecord:
+        numbers = self._numbers("total", fit.total.estimate) | self._numbers("spread", np.array([fit.spread]))
+        arrays = {"mass": self.arrays.keep(fit.mass), **numbers}
+        return FitRecord(fit.of, "shaped", [self.measurement(measured) for measured in fit.measurements], arrays)
+
+    def _numbers(self, name: str, values: Floats) -> dict[str, int]:
+        whole, parts = in_whole_numbers(values)
+        return {name: self.arrays.keep(whole), f"{name}_parts": self.arrays.keep(parts)}
+
+    def measurement(self, measured: Measurement) -> MeasurementRecord:
+        place = self._places.get(id(measured.queries))
+        if place is None:
+            place = self._places[id(measured.queries)] = len(self.queries)
+            self.queries.append(describe(measured.queries, self.arrays))
+        return MeasurementRecord(
+            measured.of,
+            measured.queries.columns,
+            place,
+            self.arrays.keep(measured.answers),
+            [noise_record(noise) for noise in measured.noises],
+            None if measured.which is None else self.arrays.keep(measured.which),
+        )
+
+
+def write_fits(fits: tuple[Fit, ...]) -> Written:
+    """The records of fits; their estimates are kept apart, with the cells."""
+    written = Written()
+    for fit in fits:
+        if type(fit) is Linear:
+            written.fits.append(written.linear(fit))
+        elif type(fit) is Regional:
+            written.fits.append(written.regional(fit))
+        elif type(fit) is Shaped:
+            written.fits.append(written.shaped(fit))
+        else:
+            raise ReleaseFileError(f"a file cannot keep a fit of the kind {type(fit).__name__}")
+    return written
+
+
+def in_whole_numbers(estimate: Floats) -> tuple[Column, Column]:
+    """An estimate as whole numbers and 1024ths: exact, for estimates are multiples of these.
+
+    >>> [column.tolist() for column in in_whole_numbers(np.array([2.5, -0.25]))]
+    [[2, -1], [512, 768]]
+    """
+    clipped = np.clip(estimate, -LARGEST, LARGEST)
+    whole = np.floor(clipped)
+    return whole.astype(np.int64), np.rint((clipped - whole) * PARTS).astype(np.int64)
+
+
+def from_whole_numbers(whole: Column, parts: Column) -> Floats:
+    """The estimate again; the sum is exact, because it was a floating-point number before."""
+    return np.asarray(whole.astype(np.float64) + parts / PARTS, dtype=np.float64)

@@ -1,0 +1,1 @@
+"""The papers' tables and figures again, theirs beside ours: `sfumato reproduce`."""

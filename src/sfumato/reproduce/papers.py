@@ -1,0 +1,36 @@
+"""The papers that can be reproduced, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from sfumato.errors import QueryError
+from sfumato.kernel.entropy import Entropy
+from sfumato.reproduce import ispe, tr_2010_003, wd
+from sfumato.reproduce.exhibits import Study, Tick
+
+
+class Reproduction(Protocol):
+    """Runs the experiments of one paper again."""
+
+    def __call__(self, entropy: Entropy, tick: Tick, *, quick: bool) -> Study: ...
+
+
+PAPERS: dict[str, Reproduction] = {"tr-2010-003": tr_2010_003.study, "ispe": ispe.study, "wd": wd.study}
+
+
+def reproduce(names: Sequence[str], entropy: Entropy, tick: Tick, *, quick: bool) -> list[Study]:
+    """The studies of the named papers, all of them where none is named."""
+    chosen = list(names) or list(PAPERS)
+    for name in chosen:
+        if name not in PAPERS:
+            raise QueryError(f"no paper {name!r} to reproduce; there are {', '.join(PAPERS)}")
+    studies = []
+    for place, name in enumerate(chosen):
+
+        def onward(what: str, share: float, place: int = place, name: str = name) -> None:
+            tick(f"{name}, {what}", (place + share) / len(chosen))
+
+        studies.append(PAPERS[name](entropy, onward, quick=quick))
+    return studies

@@ -1,0 +1,128 @@
+"""The counts that a list of SELECTs rests on, as a workload: what a strategy is made for and a plan is priced by.
+
+Every aggregate is made of counts of rows in regions: a SUM or AVG of the rows it adds up, a ratio of those above and
+below its line. So a statement becomes a block of queries with entries 0 and 1, a row for each of its regions in each of
+its groups. A bin that a condition cuts belongs to the region if at least half of it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from sfumato.domain import Axis, Codes, Domain, ValueSet
+from sfumato.errors import QueryError
+from sfumato.queries import Cells, Identity, Kron, Predicates, Queries, Ranges, Stack, Total, Workload
+from sfumato.queries.boxes import Box, cover
+from sfumato.queries.regions import Region
+from sfumato.schema import Schema
+from sfumato.sql.plan import Select
+
+MOST_ROWS = 2**22
+MOST_LAID_OUT = 2**25  # cells that are looked at one by one, where a region is no box
+
+
+def workload_of(selects: Sequence[tuple[str, Select]], schema: Schema) -> Workload:
+    """One block per statement, named by its text; statements and regions that touch no cell are left out.
+
+    >>> from sfumato.schema import Schema
+    >>> from sfumato.sql import compile_select
+    >>> schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {
+    ...     "age": {"type": "integer", "lower": 0, "upper": 99}, "smoker": {"type": "boolean"}}})
+    >>> text = "SELECT smoker, COUNT(*) FROM t WHERE age < 18 GROUP BY smoker"
+    >>> workload_of([(text, compile_select(text, schema))], schema).queries
+    Kron(Ranges(100, 1 ranges), Identity(2))
+    """
+    found = [(text, _block(select, schema.domain)) for text, select in selects]
+    kept = [(text, block) for text, block in found if block is not None]
+    if not kept:
+        raise QueryError(
+            "the workload is empty: none of its statements counts any cell of the schema; "
+            "give at least one SELECT whose conditions lie within the attributes' bounds"
+        )
+    rows = sum(block.rows for _, block in kept)
+    if rows > MOST_ROWS:
+        raise QueryError(
+            f"the workload has {rows:,} counts and {MOST_ROWS:,} is the most; give fewer statements, "
+            "or group by fewer attributes"
+        )
+    return Workload(tuple(text for text, _ in kept), tuple(block for _, block in kept))
+
+
+def _block(select: Select, domain: Domain) -> Queries | None:
+    """The counts of one statement: each region it names, by group."""
+    wanted = dict.fromkeys((amount.region, select.group_by if amount.grouped else ()) for amount in select.amounts)
+    parts = [part for region, names in wanted if (part := _by_group(region, names, domain)) is not None]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return Stack(*parts)
+
+
+def _by_group(region: Region, names: tuple[str, ...], domain: Domain) -> Queries | None:
+    """The rows of a region counted by some attributes, or None if it touches no cell."""
+    if not region:
+        return None
+    if len(region.boxes) == 1:
+        return _box(region.boxes[0], names, domain)
+    return _boxes(region, names, domain)
+
+
+def _box(box: Box, names: tuple[str, ...], domain: Domain) -> Queries | None:
+    """One box is a product of sets, so nothing is laid out; of each axis at least half a bin must lie inside."""
+    factors = []
+    for axis in domain:
+        inside = _inside(axis, box[axis.name])
+        if not len(inside):
+            return None
+        factors.append(_each(axis.size, inside) if axis.name in names else _together(axis.size, inside))
+    return Kron(*factors) if len(factors) > 1 else factors[0]
+
+
+def _boxes(region: Region, names: tuple[str, ...], domain: Domain) -> Queries | None:
+    """A union of boxes is listed cell by cell, over the axes from the first to the last that matters."""
+    places = sorted(domain.place(name) for name in {*region.names, *names})
+    first, last = places[0], places[-1] + 1
+    middle = Domain(domain.axes[first:last])
+    if middle.size > MOST_LAID_OUT:
+        raise QueryError(
+            f"a condition with OR or NOT spans {middle.size:.3g} cells and {MOST_LAID_OUT:,} is the most here; "
+            "write one statement for each alternative"
+        )
+    cells = np.arange(middle.size, dtype=np.int64)
+    share, _, _ = region.weights(middle, {name: middle.codes_along(name, cells) for name in region.names})
+    inside = np.flatnonzero(share >= 0.5)
+    if not len(inside):
+        return None
+    group = np.zeros(len(inside), dtype=np.int64)
+    for name in names:
+        group = group * middle[name].size + middle.codes_along(name, inside)
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    rows = inside[order]
+    # Where every group is one cell there is a shorter way to say so than a set for each.
+    factor = (
+        Cells(middle.size, rows) if len(starts) == len(rows) else Predicates(middle.size, np.split(rows, starts[1:]))
+    )
+    sizes = domain.shape
+    outside = (Total(prod(sizes[:first])) if first else None, Total(prod(sizes[last:])) if last < len(sizes) else None)
+    factors = [part for part in (outside[0], factor, outside[1]) if part is not None]
+    return Kron(*factors) if len(factors) > 1 else factors[0]
+
+
+def _inside(axis: Axis, values: ValueSet) -> Codes:
+    """The cells of an axis that belong to a set of values."""
+    return np.flatnonzero(cover(axis, values).share >= 0.5).astype(np.int64)
+
+
+def _each(size: int, inside: Codes) -> Queries:
+    return Identity(size) if len(inside) == size else Cells(size, inside)
+
+
+def _together(size: int, inside: Codes) -> Queries:
+    if len(inside) == size:
+        return Total(size)
+    if inside[-1] - inside[0] + 1 == len(inside):
+        return Ranges(size, inside[:1], inside[-1:])
+    return Predicates(size, [inside])

@@ -1,0 +1,185 @@
+"""What a workload asks of one axis: its Gram matrix V, as sums of products where it has that form.
+
+The squared error of a strategy A on a workload W is trace(W (A^T A)^-1 W^T) = trace(V (A^T A)^-1) with V = W^T W, so a
+strategy need only know V. For all ranges V[i, j] = (i + 1) (n - j) with i <= j, for prefixes n - j, for the total 1:
+each is a function of the earlier cell times one of the later, and V times a vector then takes two running sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.queries import AllRanges, Cells, Identity, Prefix, Queries, Total
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+SOME = 2**5  # nodes of a level, and cells of each, that stand for all where a tree is chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """V[i, j] = sum over t of earlier[t, min(i, j)] * later[t, max(i, j)], plus a diagonal, plus a full matrix or none.
+
+    >>> gram_of(AllRanges(3)).dense.tolist()
+    [[3.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 3.0]]
+    """
+
+    earlier: Floats
+    later: Floats
+    single: Floats
+    full: Floats | None = None
+
+    @property
+    def n(self) -> int:
+        return len(self.single)
+
+    @cached_property
+    def _digest(self) -> bytes:
+        parts = [self.earlier, self.later, self.single] + ([] if self.full is None else [self.full])
+        return sha256(b"".join(repr(part.shape).encode() + part.tobytes() for part in parts)).digest()
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal numbers: no strategy is optimised twice for the same."""
+        return isinstance(other, Gram) and self._digest == other._digest
+
+    @cached_property
+    def diagonal(self) -> Floats:
+        own = (self.earlier * self.later).sum(axis=0) + self.single
+        return np.asarray(own if self.full is None else own + np.diag(self.full))
+
+    @cached_property
+    def dense(self) -> Floats:
+        """V, written out."""
+        return self.times(np.eye(self.n))
+
+    @cached_property
+    def grand(self) -> float:
+        """The sum of all entries: what the workload asks of an even table."""
+        return float(self.times(np.ones((1, self.n))).sum())
+
+    def times(self, rows: Floats) -> Floats:
+        """rows V, for rows of as many numbers as there are cells."""
+        result = rows * self.single
+        for earlier, later in zip(self.earlier, self.later, strict=True):
+            before, after = np.cumsum(rows * earlier, axis=1), rows * later
+            result += before * later + (np.cumsum(after[:, ::-1], axis=1)[:, ::-1] - after) * earlier
+        return result if self.full is None else result + rows @ self.full
+
+    def squares(self, vector: Floats, cuts: Codes) -> Floats:
+        """v^T V v for the part of a vector in each stretch of cells between two cuts, zero elsewhere."""
+        start, width = cuts[:-1], np.diff(cuts)
+        own = vector**2 * self.single
+        for earlier, later in zip(self.earlier, self.later, strict=True):
+            weighed = vector * earlier
+            own += vector * later * (2.0 * _ahead(weighed, start, width) + weighed)
+        result = np.add.reduceat(own, start)
+        if self.full is not None:
+            both = np.add.reduceat(self.full * vector[:, None], start, axis=0)  # one row per stretch
+            result += np.add.reduceat(both[np.repeat(np.arange(len(start)), width), np.arange(self.n)] * vector, start)
+        return np.asarray(result)
+
+    @cached_property
+    def _corners(self) -> Floats:
+        assert self.full is not None  # noqa: S101 (asked for only then)
+        corners = np.zeros((self.n + 1, self.n + 1))
+        corners[1:, 1:] = np.cumsum(np.cumsum(self.full, axis=0), axis=1)
+        return corners
+
+    def roughness(self, width: int) -> float:
+        """What is asked beyond what so many even nodes answer: V's diagonal less its mean in each node times the size.
+
+        For single cells and full matrices exact. Products are smooth: half the sum over a node's pairs of cells of
+        V[i, i] + V[j, j] - 2 V[i, j], over the size, is in proportion to the distances of the pairs; some pairs of some
+        nodes tell how much. (The difference itself would drown in rounding: its parts are much larger.)
+        """
+        left = (1.0 - width / self.n) * float(self.single.sum())
+        if len(self.earlier) and width < self.n:
+            small, larger = divmod(self.n, width)  # the size of most nodes, and how many have a cell more
+            left += (width * (small**2 - 1) + larger * (2 * small + 1)) / 6.0 * self._kink(width)
+        if self.full is not None:
+            cuts = np.arange(width + 1, dtype=np.int64) * self.n // width
+            low, high, corner = cuts[:-1], cuts[1:], self._corners
+            whole = corner[high, high] - corner[low, high] - corner[high, low] + corner[low, low]
+            left += float(np.trace(self.full) - (whole / (high - low)).sum())
+        return max(left, 0.0)
+
+    def _kink(self, width: int) -> float:
+        """V[i, i] + V[j, j] - 2 V[i, j] for each step of distance, on average over pairs inside nodes."""
+        nodes = (np.arange(min(width, SOME)) * width + width // 2) // min(width, SOME)
+        low, size = nodes * self.n // width, max(2, self.n // width)
+        points = min(SOME, size)
+        cell = np.minimum(low[:, None] + (np.arange(points) * size + size // 2) // points, self.n - 1)
+        place, kinks = np.arange(points), 0.0
+        for earlier, later in zip(self.earlier, self.later, strict=True):
+            rise, fall = earlier[cell] - earlier[low][:, None], later[cell] - later[low][:, None]
+            risen = np.cumsum(rise, axis=1) - rise
+            falling = np.cumsum(fall[:, ::-1], axis=1)[:, ::-1] - fall
+            kinks += float((earlier[cell] * ((points - 1 - place) * fall - falling)).sum())
+            kinks += float((later[cell] * (place * rise - risen)).sum())
+        return kinks / float((cell * (2 * place - points + 1)).sum())
+
+    def __add__(self, other: Gram) -> Gram:
+        full = [part for part in (self.full, other.full) if part is not None]
+        return Gram(
+            np.concatenate([self.earlier, other.earlier]),
+            np.concatenate([self.later, other.later]),
+            self.single + other.single,
+            sum(full[1:], full[0]) if full else None,
+        )
+
+    def __mul__(self, weight: float) -> Gram:
+        full = None if self.full is None else self.full * weight
+        return Gram(self.earlier * weight, self.later, self.single * weight, full)
+
+
+def _ahead(values: Floats, first: Codes, size: Codes) -> Floats:
+    """For every number, the sum of those before it in its stretch."""
+    before = np.cumsum(values) - values
+    return np.asarray(before - np.repeat(before[first], size))
+
+
+def gram_of(queries: Queries) -> Gram:
+    """The Gram matrix of a family over one axis, in the shortest form known."""
+    n = queries.columns
+    one, none, cell = np.ones((1, n)), np.zeros((0, n)), np.arange(n, dtype=np.float64)[None]
+    if type(queries) is AllRanges:
+        return Gram(cell + 1, n - cell, np.zeros(n))
+    if type(queries) is Prefix:
+        return Gram(one, n - cell, np.zeros(n))
+    if type(queries) is Total:
+        return Gram(one, one, np.zeros(n))
+    if type(queries) in (Identity, Cells):
+        return Gram(none, none, queries.column_squares().astype(np.float64))
+    return Gram(none, none, np.zeros(n), queries.gram().astype(np.float64))
+
+
+def has_short_gram(queries: Queries) -> bool:
+    """Whether the Gram matrix is known without writing it out."""
+    return type(queries) in (AllRanges, Prefix, Total, Identity, Cells)
+
+
+def added(grams: list[Gram]) -> Gram:
+    """Their sum, terms of the same form put together so that products stay short."""
+    total = grams[0]
+    for gram in grams[1:]:
+        total = total + gram
+    return _merged(total)
+
+
+def _merged(gram: Gram) -> Gram:
+    if len(gram.later) < 2:
+        return gram
+    keys = {later.tobytes(): later for later in gram.later}
+    sums = {key: np.zeros(gram.n) for key in keys}
+    for earlier, later in zip(gram.earlier, gram.later, strict=True):
+        sums[later.tobytes()] += earlier
+    return Gram(np.array(list(sums.values())), np.array(list(keys.values())), gram.single, gram.full)

@@ -1,0 +1,103 @@
+"""Strategies of all cells and a few weighted sums, optimised for what a workload asks of one axis.
+
+McKenna, Miklau, Hay, Machanavajjhala, "Optimizing error of high-dimensional statistical queries under differential
+privacy", VLDB 2018, section 5 (OPT_0): A = [diag(d); Theta] with p rows in Theta and all columns of equal size. The
+paper starts from chance; here the sums start as overlapping bumps of one or two widths, which ends lower and sooner,
+the Gram matrix of all ranges is never written out, and the columns are whole numbers of exactly equal size.
+
+With X = A^T A and V the workload's Gram matrix, the error trace(V X^-1) has the gradient -2 A X^-1 V X^-1, and X^-1 is
+diag(d)^-2 less a matrix of rank p (Woodbury): n p^2 operations a step, and n p for V in the form of products.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from sfumato.queries import Identity, Scaled, Stack, Weighted
+from sfumato.strategies.grams import Floats, Gram
+from sfumato.strategies.products import AxisPart
+
+FEW_CELLS = 256  # up to which several numbers of sums are tried
+MOST_CELLS = 4096  # beyond, trees are as good as it gets here
+LARGEST = 8.0  # weight of a cell in a sum, relative to its own: keeps cells from vanishing when they are rounded
+STEPS = {64: 1000, 256: 500, 1024: 250, 4096: 60}  # of the optimiser, for up to so many cells
+
+
+@lru_cache(maxsize=256)
+def p_identity_for(gram: Gram, pure: bool, bits: int = 12) -> AxisPart:
+    """The best strategy found over one axis, columns of 2^bits (of squares of about 4^bits under zCDP).
+
+    >>> from sfumato.queries import AllRanges
+    >>> from sfumato.strategies.grams import gram_of
+    >>> part = p_identity_for(gram_of(AllRanges(64)), True)
+    >>> part.queries, part.queries.constant_column_sum
+    (Stack(Scaled(Identity(64), 64 weights), Weighted(4 x 64)), 4096)
+    """
+    found = [_optimised(gram, start, pure) for start in _starts(gram.n)]
+    theta = min(found, key=lambda one: one[0])[1]
+    matrix = _whole(theta, pure, bits)
+    queries = Identity(gram.n) if matrix is None else Stack(Scaled(Identity(gram.n), matrix[0]), Weighted(matrix[1]))
+    return AxisPart(queries, np.ones(queries.rows))
+
+
+def _starts(n: int) -> list[Floats]:
+    """What the sums look like before they are optimised."""
+    if n > FEW_CELLS:
+        return [np.vstack([_bumps(n, n // 256), _bumps(n, n // 16)])]
+    return [_bumps(n, p) for p in (1, 2, 3, 4, 6, 8, 10, 12, 13) if p == 1 or n // 32 <= p <= n // 6]
+
+
+def _bumps(n: int, p: int) -> Floats:
+    middles = (np.arange(p) + 0.5) * n / p
+    return np.maximum(0.0, 1.0 - np.abs(np.arange(n) + 0.5 - middles[:, None]) * p / n)
+
+
+def _optimised(gram: Gram, start: Floats, pure: bool) -> tuple[float, Floats]:
+    from scipy.optimize import minimize
+
+    steps = next(steps for cells, steps in STEPS.items() if gram.n <= cells)
+    scale = 1.0 / error_and_gradient(start, gram, pure)[0]
+
+    def scaled(flat: Floats) -> tuple[float, Floats]:
+        error, gradient = error_and_gradient(flat.reshape(start.shape), gram, pure)
+        return error * scale, gradient.reshape(-1) * scale
+
+    found = minimize(
+        scaled, start.reshape(-1), jac=True, method="L-BFGS-B", bounds=[(0.0, LARGEST)] * start.size,
+        options={"maxiter": steps, "maxfun": 2 * steps, "ftol": 1e-11, "gtol": 1e-9},
+    )  # fmt: skip
+    return float(found.fun) / scale, np.asarray(found.x).reshape(start.shape)
+
+
+def error_and_gradient(theta: Floats, gram: Gram, pure: bool) -> tuple[float, Floats]:
+    """trace(V X^-1) for the columns of [I; theta] divided by their size, and its gradient by theta."""
+    size = 1.0 + theta.sum(axis=0) if pure else np.sqrt(1.0 + (theta**2).sum(axis=0))
+    d, apart = 1.0 / size, size**2  # apart: diag(d)^-2
+    sums = theta * d
+    C = sums * apart
+    core = np.linalg.inv(np.eye(len(theta)) + C @ sums.T)
+    CV = gram.times(C)
+    B, BV = core @ C, core @ CV  # B = sums X^-1
+    error = float((gram.diagonal * apart).sum() - (B * CV).sum())
+
+    rest = (BV @ B.T) @ C
+    by_sums = -2.0 * (BV * apart - rest)
+    by_d = -2.0 * d * (gram.diagonal * apart**2 + (C * (rest - 2.0 * apart * BV)).sum(axis=0))
+    through_d = (by_sums * theta).sum(axis=0) + by_d
+    return error, by_sums * d - through_d * (d**2 if pure else d**3 * theta)
+
+
+def _whole(theta: Floats, pure: bool, bits: int) -> tuple[Floats, Floats] | None:
+    """Whole numbers: the sums rounded, the cells filled up to columns of one size; None where no sums are left."""
+    size = 1.0 + theta.sum(axis=0) if pure else np.sqrt(1.0 + (theta**2).sum(axis=0))
+    sums = np.rint(theta / size * 2**bits).astype(np.int64)
+    sums = sums[sums.any(axis=1)]
+    if not len(sums):
+        return None
+    if pure:
+        cells = np.maximum(1, 2**bits - sums.sum(axis=0))
+    else:
+        cells = np.maximum(1, np.floor(np.sqrt(np.maximum(1.0, 4.0**bits - (sums**2).sum(axis=0)))).astype(np.int64))
+    return cells, sums

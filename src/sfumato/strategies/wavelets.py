@@ -1,0 +1,59 @@
+"""Wavelets: Haar's along ordered axes, the nominal one along categories, combined over the axes.
+
+Xiao, Wang, Gehrke, "Differential privacy via wavelet transforms", ICDE 2010: Privelet, and Privelet+, which leaves
+small axes as they are. The paper chooses these by a bound on the worst query, here the expected error decides. The
+paper's weights are in the queries' own whole numbers, and in the share of the nominal total.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from sfumato.domain import Domain
+from sfumato.queries import Haar, Identity, NominalHaar, Workload
+from sfumato.strategies.axes import axis_by_axis, wanted_of
+from sfumato.strategies.grams import Gram
+from sfumato.strategies.products import AxisPart, combined
+from sfumato.strategies.spread import axis_error
+from sfumato.strategies.strategy import Strategy
+
+SURELY_WORTH = 2**12  # cells of an ordered axis from which the wavelet always pays
+
+
+def wavelet_strategy(domain: Domain, workload: Workload, pure: bool) -> Strategy:
+    """A wavelet along every axis where it pays.
+
+    >>> from sfumato.domain import Axis
+    >>> from sfumato.queries import default_workload
+    >>> ages, sexes = Axis("age", "integer", np.arange(1025.0)), Axis("sex", "category", np.arange(3.0), ("F", "M"))
+    >>> domain = Domain((ages, sexes))
+    >>> wavelet_strategy(domain, default_workload(domain), True).queries
+    Kron(Haar(1024), Identity(2))
+    """
+    ordered = [axis.ordered for axis in domain]
+    sizes = tuple(axis.size for axis in domain)
+    return combined(
+        axis_by_axis(wanted_of(domain, workload), sizes, lambda axis, gram: wavelet_for(gram, ordered[axis], pure))
+    )
+
+
+@lru_cache(maxsize=256)
+def wavelet_for(gram: Gram, ordered: bool, pure: bool) -> AxisPart:
+    """The wavelet over one axis, or single cells where their error is less."""
+    n = gram.n
+    cells = AxisPart(Identity(n), np.ones(n))
+    if n == 1:
+        return cells
+    if ordered:
+        wavelet = AxisPart(Haar(n), np.ones(n))
+        load = wavelet.queries.l1**2 if pure else wavelet.queries.l2_squared
+        if n >= SURELY_WORTH:
+            return wavelet
+    else:
+        # a row in one category moves the total by 1 and the differences by 2 (n - 1) together: the same for both
+        wavelet = AxisPart(NominalHaar(n), np.append(2 * (n - 1), np.ones(n, dtype=np.int64)))
+        load = (4 * (n - 1)) ** 2 if pure else 4 * (n - 1) ** 2 + n * (n - 1)
+    error = load * axis_error(wavelet.queries, wavelet.shares, gram)
+    return wavelet if error < axis_error(cells.queries, cells.shares, gram) else cells

@@ -1,0 +1,92 @@
+"""sfumato plan, as a user meets it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sfumato.cli.census import SCHEMA as CENSUS
+from sfumato.mechanisms import MECHANISMS
+
+SCHEMA = """
+dataset: people
+privacy_unit: row
+attributes:
+  age: {type: integer, lower: 0, upper: 49}
+  sex: {type: category, values: [F, M]}
+expected_rows: 5000
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text(SCHEMA)
+    return tmp_path
+
+
+def plan(*arguments: str, schema: str = "s.yaml") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sfumato", "plan", "--schema", schema, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def refused(run: subprocess.CompletedProcess[str], *words: str) -> None:
+    """One clear line on stderr, exit code 1, nothing on stdout."""
+    assert run.returncode == 1 and run.stdout == "", run.stderr
+    assert run.stderr.startswith("sfumato: ") and run.stderr.count("\n") == 1 and "internal error" not in run.stderr
+    for word in words:
+        assert word in run.stderr
+
+
+def test_the_demo_census_is_planned_for_every_mechanism(folder):
+    Path("census.yaml").write_text(CENSUS)
+    run = plan("--epsilon", "0.5", schema="census.yaml")
+    assert run.returncode == 0, run.stderr
+    for name in MECHANISMS:
+        assert f"\n{name}" in run.stdout, name
+    for words in ("It would choose", "What it cannot know", "theorem 5.2", "AVG(income)", "nothing was spent"):
+        assert words in run.stdout
+    table = run.stdout[run.stdout.index("\nmechanism ") + 1 :].splitlines()
+    assert table[0].endswith("how") and set(table[1]) == {"-"} and table[2].endswith(("exact", "simulated"))
+
+
+def test_a_hot_cell_is_explained(folder):
+    """Thirty counts share one cell; sixty others share none."""
+    hot = [f"SELECT COUNT(*) FROM people WHERE sex = 'F' AND (age = 37 OR age = {age})" for age in range(30)]
+    cold = [f"SELECT COUNT(*) FROM people WHERE sex = 'M' AND age = {age}" for age in range(50)]
+    cold += [f"SELECT COUNT(*) FROM people WHERE sex = 'F' AND age = {age}" for age in range(38, 48)]
+    Path("w.sql").write_text(";\n".join(hot + cold))
+    run = plan("--epsilon", "1", "--workload", "w.sql")
+    assert run.returncode == 0, run.stderr
+    assert "One cell is very hot: age 37, sex F counts in 30 of the 90" in run.stdout
+    assert "Neither is best" in run.stdout and "It would choose" in run.stdout
+
+
+def test_the_smallest_epsilon_of_each_mechanism(folder):
+    run = plan("--error", "50", "--confidence", "0.95")
+    assert run.returncode == 0, run.stderr
+    assert "smallest epsilon" in run.stdout and "All of these need epsilon" in run.stdout
+    one = plan("--error", "50", "--mechanism", "cells")
+    assert "COUNT(*) of one cell" in one.stdout and "It would choose" not in one.stdout
+
+
+def test_one_mechanism_by_name(folder):
+    run = plan("--epsilon", "1", "--mechanism", "sparse-cells")
+    assert run.returncode == 0 and "are not published; they are known in sum only" in run.stdout
+
+
+def test_what_cannot_be_planned_is_one_line(folder):
+    refused(plan("--epsilon", "1", "--mechanism", "magic"), "magic", "cells")
+    Path("w.sql").write_text("SELECT COUNT(*) FROM people WHERE height > 3")
+    refused(plan("--epsilon", "1", "--workload", "w.sql"), "height")
+    Path("w.sql").write_text("-- nothing\n")
+    refused(plan("--epsilon", "1", "--workload", "w.sql"), "no query")
+    refused(plan("--epsilon", "1", "--workload", "gone.sql"), "gone.sql", "cannot be read")
+    refused(plan("--epsilon", "0"), "epsilon")
+    huge = SCHEMA.replace("upper: 49}", "upper: 99999}\n  place: {type: integer, lower: 0, upper: 99999}")
+    Path("huge.yaml").write_text(huge)
+    refused(plan("--epsilon", "1", "--mechanism", "hierarchical", schema="huge.yaml"), "sparse-cells")
+    assert "sparse-cells" in plan("--epsilon", "1", schema="huge.yaml").stdout

@@ -1,0 +1,262 @@
+"""Every solver beside the normal equations written out."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.errors import QueryError
+from sfumato.inference import least_squares
+from sfumato.inference.dense_solver import DenseSolver
+from sfumato.inference.iterative import Iterative
+from sfumato.inference.kron_solver import KronSolver
+from sfumato.inference.least_squares import solver
+from sfumato.inference.marginal_solver import MarginalSolver
+from sfumato.inference.solvers import EachCell, OneTotal
+from sfumato.inference.tree_solver import TreeSolver
+from sfumato.inference.wavelet_solver import HaarSolver, NominalHaarSolver
+from sfumato.inference.woodbury import Woodbury
+from sfumato.measurement import Laplace
+from sfumato.queries import (
+    AllRanges,
+    Cells,
+    Haar,
+    Identity,
+    Kron,
+    Marginals,
+    NominalHaar,
+    Prefix,
+    Queries,
+    Ranges,
+    Scaled,
+    Stack,
+    Total,
+    Tree,
+    Weighted,
+)
+
+UNEVEN = Tree.of_levels([[0, 3, 9], [0, 1, 3, 4, 9], list(range(10))])
+THETA = Weighted([[1, 2, 0, 5, 1, 1, 7], [3, 0, 0, 1, 1, 1, 1]])
+
+
+def spread(rows: int, orders: float = 2.0) -> np.ndarray:
+    """Variances that differ from row to row, over so many powers of ten."""
+    return 10.0 ** (orders * np.modf(np.arange(1, rows + 1) * 0.6180339887)[0])
+
+
+def probes(cells: int) -> np.ndarray:
+    """Single cells, ranges and uneven weights, a column each."""
+    column = np.arange(cells)
+    return (
+        np.stack([column == 0, column == cells - 1, column >= cells // 2, np.cos(column), column + 0.5], axis=1) * 1.0
+    )
+
+
+def written_out(queries: Queries, variances: np.ndarray) -> np.ndarray:
+    matrix = queries.dense().astype(np.float64)
+    return matrix.T @ (matrix / variances[:, None])
+
+
+def check(queries: Queries, variances: np.ndarray, kind: type) -> None:
+    found = solver(queries, variances)
+    assert type(found) is kind
+    columns = probes(queries.columns)
+    before = columns.copy()
+    solved, known = found.solve(columns)
+    expected = np.linalg.pinv(written_out(queries, variances), rcond=1e-13, hermitian=True) @ columns
+    assert known.all() and known.shape == (columns.shape[1],)
+    np.testing.assert_allclose(solved, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+    assert np.array_equal(columns, before)
+
+
+CLOSED = [
+    (Identity(5), EachCell),
+    (Scaled(Identity(5), [1, 2, -3, 4, 5]), EachCell),
+    (Kron(Identity(2), Kron(Identity(3), Identity(2))), EachCell),
+    (Stack(Kron(Identity(3), Identity(2)), Ranges(6, [0, 3], [2, 4])), Woodbury),
+    (Tree(1, ()), TreeSolver),
+    (Tree(2, 2), TreeSolver),
+    (Tree(16, 2), TreeSolver),
+    (Tree(27, 3), TreeSolver),
+    (Tree(37, 2), TreeSolver),
+    (Tree(40, (3, 2, 7)), TreeSolver),
+    (UNEVEN, TreeSolver),
+    (Scaled(Tree(10, 4), np.arange(1, Tree(10, 4).rows + 1)), TreeSolver),
+    *((Haar(n), HaarSolver) for n in (1, 2, 3, 8, 11, 29, 64)),
+    *((NominalHaar(n), NominalHaarSolver) for n in (1, 2, 3, 17)),
+    (Stack(Scaled(Identity(7), [3, 1, 4, 1, 5, 9, 2]), THETA), Woodbury),
+    (Stack(THETA, Total(7), Identity(7)), Woodbury),
+    (Stack(Identity(9), Ranges(9, [0, 2, 6], [1, 4, 8])), Woodbury),
+    (Scaled(Stack(Identity(4), Prefix(4)), [5, 1, 2, 3, 0, 2, 0, 1]), Woodbury),
+    (Scaled(Stack(Total(3), Identity(3)), [0, 1, 2, 3]), EachCell),
+    (Prefix(9), DenseSolver),
+    (AllRanges(9), DenseSolver),
+    (Stack(UNEVEN, Total(9)), DenseSolver),
+]
+
+
+@pytest.mark.parametrize(("queries", "kind"), CLOSED, ids=repr)
+def test_closed_forms_agree_with_the_matrix_written_out(queries, kind):
+    check(queries, spread(queries.rows), kind)
+    check(
+        queries,
+        np.full(queries.rows, 3.5),
+        kind if kind is not Woodbury else type(solver(queries, np.ones(queries.rows))),
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 40), st.integers(2, 9), st.floats(0, 6), st.randoms(use_true_random=False))
+def test_trees_of_any_shape_and_precision(cells, branching, orders, chance):
+    tree = Tree(cells, branching)
+    variances = spread(tree.rows, orders)
+    chance.shuffle(variances)
+    check(tree, variances, TreeSolver)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(1, 11), max_size=10), st.lists(st.integers(1, 11), max_size=5))
+def test_trees_given_by_their_cuts(lower, upper):
+    levels = [sorted({0, 12, *upper}), sorted({0, 12, *upper, *lower}), list(range(13))]
+    tree = Tree.of_levels([cuts for i, cuts in enumerate(levels) if cuts not in levels[i + 1 :]])
+    check(tree, spread(tree.rows), TreeSolver)
+
+
+FACTORS = [Tree(6, 2), Haar(5), NominalHaar(4), Identity(3), Stack(Identity(7), THETA), Prefix(4)]
+
+
+@pytest.mark.parametrize("first", FACTORS, ids=repr)
+@pytest.mark.parametrize("second", FACTORS, ids=repr)
+def test_factors_with_precisions_that_are_products(first, second):
+    queries = Kron(first, second)
+    kind = EachCell if type(first) is type(second) is Identity else KronSolver
+    check(queries, np.outer(spread(first.rows), spread(second.rows)).ravel(), kind)
+
+
+def test_three_factors_nested_and_scaled():
+    queries = Kron(Scaled(Tree(4, 2), 3), Kron(Haar(3), NominalHaar(3)))
+    check(queries, np.full(queries.rows, 2.0), KronSolver)
+
+
+@pytest.mark.parametrize("scale", ["2/3", "5", "400"])
+def test_whole_noise_is_not_quite_a_product_and_is_solved_all_the_same(scale):
+    """Shares per level on both axes; the variance of discrete Laplace noise does not go with its scale squared."""
+    tree = Tree(9, 3)
+    shares = np.array([1, 2, 4])[tree.row_level]
+    by_share = {share: Laplace(Fraction(scale) / share).variance for share in (1, 2, 4, 8, 16)}
+    variances = np.vectorize(by_share.get)(np.outer(shares, shares)).ravel()
+    check(Kron(tree, tree), variances, Iterative)
+
+
+TABLES = [
+    Marginals((3, 4, 2), [(0, 1, 2), (0,), ()]),
+    Marginals((3, 4, 2), [(0, 1, 2), (0, 2), (1,), (0, 1, 2)]),
+    Stack(Kron(Identity(3), Scaled(Identity(4), 1)[:]), Kron(Identity(3), Total(4))),
+    Stack(Scaled(Kron(Identity(3), Total(4)), 3), Scaled(Kron(Identity(3), Identity(4)), 2)),
+]
+
+
+@pytest.mark.parametrize("queries", TABLES, ids=repr)
+def test_tables_by_some_attributes(queries):
+    variances = np.concatenate([np.full(block.rows, 1.5**i) for i, block in enumerate(queries.blocks)])
+    kind = (
+        DenseSolver
+        if type(queries.blocks[0]) is Kron and type(queries.blocks[0].factors[1]) is Scaled
+        else MarginalSolver
+    )
+    check(queries, variances, kind)
+
+
+HALF_BLIND = [
+    Total(6),
+    Cells(6, [0, 1, 1]),
+    Ranges(6, [0, 2], [3, 5]),
+    Kron(Total(2), Identity(3)),
+    Kron(Identity(2), Total(3)),
+    Kron(Total(2), Prefix(3)),
+    Kron(Ranges(2, [0], [1]), Tree(3, 2)),
+    Marginals((2, 3), [(0,), (1,)]),
+    Scaled(Identity(6), [1, 0, 2, 0, 1, 1]),
+    Scaled(Haar(6), [1, 0, 2, 0, 1, 1]),
+    Scaled(Tree(6, 6), [1, 0, 2, 0, 1, 1, 1]),
+    Scaled(Stack(Identity(6), Total(6)), [1, 0, 2, 0, 1, 1, 1]),
+]
+
+
+@pytest.mark.parametrize("uneven", [False, True])
+@pytest.mark.parametrize("few", [2048, 1], ids=["written out", "iterated"])
+@pytest.mark.parametrize("queries", HALF_BLIND, ids=repr)
+def test_what_the_queries_do_not_determine_is_said(queries, few, uneven, monkeypatch):
+    monkeypatch.setattr(least_squares, "FEW_CELLS", few)
+    variances = spread(queries.rows, 1.0) if uneven else np.ones(queries.rows)
+    matrix = queries.dense().astype(np.float64)
+    columns = np.concatenate([np.eye(6), np.ones((6, 1)), matrix.T, matrix.T @ spread(queries.rows)[:, None]], axis=1)
+    solved, known = solver(queries, variances).solve(columns)
+    gram = written_out(queries, variances)
+    missed = columns - matrix.T @ np.linalg.lstsq(matrix.T, columns, rcond=1e-12)[0]
+    assert known.tolist() == (np.abs(missed).max(axis=0) < 1e-9).tolist()
+    assert not known.all()
+    np.testing.assert_allclose((gram @ solved)[:, known], columns[:, known], atol=1e-8 * np.abs(columns).max())
+
+
+@pytest.mark.parametrize("size", [1e-40, 1e40])
+@pytest.mark.parametrize(
+    "queries", [Tree(6, 2), Prefix(5), Kron(Haar(2), Prefix(3)), Stack(Haar(6), Total(6))], ids=repr
+)
+def test_noise_of_any_size(queries, size):
+    columns, variances = probes(queries.columns), spread(queries.rows)
+    solved, known = solver(queries, variances * size).solve(columns)
+    assert known.all()
+    np.testing.assert_allclose(solved / size, solver(queries, variances).solve(columns)[0], rtol=1e-8, atol=1e-8)
+
+
+def test_certain_solvers_say_so():
+    assert solver(Tree(5, 2), np.ones(Tree(5, 2).rows)).certain
+    assert OneTotal(1, 2.0).certain and not OneTotal(2, 2.0).certain
+    assert not solver(Scaled(Identity(2), [0, 1]), np.ones(2)).certain
+
+
+def test_a_column_of_nothing_is_known_and_nothing():
+    for queries in (Total(4), Ranges(4, [0], [1]), Kron(Total(2), Identity(2)), Haar(4), Marginals((2, 2), [(0,)])):
+        solved, known = solver(queries, np.ones(queries.rows)).solve(np.zeros((4, 2)))
+        assert known.all() and not solved.any()
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        (Tree(3000, 2), Tree(3000, 7)),
+        (Kron(Identity(50), Total(60)), Kron(Tree(50, 4), Identity(60))),
+        (Kron(Prefix(50), Total(60)), Kron(Total(50), Tree(60, 3)), Cells(3000, range(3000))),
+    ],
+    ids=repr,
+)
+def test_many_cells_without_a_closed_form_converge(blocks):
+    """The relative residual is at most the stated 1e-10, times what the scaling adds."""
+    queries = Stack(*blocks)
+    variances = spread(queries.rows, 1.0)
+    found = solver(queries, variances)
+    assert type(found) is Iterative
+    columns = probes(3000)
+    solved, known = found.solve(columns)
+    missed = queries.T @ ((queries @ solved) / variances[:, None]) - columns
+    assert known.all() and (np.linalg.norm(missed, axis=0) <= 1e-8 * np.linalg.norm(columns, axis=0)).all()
+
+
+def test_large_trees_and_wavelets_meet_their_equations():
+    for queries in (Tree(100_003, 16), Haar(100_003), NominalHaar(1000)):
+        variances = spread(queries.rows, 1.0)
+        columns = probes(queries.columns)
+        solved, _ = solver(queries, variances).solve(columns)
+        missed = queries.T @ ((queries @ solved) / variances[:, None]) - columns
+        assert (np.linalg.norm(missed, axis=0) <= 1e-9 * np.linalg.norm(columns, axis=0)).all()
+
+
+@pytest.mark.parametrize(
+    "variances", [np.ones(2), np.array([1.0, 0.0, 1.0]), np.array([1.0, np.inf, 1.0]), -np.ones(3)]
+)
+def test_variances_must_be_one_per_row_and_above_zero(variances):
+    with pytest.raises(QueryError, match="variance"):
+        solver(Identity(3), variances)

@@ -1,0 +1,30 @@
+"""The page on planning says what the planner does."""
+
+import doctest
+from pathlib import Path
+
+from sfumato.planner import choose, expect, price, priors, simulate
+
+PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
+
+
+def test_its_examples_run_as_written():
+    tried = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
+    assert tried.failed == 0 and tried.attempted >= 4
+
+
+def test_its_numbers_are_those_of_the_code():
+    text = " ".join(PAGE.read_text().split())
+    for words in (
+        f"Above {simulate.MOST_SIMULATED:,} cells nothing is simulated",
+        f"({priors.ROWS_PER_CELL} a cell if it says nothing)",
+        f"of {price.MOST_SAMPLED} looked at",
+        f"Up to {choose.MOST_TRIED:,} cells it is tried",
+        f"are below {choose.FULL} and",
+        f"more than {expect.MOST_QUERIES:,} queries",
+        f"within {round(100 * (choose.ALIKE - 1))} % of it",
+        f"by {round(100 * (1 - choose.WORTH_IT))} % at least",
+    ):
+        assert words in text, words
+    assert all(words in text for words in ("even", "smooth", "sparse", "spike", "rough"))
+    assert len(priors.SHAPES) == 5
