@@ -6,6 +6,8 @@ import os
 from fractions import Fraction
 from pathlib import Path
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: tests run side by side and share the cores
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings

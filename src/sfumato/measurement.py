@@ -51,7 +51,6 @@ class Gaussian:
 
 
 Noise = Laplace | Gaussian
-SMALLEST_VARIANCE = 1e-40  # noise of less is 0 for all purposes: P(Z != 0) <= variance
 LARGEST_SCALE = 2**50  # of Laplace noise, so that noise and answers fit 64 bits
 
 
@@ -68,8 +67,22 @@ class Design:
 
     @property
     def variances(self) -> NDArray[np.float64]:
-        """The variance of the noise of every row; never quite zero, so that one can divide by it."""
-        each = np.maximum([noise.variance for noise in self.noises], SMALLEST_VARIANCE)
+        """The variance of the noise of every row."""
+        return self._by_row([noise.variance for noise in self.noises])
+
+    @property
+    def sizes(self) -> NDArray[np.float64]:
+        """In inverse proportion to which answers are weighed against each other: 2 scale^2, or sigma^2.
+
+        The variance itself, but where noise is so small that it is mostly zero; there the variances of two rows can lie
+        a hundred orders of magnitude apart, and these do not.
+        """
+        return self._by_row(
+            [2.0 * float(n.scale) ** 2 if isinstance(n, Laplace) else float(n.sigma_squared) for n in self.noises]
+        )
+
+    def _by_row(self, by_noise: list[float]) -> NDArray[np.float64]:
+        each = np.array(by_noise)
         return np.full(self.queries.rows, each[0]) if self.which is None else each[self.which]
 
 

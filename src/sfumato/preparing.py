@@ -100,14 +100,12 @@ def _expected_error(prepared: Prepared) -> float:
 
 def _fitting(prepared: Prepared) -> Prepared:
     schema, mechanism, workload = prepared.schema, prepared.mechanism, prepared.workload
-    if workload is not None:
-        refused = mechanism.refuses(schema, workload)
-        if refused is not None:
-            raise MechanismError(f"{mechanism.name} does not fit: {refused}")
-    if schema.domain.size > MOST_DENSE and mechanism.name not in ("cells", "sparse-cells"):
+    refused = mechanism.refuses(schema, workload)
+    if refused is None and workload is None and mechanism.name not in ("cells", "sparse-cells"):
+        refused = f"a number for each of {schema.domain.size:.3g} cells does not fit in memory; use sparse-cells"
+    if refused is not None:
         raise MechanismError(
-            f"{mechanism.name} needs a number for each of {schema.domain.size:.3g} cells, too many for memory; "
-            "use sparse-cells"
+            refused if refused.startswith(mechanism.name) else f"{mechanism.name} does not fit: {refused}"
         )
     cost = prepared.cost if mechanism.gaussian else Cost(prepared.cost.epsilon)
     check_writable(schema, cost, mechanism, workload)

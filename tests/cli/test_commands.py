@@ -42,7 +42,9 @@ def sfumato(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def release(*more: str, table: str = "t.csv", schema: str = "s.yaml", out: str = "r.sfumato", epsilon: str = "1"):
-    return sfumato("release", table, "--schema", schema, "--epsilon", epsilon, "-o", out, *more)
+    """By the plainest mechanism, which needs no time to be chosen, unless another is named."""
+    plainest = () if "--mechanism" in more else ("--mechanism", "cells")
+    return sfumato("release", table, "--schema", schema, "--epsilon", epsilon, "-o", out, *plainest, *more)
 
 
 def refused(run: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -267,6 +269,18 @@ def test_delta_is_not_needed_and_said_so(folder):
     assert made.returncode == 0 and "No delta was needed: the guarantee is pure epsilon." in made.stdout
     refused(release("--delta", "2"), "delta")
     assert "delta spent" not in sfumato("ledger", "show").stdout
+
+
+def test_epsilon_and_delta_by_a_gaussian_mechanism(folder):
+    Path("s.yaml").write_text(SCHEMA.replace("upper: 100}", "upper: 100, step: 0.1}"))
+    made = release("--delta", "1e-6", "--mechanism", "hierarchical")
+    assert made.returncode == 0, made.stderr
+    assert "mechanism hierarchical" in made.stdout and "give or take a chance of 0.000001" in made.stdout
+    assert "Guarantee: epsilon 1, delta 0.000001, from rho 0.0243" in made.stdout
+    assert "epsilon 1 of 3 spent, 2 left; delta 0.000001 spent, no total stated" in made.stdout
+    shown = sfumato("ledger", "show", "census").stdout
+    assert "delta spent" in shown and "not stated" in shown and "so are deltas" in shown
+    assert sfumato("query", "r.sfumato", "SELECT COUNT(*) FROM census").returncode == 0
 
 
 def test_a_total_delta_is_set_and_shown(folder):

@@ -399,10 +399,10 @@ def test_json_that_says_things_twice_or_is_no_json(tmp_path, parts):
         assert doubled != raw
         with_manifest(doubled)
     for number in (b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b"9" * 5000, b"0x10", b"1_0", b"01", b"+1"):
-        with_manifest(raw.replace(b'"version": 1', b'"version": ' + number))
+        with_manifest(raw.replace(b'"version": 2', b'"version": ' + number))
     for deep in (25, 1000, 10**5):
-        with_manifest(raw.replace(b'"version": 1', b'"version": ' + b"[" * deep + b"]" * deep))
-        with_manifest(raw.replace(b'"version": 1', b'"version": ' + b'{"a":' * deep + b"1" + b"}" * deep))
+        with_manifest(raw.replace(b'"version": 2', b'"version": ' + b"[" * deep + b"]" * deep))
+        with_manifest(raw.replace(b'"version": 2', b'"version": ' + b'{"a":' * deep + b"1" + b"}" * deep))
     for text in (b"", b"null", b"[]", b"{}", b"\xff\xfe", b"\xef\xbb\xbf" + raw, raw + b" ", raw[:-1], b"\0" * 100):
         with_manifest(text)
     with_manifest(b" " * (2**20 + 1))

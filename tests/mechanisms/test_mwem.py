@@ -60,6 +60,11 @@ def test_an_estimate_that_is_wrong_knows_it():
     assert np.sqrt(2 / np.pi * (fit.spread**2 * model + noise)).mean() == pytest.approx(1.1 * misses.mean(), rel=0.02)
 
 
+def test_an_empty_table_is_learned_as_any_other_even_without_noise():
+    fit = mwem(curator_of(line(), SHAPES["nothing"], epsilon=10**5), line(), Budget.pure(10**5)).fits[0]
+    assert not fit.estimate.any()
+
+
 def test_more_rows_are_worth_more_rounds():
     def rounds(rows: int, cells: int = CELLS) -> int:
         schema = line(cells)

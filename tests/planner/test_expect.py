@@ -15,7 +15,7 @@ from sfumato.planner.choose import choose_among, choose_mechanism
 from sfumato.planner.expect import Outlook, Question, outlook, refuse_misfit
 from sfumato.planner.explain import explain
 from sfumato.planner.items import default_items, statement_items
-from sfumato.planner.least import two_digits
+from sfumato.planner.least import near_epsilon, rounded_up
 from sfumato.planner.report import as_text
 from sfumato.planner.simulate import estimated_cells, made_up_curator, root_mean_square
 from sfumato.queries import Identity, Stack, Total
@@ -140,7 +140,7 @@ def test_a_hot_cell_is_explained():
 
 
 def outlooks(**overall):
-    kinds = {"dawa": "simulated"}
+    kinds = {"dawa": "simulated", "ispe": "simulated"}
     return [Outlook(n, kinds.get(n, "exact"), (), e, e / 2, 2 * e) for n, e in overall.items()]
 
 
@@ -151,6 +151,19 @@ def test_the_choice_is_the_least_error_that_may_be_relied_on():
     assert choose_among(outlooks(cells=9.0, levels=7.0, dawa=6.9), SMALL, budget).name == "levels"
     found = choose_among(outlooks(cells=9.0, levels=7.0, dawa=2.0), unknown, budget)
     assert found.name == "levels" and "expected_rows" in found.unknown
+    aside = choose_among(outlooks(cells=9.0, ispe=3.0, dawa=12.0), SMALL, budget)
+    assert aside.name == "cells" and "ispe (3 rows) did better" in aside.unknown
+
+
+def test_a_rule_decides_where_there_are_too_many_cells_to_try():
+    """How full cells are: 0.43 and 507 rows times epsilon per cell, as ADULT and INCOME of DPBench have at 0.1."""
+    axes = {"x": {"type": "integer", "lower": 0, "upper": 4095}}
+    named = []
+    for rows in (17_665, 20_787_122):
+        wide = Schema.from_dict({"dataset": "w", "privacy_unit": "row", "attributes": axes, "expected_rows": rows})
+        named.append(choose_mechanism(wide, Budget.pure("0.1")).name)
+        assert choose_among(outlooks(cells=5.0, levels=7.0), wide, Budget.pure("0.1")).name == "cells"
+    assert named == ["dawa", "hierarchical"]
 
 
 def test_a_choice_is_quick_the_second_time_and_the_same():
@@ -158,8 +171,20 @@ def test_a_choice_is_quick_the_second_time_and_the_same():
     assert choose_mechanism(Schema.from_dict(SMALL.to_dict()), Budget.pure(1)) is first
 
 
-def test_numbers_are_rounded_up_to_two_digits():
-    assert [two_digits(x) for x in (0.01, 0.0101, 9.91, 1234.0)] == [Fraction(1, 100), Fraction(11, 1000), 10, 1300]
+def test_numbers_are_rounded_up():
+    found = [rounded_up(number, 2) for number in (0.01, 0.0101, 9.91, 1234.0)]
+    assert found == [Fraction(1, 100), Fraction(11, 1000), 10, 1300]
+
+
+@pytest.mark.parametrize("error", [0.3, 3, 50, 1234])
+def test_the_search_for_epsilon_keeps_the_error_and_wastes_little(error):
+    def within(epsilon):
+        return 40 / float(epsilon) + 0.01 * float(epsilon) ** -0.5
+
+    epsilon = near_epsilon(within, error)
+    assert within(epsilon) <= error < within(epsilon * Fraction(98, 100))
+    with pytest.raises(QueryError, match="no epsilon"):
+        near_epsilon(lambda epsilon: 10.0, 1)
 
 
 def test_undetermined_questions_are_unknown_not_free():

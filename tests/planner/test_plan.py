@@ -16,6 +16,14 @@ from sfumato.schema import Schema
 from sfumato.sql import compile_select
 
 PLAIN = Schema.from_dict({**CENSUS, "measures": {}, "expected_rows": 10_000})
+SMALL = Schema.from_dict(
+    {
+        "dataset": "t",
+        "privacy_unit": "row",
+        "attributes": {"x": {"type": "integer", "lower": 0, "upper": 15}},
+        "expected_rows": 500,
+    }
+)
 HUGE = Schema.from_dict(
     {
         "dataset": "huge",
@@ -46,7 +54,7 @@ def test_ranges_have_the_mean_square_of_their_lengths_and_the_bound_of_the_longe
     lengths = [last - first + 1 for first in range(100) for last in range(first, 100)]
     noise = Laplace(Fraction(1))
     assert found.stderr == pytest.approx((2 * sum(lengths) / len(lengths) * noise.variance) ** 0.5)
-    assert 0.9 * half_width([(1.0, noise, 200)], 0.95) <= found.within <= half_width([(1.0, noise, 200)], 0.95)
+    assert 0.8 * half_width([(1.0, noise, 200)], 0.95) <= found.within <= half_width([(1.0, noise, 200)], 0.95)
 
 
 def test_contributions_and_measures_share_the_budget():
@@ -65,7 +73,7 @@ def test_the_smallest_epsilon_keeps_its_promise_and_no_smaller_one_does():
 
 
 def test_a_wanted_error_gives_an_epsilon_for_every_mechanism_and_the_smallest_is_chosen():
-    plan = make_plan(PLAIN, error=50)
+    plan = make_plan(SMALL, error=50)
     exact = {found.mechanism: found.epsilon for found in plan.outlooks if found.epsilon and not found.about}
     assert plan.choice.name == plan.mechanism == min(exact, key=exact.get)
     assert max(found.epsilon for found in plan.lines) == exact[plan.mechanism]
@@ -99,7 +107,7 @@ def test_the_paper_promises_less_than_the_exact_noise_gives():
 
 
 def test_every_mechanism_is_priced_or_says_why_not():
-    plan = make_plan(PLAIN, epsilon=1)
+    plan = make_plan(SMALL, epsilon=1)
     assert {found.mechanism for found in plan.outlooks} == set(MECHANISMS)
     for found in plan.outlooks:
         assert found.note if found.how == "not priced" else found.overall > 0 and len(found.lines) == len(plan.lines)

@@ -21,6 +21,7 @@ def test_its_numbers_are_those_of_the_code():
         f"of {price.MOST_SAMPLED} looked at",
         f"Up to {choose.MOST_TRIED:,} cells it is tried",
         f"are below {choose.FULL} and",
+        f"never on more than {choose.MOST_RULED:,} cells",
         f"more than {expect.MOST_QUERIES:,} queries",
         f"within {round(100 * (choose.ALIKE - 1))} % of it",
         f"by {round(100 * (1 - choose.WORTH_IT))} % at least",

@@ -15,6 +15,7 @@ from conftest import curator_of
 from sfumato.domain import Partition
 from sfumato.errors import ReleaseFileError
 from sfumato.inference.fits import PARTS, Linear, in_parts
+from sfumato.inference.joined import Joined
 from sfumato.inference.regions import Regional
 from sfumato.inference.shapes import Shaped
 from sfumato.kernel.budget import Budget, rho_for
@@ -112,6 +113,9 @@ def regional(kind: str = "cells") -> Release:
     if kind == "shape":
         whole = curator.reduce(Partition(SCHEMA.domain, np.zeros(SIZE, dtype=np.int64))).measure(Identity(1), half)
         fit = Shaped.like(Linear.of_answers(whole), np.arange(1.0, SIZE + 1)).with_spread(7.25, misfit)
+    elif kind == "joined":
+        joined = Joined(totals, np.array([0, 0, 1]), np.bincount(LABELS))
+        fit = Regional(joined.regions[LABELS], joined, np.array([3.5, 0]), parts=LABELS, besides=(misfit,))
     else:
         fit = Regional(LABELS, Linear.of_answers(totals), np.array([3.5, 0, 2**40 / 7]), **more)
     charge = Linear.of_answers(curator.measure(Identity(SIZE), half, of="charge"))
@@ -119,7 +123,7 @@ def regional(kind: str = "cells") -> Release:
     return replace(release, cube=replace(release.cube, fits=(fit, charge)))
 
 
-@pytest.mark.parametrize("kind", ["cells", "mass", "shape"])
+@pytest.mark.parametrize("kind", ["cells", "mass", "shape", "joined"])
 def test_a_fit_that_leans_on_a_model_comes_back_to_the_last_bit(kind, tmp_path):
     release = regional(kind)
     opened = Release.load(release.save(tmp_path / "r.sfumato"))
@@ -180,6 +184,24 @@ REGIONAL_FORGERIES = {
 def test_forged_regions_are_refused(name, tmp_path):
     with pytest.raises(ReleaseFileError) as caught:
         Release.load(rewritten(tmp_path / "r.sfumato", regional(), REGIONAL_FORGERIES[name]))
+    assert str(caught.value).isprintable()
+
+
+JOINED_FORGERIES = {
+    "a part far away": array_of("parts", lambda parts: np.where(parts == 2, 2**62, parts)),
+    "other parts": array_of("parts", lambda parts: parts[::-1]),
+    "a region left out": array_of("regions", lambda regions: regions * 2),
+    "other regions": array_of("regions", lambda regions: np.array([0, 1, 1])),
+    "sizes": array_of("sizes", lambda sizes: sizes + 1),
+    "labels": array_of("labels", lambda labels: 1 - labels),
+    "no sizes": regional_fit(lambda fit: replace(fit, arrays={k: v for k, v in fit.arrays.items() if k != "sizes"})),
+}
+
+
+@pytest.mark.parametrize("name", JOINED_FORGERIES)
+def test_forged_joints_are_refused(name, tmp_path):
+    with pytest.raises(ReleaseFileError) as caught:
+        Release.load(rewritten(tmp_path / "r.sfumato", regional("joined"), JOINED_FORGERIES[name]))
     assert str(caught.value).isprintable()
 
 

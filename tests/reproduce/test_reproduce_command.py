@@ -46,7 +46,7 @@ def test_the_quick_form_of_all_papers_is_complete():
         assert named in sources
     for study in studies:
         for exhibit in study.exhibits:
-            assert len(exhibit.remark) > 50 and exhibit.remark.endswith(".")
+            assert len(exhibit.remark) > 50 and exhibit.remark.endswith((".", ".)"))
             assert all(len(row) == len(exhibit.headers) for row in exhibit.rows)
             for picture in exhibit.pictures:
                 ElementTree.fromstring(picture.svg)

@@ -10,7 +10,8 @@ from sfumato.kernel.entropy import SystemEntropy, TestingEntropy
 from sfumato.queries import Tree
 from sfumato.reproduce import ispe_example as example
 from sfumato.reproduce.ispe_hierarchy import SPLITS, hierarchy_errors
-from sfumato.reproduce.ispe_release import TABLES, Setting, publish
+from sfumato.reproduce.ispe_release import TABLES, Setting, cell_errors, publish, rectangle_errors
+from sfumato.reproduce.neighbours import neighbourhood_means
 from sfumato.reproduce.tree_posterior import posterior_means
 
 
@@ -32,8 +33,10 @@ def test_densities_of_summed_noise_are_densities(terms):
 
 
 def test_a_simulated_law_is_as_far_off_as_the_paper_says():
-    """500,000 sums: the distance is 0.0162 and varies by 0.0003; 0.0145 to 0.0180 is beyond five times that."""
-    assert example.simulated_distance(2, 10**6, SystemEntropy()) == pytest.approx(0.0162, abs=0.0018)
+    """500,000 sums: the distance is 0.0167 on average and varies by 0.0009; six times that is allowed for."""
+    found = example.simulated_distance(2, 10**6, SystemEntropy())
+    assert abs(found - 0.0167) < 0.0054
+    assert abs(example.PRINTED_DISTANCE - 0.0167) < 0.0054
 
 
 def test_tree_posteriors_agree_with_listing_every_count():
@@ -72,3 +75,43 @@ def test_the_consistency_check_adds_what_the_region_is_missing():
     moved = (published.consistency - published.cells).ravel()
     by_region = [np.ptp(moved[published.labels.ravel() == region]) for region in range(len(sizes))]
     assert max(by_region) < 1e-9 and np.abs(moved).max() > 0
+
+
+def test_neighbourhood_means_agree_with_listing_every_count():
+    """Three cells of one region in a row: the middle one sees both neighbours, the region and itself."""
+    noisy, scales = np.array([[4.0, 9.0, 5.0]]), (3.0, 2.0)
+    means = neighbourhood_means(noisy, np.zeros((1, 3), dtype=np.int64), np.array([21.0]), scales)
+    t = np.arange(-300, 301)
+    one, other = (np.exp(-np.abs(t) / scale) for scale in scales)
+    siblings = np.convolve(np.convolve(one, one), other)[600:-600]  # two cells and the region
+    siblings /= siblings.sum()
+    theta = np.arange(-40, 60)
+    seen = np.exp(-np.abs(theta - 4) / 3 - np.abs(theta - 9) / 3 - np.abs(theta - 5) / 3)
+    mass = seen * siblings[np.searchsorted(t, 21 - 4 - 5 - theta)]
+    assert means[0, 1] == pytest.approx((theta * mass).sum() / mass.sum(), abs=1e-4)
+
+
+def test_neighbours_in_other_regions_and_beyond_the_edge_are_not_looked_at():
+    noisy = np.array([[10.0, 500.0], [10.0, 500.0]])
+    labels = np.array([[0, 1], [0, 1]])
+    means = neighbourhood_means(noisy, labels, np.array([20.0, 1000.0]), (3.0, 3.0))
+    assert means == pytest.approx(noisy)
+
+
+def test_neighbours_help_on_continuous_cells_and_harm_on_random_ones():
+    """3 runs of 1,024 cells: as printed the error halves on the first and triples on the second; 3 % is its spread."""
+    errors = {}
+    for table in ("continuous", "random"):
+        counts = TABLES[table]()
+        runs = [publish(counts, Setting(), SystemEntropy()) for _ in range(3)]
+        errors[table] = [np.mean([cell_errors(getattr(r, way), counts) for r in runs]) for way in ("printed", "cells")]
+    assert errors["continuous"][0] < 0.7 * errors["continuous"][1]
+    assert errors["random"][0] > 1.3 * errors["random"][1]
+
+
+def test_consistency_is_ahead_of_cells_alone_on_rectangles():
+    """20 runs on random data: 77 against 98 with spreads of 3 each, 5 standard errors apart."""
+    counts = TABLES["random"]()
+    runs = [publish(counts, Setting(), TestingEntropy(seed)) for seed in range(20)]
+    mean = {w: np.mean([rectangle_errors(getattr(r, w), counts) for r in runs]) for w in ("consistency", "cells")}
+    assert mean["consistency"] < mean["cells"]

@@ -92,7 +92,7 @@ def release_of(
     aggregate = Aggregate(held, counts[held], {name: sums[held]})
     charge = Charge(budget, schema.privacy_unit.contributions, schema.domain.size)
     curator = Curator(schema.domain, aggregate, {"count": 1, name: measure.half_units}, charge, entropy)
-    cube = MECHANISMS[mechanism].run(curator, schema, budget)
+    cube = MECHANISMS[mechanism].run(curator, schema, budget, None)
     return Release(cube, mechanism, describe_guarantee(budget, schema), entropy.private)
 
 

@@ -82,7 +82,7 @@ def subject_of(mechanism: Mechanism, *, contributions: int = 1, before: Counts =
         outputs = np.full((runs, 1 + 2 * (CELLS + 1) + OTHERS), HIDDEN)
         for row in outputs:
             curator = curator_of(schema.domain, tables[which], pooled, contributions, half)
-            _lay_out(mechanism.run(curator, schema, BUDGET), row)
+            _lay_out(mechanism.run(curator, schema, BUDGET, None), row)
         return outputs
 
     rows = "1 row" if contributions == 1 else f"{contributions} rows"

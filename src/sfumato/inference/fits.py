@@ -66,8 +66,8 @@ class Linear:
     def of_answers(cls, measurement: Measurement) -> Linear:
         """The least-squares fit to a measurement."""
         design = measurement.design
-        weighed = measurement.answers / design.variances
-        estimate = solver(design.queries, design.variances).solve((design.queries.T @ weighed)[:, None])[0][:, 0]
+        weighed = measurement.answers / design.sizes
+        estimate = solver(design.queries, design.sizes).solve((design.queries.T @ weighed)[:, None])[0][:, 0]
         return cls(measurement, in_parts(estimate))
 
     @property
@@ -80,12 +80,12 @@ class Linear:
 
     @cached_property
     def _solver(self) -> Solver:
-        return solver(self.measurement.queries, self.measurement.design.variances)
+        return solver(self.measurement.queries, self.measurement.design.sizes)
 
     def errors(self, columns: Floats) -> Errors:
         design = self.measurement.design
         solved, known = self._solver.solve(columns)
-        weights = (design.queries @ solved) / design.variances[:, None]
+        weights = (design.queries @ solved) / design.sizes[:, None]
         sums = columns.shape[1]
         return Errors(design, weights, np.zeros((sums, sums)), ~known)
 

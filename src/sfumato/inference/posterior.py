@@ -92,7 +92,7 @@ def _sharing(weights: Floats) -> list[NDArray[np.int64]]:
     """The observations in groups: those linked by noises that they share."""
     rows = weights != 0.0
     linked = rows @ rows.T
-    for _ in range(max(1, int(len(rows)).bit_length())):  # paths of twice the length each time
+    for _ in range(max(1, len(rows).bit_length())):  # paths of twice the length each time
         linked = linked @ linked
     _, group = np.unique(linked.argmax(axis=1), return_inverse=True)
     return [np.flatnonzero(group == number) for number in range(int(group.max()) + 1)]

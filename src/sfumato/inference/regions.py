@@ -10,11 +10,12 @@ The estimate of cell c in region b is
 
 with Z_b the fitted total of the region, y_c the noisy cell and Y_b the sum of noisy cells, where cells were measured at
 all, and p_c the share of the region's total that is expected in the cell, even if nothing else is given. Everything is
-linear in the measured numbers, so the law of the noise in any sum is exact, dependence included. What is left out is
-(1 - keep_b) times the region's true unevenness: a pattern that sums to zero, of which the size is known and the shape is
+linear in the measured numbers, so the law of the noise in any sum is exact, dependence included. What is left out is (1
+- keep_b) times the region's true unevenness: a pattern that sums to zero, of which the size is known and the shape is
 not. For weights w its variance is taken as spread_b^2 times the variance of w under p: right for unevenness without any
-pattern, and for one that leans to one side it is calibrated to half of the region (spread_b / 2 is the error of a half).
-Where a query cuts many regions, the same slope or ridge may run through all of them, so their errors are correlated.
+pattern, and for one that leans to one side it is calibrated to half of the region (spread_b / 2 is the error of a
+half). Where a query cuts many regions, the same slope or ridge may run through all of them, so their errors are
+correlated.
 """
 
 from __future__ import annotations
@@ -32,22 +33,24 @@ from sfumato.inference.joined import Joined
 from sfumato.measurement import Design, Measurement
 from sfumato.queries import Identity
 
-TOGETHER = 0.25  # the correlation of two regions' errors in one sum
+TOGETHER = 1.0  # the correlation of two regions' errors in one sum
 
 
 @dataclass(frozen=True, eq=False)
 class Regional:
     """Totals of regions, spread over their cells, and corrected by noisy cells where there are any.
 
-    labels: the region of each cell, numbered from 0. totals: the fit of the regions' totals. spread: for each region,
-    the size of its unevenness, in steps of the statistic. mass: whole numbers in proportion to what is expected in each
-    cell of a region; None for evenness. cells: noisy cells; with them keep and lean, per region, between 0 and 1.
-    besides: measured only in order to know the spread. Spread, keep and lean are kept in whole multiples of 1 / PARTS.
+    labels: the region of each cell, numbered from 0. totals: the fit of the regions' totals; where they are joined of
+    parts that were measured, `parts` is the part of each cell. spread: for each region, the size of its unevenness, in
+    steps of the statistic. mass: whole numbers in proportion to what is expected in each cell of a region; None for
+    evenness. cells: noisy cells; with them keep and lean, per region, between 0 and 1. besides: measured only in order
+    to know the spread. Spread, keep and lean are kept in whole multiples of 1 / PARTS.
     """
 
     labels: Codes
     totals: Linear | Joined
     spread: Floats
+    parts: Codes | None = None
     mass: Codes | None = None
     cells: Measurement | None = None
     keep: Floats | None = None
@@ -66,6 +69,10 @@ class Regional:
             raise QueryError(f"{regions} regions need labels from 0 to {regions - 1}, each at least once")
         if any(part.shape != (regions,) for part in (self.spread, self.keep, self.lean)):  # type: ignore[union-attr]
             raise QueryError(f"{regions} regions need as many numbers for their spread, keep and lean")
+        if isinstance(self.totals, Joined) and (
+            self.parts is None or not np.array_equal(self.totals.regions[self.parts], labels)
+        ):
+            raise QueryError("regions joined of parts need the part of each cell, and it lies in the cell's region")
         if self.mass is not None and (self.mass.shape != labels.shape or self.mass.min() < 0):
             raise QueryError("the mass of a region's cells is a whole number of 0 or more for each cell")
         if self.cells is not None and type(self.cells.queries) is not Identity:
@@ -109,16 +116,24 @@ class Regional:
     def errors(self, columns: Floats) -> Errors:
         """The errors of weighted sums of cells; `columns` is (cells, sums)."""
         expected = self._by_region(self.shares[:, None] * columns)
-        totals = self.totals.errors(expected * (1.0 - self._lean)[:, None])
-        model = self._model(columns, expected)
+        of_regions = expected * (1.0 - self._lean)[:, None]
+        totals = self.totals.errors(of_regions)
+        model = self._model(self._uneven(columns, of_regions))
         if self.cells is None:
             return Errors(totals.design, totals.weights, model, totals.unknown)
         apart = self._keep[self.labels, None] * (columns - expected[self.labels])
         weights = np.concatenate([apart + (self._lean[:, None] * expected)[self.labels], totals.weights])
         return Errors(_together(self.cells.design, totals.design), weights, model, totals.unknown)
 
-    def _model(self, columns: Floats, expected: Floats) -> Floats:
+    def _uneven(self, columns: Floats, of_regions: Floats) -> Floats:
+        """With which weight each cell's unevenness enters: what is asked of it, less what its part lets through."""
+        if not isinstance(self.totals, Joined):
+            return columns
+        return np.asarray(columns - self.totals.leaks(of_regions)[self.parts], dtype=np.float64)
+
+    def _model(self, columns: Floats) -> Floats:
         """The covariance of what the regions' unevenness adds to sums of cells."""
+        expected = self._by_region(self.shares[:, None] * columns)
         unexplained = ((1.0 - self._keep) * self.spread) ** 2
         by_cell = (unexplained[self.labels] * self.shares)[:, None]
         apart = columns.T @ (by_cell * columns) - expected.T @ (unexplained[:, None] * expected)

@@ -1,7 +1,7 @@
 """How uneven a region is that was taken as even: what its error bars need besides the noise.
 
-Two sources. Where a share of the budget was spent on it, the sum over all halves of regions of |true - estimated| is
-known, with noise (`half_error`). Where noisy cells were measured, they show how far cells of a region lie apart beyond
+Two sources. Where a share of the budget was spent on it, the sum over parts of regions of |true - estimated| is
+known, with noise (`from_misfit`). Where noisy cells were measured, they show how far cells of a region lie apart beyond
 their noise, and how far its halves do (`from_cells`).
 """
 
@@ -19,35 +19,40 @@ from sfumato.domain import Codes
 Floats = NDArray[np.float64]
 
 ALLOWED = 1.0  # scales of its own noise that are added to a measured misfit: errors stay large enough in most releases
+PATTERN = (
+    1.38  # for a slope: its quarters are off by 1/4 of the spread on average, where normal ones are by 0.345 of it
+)
 POOLED = 16.0  # cells' worth of the common unevenness in the estimate for each region
 UNSEEN = 0.25  # of the variance of the noise in a half, which may hide unevenness of about that size
 
 WALSH = np.array([[True, True, False, False], [False, True, True, False], [True, False, True, False]])  # halves
 
 
-def half_error(misfit: float, scale: float, deviations: Floats, most: Floats) -> Floats:
-    """For each region the standard error of half of it, if the region is taken as even.
+def from_misfit(misfit: float, scale: float, parts: Floats, deviations: Floats, most: Floats) -> float:
+    """The spread of regions, common to all of them, that explains how far parts of them are from being even.
 
-    misfit: the sum over both halves of all regions of |true - estimated|, with noise of this scale. deviations: of the
-    noise in the regions' estimated totals. most: what no region's error can exceed.
+    misfit: the sum over parts of regions of |true - estimated|, with noise of this scale. parts: what share of its
+    region each part is; deviations: of the noise in the total of its region; most: the largest spread its region can
+    have.
 
-    With d by which one half exceeds the other half's, and e the noise in the total, a region's two halves are off by
-    |d - e / 2| + |d + e / 2| = 2 max(|d|, |e| / 2). For normal d and e of deviations D and s its mean is
-    2 sqrt(2 / pi) sqrt(D^2 + s^2 / 4), exactly. D is the same for all regions but where `most` caps it: a partition that
-    was chosen by its deviations evens them out, and of no other difference between regions is anything known.
+    For a normal unevenness of spread S and normal noise of deviation s in the total, a part p of a region is off by
+    sqrt(2 / pi) sqrt(p (1 - p) S^2 + p^2 s^2) on average. A slope or a ridge is off by less there than its spread would
+    say, which PATTERN makes good. One spread serves all, but where `most` caps it: a partition chosen by its deviations
+    evens them out, and of no other difference between regions is anything known.
     """
-    wanted = (misfit + ALLOWED * scale) / (2.0 * sqrt(2.0 / pi))
+    wanted = (misfit + ALLOWED * scale) / sqrt(2.0 / pi)
 
-    def explained(common: float) -> float:
-        return float(np.sqrt(np.minimum(common, most) ** 2 + deviations**2 / 4.0).sum())
+    def explained(spread: float) -> float:
+        uneven = parts * (1.0 - parts) * np.minimum(spread, most) ** 2
+        return float(np.sqrt(uneven + (parts * deviations) ** 2).sum())
 
     low, high = 0.0, float(most.max(initial=0.0))
     if explained(low) >= wanted:
-        return np.zeros(len(most))
+        return 0.0
     for _ in range(60):
         middle = (low + high) / 2.0
         low, high = (low, middle) if explained(middle) >= wanted else (middle, high)
-    return np.minimum(high, most)
+    return PATTERN * high
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +67,8 @@ def from_cells(noisy: Floats, places: Sequence[Codes], labels: Codes, variance: 
     """The unevenness of regions, from noisy cells.
 
     places: for each ordered axis, where each cell lies on it. Cells of a region that differ without any pattern have a
-    spread of sqrt(size) times their deviation; one that has a pattern along an axis, to one side or in the middle, shows
-    it between halves made of quarters, and the largest counts.
+    spread of sqrt(size) times their deviation; one that has a pattern along an axis, to one side or in the middle,
+    shows it between halves made of quarters, and the largest counts.
     """
     sizes = np.bincount(labels).astype(np.float64)
     apart = noisy - (np.bincount(labels, weights=noisy) / sizes)[labels]

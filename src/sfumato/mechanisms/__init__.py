@@ -17,6 +17,7 @@ from sfumato.mechanisms.laplace import laplace, laplace_refuses, laplace_strateg
 from sfumato.mechanisms.matrix import matrix, matrix_strategy
 from sfumato.mechanisms.mwem import mwem
 from sfumato.mechanisms.pmw import pmw
+from sfumato.mechanisms.shaping import shape_refuses
 from sfumato.mechanisms.wavelet import wavelet, wavelet_strategy
 
 if TYPE_CHECKING:
@@ -95,16 +96,27 @@ MECHANISMS = {
             refuses=_laid_out("matrix"),
         ),
         Mechanism(
-            "kdtree", "noisy cells, then boxes found in them (DPCube)", _kdtree.kdtree, refuses=_laid_out("kdtree", _kdtree.refuses)
+            "kdtree",
+            "noisy cells, then boxes found in them (DPCube)",
+            _kdtree.kdtree,
+            refuses=_laid_out("kdtree", _kdtree.refuses),
         ),
         Mechanism(
-            "ispe", "noisy cells, smoothed into regions, both used", _ispe.ispe, refuses=_laid_out("ispe", _ispe.refuses)
+            "ispe",
+            "noisy cells, smoothed into regions, both used",
+            _ispe.ispe,
+            refuses=_laid_out("ispe", _ispe.refuses),
         ),
         Mechanism(
             "dawa", "buckets of even counts, chosen privately", _dawa.dawa, refuses=_laid_out("dawa", _dawa.refuses)
         ),
-        Mechanism("mwem", "fitted, round by round, to the query answered worst", mwem, refuses=_laid_out("mwem")),
-        Mechanism("pmw", "fitted to queries in turn, where it is off", pmw, refuses=_laid_out("pmw")),
+        Mechanism(
+            "mwem",
+            "fitted, round by round, to the query answered worst",
+            mwem,
+            refuses=_laid_out("mwem", shape_refuses),
+        ),
+        Mechanism("pmw", "fitted to queries in turn, where it is off", pmw, refuses=_laid_out("pmw", shape_refuses)),
         Mechanism(
             "division",
             "noise on the workload's queries, more where they crowd",

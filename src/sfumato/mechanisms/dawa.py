@@ -1,13 +1,14 @@
 """DAWA: buckets of cells that hold nearly the same, chosen privately, then a tree over the buckets.
 
-Li, Hay, Miklau, "A Data- and Workload-Aware Algorithm for Range Queries Under Differential Privacy", VLDB 2014. Corrected:
-noisy deviations are never cut off at zero, which the proof does not survive, so a bucket must be dear enough that noise
-alone buys few of them; and a twentieth of the budget measures what taking buckets as even is off by, which the paper's
-answers do not say.
+Li, Hay, Miklau, "A Data- and Workload-Aware Algorithm for Range Queries Under Differential Privacy", VLDB 2014.
+Corrected: noisy deviations are never cut off at zero, which the proof does not survive, so a bucket must be dear enough
+that noise alone buys few of them; and a twentieth of the budget measures what taking buckets as even is off by, which
+the paper's answers do not say.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,23 +16,25 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Codes, Partition
 from sfumato.inference.fits import Linear
-from sfumato.inference.joined import ALIKE, MOST_JOINED, Joined, join_alike
+from sfumato.inference.joined import ALIKE, MOST_JOINED, join_alike
 from sfumato.inference.regions import Regional
-from sfumato.inference.unevenness import half_error
+from sfumato.inference.unevenness import from_misfit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.statistics import Misfit
 from sfumato.measurement import Laplace
 from sfumato.mechanisms.linear import design_of
+from sfumato.mechanisms.regional import places_along
 from sfumato.queries import AllRanges, Identity, Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies.bucket_trees import bucket_tree, sampled_gram
 from sfumato.strategies.hilbert import curve_order
+from sfumato.strategies.partitions import in_quarters
 
 Floats = NDArray[np.float64]
 
-SHARES = (Fraction(1, 5), Fraction(3, 4), Fraction(1, 20))  # for the buckets, their totals, and the misfit
+SHARES = (Fraction(1, 4), Fraction(7, 10), Fraction(1, 20))  # for the buckets, their totals, and the misfit
 PRICE = Fraction(29, 10)  # of a bucket, in scales of the noise on its deviation: just where noise stops to buy buckets
 MOST_CELLS = 2**20  # that the kernel cuts into buckets
 
@@ -68,18 +71,14 @@ def dawa(
     measured = buckets.measure(
         design.queries, scales=scales if design.which is not None else scales[0], which=design.which
     )
-    totals: Linear | Joined = Linear.of_answers(measured)
-    if len(totals.estimate) <= MOST_JOINED:
-        totals = join_alike(measured, np.bincount(labels), alike)
-        labels = totals.regions[labels]
-    count = _with_spread(curator, labels, order, totals, for_misfit)
+    count = _with_spread(curator, labels, Linear.of_answers(measured), alike, for_misfit)
 
     every_cell = Identity(schema.domain.size)
     measures = zip(curator.statistics[1:], for_measures, strict=True)
     return Cube(schema, fits=(count, *(Linear.of_answers(curator.measure(every_cell, b, of=of)) for of, b in measures)))
 
 
-def refuses(schema: Schema, workload: Workload) -> str | None:
+def refuses(schema: Schema, workload: Workload | None) -> str | None:
     """Why dawa does not fit a schema."""
     if schema.domain.size > MOST_CELLS:
         return f"dawa takes at most {MOST_CELLS} cells, the schema has {schema.domain.size}; use hierarchical or cells"
@@ -93,33 +92,35 @@ def _gram(workload: Workload | None, labels: Codes) -> Floats | None:
     return sampled_gram(workload, labels)
 
 
-def _with_spread(curator: Curator, labels: Codes, order: Codes, totals: Linear | Joined, budget: Budget) -> Regional:
-    """The even estimate, with the unevenness that the halves of all buckets show."""
-    sizes = np.bincount(labels)
-    begins = np.cumsum(sizes) - sizes  # labels rise along the order, so a bucket is a stretch of it
-    half = np.empty_like(labels)
-    half[order] = (np.arange(len(order)) - begins[labels[order]]) * 2 >= sizes[labels[order]]
-    cut = sizes > 1
-    firsts = np.cumsum(1 + cut) - (1 + cut)
-    halves = firsts[labels] + np.where(cut[labels], half, 0)
-    of_half = np.repeat(np.arange(len(sizes)), 1 + cut)
+def _with_spread(curator: Curator, buckets: Codes, totals: Linear, alike: float, budget: Budget) -> Regional:
+    """The even estimate, buckets that look alike joined, with the unevenness that quarters of the regions show."""
+    even = Regional(buckets, totals, np.zeros(len(totals.estimate)))
+    if len(totals.estimate) <= MOST_JOINED:
+        joined = join_alike(totals.measurement, np.bincount(buckets), alike)
+        even = Regional(joined.regions[buckets], joined, np.zeros(len(joined.estimate)), buckets)
+    labels, expected = even.labels, even.totals.estimate
 
-    expected = totals.estimate[of_half] * np.bincount(halves) / sizes[of_half]
-    targets = np.rint(expected).astype(np.int64)
-    parts = curator.reduce(Partition(curator.domain, halves))
+    sizes = np.bincount(labels)
+    parts, region = in_quarters(labels, places_along(curator.domain))
+    shares = np.bincount(parts) / sizes[region]
     classes = _by_size(sizes)
-    measured = parts.measure_misfit(Misfit(Identity(len(of_half)), targets), budget, classes[of_half])
+    targets = np.rint(expected[region] * shares).astype(np.int64)
+    reduced = curator.reduce(Partition(curator.domain, parts))
+    measured = reduced.measure_misfit(Misfit(Identity(len(region)), targets), budget, classes[region])
 
     noise = measured.noise
     assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon only)
-    deviations = _deviations(totals)
-    # A half that holds all of a bucket is off by half of the bucket's count, and no more.
-    most = (np.maximum(totals.estimate, 0.0) + 2.0 * deviations) / 2.0
+    deviations = _deviations(even)
+    # A bucket with all of its rows in one cell has a spread of its count, and none has more.
+    most = np.maximum(expected, 0.0) + 2.0 * deviations
     spread = np.zeros(len(sizes))
     for number, misfit in enumerate(measured.answers):
-        mine = (classes == number) & cut
-        spread[mine] = 2.0 * half_error(float(misfit), float(noise.scale), deviations[mine], most[mine])
-    return Regional(labels, totals, spread, besides=(measured,))
+        mine = (classes[region] == number) & (shares < 1.0)  # single cells cannot be uneven
+        found = from_misfit(
+            float(misfit), float(noise.scale), shares[mine], deviations[region[mine]], most[region[mine]]
+        )
+        spread[region[mine]] = np.minimum(found, most[region[mine]])
+    return replace(even, spread=spread, besides=(measured,))
 
 
 def _by_size(sizes: Codes) -> Codes:
@@ -134,12 +135,10 @@ def _by_size(sizes: Codes) -> Codes:
     return classes
 
 
-def _deviations(totals: Linear | Joined) -> Floats:
-    """The standard deviation of every bucket's total; of very many buckets, of every so many and between them alike."""
-    count = len(totals.estimate)
+def _deviations(even: Regional) -> Floats:
+    """The standard deviation of every region's total; of very many regions, of some and between them alike."""
+    count = len(even.totals.estimate)
     chosen = np.unique(np.linspace(0, count - 1, min(count, 256)).astype(np.int64))
-    columns = np.zeros((count, len(chosen)))
-    columns[chosen, np.arange(len(chosen))] = 1.0
-    errors = totals.errors(columns)
+    errors = even.totals.errors((np.arange(count)[:, None] == chosen).astype(np.float64))
     found = np.sqrt((errors.weights**2 * errors.design.variances[:, None]).sum(axis=0))
-    return np.interp(np.arange(count), chosen, found)
+    return np.asarray(np.interp(np.arange(count), chosen, found), dtype=np.float64)

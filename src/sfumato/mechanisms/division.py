@@ -29,6 +29,6 @@ def division_strategy(schema: Schema, workload: Workload, pure: bool) -> Strateg
     return divide(workload)
 
 
-def division_refuses(schema: Schema, workload: Workload) -> str | None:
+def division_refuses(schema: Schema, workload: Workload | None) -> str | None:
     """Why the workload cannot be measured query by query, or None."""
     return laplace_refuses(schema, workload)

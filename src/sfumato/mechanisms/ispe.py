@@ -1,8 +1,8 @@
 """ISPE: cells (I), smoothing (S), regions of similar counts (P), estimation from all that was observed (E).
 
-Xiao, Xiong, Yuan, "ISPE: Adaptive differentially private data release and query estimation", TR-2011-005. Corrected: regions
-grow by the absolute difference of neighbours (Algorithm 2 lacks it); observations that share noise are treated as
-dependent; a neighbour is evidence with a spread that is estimated; and so intervals hold what they promise.
+Xiao, Xiong, Yuan, "ISPE: Adaptive differentially private data release and query estimation", TR-2011-005. Corrected:
+regions grow by the absolute difference of neighbours (Algorithm 2 lacks it); observations that share noise are treated
+as dependent; a neighbour is evidence with a spread that is estimated; and so intervals hold what they promise.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def ispe(
 ) -> Cube:
     """Measure cells, grow regions of similar smoothed counts, measure the regions, and estimate from both.
 
-    first: the share of the budget for the cells, alpha_1 / alpha in the paper. smoothing: "gaussian", "median" or "none",
-    so many iterations of it. xi: smoothed neighbours that differ by less are one region; by default what the noise, of
-    which the law is known, leaves in such a difference.
+    first: the share of the budget for the cells, alpha_1 / alpha in the paper. smoothing: "gaussian", "median" or
+    "none", so many iterations of it. xi: smoothed neighbours that differ by less are one region; by default what the
+    noise, of which the law is known, leaves in such a difference.
     """
     axes = ordered_axes(schema.domain)
 
@@ -54,6 +54,6 @@ def ispe(
     return release_regions(curator, schema, budget, first, regions)
 
 
-def refuses(schema: Schema, workload: Workload) -> str | None:
+def refuses(schema: Schema, workload: Workload | None) -> str | None:
     """Why ispe does not fit a schema."""
     return too_large("ispe", schema)

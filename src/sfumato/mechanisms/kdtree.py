@@ -1,8 +1,8 @@
 """DPCube: noisy cells, a kd-tree of boxes found in them, noisy counts of the boxes.
 
-Xiao, Xiong, Yuan, "Differentially private data release through multidimensional partitioning", SDM 2010. Corrected: a box
-is cut where the cut stands out of the known noise, not by a threshold the user must guess; both measurements enter the
-estimate by their variances; and its intervals carry the unevenness of the boxes.
+Xiao, Xiong, Yuan, "Differentially private data release through multidimensional partitioning", SDM 2010. Corrected: a
+box is cut where the cut stands out of the known noise, not by a threshold the user must guess; both measurements enter
+the estimate by their variances; and its intervals carry the unevenness of the boxes.
 """
 
 from __future__ import annotations
@@ -33,6 +33,6 @@ def kdtree(
     return release_regions(curator, schema, budget, first, split_by_tree)
 
 
-def refuses(schema: Schema, workload: Workload) -> str | None:
+def refuses(schema: Schema, workload: Workload | None) -> str | None:
     """Why kdtree does not fit a schema."""
     return too_large("kdtree", schema)

@@ -29,13 +29,14 @@ def laplace_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy
     return Strategy(workload.queries)
 
 
-def laplace_refuses(schema: Schema, workload: Workload) -> str | None:
+def laplace_refuses(schema: Schema, workload: Workload | None) -> str | None:
     """Why the workload cannot be measured query by query, or None."""
-    if not workload.queries.integral:
+    queries = (workload or default_workload(schema.domain)).queries
+    if not queries.integral:
         return "the workload has weights that are not whole numbers; hierarchical and matrix take any weights"
-    if workload.queries.rows > MOST_QUERIES:
+    if queries.rows > MOST_QUERIES:
         return (
-            f"the workload has {workload.queries.rows:,} queries and {MOST_QUERIES:,} can be measured one by one; "
+            f"the workload has {queries.rows:,} queries and {MOST_QUERIES:,} can be measured one by one; "
             "name the ones that matter with --workload, or use hierarchical"
         )
     return None

@@ -1,4 +1,4 @@
-"""What kdtree and ispe share: noisy cells, regions found in them, noisy totals of the regions, and both in the estimate.
+"""What kdtree and ispe share: noisy cells, regions found in them, noisy totals of the regions, an estimate from both.
 
 Everything after the two measurements is post-processing. A region's total is known twice, from its own measurement and
 from its cells, and the two are weighed by their variances. A cell keeps as much of its own noisy count as the posterior
@@ -77,5 +77,7 @@ def places_along(domain: Domain) -> Sequence[Codes]:
 def too_large(name: str, schema: Schema) -> str | None:
     """Why a mechanism of this kind does not fit a schema."""
     if schema.domain.size > MOST_CELLS:
-        return f"{name} takes at most {MOST_CELLS} cells, the schema has {schema.domain.size}; use hierarchical or cells"
+        return (
+            f"{name} takes at most {MOST_CELLS} cells, the schema has {schema.domain.size}; use hierarchical or cells"
+        )
     return None

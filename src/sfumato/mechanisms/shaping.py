@@ -65,8 +65,8 @@ def measure_total(curator: Curator, budget: Budget) -> Linear:
 
 
 def even_start(total: Linear, cells: int) -> Floats:
-    """The noisy total spread evenly; never less than its noise, for a shape has no use for a total of nothing."""
-    return np.full(cells, max(float(total.estimate[0]), total.measurement.noise.variance**0.5) / cells)
+    """The noisy total spread evenly; never less than its noise and one row, for nothing at all has no shape."""
+    return np.full(cells, max(float(total.estimate[0]), total.measurement.noise.variance**0.5, 1.0) / cells)
 
 
 def rounds_for(total: Linear, budget: Budget, contributions: int, cells: int) -> int:
@@ -114,11 +114,11 @@ def shaped_fit(curator: Curator, total: Linear, estimate: Floats, workload: Work
     return fit.with_spread(spread, measured)
 
 
-def shape_refuses(schema: Schema, workload: Workload) -> str | None:
+def shape_refuses(schema: Schema, workload: Workload | None) -> str | None:
     """Why no shape can be learned for a schema and a workload, or None."""
     if schema.domain.size > MOST_CELLS:
         return f"a shape over {schema.domain.size:.3g} cells takes too long to learn; use hierarchical or sparse-cells"
-    if not workload.queries.integral:
+    if workload is not None and not workload.queries.integral:
         return "the workload has weights that are not whole numbers; hierarchical and matrix take any weights"
     return None
 

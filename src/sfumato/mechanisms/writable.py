@@ -71,8 +71,8 @@ def _check_noises(noises: tuple[Noise, ...], of: str, schema: Schema) -> None:
         if noise.sigma_squared > most:
             coarser = schema.measures[of].step * 2 ** ceil(log2(sqrt(noise.sigma_squared / most)))
             raise BudgetError(
-                f"Gaussian noise on sums of {of} needs a coarser step: give the measure `step: {1.01 * float(coarser):.3g}` "
-                "or more in the schema, or leave out delta"
+                f"Gaussian noise on sums of {of} needs a coarser step: give the measure `step: "
+                f"{1.01 * float(coarser):.3g}` or more in the schema, or leave out delta"
             )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernel.budget import Budget
+from sfumato.measurement import Laplace, Noise
 from sfumato.mechanisms.linear import designs
 from sfumato.planner.standin import linear_stand_in
 from sfumato.queries import Queries, Workload
@@ -18,8 +20,6 @@ from sfumato.strategies.strategy import Strategy
 Floats = NDArray[np.float64]
 
 FEW = 2**24  # numbers, up to which every query is solved for by itself
-FINENESS = 2**12  # parts of the largest noise in which all others are counted
-SMALLEST = 1e-12  # variance, below which noise is 0 for any plan
 
 
 def expected_blocks(strategy: Strategy, schema: Schema, budget: Budget, blocks: Sequence[Queries]) -> Floats:
@@ -46,11 +46,20 @@ def _query_by_query(strategy: Strategy, schema: Schema, budget: Budget, blocks: 
 def _family_by_family(strategy: Strategy, schema: Schema, budget: Budget, blocks: Sequence[Queries]) -> Floats:
     from sfumato.strategies.expected import expected_errors
 
-    design = designs(strategy, schema, budget)["count"]
-    deviations = np.sqrt([max(noise.variance, SMALLEST) for noise in design.noises])
-    # Shares that stand for the noise as it is drawn, in whole numbers, so that the figures are those of the release.
-    shares = tuple(int(share) for share in np.rint(FINENESS * deviations.max() / deviations))
-    weighed = Strategy(design.queries, shares, design.which)
+    design, weighted = designs(strategy, schema, budget)["count"], strategy.weighted
     workload = Workload(tuple(str(place) for place in range(len(blocks))), tuple(blocks))
-    at_one = expected_errors(weighed, workload, True)  # with continuous noise of scale l1 / share on every row
-    return np.asarray(at_one * (FINENESS * float(deviations.max()) / (sqrt(2.0) * weighed.weighted.l1)))
+    at_one = expected_errors(strategy, workload, budget.epsilon is not None)
+    # Those are for continuous noise at epsilon 1, which is l1 / share (or l2 / share). A budget stretches it, and whole
+    # numbers shrink it a little: by one factor if all rows have the same noise, on average otherwise.
+    noise, share = design.noises[0], strategy.shares[0]
+    if isinstance(noise, Laplace):
+        stretch = float(noise.scale * share / Fraction(weighted.l1))
+    else:
+        stretch = sqrt(noise.sigma_squared * share**2 / Fraction(weighted.l2_squared))
+    smooth = np.array([_smooth_variance(noise) for noise in design.noises])
+    shrink = design.variances / (smooth[0] if design.which is None else smooth[design.which])
+    return np.asarray(at_one * (stretch * sqrt(float(shrink.mean()))))
+
+
+def _smooth_variance(noise: Noise) -> float:
+    return 2.0 * float(noise.scale) ** 2 if isinstance(noise, Laplace) else float(noise.sigma_squared)

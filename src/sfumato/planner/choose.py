@@ -7,23 +7,23 @@ public shapes, and only if the schema says how many rows to expect: what it gain
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import isfinite
+from math import inf, isfinite
 
 from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms import MECHANISMS, Mechanism
 from sfumato.mechanisms.cells import MOST_DENSE
 from sfumato.planner.blocks import expected_blocks
-from sfumato.planner.expect import Outlook, Question, outlook, strategy_of, takes_long, why_not
+from sfumato.planner.expect import TRIED, Outlook, Question, outlook, strategy_of, takes_long, why_not
 from sfumato.planner.simulate import root_mean_square
 from sfumato.queries import Workload
 from sfumato.queries.workload import default_workload
 from sfumato.schema import Schema
 
-TRIED = ("dawa",)  # mechanisms that depend on the data and are quick enough to be tried for a choice
-MOST_TRIED = 2**11  # cells up to which they are; beyond, a rule decides
+MOST_TRIED = 2**11  # cells up to which mechanisms are tried for a choice; beyond, a rule decides
+MOST_RULED = 2**17  # cells up to which the rule speaks for dawa, which takes minutes on more
 ALIKE = 1.01  # times the least error is as good, and then the plainer mechanism is preferred
 WORTH_IT = 0.95  # what depends on the data must promise this much less error than what does not
 FULL = 2  # rows times epsilon per cell, from which cells are so full that a partition of them no longer pays
@@ -66,7 +66,21 @@ def _choose(written: str, budget: Budget, workload: Workload | None) -> Choice:
 
 
 def choose_among(outlooks: list[Outlook], schema: Schema, budget: Budget) -> Choice:
-    """The best of what was priced."""
+    """The best of what was priced, and a hint at what it left aside."""
+    choice = _best(outlooks, schema, budget)
+    mine = next((found.overall for found in outlooks if found.mechanism == choice.name), inf)
+    aside = [
+        f"{found.mechanism} ({_rows(found.overall)} rows)"
+        for found in outlooks
+        if found.how == "simulated" and found.mechanism not in TRIED and found.overall < WORTH_IT * mine
+    ]
+    if not aside:
+        return choice
+    hint = f"On the public shapes {', '.join(aside)} did better; ask by name if your table is like them."
+    return replace(choice, unknown=f"{choice.unknown} {hint}")
+
+
+def _best(outlooks: list[Outlook], schema: Schema, budget: Budget) -> Choice:
     exact = [found for found in outlooks if found.how == "exact" and isfinite(found.overall)]
     least = min(found.overall for found in exact)
     best = next(found for found in exact if found.overall <= ALIKE * least)  # of those alike the plainest comes first
@@ -110,7 +124,7 @@ def _known(mechanism: Mechanism, question: Question, budget: Budget) -> Outlook 
     if takes_long(mechanism, question) is not None:
         return None
     try:
-        strategy = strategy_of(mechanism, question.schema, question.workload, budget)
+        strategy = strategy_of(mechanism, question, budget)
         if strategy is None:
             return None
         overall = root_mean_square(expected_blocks(strategy, question.schema, budget, question.workload.blocks))
@@ -127,7 +141,7 @@ def _by_rule(schema: Schema, budget: Budget) -> bool:
     """Whether rows are so few for the noise that a partition of the cells will pay; docs/planning.md has the trials."""
     if budget.epsilon is None or "dawa" not in MECHANISMS or schema.expected_rows is None:
         return False
-    return fullness(schema, budget) < FULL
+    return schema.domain.size <= MOST_RULED and fullness(schema, budget) < FULL
 
 
 def fullness(schema: Schema, budget: Budget) -> float:

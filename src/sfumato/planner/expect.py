@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf, isfinite
 from typing import Literal
@@ -16,6 +16,7 @@ from sfumato.mechanisms.cells import MOST_DENSE
 from sfumato.planner.blocks import expected_blocks
 from sfumato.planner.items import Item
 from sfumato.planner.price import Line, price
+from sfumato.planner.priors import SHAPES
 from sfumato.planner.simulate import MOST_SIMULATED, geometric_mean, root_mean_square, simulated_line, try_out
 from sfumato.planner.standin import linear_stand_in, stand_in
 from sfumato.queries import Identity, Workload
@@ -27,6 +28,8 @@ How = Literal["exact", "simulated", "not priced"]
 
 OPTIMISED, MOST_OPTIMISED = ("matrix",), 2**11  # cells beyond which optimising takes longer than a plan should
 MOST_KINDS = 16  # and kinds of query, likewise
+TRIED = ("dawa",)  # depend on the data, and are tried on all shapes as the choice hangs on it
+PATIENCE = 0.5  # seconds of work, after which others are not tried on further shapes unless asked for by name
 QUERY_BY_QUERY, MOST_QUERIES = ("laplace", "division"), 2**12  # of a workload, beyond which nobody would
 
 
@@ -52,13 +55,17 @@ class Outlook:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Everything a plan is about, but for the budget and the mechanism."""
+    """Everything a plan is about, but for the budget and the mechanism.
+
+    strategies: what linear mechanisms would ask, remembered, as optimising one can take seconds.
+    """
 
     schema: Schema
     items: tuple[Item, ...]
     workload: Workload
     confidence: float = 0.95
     runs: int = 1
+    strategies: dict[tuple[str, bool], Strategy] = field(default_factory=dict)
 
 
 def why_not(mechanism: Mechanism, schema: Schema, workload: Workload | None) -> str | None:
@@ -82,13 +89,13 @@ def outlook(
         refused = takes_long(mechanism, question)
     if refused is not None:
         return Outlook(name, "not priced", note=refused)
-    strategy = strategy_of(mechanism, schema, question.workload, budget)
+    strategy = strategy_of(mechanism, question, budget)
     if strategy is not None:
         return _exact(mechanism, question, budget, strategy, bounds=bounds)
     if schema.domain.size > MOST_SIMULATED:
         note = f"its error depends on the data, and it is tried out on at most {MOST_SIMULATED:,} cells"
         return Outlook(name, "not priced", note=note)
-    return _simulated(mechanism, question, budget)
+    return _simulated(mechanism, question, budget, inf if patient or name in TRIED else PATIENCE)
 
 
 def takes_long(mechanism: Mechanism, question: Question) -> str | None:
@@ -102,11 +109,16 @@ def takes_long(mechanism: Mechanism, question: Question) -> str | None:
     return None
 
 
-def strategy_of(mechanism: Mechanism, schema: Schema, workload: Workload, budget: Budget) -> Strategy | None:
+def strategy_of(mechanism: Mechanism, question: Question, budget: Budget) -> Strategy | None:
     """What a mechanism asks, if that does not depend on the data."""
     if mechanism.name == "cells":
-        return Strategy(Identity(schema.domain.size))
-    return None if mechanism.strategy is None else mechanism.strategy(schema, workload, budget.epsilon is not None)
+        return Strategy(Identity(question.schema.domain.size))
+    if mechanism.strategy is None:
+        return None
+    key = mechanism.name, budget.epsilon is not None
+    if key not in question.strategies:
+        question.strategies[key] = mechanism.strategy(question.schema, question.workload, key[1])
+    return question.strategies[key]
 
 
 def cube_without_data(mechanism: Mechanism, schema: Schema, budget: Budget, strategy: Strategy | None) -> Cube:
@@ -128,9 +140,9 @@ def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: S
     return Outlook(mechanism.name, "exact", tuple(lines), overall, overall, overall, note)
 
 
-def _simulated(mechanism: Mechanism, question: Question, budget: Budget) -> Outlook:
+def _simulated(mechanism: Mechanism, question: Question, budget: Budget, patience: float) -> Outlook:
     try:
-        trials = try_out(mechanism, question.schema, budget, question.workload, question.runs)
+        trials = try_out(mechanism, question.schema, budget, question.workload, question.runs, patience)
     except SfumatoError as problem:
         return Outlook(mechanism.name, "not priced", note=str(problem))
     shapes: dict[str, list[float]] = {shape: [] for shape in trials.by_shape}
@@ -139,8 +151,9 @@ def _simulated(mechanism: Mechanism, question: Question, budget: Budget) -> Outl
             shapes[shape].append(root_mean_square(errors))
     overall = [root_mean_square(np.array(blocks)) for blocks in shapes.values()]
     lines = [simulated_line(item, trials, question.schema, budget, question.confidence) for item in question.items]
-    note = f"between {min(overall):,.3g} and {max(overall):,.3g} rows on public shapes ({', '.join(shapes)})"
-    return Outlook(mechanism.name, "simulated", tuple(lines), geometric_mean(overall), min(overall), max(overall), note)
+    note = "" if len(shapes) == len(SHAPES) else f"it is slow, so it was tried on some shapes only: {', '.join(shapes)}"
+    middle = geometric_mean(overall)
+    return Outlook(mechanism.name, "simulated", tuple(lines), middle, min(overall), max(overall), note)
 
 
 def refuse_misfit(mechanism: Mechanism, schema: Schema, workload: Workload | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, floor, inf, isfinite, log10
@@ -11,12 +12,13 @@ from sfumato.kernel.budget import Budget
 from sfumato.mechanisms import Mechanism
 from sfumato.planner.expect import Outlook, Question, cube_without_data, outlook, strategy_of
 from sfumato.planner.items import Item
-from sfumato.planner.price import Line, price
+from sfumato.planner.price import Line, price, worst_of
 from sfumato.planner.usefulness import epsilon_for
 from sfumato.strategies.strategy import Strategy
 
 MOST = 1000  # epsilon, beyond which nobody is protected and noise is too small to be told from rounding
-ROUNDS = 3  # of trial and correction, for mechanisms that have to be tried out
+CORRECTIONS = 6  # of the guess that errors fall in proportion to epsilon
+ROUNDS = 2  # of trial and correction, for mechanisms that have to be tried out
 
 
 def least_epsilon(mechanism: Mechanism, question: Question, error: float, *, line_by_line: bool) -> Outlook:
@@ -36,16 +38,17 @@ def least_epsilon(mechanism: Mechanism, question: Question, error: float, *, lin
 
 
 def _exactly(mechanism: Mechanism, question: Question, error: float, at_one: Outlook, *, line_by_line: bool) -> Outlook:
-    """By bisection on the exact law of the noise."""
-    strategy = strategy_of(mechanism, question.schema, question.workload, Budget.pure(1))
+    """By search on the exact law of the noise; cells, whose law is quick, by bisection."""
+    strategy = strategy_of(mechanism, question, Budget.pure(1))
+    cube = cube_without_data(mechanism, question.schema, Budget.pure(1), strategy)
 
     def smallest(item: Item) -> Fraction:
-        def within(epsilon: Fraction) -> float:
-            if mechanism.strategy is not None and epsilon > MOST:
-                raise _out_of_reach(error)
-            return _line(mechanism, question, item, strategy, epsilon).within
+        hardest = worst_of(item, cube)  # at one epsilon it is so at every other, but for the steps of whole numbers
 
-        return epsilon_for(within, error)
+        def within(epsilon: Fraction) -> float:
+            return _line(mechanism, question, hardest, strategy, epsilon).within
+
+        return epsilon_for(within, error) if mechanism.strategy is None else near_epsilon(within, error)
 
     if line_by_line:
         least = [smallest(item) for item in question.items]
@@ -54,9 +57,33 @@ def _exactly(mechanism: Mechanism, question: Question, error: float, at_one: Out
             for item, epsilon in zip(question.items, least, strict=True)
         ]
         return replace(at_one, lines=tuple(lines), epsilon=max(least))
-    # The question that is hardest at one epsilon is so at every other, but for the steps of whole numbers.
     hardest = max(range(len(at_one.lines)), key=lambda place: at_one.lines[place].within)
     return replace(at_one, lines=(), epsilon=smallest(question.items[hardest]))
+
+
+def near_epsilon(within: Callable[[Fraction], float], error: float) -> Fraction:
+    """The smallest epsilon to about three digits, for errors that fall nearly in proportion to it.
+
+    What is returned was tried, so it does keep the error.
+
+    >>> near_epsilon(lambda epsilon: 1 / float(epsilon), 3)
+    Fraction(167, 500)
+    """
+    epsilon = Fraction(1)
+    for _ in range(CORRECTIONS):
+        found = within(epsilon)
+        if not isfinite(found) or (wanted := float(epsilon) * max(found, error / 1e3) / error) > MOST:
+            raise _out_of_reach(error)
+        settled = abs(wanted / float(epsilon) - 1) < 1e-3
+        epsilon = rounded_up(wanted, 3)
+        if settled:
+            break
+    step = epsilon / 500
+    while within(epsilon) > error:
+        epsilon, step = epsilon + step, 2 * step
+        if epsilon > MOST:
+            raise _out_of_reach(error)
+    return epsilon
 
 
 def _line(mechanism: Mechanism, question: Question, item: Item, strategy: Strategy | None, epsilon: Fraction) -> Line:
@@ -72,11 +99,11 @@ def _about(mechanism: Mechanism, question: Question, error: float, at_one: Outlo
         off = max(line.within for line in found.lines) / error
         if not isfinite(off):
             break
-        epsilon = two_digits(float(epsilon) * max(off, 1e-3))
+        epsilon = rounded_up(float(epsilon) * max(off, 1e-3), 2)
         if epsilon > MOST:
             raise _out_of_reach(error)
         try:
-            found = outlook(mechanism, question, Budget.pure(epsilon))
+            found = outlook(mechanism, question, Budget.pure(epsilon), patient=False)
         except SfumatoError as problem:
             return replace(at_one, how="not priced", lines=(), note=str(problem))
     return replace(found, epsilon=epsilon, about=True)
@@ -86,11 +113,11 @@ def _out_of_reach(error: float) -> QueryError:
     return QueryError(f"no epsilon up to {MOST} keeps it within {error:,g}")
 
 
-def two_digits(number: float) -> Fraction:
-    """A number rounded up to two significant digits.
+def rounded_up(number: float, digits: int) -> Fraction:
+    """A number rounded up to some significant digits.
 
-    >>> two_digits(0.1234), two_digits(51.2)
+    >>> rounded_up(0.1234, 2), rounded_up(51.2, 2)
     (Fraction(13, 100), Fraction(52, 1))
     """
-    last = Fraction(10) ** (floor(log10(number)) - 1)
+    last = Fraction(10) ** (floor(log10(number)) + 1 - digits)
     return ceil(Fraction(str(number)) / last) * last

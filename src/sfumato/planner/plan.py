@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite
 from pathlib import Path
@@ -201,4 +201,4 @@ def _is_sparse(schema: Schema, only: Mechanism | None) -> bool:
 def _counts_only(question: Question) -> Question:
     """A wanted error is in rows, so what is not counted in rows is left out of what everybody asks."""
     counts = tuple(item for item in question.items if item.unit == "rows")
-    return Question(question.schema, counts, question.workload, question.confidence, question.runs)
+    return replace(question, items=counts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf, isfinite, nan, sqrt
 
@@ -16,7 +16,7 @@ from sfumato.releases.answer import answer_queries, answer_select
 from sfumato.releases.cube import Cube
 from sfumato.releases.estimate import Estimate
 
-MOST_SAMPLED = 128  # queries of a block that stand for all of them where they are many
+MOST_SAMPLED = 32  # queries of a block that stand for all of them where they are many
 AT_ONCE = 2**22  # numbers laid out at a time
 GOLDEN = 0.6180339887498949
 
@@ -57,12 +57,19 @@ def price(item: Item, cube: Cube, confidence: float, known: float | None = None,
     return Line(item.query, stderr if known is None else known, within, item.unit, item.guess)
 
 
+def worst_of(item: Item, cube: Cube) -> Item:
+    """The answer of an item that is furthest off, by itself; all of it where it is no block of counts."""
+    if item.block is None or cube.sparse:
+        return item
+    return replace(item, block=item.block[[_block_errors(item.block, cube)[1]]])
+
+
 def sampled(block: Queries, most: int = MOST_SAMPLED) -> NDArray[np.int64]:
     """Rows of a block that stand for all: every one, or many that are spread evenly, the first and the last included.
 
     >>> from sfumato.queries import Prefix
-    >>> sampled(Prefix(3)).tolist(), len(sampled(Prefix(10**6)))
-    ([0, 1, 2], 128)
+    >>> sampled(Prefix(3)).tolist(), len(sampled(Prefix(10**5)))
+    ([0, 1, 2], 32)
     """
     most = max(2, min(most, AT_ONCE // block.columns))
     if block.rows <= most:

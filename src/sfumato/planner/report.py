@@ -89,9 +89,9 @@ def _epsilons(plan: Plan) -> Iterator[str | Grid]:
 
 
 def _left_out(plan: Plan) -> Iterator[str]:
-    for one in plan.outlooks:
-        if one.how == "not priced" or (one.note and one.how == "exact"):
-            yield f"{one.mechanism}: {one.note}."
+    """What was not priced, or only in part, and why; mechanisms with the same reason together."""
+    for note in dict.fromkeys(one.note for one in plan.outlooks if one.note):
+        yield f"{', '.join(one.mechanism for one in plan.outlooks if one.note == note)}: {note}."
 
 
 def _questions(plan: Plan) -> Grid:
@@ -122,14 +122,20 @@ def _footnotes(plan: Plan) -> Iterator[str]:
 
 
 def _telling(priced: Sequence[Outlook]) -> list[int]:
-    """The questions on which mechanisms differ most, in their order."""
+    """The questions on which mechanisms differ most, in their order; those that tell the same story come last."""
+    exact = [found for found in priced if found.how == "exact"] or priced
+
+    def errors(place: int) -> list[float]:
+        return [found.lines[place].stderr for found in exact]
 
     def spread(place: int) -> float:
-        errors = [found.lines[place].stderr for found in priced if isfinite(found.lines[place].stderr)]
-        return max(errors, default=0.0) / max(min(errors, default=inf), 1e-9)
+        known = [error for error in errors(place) if isfinite(error)]
+        return max(known, default=0.0) / max(min(known, default=inf), 1e-9)
 
-    places = range(len(priced[0].lines))
-    return sorted(sorted(places, key=spread, reverse=True)[:MOST_COMPARED])
+    ranked = sorted(range(len(priced[0].lines)), key=spread, reverse=True)
+    stories = {tuple(_short(error) for error in errors(place)): place for place in reversed(ranked)}
+    first = [place for place in ranked if place in stories.values()]
+    return sorted([*first, *(place for place in ranked if place not in first)][:MOST_COMPARED])
 
 
 def _chosen(plan: Plan) -> Outlook:

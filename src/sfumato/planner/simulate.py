@@ -6,9 +6,10 @@ says the same thing twice. What is published later draws its noise from the oper
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import exp, log, sqrt
+from math import exp, inf, log, sqrt
+from time import process_time
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,13 +62,21 @@ class Trials:
         }
 
 
-def try_out(mechanism: Mechanism, schema: Schema, budget: Budget, workload: Workload, runs: int) -> Trials:
-    """Run a mechanism on every public shape; only the count, with the share of the budget that is the count's."""
+def try_out(
+    mechanism: Mechanism, schema: Schema, budget: Budget, workload: Workload, runs: int, patience: float = inf
+) -> Trials:
+    """Run a mechanism on every public shape; only the count, with the share of the budget that is the count's.
+
+    patience: seconds of work after which no further shape is begun.
+    """
     plain = schema.model_copy(update={"measures": {}})
     share = budget.evenly(1 + len(schema.measures))[0]
     rows = schema.expected_rows or guessed_rows(schema.domain.size)
     found: dict[str, tuple[Trial, ...]] = {}
+    begun = process_time()
     for place, (shape, table) in enumerate(prior_tables(schema.domain.shape, rows).items()):
+        if found and process_time() - begun > patience:
+            break
         trials = []
         for run in range(runs):
             curator = made_up_curator(plain, table, share, seed=1000 * place + run)
@@ -99,19 +108,18 @@ def estimated_cells(cube: Cube) -> Floats:
 def simulated_line(item: Item, trials: Trials, schema: Schema, budget: Budget, confidence: float) -> Line:
     """What the trials say of one question: the middle of the shapes, and the kindest and the unkindest of them."""
     if item.block is None:
-        priced = [_priced_once(item, runs[0].cube, schema, budget, confidence) for runs in trials.by_shape.values()]
-        errors = [line.stderr for line in priced]
-        within = max(line.within for line in priced)
-    else:
-        off = trials.errors(item.block).values()
-        errors = [root_mean_square(each) for each in off]
-        within = max(float(np.quantile(np.abs(each), confidence)) for each in off)
+        first = next(iter(trials.by_shape.values()))[0]
+        line = _stated(item, first.cube, schema, budget, confidence)
+        return replace(line, guess=True, best=line.stderr, worst=line.stderr)
+    off = trials.errors(item.block).values()
+    errors = [root_mean_square(each) for each in off]
+    within = max(float(np.quantile(np.abs(each), confidence)) for each in off)
     middle = geometric_mean(errors)
     return Line(item.query, middle, within, item.unit, True, best=min(errors), worst=max(errors))
 
 
-def _priced_once(item: Item, cube: Cube, schema: Schema, budget: Budget, confidence: float) -> Line:
-    """Sums and averages: by the error that the release itself would state."""
+def _stated(item: Item, cube: Cube, schema: Schema, budget: Budget, confidence: float) -> Line:
+    """Sums and averages: the error that a release of an even table would state by itself."""
     if cube.sparse:
         return price(item, stand_in(schema, budget, "sparse-cells"), confidence)
     return price(item, with_measures(schema, budget, cube.fits[0]), confidence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 from sfumato.domain import Axis, Domain
@@ -40,6 +41,7 @@ class Workload:
         return self.blocks[0] if len(self.blocks) == 1 else Stack(*self.blocks)
 
 
+@lru_cache(maxsize=32)  # the same object for the same domain, so that what is worked out for it is worked out once
 def default_workload(domain: Domain) -> Workload:
     """What everybody asks: all ranges (of ordered attributes) and values (of others), of one and of two attributes.
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from sfumato.errors import QueryError
 from sfumato.inference.fits import PARTS, Fit, Linear
+from sfumato.inference.joined import MOST_JOINED, Joined
 from sfumato.inference.regions import Regional
 from sfumato.inference.shapes import Shaped
 from sfumato.measurement import Measurement
@@ -22,7 +23,7 @@ from sfumato.releases.records import FitRecord, MeasurementRecord, QueriesRecord
 from sfumato.releases.strict_json import refusal
 
 MOST_SPANNED = 2**25
-PER_REGION = ("totals", "spread", "keep", "lean")  # numbers that a regional fit keeps for each region
+MOST_ROWS_JOINED = 2**14  # rows that were asked of parts that are joined; a matrix of rows by regions is written out
 
 
 @dataclass
@@ -40,9 +41,10 @@ class Reading:
         taken = {name: self.arrays.take(place) for name, place in record.arrays.items()}
         try:
             fit = (self._regional if record.family == "regional" else self._shaped)(record, taken, len(estimate))
-        except QueryError:
+            follows = np.allclose(fit.estimate, estimate, rtol=1e-9, atol=2 / PARTS)
+        except (QueryError, LookupError, ValueError):  # ValueError: equations without a solution
             raise refusal("a fit in it contradicts itself") from None
-        if not np.allclose(fit.estimate, estimate, rtol=1e-9, atol=2 / PARTS):
+        if not follows:
             raise refusal("its estimates do not follow from its fits")
         return fit
 
@@ -52,22 +54,45 @@ class Reading:
         return Linear(self.measurement(record.measurements[0], len(estimate), record.of), estimate)
 
     def _regional(self, record: FitRecord, given: dict[str, Column], size: int) -> Fit:
-        labels, mass = given.pop("labels", None), given.pop("mass", None)
-        numbers = {name: _numbers(given, name) for name in PER_REGION if name in given}
-        with_cells = "keep" in numbers
-        if labels is None or given or numbers.keys() != set(PER_REGION if with_cells else PER_REGION[:2]):
+        codes = {name: given.pop(name, None) for name in ("labels", "parts", "mass", "regions", "sizes")}
+        numbers = {name: _numbers(given, name) for name in ("spread", "totals", "keep", "lean") if name in given}
+        with_cells, joined = "keep" in numbers, "totals" not in numbers
+        lacking = "spread" not in numbers or with_cells != ("lean" in numbers)
+        if given or lacking or any((codes[name] is None) == joined for name in ("parts", "regions", "sizes")):
             raise refusal("a fit in it has arrays that do not go with its kind")
-        regions = len(numbers["totals"])
-        # Looked at before anything is counted by label: a label can be as large as it likes.
-        if len(labels) != size or not regions or not 0 <= labels.min() <= labels.max() < regions:
-            raise refusal("a fit in it does not put each cell into one of its regions")
         if len(record.measurements) < 1 + with_cells:
             raise refusal("a fit in it lacks a measurement")
+        labels = _labels(codes["labels"], size, len(numbers["spread"]))
         cells = self.measurement(record.measurements[0], size, record.of) if with_cells else None
-        totals = Linear(self.measurement(record.measurements[with_cells], regions, record.of), numbers["totals"])
-        besides = tuple(self._beside(measured) for measured in record.measurements[1 + with_cells :])
-        keep, lean = numbers.get("keep"), numbers.get("lean")
-        return Regional(labels, totals, numbers["spread"], mass, cells, keep, lean, besides)
+        measured, totals = record.measurements[with_cells], numbers.get("totals")
+        return Regional(
+            labels=labels,
+            totals=self._joined(measured, codes, record.of)
+            if totals is None
+            else Linear(self.measurement(measured, len(totals), record.of), totals),
+            spread=numbers["spread"],
+            parts=codes["parts"],
+            mass=codes["mass"],
+            cells=cells,
+            keep=numbers.get("keep"),
+            lean=numbers.get("lean"),
+            besides=tuple(self._beside(beside) for beside in record.measurements[1 + with_cells :]),
+        )
+
+    def _joined(self, record: MeasurementRecord, codes: dict[str, Column | None], of: str) -> Joined:
+        """Totals of regions that are joined of parts; what its matrices need is bounded before they are written out."""
+        parts, regions, sizes = codes["parts"], codes["regions"], codes["sizes"]
+        assert parts is not None and regions is not None and sizes is not None  # noqa: S101 (checked by the caller)
+        count = len(sizes)
+        if not 0 < count <= MOST_JOINED or len(regions) != count or regions[0] != 0:
+            raise refusal("a fit in it is joined of too many parts, or of none")
+        rising = ((np.diff(regions) == 0) | (np.diff(regions) == 1)).all()
+        if not rising or not np.array_equal(np.bincount(_labels(parts, len(parts), count), minlength=count), sizes):
+            raise refusal("a fit in it has parts that do not make up its regions")
+        measured = self.measurement(record, count, of)
+        if not sizes.all() or len(measured.answers) > MOST_ROWS_JOINED:
+            raise refusal("a fit in it has empty parts, or asks too much of them")
+        return Joined(measured, regions, sizes)
 
     def _shaped(self, record: FitRecord, given: dict[str, Column], size: int) -> Fit:
         mass = given.pop("mass", None)
@@ -120,3 +145,10 @@ def _numbers(given: dict[str, Column], name: str) -> Floats:
     if whole is None or parts is None or len(parts) != len(whole) or ((parts < 0) | (parts >= PARTS)).any():
         raise refusal("a fit in it has numbers that are not spelled as Sfumato spells them")
     return from_whole_numbers(whole, parts)
+
+
+def _labels(labels: Column | None, size: int, groups: int) -> Column:
+    """The group of each cell, looked at before anything is counted by it: a label can be as large as it likes."""
+    if labels is None or not groups or len(labels) != size or not 0 <= labels.min() <= labels.max() < groups:
+        raise refusal("a fit in it does not put each cell into one of its regions")
+    return labels

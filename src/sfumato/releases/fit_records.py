@@ -36,13 +36,16 @@ class Written:
         return FitRecord(fit.of, "linear", [self.measurement(fit.measurement)])
 
     def regional(self, fit: Regional) -> FitRecord:
-        numbers = {"totals": fit.totals.estimate, "spread": fit.spread, "keep": fit.keep, "lean": fit.lean}
-        arrays = {"labels": self.arrays.keep(fit.labels)}
-        if fit.mass is not None:
-            arrays["mass"] = self.arrays.keep(fit.mass)
-        for name, values in numbers.items():
-            if values is not None and (fit.cells is not None or name in ("totals", "spread")):
-                arrays |= self._numbers(name, values)
+        arrays = {"labels": self.arrays.keep(fit.labels)} | self._numbers("spread", fit.spread)
+        if isinstance(fit.totals, Linear):
+            arrays |= self._numbers("totals", fit.totals.estimate)
+        else:  # totals that follow from the parts they were joined of
+            arrays |= {"regions": self.arrays.keep(fit.totals.regions), "sizes": self.arrays.keep(fit.totals.sizes)}
+        for name, codes in (("parts", fit.parts), ("mass", fit.mass)):
+            if codes is not None:
+                arrays[name] = self.arrays.keep(codes)
+        if fit.cells is not None and fit.keep is not None and fit.lean is not None:
+            arrays |= self._numbers("keep", fit.keep) | self._numbers("lean", fit.lean)
         return FitRecord(fit.of, "regional", [self.measurement(measured) for measured in fit.measurements], arrays)
 
     def shaped(self, fit: Shaped) -> FitRecord:

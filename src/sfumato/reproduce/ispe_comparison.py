@@ -92,7 +92,7 @@ def _by_kind(found: Sequence[Comparison]) -> Exhibit:
         "Section 5.3.1, figures 16 to 18",
         "ISPE against the consistency check on the same noisy numbers, alpha 0.15 + 0.05",
         "On continuous and Adult data the paper has MMSE with neighbourhood reference ahead of the consistency "
-        "check, and level with it on random data. As printed it is ahead on cells, by half; on random data it is "
+        "check, and level with it on random data. As printed it is ahead on cells, by about half; on random data it is "
         "behind, because neighbours that happen to be in one region are taken for the cell itself. "
         f"{_said_of_ours(found)}",
         ("data", "estimate", *KINDS),
@@ -108,10 +108,9 @@ def _said_of_ours(found: Sequence[Comparison]) -> str:
     told = ", ".join(f"{ratio:.2g} on {table}" for table, ratio in ratios.items())
     words = f"The product's ispe has, on rectangles, so many times the error of the consistency check: {told}."
     if max(ratios.values()) > 1.5:
-        words += (
-            "It draws cells towards the mean of their region; where a slope has grown into one region that is far "
-            "off, in the same direction for a whole rectangle. Its intervals allow for that, but other mechanisms "
-            "serve such queries better."
+        words = (
+            f"{words} It draws cells towards the mean of their region; where a slope has grown into one region that is "
+            "far off, in the same direction for a whole rectangle. Other mechanisms serve such queries better."
         )
     return words
 

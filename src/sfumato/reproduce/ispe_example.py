@@ -1,7 +1,7 @@
 """ISPE's worked example (section 4.2, figure 6) and the laws of summed noise it leans on (figures 28 and 29).
 
-Xiao, Xiong, Yuan, TR-2011-005. The paper simulates these laws; they have closed forms, here with the factor 1 / b that
-its equation (22) has lost.
+Xiao, Xiong, Yuan, TR-2011-005. The paper simulates these laws; they have closed forms, here with the factor
+1 / (2b) that its equation (22) has lost.
 """
 
 from __future__ import annotations
@@ -89,7 +89,10 @@ def worked_example(entropy: Entropy, *, quick: bool) -> Exhibit:
         "Figure 28: sums of Laplace noises of scale 20",
         "noise",
         "probability density",
-        [Line(f"{n} noises", z.tolist(), sum_density(n, z, SCALE).tolist(), marks=False) for n in (1, 2, 3)],
+        [
+            Line("1 noise" if n == 1 else f"{n} noises", z.tolist(), sum_density(n, z, SCALE).tolist(), marks=False)
+            for n in (1, 2, 3)
+        ],
     )
     draws = 10**5 if quick else 10**6
     distance = simulated_distance(2, draws, entropy)

@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 REACH = 15.0  # scales of the cells' noise on either side of a noisy cell within which its count is sought
+FINENESS = 8  # steps of the grid in one scale
 
 
 def neighbourhood_means(noisy: Floats, labels: Whole, totals: Floats, scales: tuple[float, float]) -> Floats:
@@ -23,14 +24,15 @@ def neighbourhood_means(noisy: Floats, labels: Whole, totals: Floats, scales: tu
 
     labels: the region of each cell. totals: the noisy counts of the regions. scales: of the noise of cells and regions.
     """
-    around = np.arange(-int(REACH * scales[0]), int(REACH * scales[0]) + 1)
+    step = max(1, round(scales[0] / FINENESS))
+    around = step * np.arange(-int(REACH * scales[0] / step), int(REACH * scales[0] / step) + 1)
     log_mass = np.broadcast_to(-np.abs(around) / scales[0], (*noisy.shape, len(around))).copy()
     for axis in (0, 1):
-        for step in (1, -1):
+        for turn in (1, -1):
             inside = np.ones_like(labels, dtype=bool)
-            np.moveaxis(inside, axis, 0)[0 if step == 1 else -1] = False  # no neighbour beyond the edge
-            same = inside & (np.roll(labels, step, axis) == labels)
-            apart = np.roll(noisy, step, axis) - noisy
+            np.moveaxis(inside, axis, 0)[0 if turn == 1 else -1] = False  # no neighbour beyond the edge
+            same = inside & (np.roll(labels, turn, axis) == labels)
+            apart = np.roll(noisy, turn, axis) - noisy
             log_mass -= same[..., None] * np.abs(apart[..., None] - around) / scales[0]
     sizes = np.bincount(labels.ravel())
     missing = np.rint(totals - np.bincount(labels.ravel(), weights=noisy.ravel())).astype(np.int64)

@@ -2,15 +2,15 @@
 
 Li, Hay, Miklau (VLDB 2014), section 6, weigh the nodes of a tree greedily for the workload. Here the tree follows the
 cells that the buckets hold, since that is where queries end, and all nodes' shares are optimised together: with u the
-shares, A the nodes and G the workload's Gram matrix over buckets, f(u) = trace(G (A^T diag(u^2) A)^-1) is the squared error
-if every path from the root to a bucket has shares that sum to 1. A node takes a part of what its path has left, so the
-condition always holds and the gradient is that of the parts.
+shares, A the nodes and G the workload's Gram matrix over buckets, f(u) = trace(G (A^T diag(u^2) A)^-1) is the squared
+error if every path from the root to a bucket has shares that sum to 1. A node takes a part of what its path has left,
+so the condition always holds and the gradient is that of the parts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, log
+from math import ceil, exp, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,10 @@ class Nodes:
         cuts = np.searchsorted(self.depths[order], np.arange(1, int(self.depths.max()) + 1))
         return np.split(order, cuts)[:0:-1]
 
+    def path_to_first_leaf(self) -> NDArray[np.bool_]:
+        """The nodes that the first leaf lies under, itself included."""
+        return np.asarray(self.starts == 0)
+
     def heights(self) -> Codes:
         """How many levels lie under each node."""
         heights = np.zeros(len(self.starts), dtype=np.int64)
@@ -63,9 +67,14 @@ def bucket_tree(sizes: Codes, gram: Floats | None = None) -> Strategy:
         return Strategy(Identity(1))
     nodes = _grown(sizes, _branching(len(sizes)))
     parts = np.where(nodes.inner, 1.0 / (nodes.heights() + 1.0), 1.0)
-    if len(sizes) <= MOST_OPTIMISED:
-        parts[nodes.inner] = _optimised(nodes, range_gram(sizes) if gram is None else gram, parts[nodes.inner])
+    if len(sizes) > MOST_OPTIMISED:
+        return _strategy(nodes, _whole(nodes, parts))
+    gram = range_gram(sizes) if gram is None else gram
+    parts[nodes.inner] = _optimised(nodes, gram, parts[nodes.inner])
     shares = _whole(nodes, parts)
+    weights = (shares / shares[nodes.path_to_first_leaf()].sum()) ** 2
+    if float((np.linalg.inv(_box_sums(nodes, weights, len(sizes))) * gram).sum()) > float(np.trace(gram)):
+        return Strategy(Identity(len(sizes)))  # few buckets are best measured each by itself
     return _strategy(nodes, shares)
 
 
@@ -104,13 +113,13 @@ def sampled_gram(workload: Workload, labels: Codes) -> Floats:
         asked = np.add.reduceat(block[chosen].dense()[:, order], starts, axis=1) / sizes
         gram += asked.T @ asked / rows
     # Buckets that no row of the sample touches are asked by others.
-    return gram + np.eye(len(sizes)) * (0.01 * gram.trace() / len(sizes))
+    return np.asarray(gram + np.eye(len(sizes)) * (0.01 * gram.trace() / len(sizes)))
 
 
 def _branching(count: int) -> int:
     """Two levels under the root up to some hundreds of buckets, then three: what was best for random sizes."""
-    levels = max(2, round(log(count) / log(BRANCHING)))
-    return max(2, ceil(count ** (1.0 / levels) - 1e-9))
+    levels: int = max(2, round(log(count) / log(BRANCHING)))
+    return max(2, ceil(exp(log(count) / levels) - 1e-9))
 
 
 def _grown(sizes: Codes, branching: int) -> Nodes:

@@ -1,8 +1,8 @@
 """An order of cells in which neighbours in the list are neighbours in the grid: Hilbert's curve.
 
 Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707 (2004): the bits of the coordinates are
-exchanged and flipped, highest first, until their interleaving counts along the curve. The curve runs through a cube whose
-side is a power of two; cells outside the domain are left out, and the rest keep their order.
+exchanged and flipped, highest first, until their interleaving counts along the curve. The curve runs through a cube
+whose side is a power of two; cells outside the domain are left out, and the rest keep their order.
 
 Values of a category have no neighbours, so the curve runs along the ordered attributes only, once for each combination
 of categories.
@@ -21,7 +21,7 @@ def curve_order(domain: Domain) -> Codes:
     >>> from sfumato.domain import Axis
     >>> square = Domain((Axis("x", "integer", np.arange(3.0)), Axis("y", "integer", np.arange(3.0))))
     >>> curve_order(square).tolist()
-    [0, 2, 3, 1]
+    [0, 1, 3, 2]
     """
     cells = np.arange(domain.size, dtype=np.int64)
     block = np.zeros(domain.size, dtype=np.int64)
@@ -41,7 +41,7 @@ def along_curve(places: Codes) -> Codes:
     """The position on Hilbert's curve of points given by their coordinates, (axes, points).
 
     >>> along_curve(np.array([[0, 0, 1, 1], [0, 1, 1, 0]])).tolist()
-    [0, 3, 2, 1]
+    [0, 1, 2, 3]
     """
     axes = len(places)
     bits = max(1, int(places.max(initial=0)).bit_length())
@@ -68,4 +68,4 @@ def along_curve(places: Codes) -> Codes:
     for level in range(bits - 1, -1, -1):
         for axis in range(axes):
             position = (position << 1) | ((x[axis] >> level) & 1)
-    return position
+    return np.asarray(position, dtype=np.int64)

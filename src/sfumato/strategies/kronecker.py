@@ -7,6 +7,9 @@ and wavelets are candidates like any other. On each axis of a product the best o
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import lru_cache
+
 import numpy as np
 
 from sfumato.domain import Domain
@@ -17,12 +20,13 @@ from sfumato.strategies.grams import Gram
 from sfumato.strategies.greedy import greedy_for
 from sfumato.strategies.marginal import marginal_strategy
 from sfumato.strategies.pidentity import MOST_CELLS, p_identity_for
-from sfumato.strategies.products import AxisPart, combined
+from sfumato.strategies.products import AxisPart, combined, kind, products
 from sfumato.strategies.spread import axis_error
 from sfumato.strategies.strategy import Strategy
 from sfumato.strategies.trees import SHARE_BITS, tree_for, tree_strategy
 from sfumato.strategies.wavelets import wavelet_strategy
 
+MOST_CELLS_BESIDE_OTHERS = 2**10  # of an axis whose sums are optimised; several axes are optimised several times over
 BITS = 20  # of all axes' weights together: counts times weights stay below 2^62 for 2^42 rows
 
 
@@ -35,8 +39,32 @@ def best_strategy(domain: Domain, workload: Workload, pure: bool, *, bits: int =
     >>> best_strategy(domain, Workload(("ranges",), (AllRanges(64),)), True).queries
     Stack(Scaled(Identity(64), 64 weights), Weighted(4 x 64))
     """
-    found = candidates(domain, workload, pure, bits=bits)
-    errors = {name: overall_error(strategy, workload, pure) for name, strategy in found.items()}
+    return _best(_Case(_key(domain, workload), domain, workload), pure, bits)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A domain and a workload, equal to others of the same sizes and families, so that none is optimised twice."""
+
+    key: tuple[object, ...]
+    domain: Domain = field(compare=False)
+    workload: Workload = field(compare=False)  # kept, so that what the key tells apart by identity stays what it was
+
+
+def _key(domain: Domain, workload: Workload) -> tuple[object, ...]:
+    sizes = tuple(axis.size for axis in domain)
+    blocks = []
+    for block in workload.blocks:
+        parts = products(block, sizes)
+        told = id(block) if parts is None else tuple((one.weight, *map(kind, one.factors)) for one in parts)
+        blocks.append((block.rows, told))
+    return (sizes, tuple(axis.ordered for axis in domain), tuple(blocks))
+
+
+@lru_cache(maxsize=64)
+def _best(case: _Case, pure: bool, bits: int) -> Strategy:
+    found = candidates(case.domain, case.workload, pure, bits=bits)
+    errors = {name: overall_error(strategy, case.workload, pure) for name, strategy in found.items()}
     return found[min(errors, key=lambda name: errors[name])]
 
 
@@ -61,16 +89,19 @@ def product_strategy(domain: Domain, workload: Workload, pure: bool, *, bits: in
     sizes = tuple(axis.size for axis in domain)
     axes = max(1, sum(size > 1 for size in sizes))
     whole, shares = min(12, bits // axes), min(12, SHARE_BITS // axes)
+    most = MOST_CELLS if axes == 1 else MOST_CELLS_BESIDE_OTHERS
     return combined(
-        axis_by_axis(wanted_of(domain, workload), sizes, lambda axis, gram: _best_on_axis(gram, pure, whole, shares))
+        axis_by_axis(
+            wanted_of(domain, workload), sizes, lambda axis, gram: _best_on_axis(gram, pure, whole, shares, most)
+        )
     )
 
 
-def _best_on_axis(gram: Gram, pure: bool, bits: int, share_bits: int) -> AxisPart:
+def _best_on_axis(gram: Gram, pure: bool, bits: int, share_bits: int, most: int) -> AxisPart:
     parts = [AxisPart(Identity(gram.n), np.ones(gram.n))]
     if gram.n > 1:
         parts += [tree_for(gram, pure, "optimised", share_bits), greedy_for(gram, pure, min(10, share_bits))]
-    if 1 < gram.n <= MOST_CELLS:
+    if 1 < gram.n <= most:
         parts.append(p_identity_for(gram, pure, bits))
     return min(parts, key=lambda part: _error(part, gram, pure))
 

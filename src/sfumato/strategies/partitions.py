@@ -2,13 +2,15 @@
 
 `grow_regions` is Algorithm 2 of ISPE (Xiao, Xiong, Yuan, TR-2011-005): neighbours join while their smoothed counts
 differ by less than a threshold, in size: the paper's test lacks the absolute value. `split_by_tree` is the kd-tree of
-DPCube (Xiao, Xiong, Yuan, SDM 2010): boxes are cut where that explains most. Corrected: the paper stops at a number that
-the user must guess; here a cut, or a part that stands out, must be larger than the known noise can make it.
+DPCube (Xiao, Xiong, Yuan, SDM 2010): boxes are cut where that explains most. Corrected: the paper stops at a number
+that the user must guess; here a cut, or a part that stands out, must be larger than the known noise can make it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,8 +51,8 @@ def split_by_tree(noisy: Floats, variance: float) -> Codes:
     [0, 0, 0, 1, 1, 1]
     """
     labels = np.empty(noisy.shape, dtype=np.int64)
-    # Of parts of m cells there are about size / m that do not overlap, tried along each axis and alone, from both sides:
-    # so many chances has the noise to make one stand out.
+    # Of parts of m cells there are about size / m that do not overlap, tried along each axis and alone, from both
+    # sides: so many chances has the noise to make one stand out.
     chances = 4.0 * noisy.size * (1 + noisy.ndim)
     waiting: list[Box] = [tuple(slice(0, size) for size in noisy.shape)]
     found = 0
@@ -66,6 +68,30 @@ def split_by_tree(noisy: Floats, variance: float) -> Codes:
         ends = slice(middle, box[axis].stop), slice(box[axis].start, middle)
         waiting += [(*box[:axis], end, *box[axis + 1 :]) for end in ends]
     return labels.reshape(-1)
+
+
+def in_quarters(labels: Codes, places: Sequence[Codes]) -> tuple[Codes, Codes]:
+    """Every region cut across its longest axis into four parts: the part of each cell, and the region of each part.
+
+    places: where each cell lies on each axis. Parts of a region differ by one cell at most; regions of fewer cells have
+    fewer parts.
+
+    >>> [part.tolist() for part in in_quarters(np.array([0, 0, 0, 0, 0, 1]), [np.arange(6)])]
+    [[0, 0, 1, 2, 3, 4], [0, 0, 0, 0, 1]]
+    """
+    sizes = np.bincount(labels)
+    extents = []
+    for place in places:
+        low, high = np.full(len(sizes), place.max()), np.zeros(len(sizes), dtype=np.int64)
+        np.minimum.at(low, labels, place)
+        np.maximum.at(high, labels, place)
+        extents.append(high - low)
+    along = np.stack(places)[np.argmax(extents, axis=0)[labels], np.arange(len(labels))]
+    order = np.lexsort((along, labels))
+    rank = np.empty_like(labels)
+    rank[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    found, parts = np.unique(labels * 4 + rank * 4 // sizes[labels], return_inverse=True)
+    return parts.astype(np.int64), found // 4
 
 
 def _best_cut(values: Floats, variance: float, chances: float) -> Cut | None:
@@ -116,8 +142,8 @@ def _stands_out(
 ) -> Floats:
     """How far the excess of some cells over the mean of all exceeds what noise alone reaches; above 1 it does.
 
-    With L the logarithm of the chances, a sum of many noises is nearly normal and reaches sqrt(2 L) deviations; a single
-    Laplace noise, whose tail is exponential, reaches L / sqrt(2) of its own.
+    With L the logarithm of the chances, a sum of many noises is nearly normal and reaches sqrt(2 L) deviations; a
+    single Laplace noise, whose tail is exponential, reaches L / sqrt(2) of its own.
     """
     fewer = np.minimum(cells, size - cells)
     deviation = np.sqrt(variance * cells * (size - cells) / size)
@@ -127,7 +153,7 @@ def _stands_out(
     return np.asarray(np.abs(excess) / np.maximum(deviation * reach, 1e-6), dtype=np.float64)
 
 
-def _neighbours(values: NDArray[np.float64] | NDArray[np.int64], axis: int) -> tuple[Codes, Codes]:
+def _neighbours(values: NDArray[Any], axis: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """All pairs of neighbours along an axis, flat."""
     size = values.shape[axis]
     first = np.take(values, np.arange(size - 1), axis=axis)

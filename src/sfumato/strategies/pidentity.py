@@ -25,7 +25,6 @@ LARGEST = 8.0  # weight of a cell in a sum, relative to its own: keeps cells fro
 STEPS = {64: 1000, 256: 500, 1024: 250, 4096: 60}  # of the optimiser, for up to so many cells
 
 
-@lru_cache(maxsize=256)
 def p_identity_for(gram: Gram, pure: bool, bits: int = 12) -> AxisPart:
     """The best strategy found over one axis, columns of 2^bits (of squares of about 4^bits under zCDP).
 
@@ -35,11 +34,16 @@ def p_identity_for(gram: Gram, pure: bool, bits: int = 12) -> AxisPart:
     >>> part.queries, part.queries.constant_column_sum
     (Stack(Scaled(Identity(64), 64 weights), Weighted(4 x 64)), 4096)
     """
-    found = [_optimised(gram, start, pure) for start in _starts(gram.n)]
-    theta = min(found, key=lambda one: one[0])[1]
-    matrix = _whole(theta, pure, bits)
+    matrix = _whole(_best_sums(gram, pure), pure, bits)
     queries = Identity(gram.n) if matrix is None else Stack(Scaled(Identity(gram.n), matrix[0]), Weighted(matrix[1]))
     return AxisPart(queries, np.ones(queries.rows))
+
+
+@lru_cache(maxsize=256)
+def _best_sums(gram: Gram, pure: bool) -> Floats:
+    """Theta before it is divided by the size of the columns."""
+    found = [_optimised(gram, start, pure) for start in _starts(gram.n)]
+    return min(found, key=lambda one: one[0])[1]
 
 
 def _starts(n: int) -> list[Floats]:

@@ -26,8 +26,6 @@ def products(queries: Queries, sizes: tuple[int, ...]) -> list[Product] | None:
     >>> [product.factors for product in products(Identity(6), (2, 3))]
     [(Identity(2), Identity(3))]
     """
-    if len(sizes) == 1:
-        return [Product(1.0, (queries,))]
     if type(queries) is Identity or type(queries) is Total:
         return [Product(1.0, tuple(type(queries)(size) for size in sizes))]
     if type(queries) is Kron and tuple(factor.columns for factor in queries.factors) == sizes:
@@ -39,7 +37,7 @@ def products(queries: Queries, sizes: tuple[int, ...]) -> list[Product] | None:
         inner = products(queries.queries, sizes)
         square = float(queries.weights) ** 2
         return None if inner is None else [Product(square * one.weight, one.factors) for one in inner]
-    return None
+    return [Product(1.0, (queries,))] if len(sizes) == 1 else None
 
 
 def asked(workload: Workload, sizes: tuple[int, ...]) -> list[Product] | None:

@@ -1,8 +1,8 @@
 """Smoothing of noisy cells, only to see which of them look alike: the S of ISPE.
 
 Xiao, Xiong, Yuan, TR-2011-005, section 3.2 and appendix B. The Gaussian filter is the paper's mask, which is a product
-of one mask of three cells per axis; the median filter takes the median over the same neighbourhood. Values of a category
-have no neighbours: along such axes nothing is smoothed.
+of one mask of three cells per axis; the median filter takes the median over the same neighbourhood. Values of a
+category have no neighbours: along such axes nothing is smoothed.
 """
 
 from __future__ import annotations

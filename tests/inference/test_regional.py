@@ -1,0 +1,116 @@
+"""Regional fits: what they estimate, which noises enter a sum, and that the model's share is what it says."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sfumato.errors import QueryError
+from sfumato.inference.fits import Linear
+from sfumato.inference.joined import Joined, join_alike
+from sfumato.inference.regions import TOGETHER, Regional
+from sfumato.inference.unevenness import PATTERN, from_cells, from_misfit
+from sfumato.measurement import Laplace, Measurement
+from sfumato.queries import Identity, Tree
+
+LABELS = np.array([0, 0, 0, 1, 1, 2])
+
+
+def measured(answers, scale=2, queries=None):
+    queries = queries or Identity(len(answers))
+    return Measurement("count", queries, np.array(answers, dtype=np.int64), (Laplace(Fraction(scale)),))
+
+
+def fit(**more) -> Regional:
+    return Regional(LABELS, Linear.of_answers(measured([30, 8, 5])), np.array([12.0, 4.0, 0.0]), **more)
+
+
+def test_totals_are_spread_evenly_or_by_mass():
+    assert fit().estimate.tolist() == [10, 10, 10, 4, 4, 5]
+    assert fit(mass=np.array([1, 2, 3, 0, 0, 7])).estimate.tolist() == [5, 10, 15, 4, 4, 5]
+
+
+def test_cells_are_kept_and_leaned_on_as_far_as_told():
+    cells = measured([12, 9, 15, 3, 1, 4], scale=3)
+    keep, lean = np.array([0.5, 0.0, 0.0]), np.array([0.25, 0.0, 1.0])
+    found = fit(cells=cells, keep=keep, lean=lean)
+    total = 0.75 * 30 + 0.25 * 36
+    assert np.allclose(found.estimate, [total / 3 + 0, total / 3 - 1.5, total / 3 + 1.5, 4, 4, 4], atol=1e-3)
+
+
+def test_noise_weights_reproduce_the_estimate_of_any_sum():
+    """The estimate is linear in what was measured, so the noise weights times the answers are the estimate itself."""
+    cells = measured([12, 9, 15, 3, 1, 4], scale=3)
+    found = fit(cells=cells, keep=np.array([0.5, 0.25, 0.0]), lean=np.array([0.25, 0.5, 0.0]))
+    columns = np.array([[1.0, 0], [1, 0], [0, 2], [1, 0], [0, -1], [0, 1]])
+    errors = found.errors(columns)
+    answers = np.concatenate([cells.answers, found.totals.measurement.answers])
+    assert np.allclose(errors.weights.T @ answers, columns.T @ found.estimate, atol=0.01)  # estimates are in 1024ths
+    assert errors.design.variances.tolist() == [Laplace(Fraction(3)).variance] * 6 + [Laplace(Fraction(2)).variance] * 3
+
+
+def test_model_variance_is_that_of_half_a_region():
+    labels = np.zeros(4, dtype=np.int64)
+    found = Regional(labels, Linear.of_answers(measured([8])), np.array([6.0]))
+    errors = found.errors(np.array([[1.0, 1], [1, 1], [0, 1], [0, 1]]))
+    assert np.allclose(errors.model, [[9.0, 0.0], [0.0, 0.0]])  # spread / 2 for the half, nothing for the whole
+
+
+def test_regions_cut_by_one_query_err_together_in_part():
+    labels = np.array([0, 0, 1, 1])
+    found = Regional(labels, Linear.of_answers(measured([8, 8])), np.array([6.0, 6.0]))
+    one, both = np.diagonal(found.errors(np.array([[1.0, 1], [0, 0], [0, 1], [0, 0]])).model)
+    assert one == pytest.approx(9.0)
+    assert both == pytest.approx(18.0 * (1 + TOGETHER))
+
+
+def test_joined_fit_says_what_unevenness_of_its_parts_does_to_it():
+    """Answers without noise for parts that are not even: the estimate is off by exactly what the leaks say."""
+    parts, sizes = np.array([0, 0, 1, 1]), np.array([1, 3, 2, 2])
+    tree = Tree(4, 2)
+    true = np.array([10, 2, 4, 9])
+    joined = Joined(measured(tree @ true, queries=tree), parts, sizes)
+    weights = np.array([[1.0, 0.0], [0.0, 1.0]])
+    assert np.allclose(joined.leaks(weights).T @ true, joined.estimate, atol=1e-3)
+    assert np.allclose(joined.leaks(weights).T @ np.array([2, 6, 3, 3]), [8, 6])  # even parts: the truth itself
+
+
+def test_alike_neighbours_are_joined_and_others_are_not():
+    answers = [100, 101, 99, 1000, 1001, 0]
+    assert join_alike(measured(answers, scale=5), np.ones(6, dtype=np.int64)).regions.tolist() == [0, 0, 0, 1, 1, 2]
+
+
+def test_misfit_gives_back_the_spread_it_came_from():
+    shares, deviations = np.full(40, 0.25), np.full(40, 3.0)
+    spread = 50.0
+    misfit = 40 * np.sqrt(2 / np.pi) * np.sqrt(3 / 16 * spread**2 + 9 / 16)
+    assert from_misfit(misfit, 0.0, shares, deviations, np.full(40, 1e4)) == pytest.approx(PATTERN * spread)
+    assert from_misfit(1.0, 0.0, shares, deviations, np.full(40, 1e4)) == 0.0
+
+
+def test_cells_show_a_slope_a_ridge_and_nothing():
+    place, labels = np.arange(400), np.zeros(400, dtype=np.int64)
+    slope = from_cells(place / 4.0, [place], labels, 0.01).spread[0]
+    half = abs((place / 4.0)[:200].sum() - (place / 4.0).sum() / 2)
+    assert slope == pytest.approx(2 * half, rel=0.01)
+    ridge = np.where(abs(place - 199.5) < 100, 10.0, 0.0)
+    assert from_cells(ridge, [place], labels, 0.01).spread[0] == pytest.approx(2 * 1000, rel=0.01)
+    assert from_cells(np.full(400, 7.0), [place], labels, 0.0).spread[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"labels": np.array([0, 0, 0, 1, 1, 1])},
+        {"spread": np.ones(2)},
+        {"mass": np.array([1, 1, 1])},
+        {"keep": np.ones(3)},
+        {"labels": np.array([0, 0, 0, 1, 1, -1])},
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(wrong):
+    given = {"labels": LABELS, "totals": Linear.of_answers(measured([1, 2, 3])), "spread": np.ones(3)} | wrong
+    with pytest.raises(QueryError):
+        Regional(**given)

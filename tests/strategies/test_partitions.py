@@ -1,0 +1,111 @@
+"""Regions found in noisy cells, orders along a curve, and trees over buckets."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sfumato.domain import Axis, Domain
+from sfumato.errors import QueryError
+from sfumato.kernel.entropy import TestingEntropy
+from sfumato.kernel.noise import draw
+from sfumato.measurement import Laplace
+from sfumato.queries import AllRanges, Workload
+from sfumato.strategies.bucket_trees import bucket_tree, range_gram, sampled_gram
+from sfumato.strategies.hilbert import along_curve, curve_order
+from sfumato.strategies.partitions import grow_regions, in_quarters, split_by_tree
+from sfumato.strategies.smoothing import noise_left, smooth
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (4, 4, 4), (2, 2, 2, 2)])
+def test_the_curve_steps_from_neighbour_to_neighbour_and_misses_no_cell(shape):
+    places = np.indices(shape).reshape(len(shape), -1)
+    position = along_curve(places)
+    assert sorted(position.tolist()) == list(range(position.size))
+    steps = np.abs(np.diff(places[:, np.argsort(position)], axis=1)).sum(axis=0)
+    assert (steps == 1).all()
+
+
+def test_categories_are_kept_apart_and_every_cell_appears_once():
+    domain = Domain(
+        (
+            Axis("x", "integer", np.arange(6.0)),
+            Axis("sex", "category", np.arange(3.0), ("F", "M")),
+            Axis("y", "integer", np.arange(4.0)),
+        )
+    )
+    order = curve_order(domain)
+    assert sorted(order.tolist()) == list(range(domain.size))
+    assert (np.diff(domain.codes_along("sex", order)) != 0).sum() == 1
+
+
+def test_regions_grow_by_absolute_difference_and_stay_connected():
+    grid = np.array([[0.0, 0.5, 9.0], [0.2, 9.0, 9.2], [9.0, 0.0, 0.0]])
+    labels = grow_regions(grid, [0, 1], 1.0).reshape(3, 3)
+    assert labels[0, 0] == labels[0, 1] == labels[1, 0]
+    assert labels[2, 1] == labels[2, 2] != labels[0, 0]  # alike, and not connected
+    assert labels[0, 2] == labels[1, 1] == labels[1, 2] != labels[2, 0]
+    assert len(np.unique(grow_regions(grid, [1], 1.0))) == 6  # along one axis only
+
+
+def test_the_tree_finds_boxes_and_a_lone_cell_and_cuts_noise_seldom():
+    """20 tables of 1,024 cells of pure noise; a cut is made in fewer than one in ten of the places it is looked for."""
+    noise = Laplace(Fraction(10))
+    grid = np.zeros((32, 32))
+    grid[:8, :16] = 100
+    grid[20, 20] = 900
+    entropy = TestingEntropy(3)
+    noisy = grid + draw(noise, 1024, entropy).reshape(32, 32)
+    labels = split_by_tree(noisy, noise.variance).reshape(32, 32)
+    assert len(np.unique(labels[:8, :16])) <= 3
+    assert not np.isin(labels[8:], labels[:8, :16]).any() or not np.isin(labels[:8, 16:], labels[:8, :16]).any()
+    assert (labels == labels[20, 20]).sum() == 1
+    found = [int(split_by_tree(draw(noise, 1024, entropy).astype(float), noise.variance).max()) for _ in range(20)]
+    assert np.mean(found) < 15
+
+
+def test_quarters_are_even_and_inside_their_regions():
+    labels = np.repeat([0, 1, 2], [10, 1, 7])
+    parts, region = in_quarters(labels, [np.arange(18)])
+    assert (region[parts] == labels).all()
+    assert np.bincount(region).tolist() == [4, 1, 4]
+    assert np.bincount(parts).max() <= 3
+
+
+def test_the_gaussian_filter_is_the_papers_and_its_noise_is_known():
+    grid = np.zeros((5, 5))
+    grid[2, 2] = 1.0
+    once = smooth(grid, [0, 1], "gaussian", 1)
+    assert np.allclose(
+        once[1:4, 1:4], [[0.0113, 0.0838, 0.0113], [0.0838, 0.6193, 0.0838], [0.0113, 0.0838, 0.0113]], atol=1e-4
+    )
+    noise = draw(Laplace(Fraction(30)), 200_000, TestingEntropy(2)).astype(float)
+    left = np.diff(smooth(noise, [0], "gaussian", 5)).std() / noise.std()
+    assert left == pytest.approx(noise_left([0], "gaussian", 5), rel=0.03)  # ten standard errors at least
+    with pytest.raises(QueryError, match="no smoothing"):
+        smooth(grid, [0], "wavy", 1)
+
+
+def test_gram_of_buckets_is_that_of_all_ranges():
+    sizes = np.array([1, 3, 8, 2, 1, 5])
+    labels = np.repeat(np.arange(6), sizes)
+    every = AllRanges(20).dense()
+    covered = np.add.reduceat(every, np.cumsum(sizes) - sizes, axis=1) / sizes
+    assert np.allclose(range_gram(sizes), covered.T @ covered / len(every))
+    sampled = sampled_gram(Workload(("all",), (AllRanges(20),)), labels)
+    assert np.allclose(sampled, range_gram(sizes) + np.eye(6) * 0.01 * np.trace(range_gram(sizes)) / 6)
+
+
+@pytest.mark.parametrize("buckets", [2, 7, 60, 500])
+def test_every_path_of_a_bucket_tree_spends_the_same_and_shares_are_worth_their_while(buckets):
+    sizes = 2 ** (np.arange(buckets) * 7 % 9)
+    strategy = bucket_tree(sizes)
+    assert strategy.weighted.constant_column_sum == strategy.weighted.l1
+    if buckets == 60:
+        gram, nodes = range_gram(sizes), strategy.queries.dense().astype(float)
+        shares = np.array(strategy.shares)[strategy.which] / strategy.weighted.l1
+        chosen = np.sum(np.linalg.inv((nodes.T * shares**2) @ nodes) * gram)
+        alone = np.trace(gram)  # each bucket by itself with the whole budget
+        assert chosen < 0.85 * alone
