@@ -40,8 +40,8 @@ def fits_every_schema(schema: Schema, workload: Workload | None) -> str | None:
 class Mechanism:
     """A recipe that turns a private table into something to publish.
 
-    strategy: for linear mechanisms, what they ask (schema, workload, whether the budget is pure epsilon); their error is
-    known before any data is. gaussian: whether it also takes rho-zCDP. refuses: why it does not fit a schema, or None.
+    strategy: for linear mechanisms, what they ask (schema, workload, whether the budget is pure epsilon); their error
+    is known before any data is. gaussian: whether it also takes rho-zCDP. refuses: why it does not fit, or None.
     """
 
     name: str
