@@ -22,13 +22,14 @@ from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.entropy import SystemEntropy
 from sfumato.mechanisms import MECHANISMS
+from sfumato.planner.choose import choose_mechanism
 from sfumato.queries import default_workload
 from sfumato.schema import Schema
 
 CELLS = 4096
 EPSILON = Fraction(1, 10)
 NAMES = ("NETTRACE", "ADULTFRANK", "SEARCHLOGS", "INCOME", "PATENT")
-WANTED = ("cells", "hierarchical", "wavelet", "matrix", "dawa", "kdtree", "ispe", "mwem", "pmw")
+WANTED = ("auto", "cells", "hierarchical", "wavelet", "matrix", "dawa", "kdtree", "ispe", "mwem", "pmw")
 TARGETS = {
     ("dawa", "NETTRACE"): 60,
     ("dawa", "ADULTFRANK"): 62,
@@ -45,25 +46,30 @@ def main() -> None:
     parser.add_argument("--mechanisms", nargs="*", default=WANTED)
     given = parser.parse_args()
     ranges = np.load(given.folder / "ranges1d_n4096_q2000_seed9001.npy")
-    attributes = {"x": {"type": "integer", "lower": 0, "upper": CELLS - 1}}
-    schema = Schema.from_dict({"dataset": "dpbench", "privacy_unit": "row", "attributes": attributes})
     print(f"{given.runs} runs, epsilon {EPSILON}, {len(ranges)} ranges of {CELLS} cells")
     print(f"{'mechanism':14}{'data':12}{'rmse':>9}{'target':>8}{'held':>8}{'seconds':>9}")
     for mechanism in given.mechanisms:
-        if mechanism not in MECHANISMS:
-            print(f"{mechanism:14}is not in the registry")
-            continue
         for name in NAMES:
             counts = np.load(given.folder / f"{name}.n4096.npy").astype(np.int64)
+            schema = schema_of(int(counts.sum()))
+            chosen = mechanism
+            if mechanism == "auto":
+                chosen = choose_mechanism(schema, Budget.pure(EPSILON)).name
             try:
-                error, held, seconds = np.mean(
-                    [one(mechanism, schema, counts, ranges) for _ in range(given.runs)], axis=0
-                )
+                error, held, seconds = np.mean([one(chosen, schema, counts, ranges) for _ in range(given.runs)], axis=0)
             except SfumatoError as refused:
                 print(f"{mechanism:14}{name:12}{refused}")
                 continue
             target = TARGETS.get((mechanism, name), "")
-            print(f"{mechanism:14}{name:12}{error:9.1f}{target:>8}{held:8.3f}{seconds:9.3f}", flush=True)
+            shown = f"{mechanism:14}{name:12}{error:9.1f}{target:>8}{held:8.3f}{seconds:9.3f}"
+            print(shown + (f"  ({chosen})" if chosen != mechanism else ""), flush=True)
+
+
+def schema_of(rows: int) -> Schema:
+    """One attribute, and roughly how many rows there are, which is public."""
+    attributes = {"x": {"type": "integer", "lower": 0, "upper": CELLS - 1}}
+    about = {"privacy_unit": "row", "expected_rows": rows}
+    return Schema.from_dict({"dataset": "dpbench", "attributes": attributes, **about})
 
 
 def one(mechanism: str, schema: Schema, counts: np.ndarray, ranges: np.ndarray) -> tuple[float, float, float]:

@@ -40,6 +40,15 @@ def test_links_between_documents_lead_somewhere():
             assert (page.parent / target).exists(), (page.name, target)
 
 
+def test_every_page_is_in_the_index_and_every_mechanism_in_the_readme():
+    from sfumato.mechanisms import MECHANISMS
+
+    index = (ROOT / "docs" / "README.md").read_text()
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name == "README.md" or f"]({page.name})" in index, page.name
+    assert set(re.findall(r"^\| \[`([a-z-]+)`\]", README, re.M)) == set(MECHANISMS)
+
+
 def test_schema_examples_in_the_documents_are_schemas():
     from sfumato.schema import Schema
 

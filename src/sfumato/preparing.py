@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, MechanismError, QueryError
 from sfumato.kernel.budget import Amount
@@ -17,9 +16,6 @@ from sfumato.mechanisms.writable import check_writable
 from sfumato.queries import Identity, Workload, default_workload
 from sfumato.schema import Schema
 from sfumato.strategies.strategy import Strategy
-
-if TYPE_CHECKING:
-    from sfumato.sql import Select
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +53,10 @@ def prepare(
 
 def _workload(given: Workload | str | Path | None, schema: Schema) -> Workload | None:
     if isinstance(given, str | Path):
+        from sfumato.planner.items import read_statements
         from sfumato.sql.workload import workload_of
 
-        given = workload_of(check_workload(Path(given), schema), schema)
+        given = workload_of(read_statements(given, schema), schema)
     if given is None:
         return default_workload(schema.domain) if schema.domain.size <= MOST_DENSE else None
     if given.columns != schema.domain.size:
@@ -102,7 +99,7 @@ def _fitting(prepared: Prepared) -> Prepared:
     schema, mechanism, workload = prepared.schema, prepared.mechanism, prepared.workload
     refused = mechanism.refuses(schema, workload)
     if refused is None and workload is None and mechanism.name not in ("cells", "sparse-cells"):
-        refused = f"a number for each of {schema.domain.size:.3g} cells does not fit in memory; use sparse-cells"
+        refused = f"a number for each of {schema.domain.size:,} cells does not fit in memory; use sparse-cells"
     if refused is not None:
         raise MechanismError(
             refused if refused.startswith(mechanism.name) else f"{mechanism.name} does not fit: {refused}"
@@ -110,17 +107,3 @@ def _fitting(prepared: Prepared) -> Prepared:
     cost = prepared.cost if mechanism.gaussian else Cost(prepared.cost.epsilon)
     check_writable(schema, cost, mechanism, workload)
     return Prepared(schema, mechanism, cost, workload, prepared.why)
-
-
-def check_workload(path: Path, schema: Schema) -> list[tuple[str, Select]]:
-    """The queries of a workload file, each understood against the schema."""
-    from sfumato.sql import compile_select, read_workload
-
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise QueryError(f"the workload {path} cannot be read; name a text file of SELECT statements") from None
-    statements = read_workload(text)
-    if not statements:
-        raise QueryError(f"the workload {path} holds no query; write SELECT statements, separated by semicolons")
-    return [(" ".join(statement.split()), compile_select(statement, schema)) for statement in statements]

@@ -41,7 +41,7 @@ def release(
     table: a path or glob (csv, parquet), a database URL with `table_name`, or a pandas, polars or Arrow frame.
     epsilon: what this release costs, charged to `schema.dataset` in the ledger before the table is read.
     delta: allows mechanisms that can use it Gaussian noise; it is charged too, unless the mechanism needs none.
-    workload: the queries that matter most, or a file of SELECT statements; all one- and two-way ranges by default.
+    workload: the queries that matter most: SELECT statements as text or in a file; if None, one- and two-way ranges.
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """

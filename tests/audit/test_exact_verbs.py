@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import exp
+from math import exp, log
 
 import numpy as np
 import pytest
@@ -68,9 +68,10 @@ def test_the_law_of_partitions_is_that_of_a_simulation(counts):
 
 def test_the_law_of_partitions_with_exact_single_cells_by_hand():
     """All stay single if no longer bucket wins: each needs noise below its own bound, independently of the others."""
-    law = partition_law((1, 0, 1, 1), (2, 2, 6), None, Fraction(2))
+    law = partition_law((1, 0, 1, 1), (2, 4, 8), None, Fraction(2))
     r = exp(-1 / 2)
-    assert law[0] == pytest.approx((r / (1 + r)) ** 3 * r**2 / (1 + r), rel=1e-9)
+    none = (1 - r) / (1 + r)  # the chance of no noise; three buckets deviate by 1 and may have as much
+    assert law[0] == pytest.approx(none * (none * (1 + 2 * r)) ** 3, rel=1e-9)
 
 
 # -- what must be caught
@@ -110,11 +111,12 @@ def test_too_little_noise_on_partitions_is_caught(monkeypatch):
     assert largest_ratio(cutting_four(PRICES[1], FOUR, 1), 4, 2, 1)[0] > 5
 
 
-def test_exact_single_cells_lose_one_and_a_half():
+def test_exact_single_cells_lose_more_than_all():
+    """All stay single on the even table if three buckets have no noise, on the other if they have 1 at most."""
     tables = (1, 0, 1, 1), (1, 1, 1, 1)
-    for scale in (Fraction(1, 2), Fraction(2)):
-        loss = largest_gap(*(partition_law(table, (2, 2, 6), None, scale) for table in tables))
-        assert loss == pytest.approx(1.5 * float(2 / scale), rel=1e-6)
+    loss = largest_gap(*(partition_law(table, (2, 4, 8), None, Fraction(2)) for table in tables))
+    assert loss == pytest.approx(3 * log(1 + 2 * exp(-1 / 2)), rel=1e-6)
+    assert loss > 2.3  # epsilon is 1
 
 
 def test_other_noise_has_no_closed_form():

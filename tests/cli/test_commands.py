@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from running import as_process, sfumato
 
 SCHEMA = """
 dataset: census
@@ -34,11 +35,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "s.yaml").write_text(SCHEMA)
     (tmp_path / "t.csv").write_text(CSV)
     return tmp_path
-
-
-def sfumato(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sfumato", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def release(*more: str, table: str = "t.csv", schema: str = "s.yaml", out: str = "r.sfumato", epsilon: str = "1"):
@@ -114,7 +110,24 @@ def test_ledger_shows_and_sets(folder):
     refused(sfumato("ledger", "set", "census", "--epsilon", "many"), "epsilon")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("release", "t.csv", "--schema", "s.yaml", "--epsilon", "0", "-o", "r.sfumato"),
+        ("ledger", "show"),
+        ("plan", "--schema", "s.yaml", "--epsilon", "1", "--mechanism", "cells"),
+        ("query",),
+    ],
+)
+def test_a_process_of_its_own_says_the_same(folder, arguments):
+    """A mistake, a table, a plan, and a usage error: these tests need not start a process for each command."""
+    one, other = sfumato(*arguments), as_process(*arguments)
+    one.stderr = one.stderr.replace("python -m pytest.sfumato", "python -m sfumato")  # how it was called
+    assert (one.returncode, one.stdout, one.stderr) == (other.returncode, other.stdout, other.stderr)
+
+
 def test_plan_in_both_directions(folder):
+    Path("s.yaml").write_text(SCHEMA.replace("upper: 99}", "upper: 9}"))
     there = sfumato("plan", "--schema", "s.yaml", "--epsilon", "1")
     assert there.returncode == 0 and "GROUP BY age" in there.stdout and "theorem 5.2" in there.stdout
     back = sfumato("plan", "--schema", "s.yaml", "--error", "50", "--confidence", "0.95")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from running import sfumato
 
 from sfumato.cli.census import SCHEMA as CENSUS
 from sfumato.mechanisms import MECHANISMS
@@ -30,8 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def plan(*arguments: str, schema: str = "s.yaml") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sfumato", "plan", "--schema", schema, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return sfumato("plan", "--schema", schema, *arguments)
 
 
 def refused(run: subprocess.CompletedProcess[str], *words: str) -> None:

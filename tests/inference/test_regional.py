@@ -11,7 +11,7 @@ from sfumato.errors import QueryError
 from sfumato.inference.fits import Linear
 from sfumato.inference.joined import Joined, join_alike
 from sfumato.inference.regions import TOGETHER, Regional
-from sfumato.inference.unevenness import PATTERN, from_cells, from_misfit
+from sfumato.inference.unevenness import PATTERN, from_misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import Identity, Tree
 
@@ -88,16 +88,6 @@ def test_misfit_gives_back_the_spread_it_came_from():
     misfit = 40 * np.sqrt(2 / np.pi) * np.sqrt(3 / 16 * spread**2 + 9 / 16)
     assert from_misfit(misfit, 0.0, shares, deviations, np.full(40, 1e4)) == pytest.approx(PATTERN * spread)
     assert from_misfit(1.0, 0.0, shares, deviations, np.full(40, 1e4)) == 0.0
-
-
-def test_cells_show_a_slope_a_ridge_and_nothing():
-    place, labels = np.arange(400), np.zeros(400, dtype=np.int64)
-    slope = from_cells(place / 4.0, [place], labels, 0.01).spread[0]
-    half = abs((place / 4.0)[:200].sum() - (place / 4.0).sum() / 2)
-    assert slope == pytest.approx(2 * half, rel=0.01)
-    ridge = np.where(abs(place - 199.5) < 100, 10.0, 0.0)
-    assert from_cells(ridge, [place], labels, 0.01).spread[0] == pytest.approx(2 * 1000, rel=0.01)
-    assert from_cells(np.full(400, 7.0), [place], labels, 0.0).spread[0] == 0.0
 
 
 @pytest.mark.parametrize(

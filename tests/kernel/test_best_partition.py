@@ -73,12 +73,14 @@ def test_a_row_moves_a_deviation_by_at_most_one_and_only_around_it(cells):
 def test_all_partitions_are_listed_in_the_order_that_breaks_ties():
     assert [way[::-1] for way in twins.partitions(4)] == list(WAYS)
     assert len(twins.partitions(5)) == 10 and (4, 1) in twins.partitions(5) and (3, 2) not in twins.partitions(5)
+    # Of eight cells, nine hold a bucket from the first or the third on, and that at the second place does not exist.
+    assert (1, 8) in twins.partitions(9) and (8, 1) not in twins.partitions(9) and (8, 2) in twins.partitions(10)
     assert set(twins.partitions(5, 2)) == {way for way in twins.partitions(5) if max(way) <= 2}
 
 
 @given(
-    counts=st.lists(st.integers(0, 6), min_size=1, max_size=9),
-    longest=st.none() | st.integers(1, 9),
+    counts=st.lists(st.integers(0, 6), min_size=1, max_size=11),
+    longest=st.none() | st.integers(1, 11),
     price=st.fractions(min_value=-1, max_value=6, max_denominator=300),
     data=st.data(),
 )
@@ -92,7 +94,7 @@ def test_the_cheapest_of_all_partitions_is_found_and_ties_go_to_the_first(counts
 
     floor = Fraction(int(np.floor(price * UNITS)), UNITS)
     costs = {
-        bucket: twins.deviation(counts[bucket[0] : sum(bucket)]) + own + floor
+        bucket: twins.deviation(counts[bucket[0] : sum(bucket)]) - abs(own) + floor
         for bucket, own in zip(buckets, noise, strict=True)
     }
     ways = []
@@ -137,6 +139,25 @@ def test_it_follows_its_law():
 
 
 # -- noise and charge
+
+
+def test_long_buckets_start_at_quarters_of_their_length_and_each_has_noise():
+    plan = cutting(40, ONE, None, ONE, 1)
+    assert [list(plan.starts(length))[:3] for length in plan.lengths] == [[0, 1, 2]] * 3 + [
+        [0, 2, 4],
+        [0, 4, 8],
+        [0, 8],
+    ]
+    assert plan.candidates == (40, 39 + 37 + 17 + 7 + 2)
+    assert sum(plan.candidates) == len(twins.buckets(40))
+
+
+def test_noise_makes_buckets_cheaper_whatever_its_sign():
+    plan, quiet = cutting(2, ONE, None, ONE, 1), np.zeros(2, dtype=np.int64)
+    for sign in (1, -1):
+        assert cheapest(np.array([5, 0]), plan, quiet, np.array([sign * 5])).tolist() == [0, 0]
+        assert cheapest(np.array([0, 0]), plan, sign * np.array([1, 1]), np.array([0])).tolist() == [0, 1]
+    assert cheapest(np.array([5, 0]), plan, quiet, np.array([4])).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("counts", [[0] * 5, [1, 2, 3, 4, 5], [2**60, 0, 0, 0, 0]])

@@ -51,8 +51,8 @@ def test_regions_follow_the_table_whatever_the_smoothing(smoothing):
 
 
 def test_a_threshold_can_be_given():
-    assert len(released(SHAPES["nothing"], xi=1e9).spread) == 1
-    assert len(released(SHAPES["slope"], xi=1e-9).spread) > 300
+    assert len(released(SHAPES["nothing"], xi=1e9).lean) == 1
+    assert len(released(SHAPES["slope"], xi=1e-9).lean) > 300
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -94,10 +94,11 @@ def test_a_workload_may_be_text_texts_or_a_file(tmp_path: Path):
     file = tmp_path / "w.sql"
     file.write_text(f"{one};\n{two};\n")
     plans = [
-        make_plan(PLAIN, epsilon=1, mechanism="cells", workload=asked) for asked in (f"{one};{two}", [one, two], file)
+        make_plan(PLAIN, epsilon=1, mechanism="cells", workload=asked)
+        for asked in (f"{one};{two}", [one, two], file, str(file))
     ]
     assert [found.query for found in plans[0].lines] == [one, two]
-    assert plans[0].lines == plans[1].lines == plans[2].lines
+    assert all(plan.lines == plans[0].lines for plan in plans)
 
 
 def test_the_paper_promises_less_than_the_exact_noise_gives():
@@ -140,6 +141,8 @@ def test_senseless_errors_are_refused(error):
 def test_a_plan_needs_a_budget_or_an_error():
     with pytest.raises(BudgetError, match="--epsilon"):
         make_plan(PLAIN)
+    with pytest.raises(BudgetError, match="give one of them"):
+        make_plan(PLAIN, epsilon=1, error=50)
     with pytest.raises(QueryError, match="--confidence"):
         make_plan(PLAIN, epsilon=1, confidence=2)
 
@@ -148,6 +151,8 @@ def test_bad_workloads_are_refused():
     for empty in ("", " -- nothing\n", []):
         with pytest.raises(QueryError, match="no query"):
             make_plan(PLAIN, epsilon=1, workload=empty)
+    with pytest.raises(QueryError, match="statement 2 of 2: no column 'height'"):
+        make_plan(PLAIN, epsilon=1, workload="SELECT COUNT(*) FROM census; SELECT AVG(height) FROM census")
     with pytest.raises(QueryError, match="height"):
         make_plan(PLAIN, epsilon=1, workload="SELECT COUNT(*) FROM census WHERE height > 3")
     with pytest.raises(QueryError, match="cannot be read"):

@@ -3,7 +3,7 @@
 import doctest
 from pathlib import Path
 
-from sfumato.planner import choose, expect, price, priors, simulate
+from sfumato.planner import choose, expect, least, plan, price, priors, simulate
 
 PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
 
@@ -27,5 +27,7 @@ def test_its_numbers_are_those_of_the_code():
         f"by {round(100 * (1 - choose.WORTH_IT))} % at least",
     ):
         assert words in text, words
+    assert least.TRIALS == 4 and "tried at up to four epsilons" in text
+    assert plan.MUCH_MORE == 4 and "beyond four times the smallest epsilon" in text
     assert all(words in text for words in ("even", "smooth", "sparse", "spike", "rough"))
     assert len(priors.SHAPES) == 5

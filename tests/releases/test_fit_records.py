@@ -15,7 +15,9 @@ from conftest import curator_of
 from sfumato.domain import Partition
 from sfumato.errors import ReleaseFileError
 from sfumato.inference.fits import PARTS, Linear, in_parts
+from sfumato.inference.halvings import Halvings
 from sfumato.inference.joined import Joined
+from sfumato.inference.nested import Nested
 from sfumato.inference.regions import Regional
 from sfumato.inference.shapes import Shaped
 from sfumato.kernel.budget import Budget, rho_for
@@ -113,6 +115,14 @@ def regional(kind: str = "cells") -> Release:
     if kind == "shape":
         whole = curator.reduce(Partition(SCHEMA.domain, np.zeros(SIZE, dtype=np.int64))).measure(Identity(1), half)
         fit = Shaped.like(Linear.of_answers(whole), np.arange(1.0, SIZE + 1)).with_spread(7.25, misfit)
+    elif kind == "nested":
+        cells = curator.measure(Identity(SIZE), half)
+        each = Linear.of_answers(curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(Identity(3), half))
+        order = np.array([4, 3, 2, 1, 0, 6, 5, 7, 8, 13, 12, 9, 10, 11])
+        families = len(Halvings.of(np.bincount(LABELS)).above)
+        fit = Nested(
+            LABELS, order, each, cells, np.array([0.5, 0.25, 0]), 1 / np.arange(1, families + 1), np.ones(families)
+        )
     elif kind == "joined":
         joined = Joined(totals, np.array([0, 0, 1]), np.bincount(LABELS))
         fit = Regional(joined.regions[LABELS], joined, np.array([3.5, 0]), parts=LABELS, besides=(misfit,))
@@ -123,7 +133,7 @@ def regional(kind: str = "cells") -> Release:
     return replace(release, cube=replace(release.cube, fits=(fit, charge)))
 
 
-@pytest.mark.parametrize("kind", ["cells", "mass", "shape", "joined"])
+@pytest.mark.parametrize("kind", ["cells", "mass", "shape", "joined", "nested"])
 def test_a_fit_that_leans_on_a_model_comes_back_to_the_last_bit(kind, tmp_path):
     release = regional(kind)
     opened = Release.load(release.save(tmp_path / "r.sfumato"))
@@ -203,6 +213,24 @@ def test_forged_joints_are_refused(name, tmp_path):
     with pytest.raises(ReleaseFileError) as caught:
         Release.load(rewritten(tmp_path / "r.sfumato", regional("joined"), JOINED_FORGERIES[name]))
     assert str(caught.value).isprintable()
+
+
+NESTED_FORGERIES = {
+    "no order": regional_fit(lambda fit: replace(fit, arrays={k: v for k, v in fit.arrays.items() if k != "order"})),
+    "labels for an order": regional_fit(lambda fit: replace(fit, arrays={**fit.arrays, "order": fit.arrays["labels"]})),
+    "swapped measurements": regional_fit(lambda fit: replace(fit, measurements=fit.measurements[::-1])),
+    "one measurement": regional_fit(lambda fit: replace(fit, measurements=fit.measurements[:1])),
+    "lean for keep": regional_fit(
+        lambda fit: replace(fit, arrays={**fit.arrays, "keep": fit.arrays["lean"], "lean": fit.arrays["keep"]})
+    ),
+    "another kind": regional_fit(lambda fit: replace(fit, family="regional")),
+}
+
+
+@pytest.mark.parametrize("name", NESTED_FORGERIES)
+def test_halved_regions_that_do_not_go_together_are_refused(name, tmp_path):
+    with pytest.raises(ReleaseFileError):
+        Release.load(rewritten(tmp_path / "r.sfumato", regional("nested"), NESTED_FORGERIES[name]))
 
 
 SHAPE_FORGERIES = {

@@ -15,7 +15,7 @@ from sfumato.measurement import Laplace
 from sfumato.queries import AllRanges, Workload
 from sfumato.strategies.bucket_trees import bucket_tree, range_gram, sampled_gram
 from sfumato.strategies.hilbert import along_curve, curve_order
-from sfumato.strategies.partitions import grow_regions, in_quarters, split_by_tree
+from sfumato.strategies.partitions import grow_regions, halving_order, in_quarters, split_by_tree
 from sfumato.strategies.smoothing import noise_left, smooth
 
 
@@ -109,3 +109,21 @@ def test_every_path_of_a_bucket_tree_spends_the_same_and_shares_are_worth_their_
         chosen = np.sum(np.linalg.inv((nodes.T * shares**2) @ nodes) * gram)
         alone = np.trace(gram)  # each bucket by itself with the whole budget
         assert chosen < 0.85 * alone
+
+
+def test_regions_are_ordered_so_that_halving_a_stretch_halves_the_region_across_its_longest_axis():
+    rows, columns = np.indices((4, 8)).reshape(2, -1)
+    labels = (columns >= 6).astype(np.int64)
+    order = halving_order(labels, [rows, columns])
+    assert (np.diff(labels[order]) >= 0).all() and sorted(order.tolist()) == list(range(32))
+    assert set(columns[order[:12]]) == {0, 1, 2}  # 4 x 6 cells: across the columns first
+    assert set(rows[order[:6]]) == {0, 1}
+    assert set(rows[order[24:28]]) == {0, 1}  # 4 x 2 cells: across the rows first
+
+
+def test_a_slope_is_cut_at_round_places_and_a_step_where_it_is():
+    noise, entropy = Laplace(Fraction(10)), TestingEntropy(4)
+    slope = np.arange(256.0) + draw(noise, 256, entropy)
+    assert np.diff(split_by_tree(slope, noise.variance))[127] != 0
+    step = np.where(np.arange(256) < 37, 0.0, 300.0) + draw(noise, 256, entropy)
+    assert np.diff(split_by_tree(step, noise.variance))[36] != 0

@@ -23,9 +23,10 @@ ONE, TWO, FOUR = Fraction(1), Fraction(2), Fraction(4)  # scales of noise, all f
 ROWS = 5  # queries whose misfits are added up
 GUESSES = 8  # misfits that the added row raises, before the one that it lowers
 
-# Prices of buckets of 1, 2 and 4 cells at which every longer bucket must lose by 2 for all cells to stay single; and
-# tables to which a row is added in cell 1, where it makes all three longer buckets around it more even.
-PRICES = (2, 2, 6)
+# Prices of buckets of 1, 2 and 4 cells: at the first, a bucket that costs as much as its cells do wins only by its
+# noise; at the second, longer ones are cheap. And tables to which a row is added in cell 1, where it makes all three
+# longer buckets around it more even.
+PRICES, CHEAP = (2, 4, 8), (2, 2, 6)
 EVEN, STEEP = [1, 0, 1, 1], [2, 0, 2, 2]
 
 
@@ -69,7 +70,14 @@ def one_way_misfits() -> Run:
 # -- partitions of four cells
 
 
-def cut(table: Sequence[int], single: Fraction | None, longer: Fraction, *, clip: bool = False) -> Run:
+def cut(
+    table: Sequence[int],
+    single: Fraction | None,
+    longer: Fraction,
+    *,
+    prices: tuple[int, int, int] = PRICES,
+    clip: bool = False,
+) -> Run:
     """Which of the six ways to cut four cells is the cheapest; the way that is named first wins ties."""
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
@@ -77,11 +85,11 @@ def cut(table: Sequence[int], single: Fraction | None, longer: Fraction, *, clip
         buckets = twins.buckets(4)
         true = np.array([twins.deviation(counts[start : start + length]) for start, length in buckets])
         noise = np.zeros((runs, len(buckets)), dtype=np.int64)
-        noise[:, 4:] = laplace(longer, runs, 4, entropy)
+        noise[:, 4:] = -np.abs(laplace(longer, runs, 4, entropy))
         if single is not None:
-            noise[:, :4] = laplace(single, runs, 4, entropy)
+            noise[:, :4] = -np.abs(laplace(single, runs, 4, entropy))
         noisy = np.maximum(true + noise, 0) if clip else true + noise
-        noisy += np.array([PRICES[length // 2] for _, length in buckets])
+        noisy += np.array([prices[length // 2] for _, length in buckets])
         ways = [[buckets.index(bucket) for bucket in _buckets_of(way)] for way in twins.partitions(4)]
         costs = np.stack([noisy[:, way].sum(axis=1) for way in ways], axis=1)
         return np.asarray(np.argmin(costs, axis=1), dtype=np.int64).reshape(runs, 1)
@@ -101,7 +109,7 @@ def singles_without_noise() -> Run:
 
 def costs_clipped() -> Run:
     """NOT PRIVATE: noisy deviations below 0 are taken as 0, so that some noise cannot make up for what moved."""
-    return cut(STEEP, ONE, TWO, clip=True)
+    return cut(STEEP, ONE, TWO, prices=CHEAP, clip=True)
 
 
 def exact_cut(single: Fraction | None) -> Check:

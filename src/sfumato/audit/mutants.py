@@ -160,7 +160,7 @@ MUTANTS: dict[str, Mutant] = {
             "partition, costs clipped",
             verbs.costs_clipped,
             verbs.costs_clipped(),
-            verbs.cut(verbs.STEEP, verbs.ONE, verbs.TWO),
+            verbs.cut(verbs.STEEP, verbs.ONE, verbs.TWO, prices=verbs.CHEAP),
             5 * MANY,
         ),
         _sampled(

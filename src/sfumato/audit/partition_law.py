@@ -30,20 +30,20 @@ REACH = 26  # scales of noise that are told apart
 
 
 class _Noise:
-    """Discrete Laplace noise; a scale of None stands for no noise at all."""
+    """Discrete Laplace noise with its sign taken for minus; a scale of None stands for no noise at all."""
 
     def __init__(self, scale: Fraction | None) -> None:
         self.ratio = 0.0 if scale is None else exp(-1 / scale)
         self.reach = 0 if scale is None else ceil(REACH * scale)
 
     def at(self, values: NDArray[np.int64]) -> Chances:
-        return np.asarray((1 - self.ratio) / (1 + self.ratio) * self.ratio ** np.abs(values))
+        twice = np.where(values > 0, 0, np.where(values < 0, 2, 1))  # either sign
+        return np.asarray(twice * (1 - self.ratio) / (1 + self.ratio) * self.ratio ** np.abs(values))
 
     def from_on(self, values: NDArray[np.int64]) -> Chances:
         """The chance of at least so much."""
-        above = self.ratio ** np.maximum(values, 1).astype(float) / (1 + self.ratio)
-        below = 1 - self.ratio ** np.maximum(1 - values, 1).astype(float) / (1 + self.ratio)
-        return np.asarray(np.where(values > 0, above, below))
+        less = 2 * self.ratio ** np.maximum(1 - values, 1).astype(float) / (1 + self.ratio)
+        return np.asarray(np.where(values > 0, 0.0, 1 - less))
 
 
 def partition_law(
@@ -56,7 +56,7 @@ def partition_law(
     most = many.reach + one.reach + 2 * max(map(abs, prices)) + d + 1
     v = np.arange(-most, most + 1)  # values of one part
     w = np.arange(-2 * most, 2 * most + 1)  # values of a sum of two
-    ends = range(-one.reach, one.reach + 1)
+    ends = range(-one.reach, 1)
     weights = dict(zip(ends, one.at(np.array(ends)).tolist(), strict=True))
     middle = w - d12 - 2 * p1 - p2  # the noise that brings the middle bucket to w
     rights = [_two_ways(v - 2 * p1, v - d23 + s3 - p2, one, many) for s3 in ends]

@@ -43,33 +43,37 @@ def bucket_lengths(cells: int, longest: int | None) -> list[int]:
 
 
 def buckets(cells: int, longest: int | None = None) -> list[tuple[int, int]]:
-    """All buckets of a line, as start and length: by length, then by start."""
-    return [(start, length) for length in bucket_lengths(cells, longest) for start in range(cells - length + 1)]
+    """All buckets of a line, as start and length: by length, then by start. Long ones start at quarters of a length."""
+    every = [(start, length) for length in bucket_lengths(cells, longest) for start in range(cells - length + 1)]
+    return [(start, length) for start, length in every if 4 * start % length == 0 or length < 4]
 
 
 def partitions(cells: int, longest: int | None = None) -> list[tuple[int, ...]]:
     """All ways to cut a line into buckets, as their lengths from the end; of equally cheap ones the first wins."""
     if cells == 0:
         return [()]
-    usable = [length for length in bucket_lengths(cells, longest) if length <= cells]
+    usable = [length for start, length in buckets(cells, longest) if start + length == cells]
     return sorted((length, *rest) for length in usable for rest in partitions(cells - length, longest))
 
 
 def cheapest_labels(
     counts: Sequence[int], prices: Sequence[Fraction], noise: Sequence[int], longest: int | None = None
 ) -> list[int]:
-    """The bucket of every place in the cheapest partition; prices by length, noise in the order of `buckets`."""
+    """The bucket of every place in the cheapest partition; prices by length, draws in the order of `buckets`.
+
+    What was drawn for a bucket makes it cheaper, whatever its sign.
+    """
     cells = len(counts)
     of_length = dict(zip(bucket_lengths(cells, longest), prices, strict=True))
     costs = {
         (start, length): deviation(counts[start : start + length])
-        + drawn
+        - abs(drawn)
         + Fraction(floor(of_length[length] * UNIT), UNIT)
         for (start, length), drawn in zip(buckets(cells, longest), noise, strict=True)
     }
     best: list[tuple[Fraction, tuple[int, ...]]] = [(Fraction(0), ())]  # cost, and lengths from the end
     for end in range(1, cells + 1):
-        reach = [length for length in of_length if length <= end]
+        reach = [length for length in of_length if (end - length, length) in costs]
         ways = [(best[end - size][0] + costs[end - size, size], (size, *best[end - size][1])) for size in reach]
         best.append(min(ways))
     lengths = best[-1][1][::-1]

@@ -14,11 +14,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("demo")(demo.demo)
+app.command("demo", short_help="See it all on a made-up census, truth beside the answers.")(demo.demo)
 app.command("init")(init.init)
-app.command("plan")(plan.plan)
-app.command("release")(release.release)
-app.command("query")(query.query)
+app.command("plan", short_help="Compare mechanisms: error at an epsilon, or the reverse.")(plan.plan)
+app.command("release", short_help="Publish a table as one file that anyone may query.")(release.release)
+app.command("query", short_help="Ask a release in SQL; every number has an error bar.")(query.query)
 app.command("sample")(sample.sample)
 app.add_typer(ledger.app, name="ledger")
 app.command("audit")(audit.audit)

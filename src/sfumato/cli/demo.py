@@ -51,8 +51,10 @@ def demo(
     say("[bold]1. A private table.[/bold] 60,000 made-up people: person_id, age, sex, region, income.")
     say(f"[bold]2. A release[/bold] at epsilon {epsilon}.")
     with progress() as step:
-        made = publish(table, Schema.load(schema), epsilon, out, ledger=Ledger(ledger), step=step).release
+        published = publish(table, Schema.load(schema), epsilon, out, ledger=Ledger(ledger), step=step)
+    made = published.release
     say(f"   {made.guarantee.statement}")
+    say(f"   Mechanism {made.mechanism}: {published.why}.")
     say("[bold]3. Questions to the release[/bold] (the truth is shown only because these people are made up):\n")
     for question, sql in QUESTIONS:
         say(f"[bold]{question}[/bold]\n[dim]{sql}[/dim]")

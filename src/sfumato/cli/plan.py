@@ -9,15 +9,21 @@ import typer
 
 def plan(
     schema: Path = typer.Option(..., "--schema", help="The public schema (YAML).", show_default=False),
-    epsilon: str | None = typer.Option(None, "--epsilon", help="The budget to plan for, such as 0.5."),
-    workload: Path | None = typer.Option(None, "--workload", help="A file of SELECT statements to plan for."),
-    error: float | None = typer.Option(None, "--error", help="Find the smallest epsilon that keeps within this."),
+    epsilon: str | None = typer.Option(
+        None, "--epsilon", help="What a release may cost, such as 0.5; or give --error."
+    ),
+    workload: Path | None = typer.Option(None, "--workload", help="A file of SELECT statements that matter most."),
+    error: float | None = typer.Option(
+        None, "--error", help="Find the smallest epsilon whose answers are off by at most so many rows."
+    ),
     confidence: float = typer.Option(0.95, "--confidence", help="How sure the bounds are, between 0 and 1."),
-    mechanism: str = typer.Option("auto", "--mechanism", help="Plan one mechanism only; auto compares them all."),
+    mechanism: str = typer.Option(
+        "auto", "--mechanism", help="One mechanism, question by question; auto compares them all."
+    ),
 ) -> None:
-    """Expected error of every mechanism for a budget, or the smallest budget for an error.
+    """Compare mechanisms: their error at an epsilon, or the epsilon for an error.
 
-    Reads no data and spends nothing.
+    Reads no data and spends nothing, so ask as often as you like.
     """
     from sfumato.cli.show import say, table
     from sfumato.planner.plan import make_plan

@@ -11,9 +11,18 @@ SCHEMA = typer.Option(..., "--schema", help="The public schema (YAML).", show_de
 EPSILON = typer.Option(..., "--epsilon", help="What this release costs, such as 0.5 or 1/3.", show_default=False)
 OUT = typer.Option(..., "-o", "--out", help="The release file to write.", show_default=False)
 DELTA = typer.Option(None, "--delta", help="Allow Gaussian noise at this delta, such as 1e-6, where it is of use.")
-MECHANISM = typer.Option("auto", "--mechanism", help="auto, or the name of a mechanism; `sfumato plan` lists them.")
-WORKLOAD = typer.Option(None, "--workload", help="SQL queries that matter most, for mechanisms that adapt to them.")
+# Written out, as asking the mechanisms themselves would make --help wait for them; a test compares.
+NAMES = "cells, sparse-cells, hierarchical, wavelet, matrix, kdtree, ispe, dawa, mwem, pmw, division, laplace"
+MECHANISM = typer.Option(
+    "auto",
+    "--mechanism",
+    help=f"auto takes the one with the least expected error, as `sfumato plan` does; or one of {NAMES}.",
+)
+WORKLOAD = typer.Option(
+    None, "--workload", help="A file of SELECT statements that matter most; mechanisms adapt to it."
+)
 LEDGER = typer.Option(None, "--ledger", help="The ledger file; by default one for each user (or SFUMATO_LEDGER).")
+ONLY_THE_WORKLOAD = ("laplace", "division")  # others can answer everything
 NAME = typer.Option(None, "--table", help="The table's name inside a database.")
 
 
@@ -74,4 +83,6 @@ def release(
     )
     if published.kept is not None:
         say(f"An earlier file of that name was kept as {published.kept}.")
+    if made.mechanism in ONLY_THE_WORKLOAD:
+        say("Only what follows from the queries of the workload has an answer in this file; the rest is unknown.")
     say(f'Try: sfumato query {published.path} "SELECT COUNT(*) FROM {public.dataset}"')

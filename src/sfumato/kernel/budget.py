@@ -35,17 +35,24 @@ def as_epsilon(value: Amount, what: str = "epsilon") -> Fraction:
     """
     amount = value if isinstance(value, Fraction) else _parse(value, what)
     if amount <= 0:
-        raise BudgetError(f"{what} must be greater than 0, such as 0.5 or 1/3; give a positive number")
+        raise BudgetError(f"{what} must be greater than 0, such as {_example(what)}; give a positive number")
     if amount > MOST:
         raise BudgetError(f"{what} is above {MOST}, which protects nobody; give a smaller number, usually 0.1 to 10")
     if amount.denominator > FINEST:
-        raise BudgetError(f"{what} has too many decimals to be kept exactly; give a shorter number such as 0.5 or 1/3")
+        raise BudgetError(
+            f"{what} has too many decimals to be kept exactly; give a shorter one such as {_example(what)}"
+        )
     return Fraction(amount)
+
+
+def _example(what: str) -> str:
+    """A sensible amount: a delta of 0.5 would protect nobody."""
+    return "1e-6" if "delta" in what else "0.5 or 1/3"
 
 
 def _parse(value: object, what: str) -> Fraction:
     if isinstance(value, bool):
-        raise BudgetError(f"{what} must be a number such as 0.5 or 1/3, not {value}")
+        raise BudgetError(f"{what} must be a number such as {_example(what)}, not {value}")
     if isinstance(value, float):
         text = float.__repr__(value)  # the shortest decimal that means this float: what the user typed
     elif isinstance(value, str | Decimal):
@@ -54,14 +61,15 @@ def _parse(value: object, what: str) -> Fraction:
         try:
             return Fraction(operator.index(value))  # type: ignore[arg-type]
         except TypeError:
-            raise BudgetError(f"{what} must be a number such as 0.5 or 1/3, not a {type(value).__name__}") from None
+            kind = type(value).__name__
+            raise BudgetError(f"{what} must be a number such as {_example(what)}, not a {kind}") from None
     if len(text) > LONGEST_TEXT:
-        raise BudgetError(f"{what} is {len(text)} characters long; give a shorter number such as 0.5 or 1/3")
+        raise BudgetError(f"{what} is {len(text)} characters long; give a shorter number such as {_example(what)}")
     found = _NUMBER.fullmatch(text)
     if found is None:
-        raise BudgetError(f"{what} must be a number such as 0.5 or 1/3, not {text!r}")
+        raise BudgetError(f"{what} must be a number such as {_example(what)}, not {text!r}")
     if abs(int(found[2] or 0)) > LARGEST_EXPONENT:
-        raise BudgetError(f"{what} {text} is out of any sensible range; give a number such as 0.5 or 1/3")
+        raise BudgetError(f"{what} {text} is out of any sensible range; give a number such as {_example(what)}")
     return Fraction(text)
 
 

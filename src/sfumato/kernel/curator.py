@@ -169,9 +169,10 @@ class Curator:
     ) -> Codes:
         """The label of every cell in a partition into runs of nearly equal counts; labels rise along `order`.
 
-        order: all cells, in the public order in which they are cut. Runs hold 1, 2, 4, ... cells, `longest` at most.
-        price: what a run costs besides its deviation from the median; one for all, or one for each length. Deviations
-        carry noise of scale 2 k / epsilon, single cells half of it; a price below four such scales mostly buys noise.
+        order: all cells, in the public order in which they are cut. Runs hold 1, 2, 4, ... cells, `longest` at most;
+        those of 8 or more start at quarters of their length. price: what a run costs besides its deviation from the
+        median; one for all, or one for each length. Noise of one sign and of scale 2 k / epsilon makes runs cheaper,
+        single cells by half of it; a low price mostly buys noise.
         """
         epsilon = pure_epsilon(budget, self.charge, "best_partition")
         plan = cutting(self.domain.size, price, longest, epsilon, self.charge.contributions)

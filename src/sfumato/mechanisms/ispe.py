@@ -33,7 +33,7 @@ def ispe(
     budget: Budget,
     workload: Workload | None = None,
     *,
-    first: Fraction = Fraction(1, 2),
+    first: Fraction = Fraction(3, 4),
     smoothing: str = "gaussian",
     iterations: int = 5,
     xi: float | None = None,

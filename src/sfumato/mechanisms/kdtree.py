@@ -24,7 +24,7 @@ def kdtree(
     budget: Budget,
     workload: Workload | None = None,
     *,
-    first: Fraction = Fraction(1, 2),
+    first: Fraction = Fraction(3, 4),
 ) -> Cube:
     """Measure cells, cut the domain into boxes that look even in them, measure the boxes, and use both.
 

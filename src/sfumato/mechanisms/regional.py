@@ -1,8 +1,8 @@
 """What kdtree and ispe share: noisy cells, regions found in them, noisy totals of the regions, an estimate from both.
 
 Everything after the two measurements is post-processing. A region's total is known twice, from its own measurement and
-from its cells, and the two are weighed by their variances. A cell keeps as much of its own noisy count as the posterior
-mean says: between / (between + noise), where `between` is how far cells of the region differ beyond their noise.
+from its cells, and the two are weighed by their variances. Inside a region, halved again and again, the contrast of two
+halves is kept as far as the posterior mean says (inference/nested.py).
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Codes, Domain, Partition
 from sfumato.errors import QueryError
+from sfumato.inference.contrasts import kept_and_spread
 from sfumato.inference.fits import Linear
-from sfumato.inference.regions import Regional
-from sfumato.inference.unevenness import from_cells
+from sfumato.inference.halvings import Halvings
+from sfumato.inference.nested import Nested
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.queries import Identity
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
+from sfumato.strategies.partitions import halving_order
 
 Floats = NDArray[np.float64]
 Regions = Callable[[Floats, float], Codes]  # noisy cells in the shape of the domain, and the variance of their noise
@@ -37,7 +39,7 @@ def release_regions(curator: Curator, schema: Schema, budget: Budget, first: Fra
     budget: split evenly over the count and the measures, which get noise on every cell.
     """
     if not 0 < first < 1:
-        raise QueryError(f"the cells' share of the budget lies between 0 and 1, such as 1/2; got {first}")
+        raise QueryError(f"the cells' share of the budget lies between 0 and 1, such as 3/4; got {first}")
     for_count, *for_measures = budget.evenly(len(curator.statistics))
     for_cells, for_regions = for_count.split(first, 1 - first)
     every_cell = Identity(schema.domain.size)
@@ -52,14 +54,15 @@ def release_regions(curator: Curator, schema: Schema, budget: Budget, first: Fra
     return Cube(schema, fits=(both_used(schema.domain, labels, cells, totals), *others))
 
 
-def both_used(domain: Domain, labels: Codes, cells: Measurement, totals: Linear) -> Regional:
+def both_used(domain: Domain, labels: Codes, cells: Measurement, totals: Linear) -> Nested:
     """The estimate from noisy cells and noisy totals of regions, with the unevenness that the cells show."""
     noise, of_totals = cells.noise.variance, totals.measurement.noise.variance
-    sizes = np.bincount(labels).astype(np.float64)
-    found = from_cells(cells.answers.astype(np.float64), places_along(domain), labels, noise)
-    keep = np.divide(found.between, found.between + noise, out=np.ones(len(sizes)), where=found.between + noise > 0)
-    lean = of_totals / (of_totals + sizes * noise) if noise > 0 else np.zeros(len(sizes))
-    return Regional(labels, totals, found.spread, cells=cells, keep=keep, lean=lean)
+    sizes = np.bincount(labels)
+    order = halving_order(labels, places_along(domain))
+    noisy = cells.answers.astype(np.float64)[order]
+    keep, spread = kept_and_spread(Halvings.of(sizes), noisy, noise)
+    lean: Floats = of_totals / (of_totals + sizes.astype(np.float64) * noise) if noise > 0 else np.zeros(len(sizes))
+    return Nested(labels, order, totals, cells, lean, keep, spread)
 
 
 def ordered_axes(domain: Domain) -> list[int]:
@@ -77,7 +80,5 @@ def places_along(domain: Domain) -> Sequence[Codes]:
 def too_large(name: str, schema: Schema) -> str | None:
     """Why a mechanism of this kind does not fit a schema."""
     if schema.domain.size > MOST_CELLS:
-        return (
-            f"{name} takes at most {MOST_CELLS} cells, the schema has {schema.domain.size}; use hierarchical or cells"
-        )
+        return f"{name} takes at most {MOST_CELLS:,} cells, there are {schema.domain.size:,}; use hierarchical or cells"
     return None

@@ -117,7 +117,7 @@ def shaped_fit(curator: Curator, total: Linear, estimate: Floats, workload: Work
 def shape_refuses(schema: Schema, workload: Workload | None) -> str | None:
     """Why no shape can be learned for a schema and a workload, or None."""
     if schema.domain.size > MOST_CELLS:
-        return f"a shape over {schema.domain.size:.3g} cells takes too long to learn; use hierarchical or sparse-cells"
+        return f"a shape over {schema.domain.size:,} cells takes too long to learn; use hierarchical or sparse-cells"
     if workload is not None and not workload.queries.integral:
         return "the workload has weights that are not whole numbers; hierarchical and matrix take any weights"
     return None

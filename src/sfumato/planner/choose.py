@@ -16,7 +16,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.mechanisms import MECHANISMS, Mechanism
 from sfumato.mechanisms.cells import MOST_DENSE
 from sfumato.planner.blocks import expected_blocks
-from sfumato.planner.expect import TRIED, Outlook, Question, outlook, strategy_of, takes_long, why_not
+from sfumato.planner.expect import QUERY_BY_QUERY, TRIED, Outlook, Question, outlook, strategy_of, takes_long, why_not
 from sfumato.planner.simulate import root_mean_square
 from sfumato.queries import Workload
 from sfumato.queries.workload import default_workload
@@ -28,6 +28,10 @@ ALIKE = 1.01  # times the least error is as good, and then the plainer mechanism
 WORTH_IT = 0.95  # what depends on the data must promise this much less error than what does not
 FULL = 2  # rows times epsilon per cell, from which cells are so full that a partition of them no longer pays
 
+ONLY_THE_WORKLOAD = (
+    "With it, what does not follow from the queries of the workload has no answer in the release, "
+    "so it is taken by name only."
+)
 PRIVATE = "How the table lies is not looked at, as that would cost budget."
 
 
@@ -74,6 +78,11 @@ def choose_among(outlooks: list[Outlook], schema: Schema, budget: Budget) -> Cho
         for found in outlooks
         if found.how == "simulated" and found.mechanism not in TRIED and found.overall < WORTH_IT * mine
     ]
+    bound = [found for found in outlooks if found.mechanism in QUERY_BY_QUERY and found.overall < WORTH_IT * mine]
+    if bound:
+        least = min(bound, key=lambda found: found.overall)
+        said = f"{least.mechanism} would have {_rows(least.overall)} rows on these queries. {ONLY_THE_WORKLOAD}"
+        choice = replace(choice, unknown=f"{choice.unknown} {said}")
     if not aside:
         return choice
     hint = f"On the public shapes {', '.join(aside)} did better; ask by name if your table is like them."
@@ -82,6 +91,8 @@ def choose_among(outlooks: list[Outlook], schema: Schema, budget: Budget) -> Cho
 
 def _best(outlooks: list[Outlook], schema: Schema, budget: Budget) -> Choice:
     exact = [found for found in outlooks if found.how == "exact" and isfinite(found.overall)]
+    # A release is asked other things too, so what leaves them unknown is taken by name only.
+    exact = [found for found in exact if found.mechanism not in QUERY_BY_QUERY]
     least = min(found.overall for found in exact)
     best = next(found for found in exact if found.overall <= ALIKE * least)  # of those alike the plainest comes first
     known = sorted((found for found in exact if found is not best), key=lambda found: found.overall)
@@ -115,7 +126,7 @@ def _best(outlooks: list[Outlook], schema: Schema, budget: Budget) -> Choice:
 
 def too_large(schema: Schema) -> Choice:
     """The only mechanism for a domain that does not fit in memory."""
-    why = f"{schema.domain.size:.3g} cells are too many for memory, and sparse-cells never lays them out"
+    why = f"{schema.domain.size:,} cells are too many for memory, and sparse-cells never lays them out"
     return Choice("sparse-cells", why, f"How many cells hold enough rows to be published. {PRIVATE}")
 
 

@@ -72,7 +72,7 @@ def why_not(mechanism: Mechanism, schema: Schema, workload: Workload | None) -> 
     """Why a mechanism does not fit a schema and which would, or None."""
     size = schema.domain.size
     if size > MOST_DENSE and mechanism.name not in ("cells", "sparse-cells"):
-        return f"{mechanism.name} needs a number for each of {size:.3g} cells, too many for memory; use sparse-cells"
+        return f"{mechanism.name} needs a number for each of {size:,} cells, too many for memory; use sparse-cells"
     return None if workload is None else mechanism.refuses(schema, workload)
 
 

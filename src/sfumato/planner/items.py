@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -38,15 +39,34 @@ class Item:
 
 def read_statements(workload: str | Path | Sequence[str] | Statements, schema: Schema) -> Statements:
     """Statements as SQL text, a file of it, a list of texts or already understood; each checked against the schema."""
+    where = "the workload"
+    if isinstance(workload, str) and not _is_sql(workload):
+        workload = Path(workload)
     if isinstance(workload, Path):
+        where = f"the workload {workload}"
         try:
             workload = workload.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise QueryError(f"the workload {workload} cannot be read; name a text file of SELECT statements") from None
+        except (OSError, ValueError):
+            raise QueryError(f"{where} cannot be read; name a text file of SELECT statements") from None
     listed: list[str | tuple[str, Select]] = list(read_workload(workload) if isinstance(workload, str) else workload)
     if not listed:
-        raise QueryError("the workload holds no query; write SELECT statements, separated by semicolons")
-    return [(one, compile_select(one, schema)) if isinstance(one, str) else one for one in listed]
+        raise QueryError(f"{where} holds no query; write SELECT statements, separated by semicolons")
+    found = []
+    for place, one in enumerate(listed, 1):
+        try:
+            found.append((" ".join(one.split()), compile_select(one, schema)) if isinstance(one, str) else one)
+        except QueryError as problem:
+            raise type(problem)(f"{where}, statement {place} of {len(listed)}: {problem}") from None
+    return found
+
+
+def _is_sql(text: str) -> bool:
+    """Whether a text is SQL rather than the name of a file.
+
+    >>> _is_sql("SELECT COUNT(*) FROM t"), _is_sql("queries.sql"), _is_sql("my queries.sql")
+    (True, False, False)
+    """
+    return not text.strip() or re.search(r"\bselect\s|--|;|\n", text, re.IGNORECASE) is not None
 
 
 def statement_items(statements: Statements, schema: Schema) -> tuple[list[Item], Workload]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil, floor, inf, isfinite, log10
+from math import ceil, floor, inf, isfinite, log10, sqrt
 
-from sfumato.errors import QueryError, SfumatoError
+from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms import Mechanism
 from sfumato.planner.expect import Outlook, Question, cube_without_data, outlook, strategy_of
@@ -18,20 +18,24 @@ from sfumato.strategies.strategy import Strategy
 
 MOST = 1000  # epsilon, beyond which nobody is protected and noise is too small to be told from rounding
 CORRECTIONS = 6  # of the guess that errors fall in proportion to epsilon
-ROUNDS = 2  # of trial and correction, for mechanisms that have to be tried out
+TRIALS = 4  # of mechanisms that have to be tried out, each of which takes a second or so
+FARTHEST = 16.0  # times the last epsilon is the next one at most; errors of less than a row are no guide
+CLOSE = 1.3  # times what was too little is near enough to the least
 
 
-def least_epsilon(mechanism: Mechanism, question: Question, error: float, *, line_by_line: bool) -> Outlook:
+def least_epsilon(
+    mechanism: Mechanism, question: Question, error: float, *, line_by_line: bool, most: float = MOST
+) -> Outlook:
     """A mechanism at the smallest epsilon that keeps every question within `error`, with the plan's confidence.
 
-    line_by_line: also the smallest for each question by itself, which takes longer.
+    line_by_line: also the smallest for each question by itself, which takes longer. most: where trials end.
     """
     at_one = outlook(mechanism, question, Budget.pure(1), patient=line_by_line)
     if at_one.how == "not priced":
         return at_one
     try:
         if at_one.how == "simulated":
-            return _about(mechanism, question, error, at_one)
+            return _about(mechanism, question, error, at_one, most)
         return _exactly(mechanism, question, error, at_one, line_by_line=line_by_line)
     except QueryError as problem:
         return replace(at_one, how="not priced", lines=(), note=str(problem))
@@ -80,7 +84,7 @@ def near_epsilon(within: Callable[[Fraction], float], error: float) -> Fraction:
             break
     step = epsilon / 500
     while within(epsilon) > error:
-        epsilon, step = epsilon + step, 2 * step
+        epsilon, step = rounded_up(float(epsilon + step), 4), 2 * step
         if epsilon > MOST:
             raise _out_of_reach(error)
     return epsilon
@@ -92,21 +96,27 @@ def _line(mechanism: Mechanism, question: Question, item: Item, strategy: Strate
     return found if isfinite(found.within) else replace(found, within=inf)
 
 
-def _about(mechanism: Mechanism, question: Question, error: float, at_one: Outlook) -> Outlook:
-    """By trial on the public shapes, each time with the epsilon that the last trial points to."""
+def _about(mechanism: Mechanism, question: Question, error: float, at_one: Outlook, most: float) -> Outlook:
+    """By trial on the public shapes. What is returned was tried, so there it does keep the error."""
     epsilon, found = Fraction(1), at_one
-    for _ in range(ROUNDS):
-        off = max(line.within for line in found.lines) / error
-        if not isfinite(off):
-            break
-        epsilon = rounded_up(float(epsilon) * max(off, 1e-3), 2)
-        if epsilon > MOST:
-            raise _out_of_reach(error)
-        try:
+    too_little, enough, kept = 0.0, inf, None
+    for trial in range(TRIALS):
+        if trial:
             found = outlook(mechanism, question, Budget.pure(epsilon), patient=False)
-        except SfumatoError as problem:
-            return replace(at_one, how="not priced", lines=(), note=str(problem))
-    return replace(found, epsilon=epsilon, about=True)
+        off = max((line.within for line in found.lines), default=inf) / error
+        if off <= 1:
+            enough, kept = float(epsilon), replace(found, epsilon=epsilon, about=True)
+        else:
+            too_little = float(epsilon)
+        if enough <= CLOSE * too_little or too_little >= most:
+            break
+        wanted = min(float(epsilon) * min(max(off, 1 / FARTHEST), FARTHEST), most)
+        if not too_little < wanted < enough / 1.1:  # so that rounding up does not lead back to what was tried
+            wanted = sqrt(max(too_little, enough / FARTHEST) * enough)
+        epsilon = rounded_up(wanted, 2)
+    if kept is None:
+        raise QueryError(f"no epsilon up to {too_little:,g} was found to keep it within {error:,g}")
+    return kept
 
 
 def _out_of_reach(error: float) -> QueryError:

@@ -24,6 +24,7 @@ from sfumato.planner.usefulness import epsilon_for, every_query_error, paper_err
 from sfumato.schema import Schema
 
 MOST_CELLS_AT_ONCE = 10**7  # for which the bound on all queries at once is worked out
+MUCH_MORE = 4.0  # times the smallest epsilon that is sure to do: beyond it nothing is tried out
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,6 +85,10 @@ def make_plan(
         raise QueryError(f"--confidence lies between 0 and 1, such as 0.95, not {confidence}")
     if epsilon is None and error is None:
         raise BudgetError("a plan needs --epsilon, or --error to find the smallest epsilon for it")
+    if epsilon is not None and error is not None:
+        raise BudgetError(
+            "a plan is for --epsilon (how large is the error?) or for --error (how small an epsilon?); give one of them"
+        )
     spent = None if epsilon is None else as_epsilon(epsilon)
     only = None if mechanism == "auto" else find_mechanism(mechanism)
     statements = None if workload is None else read_statements(workload, schema)
@@ -96,7 +101,7 @@ def make_plan(
         refuse_misfit(only, schema, counts)
     question = Question(schema, tuple(items), counts, confidence)
     if error is not None:
-        return _plan_for_error(question, spent, error, only, default=statements is None)
+        return _plan_for_error(question, error, only, default=statements is None)
     assert spent is not None  # noqa: S101 (one of the two was given)
     return _plan_for_epsilon(question, spent, only)
 
@@ -112,25 +117,28 @@ def _plan_for_epsilon(question: Question, spent: Fraction, only: Mechanism | Non
     return _finish(question, spent, None, choice.name, choice, tuple(outlooks))
 
 
-def _plan_for_error(
-    question: Question, spent: Fraction | None, error: float, only: Mechanism | None, *, default: bool
-) -> Plan:
+def _plan_for_error(question: Question, error: float, only: Mechanism | None, *, default: bool) -> Plan:
     counts = _counts_only(question) if default else question
-    looked_at = [only] if only else list(MECHANISMS.values())
-    outlooks = [least_epsilon(one, counts, error, line_by_line=one is only) for one in looked_at]
     if only:
-        return _finish(counts, spent, error, only.name, None, tuple(outlooks))
-    exact = [found for found in outlooks if found.epsilon is not None and not found.about]
+        found = least_epsilon(only, counts, error, line_by_line=True)
+        return _finish(counts, None, error, only.name, None, (found,))
+    known = [one for one in MECHANISMS.values() if one.strategy is not None or one.name == "cells"]
+    priced = {one.name: least_epsilon(one, counts, error, line_by_line=False) for one in known}
+    exact = [found for found in priced.values() if found.epsilon is not None and not found.about]
     if not exact:
         raise QueryError(f"no mechanism keeps all of these within {error:g} rows; allow a larger error")
     best = min(exact, key=lambda found: found.epsilon or Fraction(0))
-    place = outlooks.index(best)
-    outlooks[place] = least_epsilon(MECHANISMS[best.mechanism], counts, error, line_by_line=True)
+    priced[best.mechanism] = least_epsilon(MECHANISMS[best.mechanism], counts, error, line_by_line=True)
+    for one in MECHANISMS.values():
+        if one not in known:
+            worth_trying = MUCH_MORE * float(best.epsilon or 1)
+            priced[one.name] = least_epsilon(one, counts, error, line_by_line=False, most=worth_trying)
+    outlooks = [priced[name] for name in MECHANISMS]
     about = [found.mechanism for found in outlooks if found.about and (found.epsilon or 0) < (best.epsilon or 0)]
     unknown = "What depends on the data can only be tried on public shapes, not promised"
     unknown += f"; {', '.join(about)} may do with less." if about else "."
     choice = Choice(best.mechanism, "smallest epsilon of those that can promise the error whatever the data", unknown)
-    return _finish(counts, spent, error, best.mechanism, choice, tuple(outlooks))
+    return _finish(counts, None, error, best.mechanism, choice, tuple(outlooks))
 
 
 def _finish(

@@ -97,7 +97,8 @@ def _left_out(plan: Plan) -> Iterator[str]:
 def _questions(plan: Plan) -> Grid:
     rows = []
     for line in plan.lines:
-        scale = line.stderr if isfinite(line.stderr) else 1.0
+        # No more decimals than the bound itself deserves: the error of a nearly empty cell can be tiny.
+        scale = max(line.stderr, line.within / 10) if isfinite(line.stderr + line.within) else 1.0
         row = (line.query + (" *" if line.guess else ""), _range(line), _number(line.within, scale), line.unit)
         rows.append(row if line.epsilon is None else (*row, readable(line.epsilon)))
     headers = ("question", "expected error", f"within, {plan.confidence * 100:g} % sure", "unit")
@@ -150,14 +151,19 @@ def _epsilon(found: Outlook) -> str:
 
 def _overall(found: Outlook) -> str:
     if found.how == "simulated":
-        return f"{_short(found.best)}-{_short(found.worst)}"
+        return _from_to(found.best, found.worst)
     return _short(found.overall)
 
 
 def _range(line: Line) -> str:
     if line.best is not None and line.worst is not None:
-        return f"{_short(line.best)}-{_short(line.worst)}"
+        return _from_to(line.best, line.worst)
     return _short(line.stderr)
+
+
+def _from_to(best: float, worst: float) -> str:
+    ends = _short(best), _short(worst)
+    return ends[0] if ends[0] == ends[1] else "-".join(ends)
 
 
 def _short(value: float) -> str:

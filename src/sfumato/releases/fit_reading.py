@@ -13,6 +13,7 @@ import numpy as np
 from sfumato.errors import QueryError
 from sfumato.inference.fits import PARTS, Fit, Linear
 from sfumato.inference.joined import MOST_JOINED, Joined
+from sfumato.inference.nested import Nested
 from sfumato.inference.regions import Regional
 from sfumato.inference.shapes import Shaped
 from sfumato.measurement import Measurement
@@ -40,7 +41,8 @@ class Reading:
             return self._linear(record, estimate)
         taken = {name: self.arrays.take(place) for name, place in record.arrays.items()}
         try:
-            fit = (self._regional if record.family == "regional" else self._shaped)(record, taken, len(estimate))
+            read = {"regional": self._regional, "nested": self._nested, "shaped": self._shaped}[record.family]
+            fit = read(record, taken, len(estimate))
             follows = np.allclose(fit.estimate, estimate, rtol=1e-9, atol=2 / PARTS)
         except (QueryError, LookupError, ValueError):  # ValueError: equations without a solution
             raise refusal("a fit in it contradicts itself") from None
@@ -78,6 +80,18 @@ class Reading:
             lean=numbers.get("lean"),
             besides=tuple(self._beside(beside) for beside in record.measurements[1 + with_cells :]),
         )
+
+    def _nested(self, record: FitRecord, given: dict[str, Column], size: int) -> Fit:
+        labels, order = given.pop("labels", None), given.pop("order", None)
+        lean, keep, spread = (_numbers(given, name) for name in ("lean", "keep", "spread"))
+        if order is None or given or len(record.measurements) != 2:
+            raise refusal("a fit in it has measurements or arrays that do not go with its kind")
+        labels = _labels(labels, size, len(lean))
+        cells = self.measurement(record.measurements[0], size, record.of)
+        totals = self.measurement(record.measurements[1], len(lean), record.of)
+        if cells.queries.rows != size or totals.queries.rows != len(lean):
+            raise refusal("a fit in it does not measure every cell and every region")
+        return Nested(labels, order, Linear.of_answers(totals), cells, lean, keep, spread)
 
     def _joined(self, record: MeasurementRecord, codes: dict[str, Column | None], of: str) -> Joined:
         """Totals of regions that are joined of parts; what its matrices need is bounded before they are written out."""

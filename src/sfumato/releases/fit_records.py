@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import ReleaseFileError
 from sfumato.inference.fits import PARTS, Fit, Linear
+from sfumato.inference.nested import Nested
 from sfumato.inference.regions import Regional
 from sfumato.inference.shapes import Shaped
 from sfumato.measurement import Measurement
@@ -48,6 +49,12 @@ class Written:
             arrays |= self._numbers("keep", fit.keep) | self._numbers("lean", fit.lean)
         return FitRecord(fit.of, "regional", [self.measurement(measured) for measured in fit.measurements], arrays)
 
+    def nested(self, fit: Nested) -> FitRecord:
+        arrays = {"labels": self.arrays.keep(fit.labels), "order": self.arrays.keep(fit.order)}
+        for name, values in (("lean", fit.lean), ("keep", fit.keep), ("spread", fit.spread)):
+            arrays |= self._numbers(name, values)
+        return FitRecord(fit.of, "nested", [self.measurement(measured) for measured in fit.measurements], arrays)
+
     def shaped(self, fit: Shaped) -> FitRecord:
         numbers = self._numbers("total", fit.total.estimate) | self._numbers("spread", np.array([fit.spread]))
         arrays = {"mass": self.arrays.keep(fit.mass), **numbers}
@@ -80,6 +87,8 @@ def write_fits(fits: tuple[Fit, ...]) -> Written:
             written.fits.append(written.linear(fit))
         elif type(fit) is Regional:
             written.fits.append(written.regional(fit))
+        elif type(fit) is Nested:
+            written.fits.append(written.nested(fit))
         elif type(fit) is Shaped:
             written.fits.append(written.shaped(fit))
         else:

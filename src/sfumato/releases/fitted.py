@@ -22,6 +22,7 @@ from sfumato.measurement import Gaussian, Noise
 Floats = NDArray[np.float64]
 
 NUMBERS_AT_ONCE = 2**24  # weights of cells that are laid out at a time
+SUMS_AT_ONCE = 240
 ALONE = 24  # measured rows that keep their own law
 NEGLIGIBLE = 1e-12  # a share of the variance that changes no figure of any answer
 SMOOTH = 2**10  # steps in a standard deviation of the lattice that stands for a normal law
@@ -44,8 +45,8 @@ def spread_over(domain: Domain, names: Sequence[str], columns: Floats) -> Floats
 
 
 def at_once(cells: int) -> int:
-    """How many sums are worked out at a time."""
-    return max(6, NUMBERS_AT_ONCE // cells)
+    """How many sums are worked out at a time: the covariance of all of them is, and it takes their square."""
+    return max(6, min(SUMS_AT_ONCE, NUMBERS_AT_ONCE // cells))
 
 
 def noises_of(fits: Sequence[tuple[Fit, Floats]], order: Sequence[Sequence[int]]) -> list[Noises]:

@@ -149,7 +149,7 @@ class FitRecord:
     """
 
     of: Text
-    family: Literal["linear", "regional", "shaped"]
+    family: Literal["linear", "regional", "nested", "shaped"]
     measurements: Annotated[list[MeasurementRecord], Field(min_length=1)]
     arrays: dict[MemberName, Place] = field(default_factory=dict)
 

@@ -114,13 +114,19 @@ def _texts(cell: Cell) -> list[str]:
     if not isinstance(cell, Estimate):
         return [str(cell).lower() if isinstance(cell, bool) else str(cell)]
     if math.isnan(cell.value):
-        return ["unknown", "", f"{_number(cell.low, 0)} to {_number(cell.high, 0)}"]
+        return ["unknown", "", _interval(cell, 0)]
     decimals = decimals_for(cell.stderr)
     return [
         _number(cell.value, decimals),
         _number(cell.stderr, decimals),
-        f"{_number(cell.low, decimals)} to {_number(cell.high, decimals)}",
+        _interval(cell, decimals),
     ]
+
+
+def _interval(cell: Estimate, decimals: int) -> str:
+    if math.isinf(cell.low) and math.isinf(cell.high):
+        return "anything"
+    return f"{_number(cell.low, decimals)} to {_number(cell.high, decimals)}"
 
 
 def decimals_for(stderr: float) -> int:

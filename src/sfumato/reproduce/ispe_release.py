@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.inference.regions import Regional
+from sfumato.inference.nested import Nested
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.entropy import Entropy
 from sfumato.mechanisms.ispe import ispe
@@ -67,7 +67,7 @@ def publish(counts: Whole, setting: Setting, entropy: Entropy) -> Published:
         xi=setting.xi,
     )
     (fit,) = cube.fits
-    assert isinstance(fit, Regional) and fit.cells is not None  # noqa: S101 (what ispe publishes)
+    assert isinstance(fit, Nested)  # noqa: S101 (what ispe publishes)
     noisy = fit.cells.answers.astype(np.float64)
     totals = fit.totals.measurement
     sizes = np.bincount(fit.labels)

@@ -4,6 +4,7 @@
 differ by less than a threshold, in size: the paper's test lacks the absolute value. `split_by_tree` is the kd-tree of
 DPCube (Xiao, Xiong, Yuan, SDM 2010): boxes are cut where that explains most. Corrected: the paper stops at a number
 that the user must guess; here a cut, or a part that stands out, must be larger than the known noise can make it.
+`halving_order` lines up the cells of any region so that it can be halved again and again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from sfumato.domain import Codes
 
 Floats = NDArray[np.float64]
 Box = tuple[slice, ...]
+UNCERTAIN = 0.7  # in units of what noise alone reaches: a place that stands out so much less may still be the best
+
 Cut = tuple[float, int, int]  # how far it stands out, along which axis, before which place
 
 
@@ -94,6 +97,38 @@ def in_quarters(labels: Codes, places: Sequence[Codes]) -> tuple[Codes, Codes]:
     return parts.astype(np.int64), found // 4
 
 
+def halving_order(labels: Codes, places: Sequence[Codes]) -> Codes:
+    """All cells, region after region, so that a region's stretch, halved again and again, is halved across its axes.
+
+    places: where each cell lies on each axis. At every depth a region is cut across the axis along which its parts are
+    longest, the same for all its parts.
+
+    >>> halving_order(np.zeros(4, dtype=np.int64), [np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])]).tolist()
+    [0, 1, 2, 3]
+    """
+    sizes = np.bincount(labels)
+    extents = []
+    for place in places:
+        low, high = np.full(len(sizes), place.max()), np.zeros(len(sizes), dtype=np.int64)
+        np.minimum.at(low, labels, place)
+        np.maximum.at(high, labels, place)
+        extents.append((high - low + 1).astype(np.float64))
+    extent = np.stack(extents)
+    order = np.argsort(labels, kind="stable")
+    stop = np.cumsum(sizes)
+    start, stop = np.repeat(stop - sizes, sizes), np.repeat(stop, sizes)  # of the part around each cell, in order
+    position = np.arange(len(labels))
+    while (stop - start > 1).any():
+        longest = extent.argmax(axis=0)
+        along = np.choose(longest[labels[order]], [place[order] for place in places])
+        order = order[np.lexsort((along, start))]
+        middle = start + (stop - start + 1) // 2
+        first = position < middle
+        start, stop = np.where(first, start, middle), np.where(first, middle, stop)
+        extent[longest, np.arange(len(sizes))] /= 2.0
+    return order
+
+
 def _best_cut(values: Floats, variance: float, chances: float) -> Cut | None:
     """Where a box is best cut in two; None if nothing stands out of the noise."""
     if values.size == 1:
@@ -114,7 +149,9 @@ def _along(values: Floats, axis: int, variance: float, chances: float) -> Cut:
     sums = np.concatenate([[0.0], np.cumsum(slices - slices.mean())])
     places = np.arange(1, length)
     stands = _stands_out(sums[1:-1], places * width, values.size, variance, chances)
-    best: Cut = (float(stands.max()), axis, int(places[stands.argmax()]))
+    # Of places that the noise cannot tell from the best, the roundest: one that the noise picks makes its halves look
+    # further apart than they are, in all that is estimated later.
+    best: Cut = (float(stands.max()), axis, _roundest(places[stands > stands.max() - UNCERTAIN], length))
     part = 1
     while part < length - 1:
         inside = sums[part:] - sums[:-part]
@@ -125,6 +162,17 @@ def _along(values: Floats, axis: int, variance: float, chances: float) -> Cut:
             best = float(stands[start]), axis, max(beside, key=lambda place: abs(sums[place]))
         part *= 2
     return best
+
+
+def _roundest(places: NDArray[np.int64], length: int) -> int:
+    """The place that is a multiple of the largest power of two; of several, the one closest to the middle.
+
+    >>> _roundest(np.array([3, 4, 5, 12, 13]), 20)
+    12
+    """
+    twos = places & -places
+    kept = places[twos == twos.max()]
+    return int(kept[np.abs(2 * kept - length).argmin()])
 
 
 def _single_cell(values: Floats, variance: float, chances: float) -> Cut:
