@@ -127,9 +127,9 @@ def _with_coverage(row: Row, name: str, effort: Effort) -> Row:
     found = calibrate(name, effort.coverage, SystemEntropy())
     exact = [coverage.rate for coverage in found if coverage.exact]
     wide = [coverage.rate for coverage in found if not coverage.exact]
-    rate = sum(exact) / len(exact)
+    rate = sum(exact) / len(exact) if exact else None  # where every answer leans on a model, none is noise alone
     # Queries on one release share its noise, so only releases count; five standard errors are a chance below 1e-6.
     slack = 5 * sqrt(0.95 * 0.05 / (effort.coverage * len(shapes())))
-    off = not LEAST - slack <= rate <= MOST + slack
+    off = rate is not None and not LEAST - slack <= rate <= MOST + slack
     least = min(wide) if wide else None
     return Row(row.name, row.claimed, row.bound, row.runs, row.violated or off, rate, least)
