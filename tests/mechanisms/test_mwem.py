@@ -58,7 +58,8 @@ def test_an_estimate_that_is_wrong_knows_it():
     misses = np.abs(AllRanges(CELLS) @ (fit.estimate - SHAPES["sparse"]))
     assert misses.mean() > 100
     model, noise = fit.variances(AllRanges(CELLS))
-    assert np.sqrt(2 / np.pi * (fit.spread**2 * model + noise)).mean() == pytest.approx(ALLOWANCE * misses.mean(), rel=0.02)
+    expected = np.sqrt(2 / np.pi * (fit.spread**2 * model + noise)).mean()
+    assert expected == pytest.approx(ALLOWANCE * misses.mean(), rel=0.02)
 
 
 def test_an_empty_table_is_learned_as_any_other_even_without_noise():
