@@ -27,6 +27,7 @@ from sfumato.audit.primitives import (
 )
 from sfumato.audit.subject import HIDDEN, Outputs, Subject
 from sfumato.errors import MechanismError
+from sfumato.inference.nested import Nested
 from sfumato.inference.regions import Regional
 from sfumato.kernel.entropy import Entropy
 from sfumato.measurement import Measurement
@@ -93,7 +94,7 @@ def _lay_out(cube: Cube, row: Outputs) -> None:
     """All that a cube publishes, each number in a column of its own; the first column tells designs apart."""
     design, used = 0, 1 + len(cube.statistics) * (CELLS + 1)
     for fit in cube.fits:
-        if isinstance(fit, Regional):  # which cells were put together is published too
+        if isinstance(fit, Regional | Nested):  # which cells were put together is published too
             design = crc32(fit.labels.tobytes(), design)
     for measurement in (*cube.measurements, *cube.totals, *(m for fit in cube.fits for m in fit.measurements)):
         queries, answers = measurement.queries, measurement.answers
