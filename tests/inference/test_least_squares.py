@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sfumato.errors import QueryError
 from sfumato.inference import least_squares
 from sfumato.inference.dense_solver import DenseSolver
+from sfumato.inference.few_rows import FewRowsSolver
 from sfumato.inference.iterative import Iterative
 from sfumato.inference.kron_solver import KronSolver
 from sfumato.inference.least_squares import solver
@@ -260,3 +261,16 @@ def test_large_trees_and_wavelets_meet_their_equations():
 def test_variances_must_be_one_per_row_and_above_zero(variances):
     with pytest.raises(QueryError, match="variance"):
         solver(Identity(3), variances)
+
+
+def test_few_queries_over_many_cells_are_solved_by_their_rows():
+    """Against the pseudo-inverse written out; columns outside the span of the rows are not known."""
+    lows, highs = np.array([0, 10, 30, 30]), np.array([19, 29, 99, 59])
+    queries, variances = Ranges(200, lows, highs), np.array([1.0, 4.0, 2.0, 0.5])
+    found = solver(queries, variances)
+    assert type(found) is FewRowsSolver
+    written = queries.dense().astype(np.float64)
+    inside, outside = written.T @ np.array([[1.0], [2.0], [-1.0], [0.5]]), np.eye(200)[:, [5]]
+    solved, known = found.solve(np.hstack([inside, outside]))
+    expected = np.linalg.pinv(written.T @ (written / variances[:, None])) @ inside
+    assert np.allclose(solved[:, :1], expected, atol=1e-9) and known.tolist() == [True, False]

@@ -13,6 +13,7 @@ import numpy as np
 
 from sfumato.errors import QueryError
 from sfumato.inference.dense_solver import DenseSolver
+from sfumato.inference.few_rows import FewRowsSolver
 from sfumato.inference.iterative import Iterative
 from sfumato.inference.kron_solver import KronSolver, closest_products
 from sfumato.inference.marginal_solver import MOST_AXES, MarginalSolver
@@ -25,6 +26,7 @@ from sfumato.queries import Haar, Identity, Kron, Marginals, NominalHaar, Querie
 FEW_CELLS = 2048  # up to which the normal equations are written out
 FEW_ROWS = 2048  # beside all cells, up to which these rows are written out
 FEW_ENTRIES = 2**25  # of these rows
+MOST_WRITTEN = 512  # rows that are written out where there are more cells than that
 
 __all__ = ["Solver", "solver"]
 
@@ -48,6 +50,8 @@ def _solver(queries: Queries, precisions: Floats) -> Solver:
     chosen = _closed_form(queries, precisions)
     if chosen is not None:
         return chosen
+    if 2 * queries.rows <= queries.columns and queries.rows <= MOST_WRITTEN:
+        return FewRowsSolver(queries, precisions)
     if queries.columns <= FEW_CELLS:
         return DenseSolver(queries, precisions)
     return Iterative(queries, precisions, _part_of(queries, precisions))
