@@ -42,6 +42,7 @@ def release(
     from sfumato.cli.show import exact, progress, say
     from sfumato.errors import SfumatoError
     from sfumato.kernel.ledger import Ledger
+    from sfumato.planner.items import read_statements
     from sfumato.publish import publish
     from sfumato.schema import Schema
 
@@ -83,6 +84,9 @@ def release(
     )
     if published.kept is not None:
         say(f"An earlier file of that name was kept as {published.kept}.")
+    first = f"SELECT COUNT(*) FROM {public.dataset}"
     if made.mechanism in ONLY_THE_WORKLOAD:
         say("Only what follows from the queries of the workload has an answer in this file; the rest is unknown.")
-    say(f'Try: sfumato query {published.path} "SELECT COUNT(*) FROM {public.dataset}"')
+        if workload is not None:
+            ((first, _), *_) = read_statements(workload, public)
+    say(f'Try: sfumato query {published.path} "{first}"')
