@@ -22,6 +22,7 @@ from sfumato.strategies.tables import table_error
 
 MOST_INVERTED = 2**11  # cells up to which a strategy without closed form is written out
 SAMPLED = 64  # rows of a block that are solved for where neither a closed form nor the matrix is at hand
+FEW_ROWS = 256  # of a block that are written out rather than multiplied
 RESIDUAL = 1e-6  # relative, at which their solution is good enough for a plan
 MOST_ROUNDS = 500
 
@@ -60,6 +61,8 @@ class _Pricing:
         if (closed := self._by_axes(block)) is not None or (closed := table_error(self._strategy, block)) is not None:
             return closed / block.rows
         if self._weighted.columns <= MOST_INVERTED:
+            if block.rows <= FEW_ROWS:
+                return self._inverse.error_of(np.asarray(block.dense(), dtype=np.float64)) / block.rows
             return self._inverse.error(gram_of(block)) / block.rows
         return _sampled(self._weighted, block)
 
