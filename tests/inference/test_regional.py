@@ -9,11 +9,10 @@ import pytest
 
 from sfumato.errors import QueryError
 from sfumato.inference.fits import Linear
-from sfumato.inference.joined import Joined, join_alike
 from sfumato.inference.regions import TOGETHER, Regional
 from sfumato.inference.unevenness import PATTERN, from_misfit
 from sfumato.measurement import Laplace, Measurement
-from sfumato.queries import Identity, Tree
+from sfumato.queries import Identity
 
 LABELS = np.array([0, 0, 0, 1, 1, 2])
 
@@ -64,22 +63,6 @@ def test_regions_cut_by_one_query_err_together_in_part():
     one, both = np.diagonal(found.errors(np.array([[1.0, 1], [0, 0], [0, 1], [0, 0]])).model)
     assert one == pytest.approx(9.0)
     assert both == pytest.approx(18.0 * (1 + TOGETHER))
-
-
-def test_joined_fit_says_what_unevenness_of_its_parts_does_to_it():
-    """Answers without noise for parts that are not even: the estimate is off by exactly what the leaks say."""
-    parts, sizes = np.array([0, 0, 1, 1]), np.array([1, 3, 2, 2])
-    tree = Tree(4, 2)
-    true = np.array([10, 2, 4, 9])
-    joined = Joined(measured(tree @ true, queries=tree), parts, sizes)
-    weights = np.array([[1.0, 0.0], [0.0, 1.0]])
-    assert np.allclose(joined.leaks(weights).T @ true, joined.estimate, atol=1e-3)
-    assert np.allclose(joined.leaks(weights).T @ np.array([2, 6, 3, 3]), [8, 6])  # even parts: the truth itself
-
-
-def test_alike_neighbours_are_joined_and_others_are_not():
-    answers = [100, 101, 99, 1000, 1001, 0]
-    assert join_alike(measured(answers, scale=5), np.ones(6, dtype=np.int64)).regions.tolist() == [0, 0, 0, 1, 1, 2]
 
 
 def test_misfit_gives_back_the_spread_it_came_from():

@@ -16,17 +16,17 @@ from sfumato.domain import Partition
 from sfumato.errors import ReleaseFileError
 from sfumato.inference.fits import PARTS, Linear, in_parts
 from sfumato.inference.halvings import Halvings
-from sfumato.inference.joined import Joined
 from sfumato.inference.nested import Nested
 from sfumato.inference.regions import Regional
 from sfumato.inference.shapes import Shaped
+from sfumato.inference.tree_fit import fit_tree
 from sfumato.kernel.budget import Budget, rho_for
 from sfumato.kernel.cost import Cost
 from sfumato.kernel.statistics import Misfit
 from sfumato.measurement import Gaussian, Laplace
 from sfumato.mechanisms.linear import measure_and_fit
 from sfumato.publish import describe_guarantee
-from sfumato.queries import Haar, Identity, Kron, NominalHaar, Stack, Total, Tree
+from sfumato.queries import Haar, Identity, Kron, NominalHaar, Ranges, Stack, Total, Tree
 from sfumato.releases.artifact import read_artifact, write_artifact
 from sfumato.releases.fit_records import from_whole_numbers, in_whole_numbers
 from sfumato.releases.manifest import Manifest
@@ -123,9 +123,10 @@ def regional(kind: str = "cells") -> Release:
         fit = Nested(
             LABELS, order, each, cells, np.array([0.5, 0.25, 0]), 1 / np.arange(1, families + 1), np.ones(families)
         )
-    elif kind == "joined":
-        joined = Joined(totals, np.array([0, 0, 1]), np.bincount(LABELS))
-        fit = Regional(joined.regions[LABELS], joined, np.array([3.5, 0]), parts=LABELS, besides=(misfit,))
+    elif kind == "tree":
+        asked = Ranges(3, [0, 0, 1, 2], [2, 0, 1, 2])
+        tree = curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(asked, half)
+        fit = Regional(LABELS, fit_tree(tree, np.bincount(LABELS)), np.array([3.5, 0, 1]), besides=(misfit,))
     else:
         fit = Regional(LABELS, Linear.of_answers(totals), np.array([3.5, 0, 2**40 / 7]), **more)
     charge = Linear.of_answers(curator.measure(Identity(SIZE), half, of="charge"))
@@ -133,7 +134,7 @@ def regional(kind: str = "cells") -> Release:
     return replace(release, cube=replace(release.cube, fits=(fit, charge)))
 
 
-@pytest.mark.parametrize("kind", ["cells", "mass", "shape", "joined", "nested"])
+@pytest.mark.parametrize("kind", ["cells", "mass", "shape", "tree", "nested"])
 def test_a_fit_that_leans_on_a_model_comes_back_to_the_last_bit(kind, tmp_path):
     release = regional(kind)
     opened = Release.load(release.save(tmp_path / "r.sfumato"))
@@ -197,21 +198,18 @@ def test_forged_regions_are_refused(name, tmp_path):
     assert str(caught.value).isprintable()
 
 
-JOINED_FORGERIES = {
-    "a part far away": array_of("parts", lambda parts: np.where(parts == 2, 2**62, parts)),
-    "other parts": array_of("parts", lambda parts: parts[::-1]),
-    "a region left out": array_of("regions", lambda regions: regions * 2),
-    "other regions": array_of("regions", lambda regions: np.array([0, 1, 1])),
-    "sizes": array_of("sizes", lambda sizes: sizes + 1),
-    "labels": array_of("labels", lambda labels: 1 - labels),
-    "no sizes": regional_fit(lambda fit: replace(fit, arrays={k: v for k, v in fit.arrays.items() if k != "sizes"})),
+TREE_FORGERIES = {
+    "slopes far away": array_of("slopes", lambda slopes: slopes + 2**40),
+    "deviations below nothing": array_of("deviations", lambda deviations: deviations - 2**40),
+    "a label far away": array_of("labels", lambda labels: np.where(labels == 2, 2**62, labels)),
+    "no slopes": regional_fit(lambda fit: replace(fit, arrays={k: v for k, v in fit.arrays.items() if k != "slopes"})),
 }
 
 
-@pytest.mark.parametrize("name", JOINED_FORGERIES)
-def test_forged_joints_are_refused(name, tmp_path):
+@pytest.mark.parametrize("name", TREE_FORGERIES)
+def test_forged_trees_are_refused(name, tmp_path):
     with pytest.raises(ReleaseFileError) as caught:
-        Release.load(rewritten(tmp_path / "r.sfumato", regional("joined"), JOINED_FORGERIES[name]))
+        Release.load(rewritten(tmp_path / "r.sfumato", regional("tree"), TREE_FORGERIES[name]))
     assert str(caught.value).isprintable()
 
 

@@ -12,8 +12,6 @@ from sfumato.errors import QueryError
 from sfumato.kernel.entropy import TestingEntropy
 from sfumato.kernel.noise import draw
 from sfumato.measurement import Laplace
-from sfumato.queries import AllRanges, Workload
-from sfumato.strategies.bucket_trees import bucket_tree, range_gram, sampled_gram
 from sfumato.strategies.hilbert import along_curve, curve_order
 from sfumato.strategies.partitions import grow_regions, halving_order, in_quarters, split_by_tree
 from sfumato.strategies.smoothing import noise_left, smooth
@@ -86,29 +84,6 @@ def test_the_gaussian_filter_is_the_papers_and_its_noise_is_known():
     assert left == pytest.approx(noise_left([0], "gaussian", 5), rel=0.03)  # ten standard errors at least
     with pytest.raises(QueryError, match="no smoothing"):
         smooth(grid, [0], "wavy", 1)
-
-
-def test_gram_of_buckets_is_that_of_all_ranges():
-    sizes = np.array([1, 3, 8, 2, 1, 5])
-    labels = np.repeat(np.arange(6), sizes)
-    every = AllRanges(20).dense()
-    covered = np.add.reduceat(every, np.cumsum(sizes) - sizes, axis=1) / sizes
-    assert np.allclose(range_gram(sizes), covered.T @ covered / len(every))
-    sampled = sampled_gram(Workload(("all",), (AllRanges(20),)), labels)
-    assert np.allclose(sampled, range_gram(sizes) + np.eye(6) * 0.01 * np.trace(range_gram(sizes)) / 6)
-
-
-@pytest.mark.parametrize("buckets", [2, 7, 60, 500])
-def test_every_path_of_a_bucket_tree_spends_the_same_and_shares_are_worth_their_while(buckets):
-    sizes = 2 ** (np.arange(buckets) * 7 % 9)
-    strategy = bucket_tree(sizes)
-    assert strategy.weighted.constant_column_sum == strategy.weighted.l1
-    if buckets == 60:
-        gram, nodes = range_gram(sizes), strategy.queries.dense().astype(float)
-        shares = np.array(strategy.shares)[strategy.which] / strategy.weighted.l1
-        chosen = np.sum(np.linalg.inv((nodes.T * shares**2) @ nodes) * gram)
-        alone = np.trace(gram)  # each bucket by itself with the whole budget
-        assert chosen < 0.85 * alone
 
 
 def test_regions_are_ordered_so_that_halving_a_stretch_halves_the_region_across_its_longest_axis():

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from sfumato.domain import Codes
 from sfumato.errors import QueryError
 from sfumato.inference.fits import Errors, Floats, Linear, in_parts
-from sfumato.inference.joined import Joined
+from sfumato.inference.tree_fit import TreeFit
 from sfumato.measurement import Design, Measurement
 from sfumato.queries import Identity
 
@@ -42,17 +42,16 @@ TOGETHER = 1.0
 class Regional:
     """Totals of regions, spread over their cells, and corrected by noisy cells where there are any.
 
-    labels: the region of each cell, numbered from 0. totals: the fit of the regions' totals; where they are joined of
-    parts that were measured, `parts` is the part of each cell. spread: for each region, the size of its unevenness, in
-    steps of the statistic. mass: whole numbers in proportion to what is expected in each cell of a region; None for
-    evenness. cells: noisy cells; with them keep and lean, per region, between 0 and 1. besides: measured only in order
-    to know the spread. Spread, keep and lean are kept in whole multiples of 1 / PARTS.
+    labels: the region of each cell, numbered from 0. totals: the fit of the regions' totals, by least squares or as a
+    posterior over their tree. spread: for each region, the size of its unevenness, in steps of the statistic. mass:
+    whole numbers in proportion to what is expected in each cell of a region; None for evenness. cells: noisy cells;
+    with them keep and lean, per region, between 0 and 1. besides: measured only in order to know the spread. Spread,
+    keep and lean are kept in whole multiples of 1 / PARTS.
     """
 
     labels: Codes
-    totals: Linear | Joined
+    totals: Linear | TreeFit
     spread: Floats
-    parts: Codes | None = None
     mass: Codes | None = None
     cells: Measurement | None = None
     keep: Floats | None = None
@@ -71,10 +70,6 @@ class Regional:
             raise QueryError(f"{regions} regions need labels from 0 to {regions - 1}, each at least once")
         if any(part.shape != (regions,) for part in (self.spread, self.keep, self.lean)):  # type: ignore[union-attr]
             raise QueryError(f"{regions} regions need as many numbers for their spread, keep and lean")
-        if isinstance(self.totals, Joined) and (
-            self.parts is None or not np.array_equal(self.totals.regions[self.parts], labels)
-        ):
-            raise QueryError("regions joined of parts need the part of each cell, and it lies in the cell's region")
         if self.mass is not None and (self.mass.shape != labels.shape or self.mass.min() < 0):
             raise QueryError("the mass of a region's cells is a whole number of 0 or more for each cell")
         if self.cells is not None and type(self.cells.queries) is not Identity:
@@ -120,18 +115,12 @@ class Regional:
         expected = self._by_region(self.shares[:, None] * columns)
         of_regions = expected * (1.0 - self._lean)[:, None]
         totals = self.totals.errors(of_regions)
-        model = self._model(self._uneven(columns, of_regions))
+        model = self._model(columns) + totals.model
         if self.cells is None:
             return Errors(totals.design, totals.weights, model, totals.unknown)
         apart = self._keep[self.labels, None] * (columns - expected[self.labels])
         weights = np.concatenate([apart + (self._lean[:, None] * expected)[self.labels], totals.weights])
         return Errors(_together(self.cells.design, totals.design), weights, model, totals.unknown)
-
-    def _uneven(self, columns: Floats, of_regions: Floats) -> Floats:
-        """With which weight each cell's unevenness enters: what is asked of it, less what its part lets through."""
-        if not isinstance(self.totals, Joined):
-            return columns
-        return np.asarray(columns - self.totals.leaks(of_regions)[self.parts], dtype=np.float64)
 
     def _model(self, columns: Floats) -> Floats:
         """The covariance of what the regions' unevenness adds to sums of cells."""

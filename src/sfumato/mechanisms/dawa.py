@@ -2,8 +2,9 @@
 
 Li, Hay, Miklau, "A Data- and Workload-Aware Algorithm for Range Queries Under Differential Privacy", VLDB 2014.
 Corrected: noisy deviations are never cut off at zero, which the proof does not survive, so a bucket must be dear enough
-that noise alone buys few of them, the dearer the shorter it is; and a twentieth of the budget measures what taking
-buckets as even is off by, which the paper's answers do not say.
+that noise alone buys few of them, the dearer the shorter it is; the totals of the buckets are their posterior mean,
+which lets runs of buckets be empty or alike, where the paper takes least squares over a tree made for the workload; and
+a twentieth of the budget measures what taking buckets as even is off by, which the paper's answers do not say.
 """
 
 from __future__ import annotations
@@ -16,19 +17,18 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Codes, Partition
 from sfumato.inference.fits import Linear
-from sfumato.inference.joined import ALIKE, MOST_JOINED, join_alike
 from sfumato.inference.regions import Regional
+from sfumato.inference.tree_fit import TreeFit, boundaries, fit_tree, height_of
 from sfumato.inference.unevenness import from_misfit
 from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.statistics import Misfit
-from sfumato.measurement import Laplace
-from sfumato.mechanisms.linear import design_of
+from sfumato.measurement import Laplace, Measurement
 from sfumato.mechanisms.regional import places_along
-from sfumato.queries import AllRanges, Identity, Workload
+from sfumato.queries import Identity, Ranges, Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
-from sfumato.strategies.bucket_trees import bucket_tree, sampled_gram
 from sfumato.strategies.hilbert import curve_order
 from sfumato.strategies.partitions import in_quarters
 
@@ -39,6 +39,7 @@ SHARES = (Fraction(1, 4), Fraction(7, 10), Fraction(1, 20))  # for the buckets, 
 # buckets there are more, so more of them would be cheap by noise alone. Chosen among some dozen by
 # simulation, on five made-up tables and three of DPBench together; the last few were told apart on made-up ones.
 PRICE, PER_HALVING = Fraction(1), Fraction(1, 4)
+LEVELS_APART = 4  # of the tree over the buckets, from one that is measured to the next: 16 parts each
 MOST_CELLS = 2**20  # that the kernel cuts into buckets
 
 
@@ -50,7 +51,6 @@ def dawa(
     *,
     shares: tuple[Fraction, Fraction, Fraction] = SHARES,
     price: Fraction = PRICE,
-    alike: float = ALIKE,
 ) -> Cube:
     """Choose buckets of nearly even counts, measure them, and spread each bucket's count evenly over its cells.
 
@@ -69,14 +69,10 @@ def dawa(
     prices = [(price + halved * PER_HALVING) * scale for halved in halvings]
     labels = curator.best_partition(for_buckets, order=order, price=prices)
 
-    strategy = bucket_tree(np.bincount(labels), _gram(workload, labels))
-    design = design_of(strategy, for_totals, contributions)
+    sizes = np.bincount(labels)
     buckets = curator.reduce(Partition(schema.domain, labels))
-    scales = [noise.scale for noise in design.noises if isinstance(noise, Laplace)]
-    measured = buckets.measure(
-        design.queries, scales=scales if design.which is not None else scales[0], which=design.which
-    )
-    count = _with_spread(curator, labels, Linear.of_answers(measured), alike, for_misfit)
+    totals = fit_tree(_measure_tree(buckets, len(sizes), for_totals), sizes)
+    count = _with_spread(curator, labels, totals, for_misfit)
 
     every_cell = Identity(schema.domain.size)
     measures = zip(curator.statistics[1:], for_measures, strict=True)
@@ -90,20 +86,23 @@ def refuses(schema: Schema, workload: Workload | None) -> str | None:
     return None
 
 
-def _gram(workload: Workload | None, labels: Codes) -> Floats | None:
-    """What the workload asks of the buckets; None for all ranges along one axis, of which the answer is known."""
-    if workload is None or [type(block) for block in workload.blocks] == [AllRanges]:
-        return None
-    return sampled_gram(workload, labels)
+def _measure_tree(buckets: Curator, count: int, budget: Budget) -> Measurement:
+    """Noisy counts of all buckets and of every 16, 256, ... of them together, each level with an even share."""
+    height = height_of(count)
+    levels = [level for level in range(height, 0, -LEVELS_APART) if level >= LEVELS_APART // 2] or [height]
+    ends = [boundaries(count, level) for level in levels]
+    begins = [end[:-1][np.diff(end) > 0] for end in ends]
+    closes = [end[1:][np.diff(end) > 0] - 1 for end in ends]
+    (share, *_) = budget.evenly(len(levels))
+    noise = noise_for(share, buckets.charge.contributions, l1=Fraction(1), l2_squared=Fraction(1))
+    assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon only)
+    return buckets.measure(Ranges(count, np.concatenate(begins), np.concatenate(closes)), scales=noise.scale)
 
 
-def _with_spread(curator: Curator, buckets: Codes, totals: Linear, alike: float, budget: Budget) -> Regional:
-    """The even estimate, buckets that look alike joined, with the unevenness that quarters of the regions show."""
-    even = Regional(buckets, totals, np.zeros(len(totals.estimate)))
-    if len(totals.estimate) <= MOST_JOINED:
-        joined = join_alike(totals.measurement, np.bincount(buckets), alike)
-        even = Regional(joined.regions[buckets], joined, np.zeros(len(joined.estimate)), buckets)
-    labels, expected = even.labels, even.totals.estimate
+def _with_spread(curator: Curator, labels: Codes, totals: TreeFit, budget: Budget) -> Regional:
+    """The even estimate, with the unevenness that quarters of the buckets show."""
+    even = Regional(labels, totals, np.zeros(len(totals.estimate)))
+    expected = totals.estimate
 
     sizes = np.bincount(labels)
     parts, region = in_quarters(labels, places_along(curator.domain))
@@ -145,5 +144,5 @@ def _deviations(even: Regional) -> Floats:
     count = len(even.totals.estimate)
     chosen = np.unique(np.linspace(0, count - 1, min(count, 256)).astype(np.int64))
     errors = even.totals.errors((np.arange(count)[:, None] == chosen).astype(np.float64))
-    found = np.sqrt((errors.weights**2 * errors.design.variances[:, None]).sum(axis=0))
+    found = np.sqrt(np.diagonal(errors.model))
     return np.asarray(np.interp(np.arange(count), chosen, found), dtype=np.float64)

@@ -12,10 +12,10 @@ import numpy as np
 
 from sfumato.errors import QueryError
 from sfumato.inference.fits import PARTS, Fit, Linear
-from sfumato.inference.joined import MOST_JOINED, Joined
 from sfumato.inference.nested import Nested
 from sfumato.inference.regions import Regional
 from sfumato.inference.shapes import Shaped
+from sfumato.inference.tree_fit import TreeFit
 from sfumato.measurement import Measurement
 from sfumato.queries import Queries
 from sfumato.releases.fit_records import LARGEST, Floats, from_whole_numbers
@@ -24,7 +24,6 @@ from sfumato.releases.records import FitRecord, MeasurementRecord, QueriesRecord
 from sfumato.releases.strict_json import refusal
 
 MOST_SPANNED = 2**25
-MOST_ROWS_JOINED = 2**14  # rows that were asked of parts that are joined; a matrix of rows by regions is written out
 
 
 @dataclass
@@ -56,25 +55,26 @@ class Reading:
         return Linear(self.measurement(record.measurements[0], len(estimate), record.of), estimate)
 
     def _regional(self, record: FitRecord, given: dict[str, Column], size: int) -> Fit:
-        codes = {name: given.pop(name, None) for name in ("labels", "parts", "mass", "regions", "sizes")}
-        numbers = {name: _numbers(given, name) for name in ("spread", "totals", "keep", "lean") if name in given}
-        with_cells, joined = "keep" in numbers, "totals" not in numbers
-        lacking = "spread" not in numbers or with_cells != ("lean" in numbers)
-        if given or lacking or any((codes[name] is None) == joined for name in ("parts", "regions", "sizes")):
+        labels, mass, slopes = (given.pop(name, None) for name in ("labels", "mass", "slopes"))
+        names = ("spread", "totals", "deviations", "keep", "lean")
+        numbers = {name: _numbers(given, name) for name in names if name in given}
+        with_cells = "keep" in numbers
+        lacking = not {"spread", "totals"} <= numbers.keys() or with_cells != ("lean" in numbers)
+        if given or lacking or (slopes is None) != ("deviations" not in numbers):
             raise refusal("a fit in it has arrays that do not go with its kind")
         if len(record.measurements) < 1 + with_cells:
             raise refusal("a fit in it lacks a measurement")
-        labels = _labels(codes["labels"], size, len(numbers["spread"]))
+        estimate = numbers["totals"]
         cells = self.measurement(record.measurements[0], size, record.of) if with_cells else None
-        measured, totals = record.measurements[with_cells], numbers.get("totals")
+        measured = self.measurement(record.measurements[with_cells], len(estimate), record.of)
+        totals = (
+            Linear(measured, estimate) if slopes is None else TreeFit(measured, estimate, slopes, numbers["deviations"])
+        )
         return Regional(
-            labels=labels,
-            totals=self._joined(measured, codes, record.of)
-            if totals is None
-            else Linear(self.measurement(measured, len(totals), record.of), totals),
+            labels=_labels(labels, size, len(numbers["spread"])),
+            totals=totals,
             spread=numbers["spread"],
-            parts=codes["parts"],
-            mass=codes["mass"],
+            mass=mass,
             cells=cells,
             keep=numbers.get("keep"),
             lean=numbers.get("lean"),
@@ -92,21 +92,6 @@ class Reading:
         if cells.queries.rows != size or totals.queries.rows != len(lean):
             raise refusal("a fit in it does not measure every cell and every region")
         return Nested(labels, order, Linear.of_answers(totals), cells, lean, keep, spread)
-
-    def _joined(self, record: MeasurementRecord, codes: dict[str, Column | None], of: str) -> Joined:
-        """Totals of regions that are joined of parts; what its matrices need is bounded before they are written out."""
-        parts, regions, sizes = codes["parts"], codes["regions"], codes["sizes"]
-        assert parts is not None and regions is not None and sizes is not None  # noqa: S101 (checked by the caller)
-        count = len(sizes)
-        if not 0 < count <= MOST_JOINED or len(regions) != count or regions[0] != 0:
-            raise refusal("a fit in it is joined of too many parts, or of none")
-        rising = ((np.diff(regions) == 0) | (np.diff(regions) == 1)).all()
-        if not rising or not np.array_equal(np.bincount(_labels(parts, len(parts), count), minlength=count), sizes):
-            raise refusal("a fit in it has parts that do not make up its regions")
-        measured = self.measurement(record, count, of)
-        if not sizes.all() or len(measured.answers) > MOST_ROWS_JOINED:
-            raise refusal("a fit in it has empty parts, or asks too much of them")
-        return Joined(measured, regions, sizes)
 
     def _shaped(self, record: FitRecord, given: dict[str, Column], size: int) -> Fit:
         mass = given.pop("mass", None)

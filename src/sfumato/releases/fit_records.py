@@ -15,6 +15,7 @@ from sfumato.inference.fits import PARTS, Fit, Linear
 from sfumato.inference.nested import Nested
 from sfumato.inference.regions import Regional
 from sfumato.inference.shapes import Shaped
+from sfumato.inference.tree_fit import TreeFit
 from sfumato.measurement import Measurement
 from sfumato.releases.query_records import Arrays, Column, describe
 from sfumato.releases.records import FitRecord, MeasurementRecord, QueriesRecord, noise_record
@@ -38,13 +39,12 @@ class Written:
 
     def regional(self, fit: Regional) -> FitRecord:
         arrays = {"labels": self.arrays.keep(fit.labels)} | self._numbers("spread", fit.spread)
-        if isinstance(fit.totals, Linear):
-            arrays |= self._numbers("totals", fit.totals.estimate)
-        else:  # totals that follow from the parts they were joined of
-            arrays |= {"regions": self.arrays.keep(fit.totals.regions), "sizes": self.arrays.keep(fit.totals.sizes)}
-        for name, codes in (("parts", fit.parts), ("mass", fit.mass)):
-            if codes is not None:
-                arrays[name] = self.arrays.keep(codes)
+        arrays |= self._numbers("totals", fit.totals.estimate)
+        if isinstance(fit.totals, TreeFit):
+            arrays |= {"slopes": self.arrays.keep(fit.totals.slopes)}
+            arrays |= self._numbers("deviations", fit.totals.deviations)
+        if fit.mass is not None:
+            arrays["mass"] = self.arrays.keep(fit.mass)
         if fit.cells is not None and fit.keep is not None and fit.lean is not None:
             arrays |= self._numbers("keep", fit.keep) | self._numbers("lean", fit.lean)
         return FitRecord(fit.of, "regional", [self.measurement(measured) for measured in fit.measurements], arrays)
