@@ -27,6 +27,7 @@ Codes = NDArray[np.int64]
 
 FINE = 2**30  # slopes are kept in whole multiples of 1 / FINE
 STEEPEST = 4 * FINE
+CAUTION = 1.3  # times the posterior's own deviations: regions do err together, and the prior is learned from few
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +102,7 @@ def fit_tree(measured: Measurement, sizes: Codes) -> TreeFit:
     slopes = np.concatenate([*found.slopes, np.zeros(0)])
     variances = np.concatenate([np.array([found.total]), *found.variances])
     kept = np.rint(np.clip(slopes * FINE, -STEEPEST, STEEPEST)).astype(np.int64)
-    return TreeFit(measured, estimate, kept, np.sqrt(variances))
+    return TreeFit(measured, estimate, kept, CAUTION * np.sqrt(variances))
 
 
 def _by_level(measured: Measurement, levels: list[Codes]) -> tuple[list[Floats], list[Floats]]:
