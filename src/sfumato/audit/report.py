@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
+from time import perf_counter
 
 from sfumato.audit.calibration import calibrate, shapes
 from sfumato.audit.exact import ExactFinding, exact_findings
@@ -31,10 +32,12 @@ class Effort:
     choices: int
     releases: int
     coverage: int
+    seconds: float = inf  # that the releases of one mechanism, and again its coverage, may take; then there are fewer
 
 
-QUICK = Effort(200_000, 10_000, 8_000, 100)
+QUICK = Effort(200_000, 10_000, 8_000, 100, seconds=10)
 FULL = Effort(1_000_000, 100_000, 50_000, 2_000)
+FEWEST_RELEASES, FEWEST_COVERAGE = 400, 10
 
 
 @dataclass(frozen=True)
@@ -74,22 +77,21 @@ class Report:
         return any(row.violated for row in self.rows)
 
 
-def attack(names: Sequence[str] | None, effort: Effort, progress: Tick) -> Report:
-    """Attack the mechanisms of these names, or everything there is."""
+def attack(names: Sequence[str] | None, effort: Effort, progress: Tick, *, workers: int = 1) -> Report:
+    """Attack the mechanisms of these names, or everything there is; several at a time, if there are workers."""
     for name in names or ():
         if name not in MECHANISMS:
             raise MechanismError(f"no mechanism {name!r}; there are {', '.join(MECHANISMS)}")
     chosen = list(names or MECHANISMS)
-    wholes = {name: mechanism_subjects(name) for name in chosen}
-    taken = {subject.name for subjects in wholes.values() for subject in subjects}
+    taken = {subject.name for name in chosen for subject in mechanism_subjects(name)}
     primitives = [] if names else [subject for subject in all_subjects() if subject.name not in taken]
     steps = len(primitives) + 5 * len(chosen) + 1
     done = 0
 
-    def tick(what: str) -> None:
+    def tick(what: str, parts: int = 1) -> None:
         nonlocal done
         progress(what, done / steps)
-        done += 1
+        done += parts
 
     rows = []
     for subject in primitives:
@@ -98,16 +100,36 @@ def attack(names: Sequence[str] | None, effort: Effort, progress: Tick) -> Repor
     tick("exact distributions")
     exact = () if names else tuple(exact_findings() + verb_findings())
     replayed: list[ReplayFinding] = []
-    for name in chosen:
-        findings = []
-        for subject in wholes[name]:
-            tick(subject.name)
-            findings.append(_sampled(subject, effort.releases))
-        tick(f"{name}, replayed with frozen noise")
-        replayed += replay_findings(name)
-        tick(f"{name}, coverage of intervals")
-        rows.append(_with_coverage(_row(name, findings), name, effort))
+    for name, (row, findings) in zip(chosen, _attacked(chosen, effort, workers), strict=True):
+        tick(name, 5)
+        rows.append(row)
+        replayed += findings
+    progress("done", 1.0)
     return Report(tuple(rows), exact, tuple(replayed))
+
+
+def _attacked(chosen: list[str], effort: Effort, workers: int) -> Iterator[tuple[Row, list[ReplayFinding]]]:
+    if workers == 1:
+        yield from (_attack_one(name, effort) for name in chosen)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    # Fresh processes, not forks: a fork would draw the same random bits as its twin.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_attack_one, chosen, [effort] * len(chosen))
+
+
+def _attack_one(name: str, effort: Effort) -> tuple[Row, list[ReplayFinding]]:
+    """A whole mechanism: its releases sampled on its worst cases, replayed with frozen noise, and its intervals."""
+    subjects = mechanism_subjects(name)
+    began = perf_counter()
+    subjects[0].run(0, 20, SystemEntropy())
+    each = (perf_counter() - began) / 20
+    affordable = max(FEWEST_RELEASES, effort.seconds / (2 * len(subjects) * each))
+    runs = int(min(effort.releases, affordable))
+    findings = [_sampled(subject, runs) for subject in subjects]
+    return _with_coverage(_row(name, findings), name, effort), replay_findings(name)
 
 
 def _runs(subject: Subject, effort: Effort) -> int:
@@ -124,12 +146,15 @@ def _row(name: str, findings: Sequence[Finding]) -> Row:
 
 
 def _with_coverage(row: Row, name: str, effort: Effort) -> Row:
-    found = calibrate(name, effort.coverage, SystemEntropy())
+    began = perf_counter()
+    calibrate(name, 1, SystemEntropy())
+    runs = int(min(effort.coverage, max(FEWEST_COVERAGE, effort.seconds / (perf_counter() - began))))
+    found = calibrate(name, runs, SystemEntropy())
     exact = [coverage.rate for coverage in found if coverage.exact]
     wide = [coverage.rate for coverage in found if not coverage.exact]
     rate = sum(exact) / len(exact) if exact else None  # where every answer leans on a model, none is noise alone
     # Queries on one release share its noise, so only releases count; five standard errors are a chance below 1e-6.
-    slack = 5 * sqrt(0.95 * 0.05 / (effort.coverage * len(shapes())))
+    slack = 5 * sqrt(0.95 * 0.05 / (runs * len(shapes())))
     off = rate is not None and not LEAST - slack <= rate <= MOST + slack
     least = min(wide) if wide else None
     return Row(row.name, row.claimed, row.bound, row.runs, row.violated or off, rate, least)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import typer
@@ -28,7 +29,7 @@ def audit(
     report = None
     if not mutants:
         with counting("attacking") as tick:
-            report = attack(mechanisms or None, FULL if full else QUICK, tick)
+            report = attack(mechanisms or None, FULL if full else QUICK, tick, workers=min(2, os.cpu_count() or 1))
     names = list(MUTANTS)
     with counting("attacking broken variants") as tick:
         caught = mutant_report(SystemEntropy(), lambda done, of: tick(names[min(done, of - 1)], done / of))
