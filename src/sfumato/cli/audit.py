@@ -58,7 +58,7 @@ def _show(report: Report, score: str) -> None:
     table(headers, rows, left=[0, 6])
     wide = [row.wide for row in report.rows if row.wide is not None]
     if wide:
-        say(f"* answers that allow for any spread of rows cover more than they say: here {min(wide):.1%} at the least.")
+        say(f"* of noise alone. Answers that lean on more, such as an even spread, cover {min(wide):.1%} at least.")
     for what, findings in (("Exact distributions", report.exact), ("Replay with frozen noise", report.replayed)):
         if findings:
             pairs, largest = sum(found.pairs for found in findings), max(f.loss / float(f.claimed) for f in findings)
