@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from grid_tables import GRID, SHAPES, X, Y
 
 from conftest import curator_of
 from sfumato.errors import QueryError
@@ -14,24 +15,6 @@ from sfumato.kernel.entropy import SystemEntropy
 from sfumato.mechanisms.kdtree import kdtree, refuses
 from sfumato.queries import default_workload
 from sfumato.schema import Schema
-
-GRID = Schema.from_dict(
-    {
-        "dataset": "t",
-        "privacy_unit": {"column": "id", "contributions": 2},
-        "attributes": {
-            "x": {"type": "integer", "lower": 0, "upper": 23},
-            "y": {"type": "integer", "lower": 0, "upper": 15},
-        },
-    }
-)
-X, Y = np.meshgrid(np.arange(24), np.arange(16), indexing="ij")
-SHAPES = {
-    "boxes": np.where((X < 12) & (Y < 8), 200, 5),
-    "slope": 10 * X + 5 * Y,
-    "sparse": np.where((X * 5 + Y * 3) % 23 == 0, 80, 0),
-    "nothing": np.zeros_like(X),
-}
 
 
 def released(counts, **more):

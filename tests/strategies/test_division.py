@@ -9,22 +9,11 @@ import pytest
 
 from sfumato.errors import QueryError
 from sfumato.queries import AllRanges, Identity, Kron, Predicates, Scaled, Total, Weighted, Workload
+from sfumato.reproduce.wd_example import W
 from sfumato.strategies.budget_split import best_precisions
 from sfumato.strategies.division import divide, divide_recursively
 
-# Figure 1 of the paper.
-W = np.array(
-    [
-        [1, 1, 0, 0, 0, 0],
-        [1, 1, 1, 0, 0, 0],
-        [0, 1, 1, 0, 0, 0],
-        [0, 0, 1, 0, 0, 0],
-        [0, 0, 1, 0, 0, 0],
-        [0, 0, 0, 1, 0, 0],
-        [1, 1, 0, 0, 0, 0],
-        [0, 0, 0, 0, 0, 1],
-    ]
-)
+# W: figure 1 of the paper.
 EXAMPLE = Workload(("figure 1",), (Weighted(W),))
 
 
