@@ -217,7 +217,7 @@ def _law(signature: Signature, digits: int) -> _Lattice | _NearNormal:
         bound = float(ceil(step * reach)) if whole else step * reach
         return _Lattice(bound, np.array([0.0, 1.0, 1.0]), True, whole, False, 0.0)
     length = _fft_length(reach + outside)  # what lies beyond `outside` is all that can wrap around to within `reach`
-    mass = np.fft.irfft(np.exp(_log_characteristic(pieces, length)), length)[: length // 2 + 1]
+    mass = np.fft.irfft(np.exp(log_characteristic(pieces, length)), length)[: length // 2 + 1]
     inside = 2.0 * np.cumsum(mass) - mass[0]
     atoms = bool(steps.min() > 1.0)
     misplaced = 4.0 * sqrt(float((table[3] * table[1] * (weight / step - steps) ** 2).sum()))  # four deviations
@@ -302,7 +302,7 @@ def _fft_length(steps: float) -> int:
     return power * 3 // 4 if power * 3 // 4 > steps + 2 else power
 
 
-def _log_characteristic(pieces: Floats, length: int) -> Floats:
+def log_characteristic(pieces: Floats, length: int) -> Floats:
     """The logarithm of the sum's characteristic function at the frequencies of an FFT."""
     half_angle = np.arange(length // 2 + 1) * (pi / length)
     total = np.zeros(len(half_angle))

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
-from sfumato.inference.laws import _log_characteristic
+from sfumato.inference.laws import log_characteristic
 from sfumato.measurement import Gaussian, Noise
 
 Floats = NDArray[np.float64]
@@ -134,7 +134,7 @@ def _log_likelihood(value: float, weights: Floats, noises: Sequence[Noise], grid
     offsets = (value - grid) / step
     longest = float(np.abs(offsets).max()) + REACH * deviation
     length = 1 << max(4, ceil(2.0 * longest + 4.0)).bit_length()
-    law = np.fft.irfft(np.exp(_log_characteristic(table, length)), length)[: length // 2]
+    law = np.fft.irfft(np.exp(log_characteristic(table, length)), length)[: length // 2]
     floor = max(float(law.max()) * 1e-16, 1e-300)
     # Below what an FFT can tell from zero, tails are continued as they fall where they last could be told.
     log_law = _continued(np.log(np.maximum(law, floor)), floor)
