@@ -18,13 +18,8 @@ from fractions import Fraction
 import numpy as np
 
 from coverage_kinds import print_kinds
-from sfumato.kernel.aggregate import Aggregate
-from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Charge
-from sfumato.kernel.curator import Curator
-from sfumato.kernel.entropy import SystemEntropy
+from releasing import release_counts
 from sfumato.mechanisms import MECHANISMS
-from sfumato.publish import describe_guarantee
 from sfumato.queries import Weighted, Workload
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
@@ -104,14 +99,9 @@ def _case(name: str, schema: Schema, smooth: np.ndarray, sparse: np.ndarray, spi
 
 
 def release(name: str, case: Case, counts: np.ndarray, epsilon: Fraction) -> Release:
-    """A release of counts that are given, not read."""
-    flat, budget = counts.reshape(-1), Budget.pure(epsilon)
-    held = np.flatnonzero(flat)
-    charge = Charge(budget, case.schema.privacy_unit.contributions, case.schema.domain.size)
-    curator = Curator(case.schema.domain, Aggregate(held, flat[held], {}), {"count": 1}, charge, SystemEntropy())
+    """A release of one of the tables."""
     workload = case.workload if name in ASKED_THE_QUERIES else None
-    cube = MECHANISMS[name].run(curator, case.schema, budget, workload)
-    return Release(cube, name, describe_guarantee(budget, case.schema), private=True)
+    return release_counts(name, case.schema, counts, epsilon, workload)
 
 
 def coverage(name: str, case: Case, shape: str, epsilon: Fraction, runs: int) -> tuple[float, float, float]:

@@ -405,6 +405,17 @@ def test_mechanisms_that_divide_their_budget_as_they_like_have_room_to_do_so(tab
     assert release(table, census, "0.5", mechanism="free").cube.fits
 
 
+def test_auto_weighs_both_kinds_of_noise_for_sfumato_too():
+    """Three looks over 4,096 cells, at epsilon 1 and delta 1e-6: variances of 2 (3 s)^2 against 3 s / (2 rho), with s
+    statistics and rho = 0.0244. Ranges of so many cells go to sfumato either way."""
+    attributes = {"x": {"type": "integer", "lower": 0, "upper": 4095}}
+    for count, pure in ((0, True), (8, False)):
+        measures = {f"m{n}": {"lower": 0, "upper": 1000, "step": 1} for n in range(count)}
+        fields = {"dataset": "w", "privacy_unit": "row", "attributes": attributes}
+        chosen = prepare(Schema.from_dict(fields | ({"measures": measures} if count else {})), 1, delta="1e-6")
+        assert (chosen.mechanism.name, chosen.cost.pure) == ("sfumato", pure)
+
+
 def test_auto_uses_a_delta_only_where_gaussian_noise_is_better(tree, monkeypatch):
     """A tree of three levels over age, one row a person: at epsilon 1, delta 1e-6 the variance of Laplace noise is
     2 (4 s)^2 and that of Gaussian noise 4 s / (2 rho), with s statistics and rho = 0.0244: 32 s^2 against 82 s."""

@@ -5,6 +5,7 @@ The one value that kernel, strategies and inference share.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import exp
@@ -113,3 +114,15 @@ class Measurement:
         """The noise of every row, where all rows carry the same."""
         (noise,) = self.noises
         return noise
+
+
+def as_one(parts: Sequence[Measurement], queries: Queries) -> Measurement:
+    """Measurements of one statistic as one; queries: those of all parts, row after row."""
+    noises = tuple(dict.fromkeys(noise for part in parts for noise in part.noises))
+    which = []
+    for part in parts:
+        places = np.array([noises.index(noise) for noise in part.noises], dtype=np.int64)
+        which.append(places[np.zeros(len(part.answers), dtype=np.int64) if part.which is None else part.which])
+    answers: NDArray[np.int64] = np.concatenate([part.answers for part in parts])
+    answers.setflags(write=False)
+    return Measurement(parts[0].of, queries, answers, noises, np.concatenate(which) if len(noises) > 1 else None)

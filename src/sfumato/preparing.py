@@ -75,12 +75,15 @@ def _expected_error(prepared: Prepared) -> float:
     """How far a query of the workload is off, in units that pure epsilon and rho-zCDP share.
 
     The budget is split evenly over the statistics: the error grows with their number under pure epsilon, and with its
-    root under zCDP. A mechanism that depends on the data was chosen for promising less than any that does not.
+    root under zCDP. A mechanism that adapts to the data is taken as on a full table; any other that depends on it was
+    chosen for promising less than all that do not.
     """
     from sfumato.strategies.expected import overall_error
 
     schema, workload, budget = prepared.schema, prepared.workload, prepared.cost.budget
     statistics = 1 + len(schema.measures)
+    if workload is not None and prepared.mechanism.error_if_full is not None:
+        return prepared.mechanism.error_if_full(schema, workload, budget) / schema.privacy_unit.contributions
     if workload is None or (prepared.mechanism.strategy is None and prepared.mechanism.name != "cells"):
         return 0.0
     strategy = (

@@ -41,15 +41,15 @@ def complaints(run, *, schema=FOUR, table=TABLE, curator=Curator, budget=None) -
 # -- shipped
 
 
-SLOW = "dawa", "mwem", "pmw", "division"
+SLOW = "sfumato", "dawa", "mwem", "pmw", "division"
 EVERY = 7  # it has no factor in common with the numbers of cells and rows, so that nothing is left out throughout
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_shipped_mechanisms_pass_on_all_small_tables(name, full, monkeypatch):
-    """On all of them; on every seventh pair those that go in many rounds, unless in full."""
+    """On all of them; on every seventh pair those that take many milliseconds each, unless in full."""
     pairs = [140, 495, 290, 945]
-    if name in ("mwem", "pmw") and not full:
+    if name in ("sfumato", "mwem", "pmw") and not full:
         thinned = lambda *given: islice(neighbouring_tables(*given), 0, None, EVERY)  # noqa: E731
         monkeypatch.setattr("sfumato.audit.replay.neighbouring_tables", thinned)
         pairs = [-(-number // EVERY) for number in pairs]

@@ -21,7 +21,7 @@ from sfumato.releases.cube import Cube
 SUBJECTS = {subject.name: subject for subject in all_subjects()}
 
 
-SLOW = "dawa, ", "mwem, ", "pmw, ", "division, "  # several milliseconds a release
+SLOW = "sfumato, ", "dawa, ", "mwem, ", "pmw, ", "division, "  # several milliseconds a release
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
@@ -102,6 +102,17 @@ def test_a_second_answer_of_the_same_kind_does_not_replace_the_first():
     others = row[3 + 2 * CELLS :]
     assert HIDDEN not in row[1 : 1 + CELLS] and HIDDEN not in others[:CELLS]
     assert (others[CELLS:] == HIDDEN).all()
+
+
+def test_which_answer_carries_which_noise_is_part_of_the_design():
+    def one_cell_finer(cell):
+        def run(curator, schema, budget, workload=None):
+            which = (np.arange(CELLS) == cell).astype(np.int64)
+            return Cube(schema, (curator.measure(Identity(CELLS), scales=[Fraction(4), Fraction(1)], which=which),))
+
+        return subject_of(Mechanism("finer", "", run)).run(0, 1, TestingEntropy(1))[0, 0]
+
+    assert one_cell_finer(2) == one_cell_finer(2) != one_cell_finer(3)
 
 
 def test_the_person_adds_as_many_rows_as_are_declared():

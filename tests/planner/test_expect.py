@@ -8,19 +8,20 @@ import pytest
 from conftest import CENSUS
 from sfumato.errors import MechanismError, QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import Mechanism
+from sfumato.mechanisms import MECHANISMS, Mechanism
 from sfumato.mechanisms.cells import sparse_cells
 from sfumato.mechanisms.linear import design_of, measure_and_fit
 from sfumato.planner.choose import choose_among, choose_mechanism
 from sfumato.planner.expect import Outlook, Question, outlook, refuse_misfit
 from sfumato.planner.explain import explain
-from sfumato.planner.items import default_items, statement_items
+from sfumato.planner.items import default_items, read_statements, statement_items
 from sfumato.planner.least import near_epsilon, rounded_up
 from sfumato.planner.report import as_text
-from sfumato.planner.simulate import estimated_cells, made_up_curator, root_mean_square
-from sfumato.queries import Identity, Stack, Total
+from sfumato.planner.simulate import estimated_cells, made_up_curator, root_mean_square, try_out
+from sfumato.queries import AllRanges, Identity, Stack, Total, default_workload
 from sfumato.schema import Schema
 from sfumato.sql import compile_select
+from sfumato.sql.workload import workload_of
 from sfumato.strategies.strategy import Strategy
 
 SMALL = Schema.from_dict(
@@ -140,30 +141,72 @@ def test_a_hot_cell_is_explained():
 
 
 def outlooks(**overall):
-    kinds = {"dawa": "simulated", "ispe": "simulated"}
+    kinds = {"sfumato": "simulated", "ispe": "simulated"}
     return [Outlook(n, kinds.get(n, "exact"), (), e, e / 2, 2 * e) for n, e in overall.items()]
 
 
+def chosen(schema=SMALL, **overall):
+    return choose_among(outlooks(**overall), schema, Budget.pure(1), default_workload(schema.domain))
+
+
 def test_the_choice_is_the_least_error_that_may_be_relied_on():
-    budget = Budget.pure(1)
-    unknown = SMALL.model_copy(update={"expected_rows": None})
-    assert choose_among(outlooks(cells=9.0, levels=7.0, dawa=2.0), SMALL, budget).name == "dawa"
-    assert choose_among(outlooks(cells=9.0, levels=7.0, dawa=6.9), SMALL, budget).name == "levels"
-    found = choose_among(outlooks(cells=9.0, levels=7.0, dawa=2.0), unknown, budget)
-    assert found.name == "levels" and "expected_rows" in found.unknown
-    aside = choose_among(outlooks(cells=9.0, ispe=3.0, dawa=12.0), SMALL, budget)
+    assert chosen(cells=9.0, levels=7.0, sfumato=2.0).name == "sfumato"
+    assert chosen(cells=9.0, levels=7.0, sfumato=6.9).name == "levels"
+    aside = chosen(cells=9.0, ispe=3.0, sfumato=12.0)
     assert aside.name == "cells" and "ispe (3 rows) did better" in aside.unknown
 
 
-def test_a_rule_decides_where_there_are_too_many_cells_to_try():
-    """How full cells are: 0.43 and 507 rows times epsilon per cell, as ADULT and INCOME of DPBench have at 0.1."""
-    axes = {"x": {"type": "integer", "lower": 0, "upper": 4095}}
-    named = []
-    for rows in (17_665, 20_787_122):
-        wide = Schema.from_dict({"dataset": "w", "privacy_unit": "row", "attributes": axes, "expected_rows": rows})
-        named.append(choose_mechanism(wide, Budget.pure("0.1")).name)
-        assert choose_among(outlooks(cells=5.0, levels=7.0), wide, Budget.pure("0.1")).name == "cells"
-    assert named == ["dawa", "hierarchical"]
+def test_what_is_next_to_the_noise_on_one_query_is_taken_whatever_the_trials_say():
+    """Two rows a person at epsilon 1: the noise on one query has a standard error of 2.8."""
+    found = chosen(cells=5.5, levels=7.0, sfumato=0.1)
+    assert found.name == "cells" and "single query" in found.why
+
+
+def line_of(cells, rows=None):
+    attributes = {"x": {"type": "integer", "lower": 0, "upper": cells - 1}}
+    stated = {} if rows is None else {"expected_rows": rows}
+    return Schema.from_dict({"dataset": "w", "privacy_unit": "row", "attributes": attributes} | stated)
+
+
+def test_without_trials_sfumato_is_taken_unless_something_is_far_better_on_a_full_table():
+    unknown = line_of(100)
+    full = MECHANISMS["sfumato"].error_if_full(unknown, default_workload(unknown.domain), Budget.pure(1))
+    assert 6 < full < 9  # noise on every cell is off by 7.9, a tree by 6.8
+    for levels, name in ((0.51 * full, "sfumato"), (0.49 * full, "levels"), (2 * full, "sfumato")):
+        found = chosen(unknown, cells=9 * full, levels=levels)
+        assert found.name == name and "expected_rows" in found.unknown
+
+
+def test_a_table_that_must_be_nearly_empty_goes_to_sfumato_even_where_a_full_one_would_not():
+    """40 x 40 x 40 cells: a product of trees has less than half the error of a curve on a full table."""
+    axes = {name: {"type": "integer", "lower": 0, "upper": 39} for name in ("x", "y", "z")}
+    fields = {"dataset": "w", "privacy_unit": "row", "attributes": axes}
+    thin, thick = (Schema.from_dict({**fields, "expected_rows": rows}) for rows in (8000, 10**6))
+    found = chosen(thin, cells=190.0, levels=55.0)
+    assert found.name == "sfumato" and "0.13, below 0.2" in found.why
+    assert chosen(thick, cells=190.0, levels=55.0).name == "levels"
+
+
+FEW_CELLS = "SELECT COUNT(*) FROM w WHERE x < 3; SELECT COUNT(*) FROM w WHERE x = 4000"
+
+
+@pytest.mark.parametrize(
+    ("cells", "sql", "name"), [(20_000, None, "sfumato"), (20_000, FEW_CELLS, "cells"), (2, None, "cells")]
+)
+@pytest.mark.parametrize("rows", [None, 17_665])
+def test_ranges_of_many_cells_go_to_sfumato_and_a_few_cells_do_not(cells, sql, name, rows):
+    schema = line_of(cells, rows)
+    workload = None if sql is None else workload_of(read_statements(sql, schema), schema)
+    assert choose_mechanism(schema, Budget.pure("0.1"), workload).name == name
+
+
+def test_on_a_full_table_sfumato_has_about_the_error_that_is_foretold():
+    """A rough table of 1,000 rows a cell, all ranges; eight runs, seeded, so it passes always or never."""
+    schema = line_of(1000, 10**6)
+    mine, budget, workload = MECHANISMS["sfumato"], Budget.pure(1), default_workload(schema.domain)
+    trials = try_out(mine, schema, budget, workload, runs=8).by_shape["rough"]
+    error = root_mean_square(np.stack([AllRanges(1000)[::101] @ trial.off for trial in trials]))
+    assert mine.error_if_full(schema, workload, budget) == pytest.approx(error, rel=0.25)
 
 
 def test_a_choice_is_quick_the_second_time_and_the_same():

@@ -33,6 +33,7 @@ from sfumato.releases.manifest import Manifest
 from sfumato.releases.release import Release
 from sfumato.releases.store import read_cube
 from sfumato.schema import Schema
+from sfumato.strategies.hilbert import curve_order
 from sfumato.strategies.strategy import Strategy
 
 SCHEMA = Schema.from_dict(
@@ -127,6 +128,13 @@ def regional(kind: str = "cells") -> Release:
         asked = Ranges(3, [0, 0, 1, 2], [2, 0, 1, 2])
         tree = curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(asked, half)
         fit = Regional(LABELS, fit_tree(tree, np.bincount(LABELS)), np.array([3.5, 0, 1]), besides=(misfit,))
+    elif kind == "leaves":
+        order = curve_order(SCHEMA.domain)
+        along = curator.reduce(Partition(SCHEMA.domain, np.argsort(order)))
+        parts = Ranges(SIZE, [0, 0, 7, 7, 3], [SIZE - 1, 6, 13, 13, 4])  # the second half twice
+        sizes = [Fraction(8), Fraction(20)]
+        looks = along.measure(parts, scales=sizes, which=np.array([0, 0, 0, 1, 1]))
+        fit = fit_tree(looks, np.ones(SIZE, dtype=np.int64), order)
     else:
         fit = Regional(LABELS, Linear.of_answers(totals), np.array([3.5, 0, 2**40 / 7]), **more)
     charge = Linear.of_answers(curator.measure(Identity(SIZE), half, of="charge"))
@@ -134,7 +142,7 @@ def regional(kind: str = "cells") -> Release:
     return replace(release, cube=replace(release.cube, fits=(fit, charge)))
 
 
-@pytest.mark.parametrize("kind", ["cells", "mass", "shape", "tree", "nested"])
+@pytest.mark.parametrize("kind", ["cells", "mass", "shape", "tree", "nested", "leaves"])
 def test_a_fit_that_leans_on_a_model_comes_back_to_the_last_bit(kind, tmp_path):
     release = regional(kind)
     opened = Release.load(release.save(tmp_path / "r.sfumato"))
@@ -143,6 +151,7 @@ def test_a_fit_that_leans_on_a_model_comes_back_to_the_last_bit(kind, tmp_path):
     for was, now in zip(before.measurements, after.measurements, strict=True):
         assert (now.of, now.noises, repr(now.queries)) == (was.of, was.noises, repr(was.queries))
         assert np.array_equal(now.answers, was.answers)
+        assert np.array_equal(now.design.variances, was.design.variances)
     columns = np.column_stack([np.ones(SIZE), np.eye(SIZE)[3], np.arange(SIZE) / 8.0])
     errors, errors_before = after.errors(columns), before.errors(columns)
     for part in ("weights", "model", "unknown"):
@@ -211,6 +220,60 @@ def test_forged_trees_are_refused(name, tmp_path):
     with pytest.raises(ReleaseFileError) as caught:
         Release.load(rewritten(tmp_path / "r.sfumato", regional("tree"), TREE_FORGERIES[name]))
     assert str(caught.value).isprintable()
+
+
+def other_queries(manifest, members):
+    """One total in place of the ranges."""
+    asked = {"family": "total", "columns": SIZE}
+    return replace(manifest, queries=[asked if one["family"] == "ranges" else one for one in manifest.queries])
+
+
+LEAF_FORGERIES = {
+    "slopes far away": array_of("slopes", lambda slopes: slopes + 2**40),
+    "deviations below nothing": array_of("deviations", lambda deviations: deviations - 2**40),
+    "parts": array_of("deviations_parts", lambda parts: parts - PARTS),
+    "no slopes": regional_fit(lambda fit: replace(fit, arrays={k: v for k, v in fit.arrays.items() if k != "slopes"})),
+    "no deviations": regional_fit(lambda fit: replace(fit, arrays={"slopes": fit.arrays["slopes"]})),
+    "slopes for deviations": regional_fit(
+        lambda fit: replace(fit, arrays={**fit.arrays, "slopes": fit.arrays["deviations"]})
+    ),
+    "an order": regional_fit(lambda fit: replace(fit, arrays={**fit.arrays, "order": fit.measurements[0].answers})),
+    "two measurements": regional_fit(lambda fit: replace(fit, measurements=fit.measurements * 2)),
+    "other columns": regional_fit(
+        lambda fit: replace(fit, measurements=[replace(m, columns=2**40) for m in fit.measurements])
+    ),
+    "another kind": regional_fit(lambda fit: replace(fit, family="regional")),
+    "linear": regional_fit(lambda fit: replace(fit, family="linear")),
+    "other queries": other_queries,
+}
+
+
+@pytest.mark.parametrize("name", LEAF_FORGERIES)
+def test_forged_trees_of_cells_are_refused(name, tmp_path):
+    with pytest.raises(ReleaseFileError) as caught:
+        Release.load(rewritten(tmp_path / "r.sfumato", regional("leaves"), LEAF_FORGERIES[name]))
+    assert str(caught.value).isprintable()
+
+
+def test_a_tree_measured_by_something_else_or_with_too_many_leaves_is_refused(monkeypatch, tmp_path):
+    release = regional("leaves")
+    tree, *others = release.cube.fits
+    cells = Linear.of_answers(curator_of(SCHEMA, np.arange(SIZE)).measure(Identity(SIZE), Budget.pure("1/2")))
+    odd = replace(release, cube=replace(release.cube, fits=(replace(tree, measurement=cells.measurement), *others)))
+    with pytest.raises(ReleaseFileError, match="ranges"):
+        Release.load(odd.save(tmp_path / "odd.sfumato"))
+    monkeypatch.setattr("sfumato.releases.fit_reading.MOST_LEAVES", SIZE - 1)
+    with pytest.raises(ReleaseFileError, match="more cells than"):
+        Release.load(release.save(tmp_path / "large.sfumato"))
+
+
+def test_a_tree_in_another_order_is_not_written(tmp_path):
+    release = regional("leaves")
+    tree, *others = release.cube.fits
+    for order in (None, np.arange(SIZE)[::-1]):
+        changed = replace(release, cube=replace(release.cube, fits=(replace(tree, order=order), *others)))
+        with pytest.raises(ReleaseFileError, match="in that order"):
+            changed.save(tmp_path / "r.sfumato")
 
 
 NESTED_FORGERIES = {

@@ -13,6 +13,7 @@ from inspect import getdoc
 
 from sfumato.audit import mutant_choices as choices
 from sfumato.audit import mutant_curators as curators
+from sfumato.audit import mutant_descents as descents
 from sfumato.audit import mutant_noise as noise
 from sfumato.audit import mutant_reading as reading
 from sfumato.audit import mutant_verbs as verbs
@@ -57,6 +58,10 @@ def _checked(name: str, made: object, check: Check, sound: Check, by: str = "rep
 
 def _replayed(name: str, kind: type[Curator], run: Recipe, control: Recipe | None = None) -> Mutant:
     return _checked(name, kind, replaying(run, kind), replaying(control or run))
+
+
+def _descending(name: str, made: object, run: Recipe) -> Mutant:
+    return _checked(name, made, descents.replaying_descent(run), descents.replaying_descent(descents.descending()))
 
 
 def _quantile(
@@ -185,6 +190,8 @@ MUTANTS: dict[str, Mutant] = {
         ),
         _replayed("overlapping partition", curators.OverlappingCurator, curators.totals_of_groups),
         _replayed("scale from the data", curators.ScaleFromDataCurator, curators.with_even_shares),
+        _descending("descent, leaves paid twice", descents.paid_twice, descents.descending(descents.paid_twice)),
+        _descending("descent by true counts", descents.steered_by_the_table, descents.steered_by_the_table),
         _checked(
             "sum without clipping", reading.unclipped_steps, sum_moves(reading.unclipped_steps), _REAL_SUM, "reading"
         ),

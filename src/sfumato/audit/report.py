@@ -8,6 +8,7 @@ from math import inf, sqrt
 from time import perf_counter
 
 from sfumato.audit.calibration import calibrate, shapes
+from sfumato.audit.descents import DESCENDING, descent_finding
 from sfumato.audit.exact import ExactFinding, exact_findings
 from sfumato.audit.exact_verbs import verb_findings
 from sfumato.audit.replay import ReplayFinding, replay_findings
@@ -15,6 +16,7 @@ from sfumato.audit.sampling import Finding, audit
 from sfumato.audit.subject import Subject
 from sfumato.audit.subjects import all_subjects, mechanism_subjects
 from sfumato.errors import MechanismError
+from sfumato.kernel.budget import Budget
 from sfumato.kernel.entropy import SystemEntropy
 from sfumato.mechanisms import MECHANISMS
 
@@ -130,7 +132,10 @@ def _attack_one(name: str, effort: Effort) -> tuple[Row, list[ReplayFinding]]:
     affordable = max(FEWEST_RELEASES, effort.seconds / (2 * len(subjects) * each))
     runs = int(min(effort.releases, affordable))
     findings = [_sampled(subject, runs) for subject in subjects]
-    return _with_coverage(_row(name, findings), name, effort), replay_findings(name)
+    replayed = replay_findings(name)
+    if name in DESCENDING:
+        replayed += [descent_finding(name, budget) for budget in (Budget.pure(1), Budget.zcdp(1))]
+    return _with_coverage(_row(name, findings), name, effort), replayed
 
 
 def _runs(subject: Subject, effort: Effort) -> int:

@@ -125,7 +125,8 @@ def _design(measurement: Measurement) -> bytes:
     rows = b""
     if type(queries) not in (Cells, Identity, Total):  # those are told by the columns their answers stand in
         rows = np.asarray(queries @ (3 ** np.arange(queries.columns, dtype=np.int64))).tobytes()
-    return _described(measurement.of, type(queries).__name__, rows, measurement.noises, measurement.above)
+    which = b"" if measurement.which is None else measurement.which.tobytes()  # the row that has each noise
+    return _described(measurement.of, type(queries).__name__, rows, measurement.noises, which, measurement.above)
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ EPSILON = typer.Option(..., "--epsilon", help="What this release costs, such as 
 OUT = typer.Option(..., "-o", "--out", help="The release file to write.", show_default=False)
 DELTA = typer.Option(None, "--delta", help="Allow Gaussian noise at this delta, such as 1e-6, where it is of use.")
 # Written out, as asking the mechanisms themselves would make --help wait for them; a test compares.
-NAMES = "cells, sparse-cells, hierarchical, wavelet, matrix, kdtree, ispe, dawa, mwem, pmw, division, laplace"
+NAMES = "cells, sparse-cells, sfumato, hierarchical, wavelet, matrix, kdtree, ispe, dawa, mwem, pmw, division, laplace"
 MECHANISM = typer.Option(
     "auto",
     "--mechanism",

@@ -26,26 +26,31 @@ from sfumato.queries import Ranges
 Codes = NDArray[np.int64]
 
 FINE = 2**30  # slopes are kept in whole multiples of 1 / FINE
+MOST_LEAVES = 2**22  # of a tree of cells; with more the posterior takes longer than anyone waits
 STEEPEST = 4 * FINE
 CAUTION = 1.3  # times the posterior's own deviations: regions do err together, and the prior is learned from few
 
 
 @dataclass(frozen=True, eq=False)
 class TreeFit:
-    """A posterior over a tree whose leaves are cells, or buckets of cells, in their order.
+    """A posterior over a tree whose leaves are cells, or buckets of cells.
 
     measurement: noisy counts of ranges of leaves. A tree of height h cuts them into 2^h regions as even as can be.
-    estimate: of every leaf. slopes: of every region that has halves, from the root, level by level, in whole multiples
-    of 1 / FINE. deviations: of the whole, then of each region's division.
+    estimate: of every cell. slopes: of every region that has halves, from the root, level by level, in whole multiples
+    of 1 / FINE. deviations: of the whole, then of each region's division. order: the cell that each leaf is; None if
+    leaves and cells are numbered alike.
     """
 
     measurement: Measurement
     estimate: Floats
     slopes: Codes
     deviations: Floats
+    order: Codes | None = None
 
     def __post_init__(self) -> None:
         cells, inner = len(self.estimate), 2**self.height - 1
+        if self.order is not None and not is_order(self.order, cells):
+            raise QueryError(f"the leaves of a tree over {cells} cells are these cells, each once")
         if self.slopes.shape != (inner,) or self.deviations.shape != (inner + 1,) or self.deviations.min() < 0:
             raise QueryError(f"a tree over {cells} leaves has {inner} slopes and {inner + 1} deviations, none negative")
         if inner and not -STEEPEST <= int(self.slopes.min()) <= int(self.slopes.max()) <= STEEPEST:
@@ -72,9 +77,9 @@ class TreeFit:
         return np.flatnonzero(np.diff(begins))
 
     def errors(self, columns: Floats) -> Errors:
-        """The errors of weighted sums of leaves; `columns` is (leaves, sums)."""
+        """The errors of weighted sums of cells; `columns` is (cells, sums)."""
         weights = np.zeros((2**self.height, columns.shape[1]))
-        weights[self._leaves] = columns
+        weights[self._leaves] = columns if self.order is None else columns[self.order]
         model = np.zeros((columns.shape[1], columns.shape[1]))
         slopes, variances = self.slopes / FINE, self.deviations[1:] ** 2
         for level in range(self.height - 1, -1, -1):
@@ -89,8 +94,11 @@ class TreeFit:
         return Errors(nothing, np.zeros((1, sums)), model, np.zeros(sums, dtype=np.bool_))
 
 
-def fit_tree(measured: Measurement, sizes: Codes) -> TreeFit:
-    """The posterior of leaves of so many cells each, from noisy counts of regions of their tree (Ranges of leaves)."""
+def fit_tree(measured: Measurement, sizes: Codes, order: Codes | None = None) -> TreeFit:
+    """The posterior of leaves of so many cells each, from noisy counts of regions of their tree (Ranges of leaves).
+
+    order: the cell that each leaf is, where the leaves are cells in another order than their own.
+    """
     leaves = len(sizes)
     height = height_of(leaves)
     levels = [boundaries(leaves, level) for level in range(height + 1)]
@@ -98,15 +106,20 @@ def fit_tree(measured: Measurement, sizes: Codes) -> TreeFit:
     answers, scales = _by_level(measured, levels)
     laplace = isinstance(measured.noises[0], Laplace)
     found = Multiscale([np.diff(before[begins]) for begins in levels], answers, scales, laplace=laplace).posterior()
-    estimate = found.cells[np.flatnonzero(np.diff(levels[-1]))]
+    along = found.cells[np.flatnonzero(np.diff(levels[-1]))]
+    estimate = np.empty(leaves)
+    estimate[slice(None) if order is None else order] = along
     slopes = np.concatenate([*found.slopes, np.zeros(0)])
     variances = np.concatenate([np.array([found.total]), *found.variances])
     kept = np.rint(np.clip(slopes * FINE, -STEEPEST, STEEPEST)).astype(np.int64)
-    return TreeFit(measured, estimate, kept, CAUTION * np.sqrt(variances))
+    return TreeFit(measured, estimate, kept, CAUTION * np.sqrt(variances), order)
 
 
 def _by_level(measured: Measurement, levels: list[Codes]) -> tuple[list[Floats], list[Floats]]:
-    """For every region of every level its noisy count and the scale of its noise, inf where it was not measured."""
+    """For every region of every level its noisy count and the scale of its noise, inf where it was not measured.
+
+    Several answers for one region count as one: their mean, weighed by precision, with a scale that has its variance.
+    """
     queries, sizes = measured.queries, measured.design.sizes
     if not isinstance(queries, Ranges):
         raise QueryError("a tree is measured by ranges of its leaves")
@@ -117,12 +130,21 @@ def _by_level(measured: Measurement, levels: list[Codes]) -> tuple[list[Floats],
         where = np.searchsorted(begins, queries.lows, side="right") - 1
         here = ~taken & (begins[where] == queries.lows) & (begins[where + 1] == queries.highs + 1)
         taken |= here
-        answer, scale = np.zeros(len(begins) - 1), np.full(len(begins) - 1, np.inf)
-        answer[where[here]] = measured.answers[here]
-        scale[where[here]] = np.sqrt(sizes[here] * (0.5 if laplace else 1.0))
-        answers.append(answer)
-        scales.append(scale)
+        count = len(begins) - 1
+        precision = np.bincount(where[here], weights=1.0 / sizes[here], minlength=count)
+        weighed = np.bincount(where[here], weights=measured.answers[here] / sizes[here], minlength=count)
+        seen = precision > 0.0
+        answers.append(np.divide(weighed, precision, out=np.zeros(count), where=seen))
+        variance = np.divide(1.0, precision, out=np.full(count, np.inf), where=seen)
+        scales.append(np.sqrt(variance * (0.5 if laplace else 1.0)))
     return answers, scales
+
+
+def is_order(order: Codes, cells: int) -> bool:
+    """Whether an array names each of so many cells once; it may hold anything."""
+    if order.shape != (cells,) or not 0 <= int(order.min()) <= int(order.max()) < cells:
+        return False
+    return bool((np.bincount(order, minlength=cells) == 1).all())
 
 
 def height_of(leaves: int) -> int:

@@ -10,6 +10,7 @@ from sfumato.errors import MechanismError
 from sfumato.mechanisms import dawa as _dawa
 from sfumato.mechanisms import ispe as _ispe
 from sfumato.mechanisms import kdtree as _kdtree
+from sfumato.mechanisms import sfumato as _sfumato
 from sfumato.mechanisms.cells import MOST_DENSE, cells, sparse_cells
 from sfumato.mechanisms.division import division, division_refuses, division_strategy
 from sfumato.mechanisms.hierarchical import hierarchical, hierarchical_strategy
@@ -42,6 +43,7 @@ class Mechanism:
 
     strategy: for linear mechanisms, what they ask (schema, workload, whether the budget is pure epsilon); their error
     is known before any data is. gaussian: whether it also takes rho-zCDP. refuses: why it does not fit, or None.
+    error_if_full: for one that adapts to the table, about its error where there is nothing to adapt to.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Mechanism:
     strategy: Callable[[Schema, Workload, bool], Strategy] | None = None
     gaussian: bool = False
     refuses: Refusal = fits_every_schema
+    error_if_full: Callable[[Schema, Workload, Budget], float] | None = None
 
 
 def _laid_out(name: str, further: Refusal = fits_every_schema) -> Refusal:
@@ -71,6 +74,14 @@ MECHANISMS = {
     for mechanism in (
         Mechanism("cells", "noise on every cell", cells),
         Mechanism("sparse-cells", "noise on every cell, published above a threshold only", sparse_cells),
+        Mechanism(
+            "sfumato",
+            "a tree descended once, each look deciding the next",
+            _sfumato.sfumato,
+            gaussian=True,
+            refuses=_laid_out("sfumato", _sfumato.refuses),
+            error_if_full=_sfumato.error_if_full,
+        ),
         Mechanism(
             "hierarchical",
             "a tree of ranges, made consistent",

@@ -1,32 +1,37 @@
 """Which mechanism to use, without looking at the data.
 
-A mechanism whose error does not depend on the data is known exactly. One that gains from how the data lies is tried on
-public shapes, and only if the schema says how many rows to expect: what it gains hangs on that number.
+A mechanism whose error does not depend on the data is known exactly; where that error is next to the least that noise
+allows, nothing else is asked. `sfumato` gains from how the data lies and is tried on public shapes, if the schema says
+how many rows to expect: what it gains hangs on that number. Where it cannot be tried it is taken, for on a full table
+it is about as good as a tree and on most others better, unless something is known to be much better on full tables.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
-from math import inf, isfinite
+from math import inf, isfinite, sqrt
 
 from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import noise_for
 from sfumato.mechanisms import MECHANISMS, Mechanism
 from sfumato.mechanisms.cells import MOST_DENSE
 from sfumato.planner.blocks import expected_blocks
 from sfumato.planner.expect import QUERY_BY_QUERY, TRIED, Outlook, Question, outlook, strategy_of, takes_long, why_not
-from sfumato.planner.simulate import root_mean_square
+from sfumato.planner.simulate import MOST_SIMULATED, root_mean_square
 from sfumato.queries import Workload
 from sfumato.queries.workload import default_workload
 from sfumato.schema import Schema
 
-MOST_TRIED = 2**11  # cells up to which mechanisms are tried for a choice; beyond, a rule decides
-MOST_RULED = 2**17  # cells up to which the rule speaks for dawa, which takes minutes on more
+MOST_TRIED = MOST_SIMULATED  # cells up to which mechanisms are tried for a choice; beyond, a rule decides
 ALIKE = 1.01  # times the least error is as good, and then the plainer mechanism is preferred
 WORTH_IT = 0.95  # what depends on the data must promise this much less error than what does not
-FULL = 2  # rows times epsilon per cell, from which cells are so full that a partition of them no longer pays
+NEXT_TO_BEST = 2  # times the noise on one query that spends everything: little is left to gain for anyone
+MUCH_BETTER = 0.5  # of sfumato's error on a full table; it gains as much and more where a table is not full
+THIN = 0.2  # rows times epsilon per cell, below which a table is so empty that sfumato was never behind
 
 ONLY_THE_WORKLOAD = (
     "With it, what does not follow from the queries of the workload has no answer in the release, "
@@ -65,13 +70,13 @@ def _choose(written: str, budget: Budget, workload: Workload | None) -> Choice:
     if budget.epsilon is None:
         fitting = [one for one in fitting if one.gaussian] or [MECHANISMS["cells"]]
     known = [found for one in fitting if (found := _known(one, question, budget)) is not None]
-    tried = [outlook(one, question, budget) for one in fitting if one.name in TRIED and _may_try(schema, budget)]
-    return choose_among([*known, *tried], schema, budget)
+    tried = [outlook(one, question, budget) for one in fitting if one.name in TRIED and _may_try(schema)]
+    return choose_among([*known, *tried], schema, budget, asked)
 
 
-def choose_among(outlooks: list[Outlook], schema: Schema, budget: Budget) -> Choice:
+def choose_among(outlooks: list[Outlook], schema: Schema, budget: Budget, workload: Workload) -> Choice:
     """The best of what was priced, and a hint at what it left aside."""
-    choice = _best(outlooks, schema, budget)
+    choice = _best(outlooks, schema, budget, workload)
     mine = next((found.overall for found in outlooks if found.mechanism == choice.name), inf)
     aside = [
         f"{found.mechanism} ({_rows(found.overall)} rows)"
@@ -89,7 +94,7 @@ def choose_among(outlooks: list[Outlook], schema: Schema, budget: Budget) -> Cho
     return replace(choice, unknown=f"{choice.unknown} {hint}")
 
 
-def _best(outlooks: list[Outlook], schema: Schema, budget: Budget) -> Choice:
+def _best(outlooks: list[Outlook], schema: Schema, budget: Budget, workload: Workload) -> Choice:
     exact = [found for found in outlooks if found.how == "exact" and isfinite(found.overall)]
     # A release is asked other things too, so what leaves them unknown is taken by name only.
     exact = [found for found in exact if found.mechanism not in QUERY_BY_QUERY]
@@ -97,18 +102,16 @@ def _best(outlooks: list[Outlook], schema: Schema, budget: Budget) -> Choice:
     best = next(found for found in exact if found.overall <= ALIKE * least)  # of those alike the plainest comes first
     known = sorted((found for found in exact if found is not best), key=lambda found: found.overall)
     tried = sorted((o for o in outlooks if o.how == "simulated" and o.mechanism in TRIED), key=lambda o: o.overall)
-    tried = tried if _may_try(schema, budget) else []  # so that a plan, which tries more, names what `auto` takes
+    tried = tried if _may_try(schema) else []  # so that a plan, which tries more, names what `auto` takes
     others = ", ".join(f"{found.mechanism} {_rows(found.overall)}" for found in known[:2])
     rest = f"; next {others}" if others else ""
     plain = f"least expected error of those that do not depend on the data: {_rows(best.overall)} rows a query{rest}"
-    if schema.expected_rows is None:
-        missing = (
-            "How many rows there are is not known: state expected_rows, and mechanisms that gain from it are compared."
-        )
-        return Choice(best.mechanism, plain, f"{missing} {PRIVATE}")
-    if not tried and schema.domain.size > MOST_TRIED and best.mechanism != "cells" and _by_rule(schema, budget):
-        return _ruled(schema, budget, best)
-    if tried and tried[0].overall < WORTH_IT * best.overall:
+    if best.overall <= NEXT_TO_BEST * _one_look(schema, budget):
+        known_best = f"Whether the table is empty or even in places, from which little could be gained here. {PRIVATE}"
+        return Choice(best.mechanism, f"{plain}, next to the noise on a single query", known_best)
+    if not tried:
+        return _untried(best, plain, schema, budget, workload)
+    if tried[0].overall < WORTH_IT * best.overall:
         found = tried[0]
         why = (
             f"{_rows(found.overall)} rows a query in the middle of the public shapes with "
@@ -119,8 +122,7 @@ def _best(outlooks: list[Outlook], schema: Schema, budget: Budget) -> Choice:
             f"{_rows(found.worst)} on the unkindest. {PRIVATE}"
         )
         return Choice(found.mechanism, why, unknown)
-    if tried:
-        plain += f"; {tried[0].mechanism} has {_rows(tried[0].overall)} in the middle of the public shapes"
+    plain += f"; {tried[0].mechanism} has {_rows(tried[0].overall)} in the middle of the public shapes"
     return Choice(best.mechanism, plain, f"Whether the table is kinder than the public shapes. {PRIVATE}")
 
 
@@ -144,30 +146,46 @@ def _known(mechanism: Mechanism, question: Question, budget: Budget) -> Outlook 
     return Outlook(mechanism.name, "exact", (), overall, overall, overall)
 
 
-def _may_try(schema: Schema, budget: Budget) -> bool:
-    return schema.expected_rows is not None and schema.domain.size <= MOST_TRIED and budget.epsilon is not None
+def _may_try(schema: Schema) -> bool:
+    return schema.expected_rows is not None and schema.domain.size <= MOST_TRIED
 
 
-def _by_rule(schema: Schema, budget: Budget) -> bool:
-    """Whether rows are so few for the noise that a partition of the cells will pay; docs/planning.md has the trials."""
-    if budget.epsilon is None or "dawa" not in MECHANISMS or schema.expected_rows is None:
-        return False
-    return schema.domain.size <= MOST_RULED and fullness(schema, budget) < FULL
+def _untried(best: Outlook, plain: str, schema: Schema, budget: Budget, workload: Workload) -> Choice:
+    """The default, unless something is known to be much better on a full table; docs/planning.md has the trials."""
+    mine = MECHANISMS.get("sfumato")
+    unknown = f"Whether the table is empty or even in places, from which sfumato would gain. {PRIVATE}"
+    if schema.expected_rows is None:
+        unknown = (
+            f"How many rows there are: state expected_rows, and mechanisms are tried on tables like that. {PRIVATE}"
+        )
+    if mine is None or mine.error_if_full is None or why_not(mine, schema, workload) is not None:
+        return Choice(best.mechanism, plain, unknown)
+    if (rows := fullness(schema, budget)) < THIN:
+        why = f"rows times epsilon per cell is {rows:.2g}, below {THIN}: so few rows leave most of the table empty, "
+        why += f"which sfumato gains from; {best.mechanism} has {_rows(best.overall)} rows a query whatever the data"
+        return Choice("sfumato", why, f"Where the rows lie; so many cells were not tried. {PRIVATE}")
+    full = mine.error_if_full(schema, workload, budget)
+    if best.overall < MUCH_BETTER * full:
+        return Choice(best.mechanism, f"{plain}; sfumato has about {_rows(full)} on a full table", unknown)
+    why = (
+        f"about {_rows(full)} rows a query on a table that is full everywhere, and on most others less, where "
+        f"{best.mechanism} has {_rows(best.overall)} whatever the data"
+    )
+    return Choice("sfumato", why, unknown)
 
 
 def fullness(schema: Schema, budget: Budget) -> float:
-    """Rows per cell over the size of the noise: how far the counts of single cells stand out."""
-    assert budget.epsilon is not None and schema.expected_rows is not None  # noqa: S101 (asked for pure epsilon only)
-    statistics, contributions = 1 + len(schema.measures), schema.privacy_unit.contributions
-    return float(schema.expected_rows * budget.epsilon / (statistics * contributions * schema.domain.size))
+    """Rows per cell over the size of the noise, how far single cells stand out: rows times epsilon per cell."""
+    if schema.expected_rows is None:
+        return inf
+    return schema.expected_rows / schema.domain.size * sqrt(2.0) / max(_one_look(schema, budget), 1e-9)
 
 
-def _ruled(schema: Schema, budget: Budget, best: Outlook) -> Choice:
-    why = (
-        f"rows times epsilon per cell is {fullness(schema, budget):.2g}, below {FULL}: so few rows leave stretches of "
-        f"cells that look alike, and dawa gains from them; {best.mechanism} has {_rows(best.overall)} rows a query"
-    )
-    return Choice("dawa", why, f"How large the stretches are; dawa was not tried on so many cells. {PRIVATE}")
+def _one_look(schema: Schema, budget: Budget) -> float:
+    """The standard error of one query that spends all that the count may."""
+    share = budget.evenly(1 + len(schema.measures))[0]
+    contributions = schema.privacy_unit.contributions
+    return sqrt(noise_for(share, contributions, l1=Fraction(1), l2_squared=Fraction(1)).variance)
 
 
 def _rows(error: float) -> str:

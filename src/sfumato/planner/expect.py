@@ -28,7 +28,7 @@ How = Literal["exact", "simulated", "not priced"]
 
 OPTIMISED, MOST_OPTIMISED = ("matrix",), 2**11  # cells beyond which optimising takes longer than a plan should
 MOST_KINDS = 128  # and kinds of query, likewise
-TRIED = ("dawa",)  # depend on the data, and are tried on all shapes as the choice hangs on it
+TRIED = ("sfumato",)  # depend on the data, and are tried on all shapes as the choice hangs on it
 PATIENCE = 0.5  # seconds of work, after which others are not tried on further shapes unless asked for by name
 QUERY_BY_QUERY, MOST_QUERIES = ("laplace", "division"), 2**12  # of a workload, beyond which nobody would
 

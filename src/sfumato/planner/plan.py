@@ -111,7 +111,7 @@ def _plan_for_epsilon(question: Question, spent: Fraction, only: Mechanism | Non
     if only:
         return _finish(question, spent, None, only.name, None, (outlook(only, question, budget),))
     outlooks = [outlook(one, question, budget, bounds=False, patient=False) for one in MECHANISMS.values()]
-    choice = choose_among(outlooks, schema, budget)
+    choice = choose_among(outlooks, schema, budget, question.workload)
     in_full = outlook(MECHANISMS[choice.name], question, budget)
     outlooks = [in_full if found.mechanism == choice.name else found for found in outlooks]
     return _finish(question, spent, None, choice.name, choice, tuple(outlooks))

@@ -10,18 +10,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.inference.fits import PARTS, Fit, Linear
 from sfumato.inference.nested import Nested
 from sfumato.inference.regions import Regional
 from sfumato.inference.shapes import Shaped
-from sfumato.inference.tree_fit import TreeFit
+from sfumato.inference.tree_fit import MOST_LEAVES, TreeFit
 from sfumato.measurement import Measurement
-from sfumato.queries import Queries
+from sfumato.queries import Queries, Ranges
 from sfumato.releases.fit_records import LARGEST, Floats, from_whole_numbers
 from sfumato.releases.query_records import Arrays, Column, rebuild
 from sfumato.releases.records import FitRecord, MeasurementRecord, QueriesRecord
 from sfumato.releases.strict_json import refusal
+from sfumato.strategies.hilbert import curve_order
 
 MOST_SPANNED = 2**25
 
@@ -32,6 +34,7 @@ class Reading:
 
     queries: list[QueriesRecord]
     arrays: Arrays
+    domain: Domain
     _built: dict[int, Queries] = field(default_factory=dict)
 
     def fit(self, record: FitRecord, estimate: Floats) -> Fit:
@@ -40,6 +43,8 @@ class Reading:
             return self._linear(record, estimate)
         taken = {name: self.arrays.take(place) for name, place in record.arrays.items()}
         try:
+            if record.family == "tree":
+                return self._tree(record, taken, estimate)
             read = {"regional": self._regional, "nested": self._nested, "shaped": self._shaped}[record.family]
             fit = read(record, taken, len(estimate))
             follows = np.allclose(fit.estimate, estimate, rtol=1e-9, atol=2 / PARTS)
@@ -53,6 +58,17 @@ class Reading:
         if len(record.measurements) != 1 or record.arrays:
             raise refusal("a fit in it has measurements or arrays that do not go with its kind")
         return Linear(self.measurement(record.measurements[0], len(estimate), record.of), estimate)
+
+    def _tree(self, record: FitRecord, given: dict[str, Column], estimate: Floats) -> Fit:
+        slopes, deviations = given.pop("slopes", None), _numbers(given, "deviations")
+        if slopes is None or given or len(record.measurements) != 1:
+            raise refusal("a fit in it has measurements or arrays that do not go with its kind")
+        if len(estimate) > MOST_LEAVES:
+            raise refusal("a fit in it has a tree of more cells than Sfumato makes")
+        measured = self.measurement(record.measurements[0], len(estimate), record.of)
+        if type(measured.queries) is not Ranges:
+            raise refusal("a fit in it has a tree that was not measured by ranges of its leaves")
+        return TreeFit(measured, estimate, slopes, deviations, curve_order(self.domain))
 
     def _regional(self, record: FitRecord, given: dict[str, Column], size: int) -> Fit:
         labels, mass, slopes = (given.pop(name, None) for name in ("labels", "mass", "slopes"))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.domain import Domain
 from sfumato.errors import ReleaseFileError
 from sfumato.inference.fits import PARTS, Fit, Linear
 from sfumato.inference.nested import Nested
@@ -19,6 +20,7 @@ from sfumato.inference.tree_fit import TreeFit
 from sfumato.measurement import Measurement
 from sfumato.releases.query_records import Arrays, Column, describe
 from sfumato.releases.records import FitRecord, MeasurementRecord, QueriesRecord, noise_record
+from sfumato.strategies.hilbert import curve_order
 
 Floats = NDArray[np.float64]
 
@@ -41,8 +43,7 @@ class Written:
         arrays = {"labels": self.arrays.keep(fit.labels)} | self._numbers("spread", fit.spread)
         arrays |= self._numbers("totals", fit.totals.estimate)
         if isinstance(fit.totals, TreeFit):
-            arrays |= {"slopes": self.arrays.keep(fit.totals.slopes)}
-            arrays |= self._numbers("deviations", fit.totals.deviations)
+            arrays |= self._divisions(fit.totals)
         if fit.mass is not None:
             arrays["mass"] = self.arrays.keep(fit.mass)
         if fit.cells is not None and fit.keep is not None and fit.lean is not None:
@@ -59,6 +60,15 @@ class Written:
         numbers = self._numbers("total", fit.total.estimate) | self._numbers("spread", np.array([fit.spread]))
         arrays = {"mass": self.arrays.keep(fit.mass), **numbers}
         return FitRecord(fit.of, "shaped", [self.measurement(measured) for measured in fit.measurements], arrays)
+
+    def tree(self, fit: TreeFit, domain: Domain) -> FitRecord:
+        order = np.arange(domain.size) if fit.order is None else fit.order
+        if not np.array_equal(order, curve_order(domain)):
+            raise ReleaseFileError("a file keeps a tree of cells along Hilbert's curve only; fit it in that order")
+        return FitRecord(fit.of, "tree", [self.measurement(fit.measurement)], self._divisions(fit))
+
+    def _divisions(self, fit: TreeFit) -> dict[str, int]:
+        return {"slopes": self.arrays.keep(fit.slopes)} | self._numbers("deviations", fit.deviations)
 
     def _numbers(self, name: str, values: Floats) -> dict[str, int]:
         whole, parts = in_whole_numbers(values)
@@ -79,8 +89,8 @@ class Written:
         )
 
 
-def write_fits(fits: tuple[Fit, ...]) -> Written:
-    """The records of fits; their estimates are kept apart, with the cells."""
+def write_fits(fits: tuple[Fit, ...], domain: Domain) -> Written:
+    """The records of fits over the cells of a domain; their estimates are kept apart, with the cells."""
     written = Written()
     for fit in fits:
         if type(fit) is Linear:
@@ -91,6 +101,8 @@ def write_fits(fits: tuple[Fit, ...]) -> Written:
             written.fits.append(written.nested(fit))
         elif type(fit) is Shaped:
             written.fits.append(written.shaped(fit))
+        elif type(fit) is TreeFit:
+            written.fits.append(written.tree(fit, domain))
         else:
             raise ReleaseFileError(f"a file cannot keep a fit of the kind {type(fit).__name__}")
     return written

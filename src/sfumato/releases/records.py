@@ -145,11 +145,12 @@ class MeasurementRecord:
 class FitRecord:
     """How one statistic was estimated in every cell; the estimate itself is a column of the member of cells.
 
-    family: the kind of fit; arrays: what it keeps besides its measurements, by name.
+    family: the kind of fit; arrays: what it keeps besides its measurements, by name. The leaves of a "tree" are the
+    schema's cells along Hilbert's curve, which is not kept; a tree in another order would be another family.
     """
 
     of: Text
-    family: Literal["linear", "regional", "nested", "shaped"]
+    family: Literal["linear", "regional", "nested", "shaped", "tree"]
     measurements: Annotated[list[MeasurementRecord], Field(min_length=1)]
     arrays: dict[MemberName, Place] = field(default_factory=dict)
 

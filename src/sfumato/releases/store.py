@@ -93,7 +93,7 @@ def _read_measured(artifact: Artifact, expected: list[str]) -> Cube:
 def _fitted(release: Release) -> tuple[Manifest, Members]:
     """A cube that was estimated from measurements of other things than single cells."""
     cube = release.cube
-    written = write_fits(cube.fits)
+    written = write_fits(cube.fits, cube.domain)
     columns: dict[str, Column] = {}
     for fit in cube.fits:
         name = _column(fit.of)
@@ -118,7 +118,7 @@ def _read_fitted(artifact: Artifact) -> Cube:
     columns, numbers = _columns(artifact), artifact.read(NUMBERS)[VALUE]
     ends = list(accumulate(manifest.arrays, initial=0))
     arrays = Arrays([numbers[start:end] for start, end in pairwise(ends)])
-    reading = Reading(manifest.queries, arrays)
+    reading = Reading(manifest.queries, arrays, artifact.schema.domain)
     fits = []
     for statistic, record in zip(manifest.statistics, manifest.fits, strict=True):
         whole, parts = columns[statistic.column], columns[parts_column(statistic.column)]

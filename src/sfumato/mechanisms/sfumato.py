@@ -1,0 +1,111 @@
+"""Sfumato: descend a tree once, each look deciding the next, and let the posterior find the shape.
+
+Where a region of cells holds few rows, one look at it with all the budget left is best; where it holds many, many looks
+with even shares are. Which it is, the noisy counts say themselves, level by level, so the same mechanism serves sparse
+and dense tables. Along the path of every cell the shares sum to the budget, whatever the noise was, and each share
+depends on earlier noisy counts only: that is the kernel's one rule (docs/privacy.md, theorem 2). The posterior mean
+then weighs, for every region, whether its halves are empty, even or neither (inference/splits.py).
+
+After ISPE (Xiao, Xiong, Yuan, TR-2011-005), which smooths, partitions and estimates from what is noisy already.
+Corrected: ISPE looks at every cell first, whatever the table is like; here each look decides whether to look closer.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.domain import Codes, Partition
+from sfumato.inference.fits import Linear
+from sfumato.inference.tree_fit import MOST_LEAVES, boundaries, fit_tree, height_of
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import noise_for
+from sfumato.kernel.curator import Curator
+from sfumato.measurement import Laplace, Measurement, as_one
+from sfumato.queries import Identity, Ranges, Workload, default_workload
+from sfumato.releases.cube import Cube
+from sfumato.schema import Schema
+from sfumato.strategies import descent
+from sfumato.strategies.cutting import geometry_of
+from sfumato.strategies.descent import PARTS, Front, GoOn, next_looks
+from sfumato.strategies.hilbert import curve_order
+
+
+def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
+    """Descend a binary tree over the cells and fit them by the posterior mean.
+
+    budget: split evenly over the count and the measures, which get noise on every cell.
+    """
+    for_count, *for_measures = budget.evenly(len(curator.statistics))
+    order = curve_order(schema.domain)
+    looks = descend(curator, order, for_count, workload or default_workload(schema.domain))
+    count = fit_tree(looks, np.ones(len(order), dtype=np.int64), order)
+
+    every_cell = Identity(schema.domain.size)
+    measures = zip(curator.statistics[1:], for_measures, strict=True)
+    return Cube(schema, fits=(count, *(Linear.of_answers(curator.measure(every_cell, b, of=of)) for of, b in measures)))
+
+
+def refuses(schema: Schema, workload: Workload | None) -> str | None:
+    """Why sfumato does not fit a schema."""
+    if schema.domain.size > MOST_LEAVES:
+        return f"sfumato takes at most {MOST_LEAVES:,} cells, there are {schema.domain.size:,}; use hierarchical"
+    return None
+
+
+def error_if_full(schema: Schema, workload: Workload, budget: Budget) -> float:
+    """About the error on a table with many rows everywhere, where there is nothing to adapt to; reads no data."""
+    order, share = curve_order(schema.domain), budget.evenly(1 + len(schema.measures))[0]
+    tree = _tree(len(order))
+    _, unit, pure = _noise(share, schema.privacy_unit.contributions)
+    return descent.error_if_full(len(tree) - 1, geometry_of(workload, order, tree), unit, pure=pure)
+
+
+def descend(
+    curator: Curator, order: Codes, budget: Budget, workload: Workload, *, go_on: GoOn = next_looks
+) -> Measurement:
+    """Look at regions level by level; what is seen decides how deep the next look goes and what it may spend.
+
+    go_on: from what was seen so far to what is asked next. Whatever it asks, the curator charges every cell for it.
+    """
+    cells, tree = len(order), _tree(len(order))
+    geometry = geometry_of(workload, order, tree)
+    size, unit, pure = _noise(budget, curator.charge.contributions)
+    along = curator.reduce(Partition(curator.domain, _places(order)))  # the same cells, numbered along the tree
+
+    ranges: list[Ranges] = []
+    looks: list[Measurement] = []
+    front = Front.root()
+    while len(front):
+        here, others = front.highest()
+        asked = go_on(here, tree, geometry, unit, pure=pure)
+        shares, which = np.unique(asked.shares, return_inverse=True)
+        scales = [size * PARTS / int(share) for share in shares]
+        ranges.append(asked.ranges(tree))
+        looks.append(along.measure(ranges[-1], scales=scales, which=which))
+        front = others.together(asked.heard(looks[-1].answers, looks[-1].design.sizes))
+    lows, highs = (np.concatenate([getattr(one, end) for one in ranges]) for end in ("lows", "highs"))
+    return as_one(looks, Ranges(cells, lows, highs))
+
+
+def _tree(cells: int) -> list[Codes]:
+    """Where the regions of each level begin and end."""
+    return [boundaries(cells, level) for level in range(height_of(cells) + 1)]
+
+
+def _noise(budget: Budget, contributions: int) -> tuple[Fraction, float, bool]:
+    """What a look that spends everything carries: its scale or sigma squared, its variance, and whether it is Laplace.
+
+    A share of the budget buys noise of this size over the share, for either kind.
+    """
+    noise = noise_for(budget, contributions, l1=Fraction(1), l2_squared=Fraction(1))
+    if isinstance(noise, Laplace):
+        return noise.scale, 2.0 * float(noise.scale) ** 2, True
+    return noise.sigma_squared, float(noise.sigma_squared), False
+
+
+def _places(order: Codes) -> Codes:
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    return places
