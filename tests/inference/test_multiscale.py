@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from sfumato.domain import Axis, Domain
 from sfumato.errors import QueryError
-from sfumato.inference.noisy_normal import cut_at_zero, observe
-from sfumato.inference.tree_fit import TreeFit, boundaries, fit_tree
+from sfumato.inference.noisy_normal import observe
+from sfumato.inference.tree_fit import TreeFit, fit_tree, inner_regions
 from sfumato.kernel.entropy import TestingEntropy
 from sfumato.kernel.noise import draw
 from sfumato.measurement import Gaussian, Laplace, Measurement
-from sfumato.queries import Identity, Ranges
+from sfumato.queries import Halving, Identity, Ranges
 
 
 def leaves(answers: object, noise: Laplace | Gaussian) -> Measurement:
@@ -39,38 +41,30 @@ def test_an_observation_agrees_with_integration(laplace, answer):
     assert [float(part[0]) for part in found] == pytest.approx([np.log(whole), middle, spread], rel=1e-5)
 
 
-def test_a_normal_law_cut_at_zero_agrees_with_integration():
-    x = np.linspace(0, 60, 1_000_001)
-    density = np.exp(-((x + 3.0) ** 2) / (2 * 16.0))
-    left = density.sum() * (x[1] - x[0]) / np.sqrt(2 * np.pi * 16.0)
-    middle = (density * x).sum() / density.sum()
-    spread = (density * (x - middle) ** 2).sum() / density.sum()
-    found = cut_at_zero(np.array([-3.0]), np.array([16.0]))
-    assert [float(part[0]) for part in found] == pytest.approx([np.log(left), middle, spread], rel=1e-4)
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 64, 100])
 def test_without_noise_to_speak_of_the_estimate_is_the_truth(count):
     true = (np.arange(count) * 37 % 11) * 1000
-    found = fit_tree(leaves(true, Laplace(Fraction(1, 4))), np.ones(count, dtype=np.int64))
+    found = fit_tree(leaves(true, Laplace(Fraction(1, 4))), Halving.line(count))
     assert np.allclose(found.estimate, true, atol=2.0)
-    assert len(found.slopes) == 2**found.height - 1
+    assert len(found.slopes) == inner_regions(found.tree)
 
 
 @pytest.mark.parametrize("noise", [Laplace(Fraction(20)), Gaussian(Fraction(800))])
 def test_sparse_and_even_tables_come_out_better_than_their_noise(noise):
     """20 draws each: squared errors beside those of the noisy counts, of prefixes where most cells are empty, of single
-    cells where all are alike; fifteen times less was the least seen in trials, and a fifth is asked for."""
+    cells where all are alike. The median of 60 draws was a seventh of that of the noise or less; a third is asked for.
+    """
     sparse, even = np.zeros(256, dtype=np.int64), np.full(256, 60)
     sparse[[17, 18, 130]] = 900, 400, 2500
     for number, true in enumerate((sparse, even)):
-        ours, plain = 0.0, 0.0
+        errors = []
         for run in range(20):
             noisy = true + draw(noise, 256, TestingEntropy(100 * number + run))
-            estimate = fit_tree(leaves(noisy, noise), np.ones(256, dtype=np.int64)).estimate
+            estimate = fit_tree(leaves(noisy, noise), Halving.line(256)).estimate
             off = [np.cumsum(found - true) if number == 0 else found - true for found in (estimate, noisy)]
-            ours, plain = ours + float((off[0] ** 2).mean()), plain + float((off[1] ** 2).mean())
-        assert ours < plain / 5
+            errors.append([float((one**2).mean()) for one in off])
+        ours, plain = np.median(errors, axis=0)
+        assert ours < plain / 3
 
 
 def test_deviations_say_how_far_off_ranges_are():
@@ -85,7 +79,7 @@ def test_deviations_say_how_far_off_ranges_are():
     columns = ((np.arange(256)[:, None] >= low) & (np.arange(256)[:, None] <= high)).astype(np.float64)
     noise, held = Laplace(Fraction(20)), []
     for run in range(60):
-        found = fit_tree(leaves(true + draw(noise, 256, TestingEntropy(run)), noise), np.ones(256, dtype=np.int64))
+        found = fit_tree(leaves(true + draw(noise, 256, TestingEntropy(run)), noise), Halving.line(256))
         deviations = np.sqrt(np.diagonal(found.errors(columns).model))
         held.append(np.abs(columns.T @ (found.estimate - true)) <= 1.96 * deviations)
     assert np.mean(held) > 0.81
@@ -95,20 +89,66 @@ def test_a_region_measured_above_its_leaves_counts_and_sums_of_all_leaves_agree_
     queries = Ranges(4, [0, 0, 1, 2, 3], [3, 0, 1, 2, 3])
     noises = Laplace(Fraction(50)), Laplace(Fraction(1, 4))
     answers, which = np.array([1000, 230, 260, 240, 210]), np.array([1, 0, 0, 0, 0])
-    found = fit_tree(Measurement("count", queries, answers, noises, which), np.ones(4, dtype=np.int64))
+    found = fit_tree(Measurement("count", queries, answers, noises, which), Halving.line(4))
     assert found.estimate.sum() == pytest.approx(1000, abs=2)
 
 
-def test_regions_of_a_level_cut_those_of_the_one_above():
-    for cells in (1, 5, 64, 100):
-        for level in range(7):
-            assert set(boundaries(cells, level)) <= set(boundaries(cells, level + 1))
+def square(side: int) -> Halving:
+    axes = (Axis(name, "integer", np.arange(side + 1.0)) for name in ("x", "y"))
+    return Halving.over(Domain(tuple(axes)))
+
+
+def squared_errors(tables: list[np.ndarray], noise: Laplace, *trees: Halving) -> list[float]:
+    """For each tree over the cells of a table, the mean squared error of a cell where each was measured by itself."""
+    found = [0.0] * len(trees)
+    for run, table in enumerate(tables):
+        true = table.reshape(-1)
+        noisy = true + draw(noise, len(true), TestingEntropy(run))
+        for place, tree in enumerate(trees):
+            estimate = fit_tree(leaves(noisy[tree.order], noise), tree).estimate
+            found[place] += float(((estimate - true) ** 2).mean()) / len(tables)
+    return found
+
+
+def test_strips_serve_attributes_that_have_nothing_to_do_with_each_other():
+    """12 draws of tables whose cells are products; noise of about the size of most cells.
+
+    Strips left 0.44 of the squared error of the same tree without them and 0.50 of that of a line, with deviations of
+    0.045 over eight trials of this size: 0.75 is more than five of them away.
+    """
+    places = TestingEntropy(5).words(12 * 2 * 16).reshape(12, 2, 16) % np.uint64(100)
+    tables = [np.rint(np.outer(*np.exp(3.0 * (one / 100.0))) / 2).astype(np.int64) for one in places]
+    tree = square(16)
+    alone = replace(tree, strips=(None,) * tree.height)
+    with_strips, without, line = squared_errors(tables, Laplace(Fraction(15)), tree, alone, Halving.line(256))
+    assert with_strips < 0.75 * without and with_strips < 0.75 * line
+
+
+def test_strips_cost_nothing_where_attributes_hang_together():
+    """12 draws of a table with one full diagonal, where every region divides in its own way: 1.06 times was
+    seen, and a fifth more is let pass."""
+    tree = square(16)
+    alone = replace(tree, strips=(None,) * tree.height)
+    with_strips, without = squared_errors([300 * np.eye(16, dtype=np.int64)] * 12, Laplace(Fraction(15)), tree, alone)
+    assert with_strips < 1.2 * without
+
+
+def test_leaves_may_be_buckets_of_many_cells():
+    """Where a bucket was not measured, it gets the share of its cells, not an even one: 3 of 4, and none of no rows."""
+    whole = Measurement("count", Ranges(2, [0], [1]), np.array([1000]), (Laplace(Fraction(1)),))
+    for sizes in ([3, 1], [1, 3]):
+        estimate = fit_tree(whole, Halving.line(2), np.array(sizes)).estimate
+        assert estimate == pytest.approx(250.0 * np.array(sizes), rel=0.02)
 
 
 def test_what_is_not_a_tree_is_refused():
-    noise = Laplace(Fraction(1))
+    noise, line = Laplace(Fraction(1)), Halving.line(4)
     whole = Measurement("count", Identity(4), np.arange(4), (noise,))
     with pytest.raises(QueryError, match="ranges"):
-        fit_tree(whole, np.ones(4, dtype=np.int64))
+        fit_tree(whole, line)
+    with pytest.raises(QueryError, match="its own regions"):
+        fit_tree(Measurement("count", Ranges(4, [1], [2]), np.arange(1), (noise,)), line)
     with pytest.raises(QueryError, match="slopes"):
-        TreeFit(whole, np.zeros(4), np.zeros(2, dtype=np.int64), np.zeros(4))
+        TreeFit(whole, line, np.zeros(4), np.zeros(2, dtype=np.int64), np.zeros(4), np.zeros(0))
+    with pytest.raises(QueryError, match="4 leaves"):
+        TreeFit(whole, line, np.zeros(5), np.zeros(3, dtype=np.int64), np.zeros(4), np.zeros(0))

@@ -25,15 +25,15 @@ from sfumato.kernel.cost import Cost
 from sfumato.kernel.statistics import Misfit
 from sfumato.measurement import Gaussian, Laplace
 from sfumato.mechanisms.linear import measure_and_fit
+from sfumato.mechanisms.sfumato import sfumato
 from sfumato.publish import describe_guarantee
-from sfumato.queries import Haar, Identity, Kron, NominalHaar, Ranges, Stack, Total, Tree
+from sfumato.queries import Haar, Halving, Identity, Kron, NominalHaar, Ranges, Stack, Total, Tree
 from sfumato.releases.artifact import read_artifact, write_artifact
 from sfumato.releases.fit_records import from_whole_numbers, in_whole_numbers
 from sfumato.releases.manifest import Manifest
 from sfumato.releases.release import Release
 from sfumato.releases.store import read_cube
 from sfumato.schema import Schema
-from sfumato.strategies.hilbert import curve_order
 from sfumato.strategies.strategy import Strategy
 
 SCHEMA = Schema.from_dict(
@@ -127,14 +127,16 @@ def regional(kind: str = "cells") -> Release:
     elif kind == "tree":
         asked = Ranges(3, [0, 0, 1, 2], [2, 0, 1, 2])
         tree = curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(asked, half)
-        fit = Regional(LABELS, fit_tree(tree, np.bincount(LABELS)), np.array([3.5, 0, 1]), besides=(misfit,))
+        totals = fit_tree(tree, Halving.line(3), np.bincount(LABELS))
+        fit = Regional(LABELS, totals, np.array([3.5, 0, 1]), besides=(misfit,))
     elif kind == "leaves":
-        order = curve_order(SCHEMA.domain)
-        along = curator.reduce(Partition(SCHEMA.domain, np.argsort(order)))
+        over = Halving.over(SCHEMA.domain)
+        along = curator.reduce(Partition(SCHEMA.domain, np.argsort(over.order)))
         parts = Ranges(SIZE, [0, 0, 7, 7, 3], [SIZE - 1, 6, 13, 13, 4])  # the second half twice
         sizes = [Fraction(8), Fraction(20)]
         looks = along.measure(parts, scales=sizes, which=np.array([0, 0, 0, 1, 1]))
-        fit = fit_tree(looks, np.ones(SIZE, dtype=np.int64), order)
+        fit = fit_tree(looks, over)
+        fit = replace(fit, leanings=np.arange(len(fit.leanings)) / 8.0 - 1.0)  # of either sign
     else:
         fit = Regional(LABELS, Linear.of_answers(totals), np.array([3.5, 0, 2**40 / 7]), **more)
     charge = Linear.of_answers(curator.measure(Identity(SIZE), half, of="charge"))
@@ -159,6 +161,51 @@ def test_a_fit_that_leans_on_a_model_comes_back_to_the_last_bit(kind, tmp_path):
     assert np.array_equal(errors.design.variances, errors_before.design.variances)
     sql = "SELECT sex, COUNT(*) AS n, SUM(charge) AS s FROM census WHERE age < 4 GROUP BY sex"
     assert opened.query(sql).records() == release.query(sql).records()
+
+
+ONE_ATTRIBUTE = Schema.from_dict(
+    {
+        "dataset": "census",
+        "privacy_unit": "row",
+        "attributes": {"age": {"type": "integer", "lower": 0, "upper": 12}},
+    }
+)
+
+
+def descended(schema: Schema) -> Release:
+    """A release as sfumato makes it."""
+    curator = curator_of(schema, np.arange(schema.domain.size) ** 3)
+    cube = sfumato(curator, schema, curator.charge.budget)
+    return Release(cube, "sfumato", describe_guarantee(curator.charge.budget, schema, None), False, {"entry": 1})
+
+
+@pytest.mark.parametrize("schema", [ONE_ATTRIBUTE, SCHEMA])
+def test_a_descent_comes_back_to_the_last_bit(schema, tmp_path):
+    release = descended(schema)
+    opened = Release.load(release.save(tmp_path / "r.sfumato"))
+    before, after = release.cube.fits[0], opened.cube.fits[0]
+    for name in ("estimate", "slopes", "deviations", "leanings"):
+        assert np.array_equal(getattr(before, name), getattr(after, name))
+    assert len(after.leanings) == (0 if schema is ONE_ATTRIBUTE else len(after.slopes))
+    columns = np.column_stack([np.ones(schema.domain.size), np.arange(schema.domain.size) % 2])
+    assert np.array_equal(before.errors(columns).model, after.errors(columns).model)
+    sql = "SELECT age, COUNT(*) AS n FROM census GROUP BY age"
+    assert opened.query(sql).records() == release.query(sql).records()
+
+
+def resized(change, *names: str):
+    """A forgery of the length of arrays that a fit keeps."""
+
+    def forged(manifest, members):
+        ends = np.cumsum(manifest.arrays)
+        parts = np.split(members["numbers"]["value"], ends[:-1])
+        for name in names:
+            place = manifest.fits[0].arrays[name]
+            parts[place] = change(parts[place])
+        members["numbers"]["value"] = np.concatenate(parts)
+        return replace(manifest, arrays=[len(part) for part in parts])
+
+    return forged
 
 
 def array_of(name: str, change):
@@ -228,7 +275,17 @@ def other_queries(manifest, members):
     return replace(manifest, queries=[asked if one["family"] == "ranges" else one for one in manifest.queries])
 
 
+LEANING = ("leanings", "leanings_parts")
 LEAF_FORGERIES = {
+    "fewer leanings": resized(lambda leanings: leanings[:-1], *LEANING),
+    "more leanings": resized(lambda leanings: np.append(leanings, 0), *LEANING),
+    "no leaning": resized(lambda leanings: leanings[:0], *LEANING),
+    "leanings without parts": resized(lambda parts: parts[:-1], "leanings_parts"),
+    "negative parts of leanings": array_of("leanings_parts", lambda parts: parts - 1),
+    "parts of leanings beyond a whole": array_of("leanings_parts", lambda parts: parts + PARTS),
+    "no leanings": regional_fit(
+        lambda fit: replace(fit, arrays={k: v for k, v in fit.arrays.items() if k != "leanings"})
+    ),
     "slopes far away": array_of("slopes", lambda slopes: slopes + 2**40),
     "deviations below nothing": array_of("deviations", lambda deviations: deviations - 2**40),
     "parts": array_of("deviations_parts", lambda parts: parts - PARTS),
@@ -255,6 +312,17 @@ def test_forged_trees_of_cells_are_refused(name, tmp_path):
     assert str(caught.value).isprintable()
 
 
+def test_leanings_in_a_tree_of_one_attribute_are_refused(tmp_path):
+    """Also as many as there are regions: nothing leans together where every region is a strip of its own."""
+    release = descended(ONE_ATTRIBUTE)
+    count = len(release.cube.fits[0].slopes)
+    for change in (lambda leanings: np.zeros(count), lambda leanings: np.ones(1)):
+        forged = resized(lambda leanings, change=change: change(leanings).astype(np.int64), *LEANING)
+        with pytest.raises(ReleaseFileError, match="contradicts itself"):
+            Release.load(rewritten(tmp_path / "r.sfumato", release, forged))
+    Release.load(rewritten(tmp_path / "r.sfumato", release, resized(lambda leanings: leanings, *LEANING)))
+
+
 def test_a_tree_measured_by_something_else_or_with_too_many_leaves_is_refused(monkeypatch, tmp_path):
     release = regional("leaves")
     tree, *others = release.cube.fits
@@ -270,9 +338,10 @@ def test_a_tree_measured_by_something_else_or_with_too_many_leaves_is_refused(mo
 def test_a_tree_in_another_order_is_not_written(tmp_path):
     release = regional("leaves")
     tree, *others = release.cube.fits
-    for order in (None, np.arange(SIZE)[::-1]):
-        changed = replace(release, cube=replace(release.cube, fits=(replace(tree, order=order), *others)))
-        with pytest.raises(ReleaseFileError, match="in that order"):
+    for order in (np.arange(SIZE), tree.tree.order[::-1]):
+        moved = replace(tree, tree=replace(tree.tree, order=order))
+        changed = replace(release, cube=replace(release.cube, fits=(moved, *others)))
+        with pytest.raises(ReleaseFileError, match="in the order that goes with it"):
             changed.save(tmp_path / "r.sfumato")
 
 

@@ -6,23 +6,21 @@ shares must sum to no more than the budget (docs/sfumato.md). Each of these forg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from sfumato.audit.descents import descent_finding
 from sfumato.audit.replay import Run
-from sfumato.domain import Codes
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.mechanisms.sfumato import descend
-from sfumato.queries import default_workload
+from sfumato.queries import Halving, default_workload
 from sfumato.schema import Schema
 from sfumato.strategies.cutting import Geometry
 from sfumato.strategies.descent import Front, GoOn, Looks, next_looks
-from sfumato.strategies.hilbert import curve_order
 
 
 def descending(go_on: GoOn = next_looks) -> Callable[[Curator, Schema, Budget], Measurement]:
@@ -30,12 +28,12 @@ def descending(go_on: GoOn = next_looks) -> Callable[[Curator, Schema, Budget], 
 
     def run(curator: Curator, schema: Schema, budget: Budget) -> Measurement:
         domain = schema.domain
-        return descend(curator, curve_order(domain), budget, default_workload(domain), go_on=go_on)
+        return descend(curator, Halving.over(domain), budget, default_workload(domain), go_on=go_on)
 
     return run
 
 
-def paid_twice(front: Front, tree: Sequence[Codes], geometry: Geometry, unit: float, *, pure: bool) -> Looks:
+def paid_twice(front: Front, tree: Halving, geometry: Geometry, unit: float, *, pure: bool) -> Looks:
     """NOT PRIVATE: the last look on a path gets all the budget that is left there, and its share of it once more."""
     asked = next_looks(front, tree, geometry, unit, pure=pure)
     return replace(asked, shares=np.where(asked.left == 0, 2 * asked.shares, asked.shares))
@@ -43,9 +41,9 @@ def paid_twice(front: Front, tree: Sequence[Codes], geometry: Geometry, unit: fl
 
 def steered_by_the_table(curator: Curator, schema: Schema, budget: Budget) -> Measurement:
     """NOT PRIVATE: regions that hold no row are leaves, by their true counts where it must be by the noisy ones."""
-    truth = np.concatenate([[0], np.cumsum(curator._dense("count")[curve_order(schema.domain)])])
+    truth = np.concatenate([[0], np.cumsum(curator._dense("count")[Halving.over(schema.domain).order])])
 
-    def go_on(front: Front, tree: Sequence[Codes], geometry: Geometry, unit: float, *, pure: bool) -> Looks:
+    def go_on(front: Front, tree: Halving, geometry: Geometry, unit: float, *, pure: bool) -> Looks:
         asked = next_looks(front, tree, geometry, unit, pure=pure)
         ranges = asked.ranges(tree)
         empty = truth[ranges.highs + 1] == truth[ranges.lows]

@@ -3,8 +3,9 @@
 Bottom-up, every region gathers from its halves the likelihood of its own number of rows, a mixture over the ways in
 which they may fall into the halves (inference/splits.py), and passes it on as one normal law, together with the
 likelihood that it is empty. Top-down, every region's number of rows is divided between its halves, the ways weighed by
-what is known from above and from below. How common each way is on a level is learned by repeating this (EM), which
-costs no privacy. Time and memory are linear in the number of cells.
+what is known from above and from below (inference/dividing.py). How common each way is, by level and by how many rows a
+region has, and in which proportion regions divide that lie in one strip (inference/strips.py), is learned by repeating
+this (EM), which costs no privacy. Time and memory are linear in the number of cells.
 """
 
 from __future__ import annotations
@@ -15,238 +16,271 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.inference.noisy_normal import log_at_zero, log_normal, observe
-from sfumato.inference.splits import FIRST_EMPTY, FREE, POWERS, SECOND_EMPTY, WAYS, Halves, power
+from sfumato.inference.dividing import LEAST, Law, as_one, divided
+from sfumato.inference.learned_ways import CLASSES, common_ways, row_class
+from sfumato.inference.noisy_normal import log_at_zero, observe
+from sfumato.inference.splits import FEW, FIRST_FEW, SECOND_FEW, UNEVEN, WAYS, Halves
+from sfumato.inference.strips import strip_shares
+from sfumato.queries import Halving
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-ROUNDS = 5  # of learning how common the ways are; more change no figure
-EVEN_MAGNITUDES = 2.0  # regions' worth of belief that every power of two up to 2^16 is as common
-PRIOR_COUNT = 0.2  # regions' worth of belief in each way, on every level
-RAREST = 1e-4
-LIKELY = 16  # powers of two
+ROUNDS = 3  # of learning; more change no figure
 UNKNOWN = 1e13  # the variance of a number of rows of which nothing is known
-AT_ONCE = 2**15  # regions worked out at a time, so that memory stays small
-UNEVEN = np.array([0.25, 0.25, 0.0, *(0.25 * size**2 for size in (1 / 128, 1 / 32, 1 / 8)), 1 / 6])  # of X^2, by way
+LEAST_SHARE = 1e-3  # of a region's rows that a half is thought to get
+FULL = 0.8  # of all halves of a level hold rows: above it an empty half is the exception
+ENOUGH = 2**15  # regions of a level to learn from
+AT_ONCE = 2**13  # regions worked out at a time, so that memory stays small
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """What is known of every region, level by level from the root.
 
-    cells: the estimate for every leaf. total: the variance of the whole. slopes: how much of one row more in a region
-    its first half gets. variances: of how many rows fall into the first half, given those of the region.
+    cells: the estimate for every place. total: the variance of the whole. slopes: how much of one row more in a region
+    its first half gets. variances: of how many rows fall into the first half, given those of the region. leanings: by
+    how many rows the first half is off if the share of its strip is off by one deviation.
     """
 
     cells: Floats
     total: float
     slopes: tuple[Floats, ...]
     variances: tuple[Floats, ...]
+    leanings: tuple[Floats, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class _Messages:
-    """What the subtree of each region on a level says about it."""
+    """What the subtree of each region of a level says about it."""
 
     mean: Floats
     variance: Floats
     weight: Floats
 
+    def of(self, some: Codes) -> _Messages:
+        """Those of some regions; -1 stands for a half that is not there, which certainly holds nothing."""
+        found = _Messages(self.mean[some], self.variance[some], self.weight[some])
+        missing = some < 0
+        found.mean[missing], found.variance[missing], found.weight[missing] = 0.0, LEAST, 0.0
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What is known of each region of a level from everything: the chance that it is not empty, and its rows then."""
+
+    alive: Floats
+    rows: Floats
+    spread: Floats
+
+    @classmethod
+    def of(cls, regions: int) -> _Known:
+        return cls(np.zeros(regions), np.zeros(regions), np.ones(regions))
+
+    def put(self, pair: Codes, lives: Floats, rows: Floats, spread: Floats) -> None:
+        """Fill in both halves of regions, (2, regions) each."""
+        for half in (0, 1):
+            there = pair[half] >= 0
+            place = pair[half][there]
+            self.alive[place], self.rows[place] = lives[half][there], rows[half][there]
+            self.spread[place] = np.maximum(spread[half][there], LEAST)
+
 
 class Multiscale:
-    """Noisy counts of the regions of a binary tree: level h has 2^h of them.
+    """Noisy counts of the regions of a tree.
 
-    sizes: cells in each region. answers: noisy counts; scales: of their noise, inf where a region was not measured;
-    those of Laplace noise, or standard deviations of Gaussian noise.
+    sizes: the cells at each place of the tree. answers: noisy counts, level by level; scales: of their noise, inf where
+    a region was not measured; those of Laplace noise, or standard deviations of Gaussian noise.
     """
 
     def __init__(
-        self, sizes: Sequence[Codes], answers: Sequence[Floats], scales: Sequence[Floats], *, laplace: bool
+        self, tree: Halving, sizes: Codes, answers: Sequence[Floats], scales: Sequence[Floats], *, laplace: bool
     ) -> None:
-        self.sizes, self.answers, self.laplace = sizes, answers, laplace
-        self.measured = [np.isfinite(scale) for scale in scales]
-        self.scales = [np.where(seen, scale, 1.0) for seen, scale in zip(self.measured, scales, strict=True)]
-        self.height = len(sizes) - 1
-        self.zero: list[Floats] = []
-        self.told: list[NDArray[np.bool_]] = []  # whether anything was measured in a region or below it
-        for level in range(self.height, -1, -1):
-            zero = np.where(self.measured[level], log_at_zero(answers[level], self.scales[level], laplace=laplace), 0.0)
-            told = self.measured[level].copy()
-            if level < self.height:
-                zero += self.zero[0].reshape(-1, 2).sum(axis=1)
-                told |= self.told[0].reshape(-1, 2).any(axis=1)
-            self.zero.insert(0, zero)
-            self.told.insert(0, told)
-        self.inner = [np.flatnonzero(self.told[level + 1].reshape(-1, 2).any(axis=1)) for level in range(self.height)]
-        self.magnitudes = [np.full(POWERS, 1.0 / LIKELY) for _ in range(self.height)]
-        self.ways = [np.full(WAYS, 1.0 / WAYS) for _ in range(self.height)]
+        self.tree, self.answers, self.scales, self.laplace = tree, answers, scales, laplace
+        self._cells = np.concatenate([[0], np.cumsum(sizes)])
+        self._inner, self._zero, self._told = list[Codes](), list[Floats](), list[NDArray[np.bool_]]()
+        for level in range(tree.height, -1, -1):
+            told = np.isfinite(scales[level])
+            zero = np.zeros(len(told))
+            zero[told] = log_at_zero(answers[level][told], scales[level][told], laplace=laplace)
+            if level < tree.height:
+                starts = tree.halves[level][:-1]
+                zero += np.add.reduceat(self._zero[0], starts)
+                inside = np.logical_or.reduceat(self._told[0], starts)
+                self._inner.insert(0, np.flatnonzero(inside))
+                told |= inside
+            self._zero.insert(0, zero)
+            self._told.insert(0, told)
+        self._few = [np.full(len(FEW), 1.0 / len(FEW)) for _ in range(tree.height)]
+        self._ways = [np.full((CLASSES, WAYS), 1.0 / WAYS) for _ in range(tree.height)]
+        self._rows: list[Floats | None] = [None] * tree.height
+        self._sparse = [np.ones(CLASSES, dtype=np.bool_) for _ in range(tree.height)]
+        strips = [1 if strips is None else int(strips.max()) + 1 for strips in tree.strips]
+        self._shifts = [(np.zeros(count), np.zeros(count)) for count in strips]
 
     def posterior(self) -> Posterior:
         """The posterior of all regions and cells."""
         for _ in range(ROUNDS - 1):
             self._down(self._up(), None)
-        slopes = tuple(np.full(2**level, 0.5) for level in range(self.height))
-        variances = tuple(np.zeros(2**level) for level in range(self.height))
+        regions = [self.tree.regions(level) for level in range(self.tree.height)]
+        slopes, variances, leanings = (tuple(np.zeros(count) for count in regions) for _ in range(3))
         messages = self._up()
-        cells = self._down(messages, (slopes, variances))
-        total = float(messages[0].variance[0])
-        return Posterior(cells, min(total, UNKNOWN), slopes, variances)
+        total = min(float(messages[0].variance[0]), UNKNOWN)
+        return Posterior(self._down(messages, (slopes, variances, leanings)), total, slopes, variances, leanings)
 
     def _up(self) -> list[_Messages]:
         found: list[_Messages] = []
-        for level in range(self.height, -1, -1):
+        for level in range(self.tree.height, -1, -1):
             noise = (2.0 if self.laplace else 1.0) * self.scales[level] ** 2
-            seen = self.measured[level]
-            mean, variance = np.where(seen, self.answers[level], 0.0), np.where(seen, noise, UNKNOWN)
-            weight = np.zeros(2**level)
-            if level < self.height:
-                for some in _blocks(self.inner[level]):
-                    likely, rows, spread = self._states(level, some, found[0])
-                    mean[some], variance[some], weight[some] = _as_one(likely, rows, spread)
-            found.insert(0, _Messages(mean, variance, weight))
+            here = _Messages(self.answers[level], np.minimum(noise, UNKNOWN, out=noise), _no_weight(len(noise)))
+            if level < self.tree.height:
+                here = _Messages(here.mean.copy(), here.variance, here.weight.copy())
+                self._learn_shares(level, found[0])
+                for some in _blocks(self._inner[level]):
+                    halves = self._halves(level, some, found[0])
+                    law, here.weight[some] = as_one(*self._states(level, some, halves))
+                    law = self._passed_on(level, halves, law, Law(here.mean[some], here.variance[some]))
+                    here.mean[some], here.variance[some] = law.mean, law.variance
+            found.insert(0, here)
         return found
 
+    def _passed_on(self, level: int, halves: Halves, law: Law, own: Law) -> Law:
+        """What regions say of their rows: by least squares where nearly all halves hold rows, elsewhere by all ways.
+
+        A mixture taken as one law is drawn towards what it would be with an empty half. Where that is rarely so all
+        regions are drawn a little in the same direction, and their sum is off by a lot.
+        """
+        below = Law(halves.mean.sum(axis=0), halves.variance.sum(axis=0))
+        variance = 1.0 / (1.0 / below.variance + 1.0 / own.variance)
+        mean = variance * (below.mean / below.variance + own.mean / own.variance)
+        sparse = self._sparse[level][row_class(halves.rows)]
+        return Law(np.where(sparse, law.mean, mean), np.where(sparse, law.variance, variance))
+
+    def _learn_shares(self, level: int, below: _Messages) -> None:
+        strips = self.tree.strips[level]
+        if strips is None:
+            return
+        pair = self.tree.pair(level, self._inner[level])
+        both = self._told[level + 1][pair].all(axis=0) & (pair[1] >= 0)
+        some, pair = self._inner[level][both], pair[:, both]
+        count = len(self._shifts[level][0])
+        even, halves = self._even(level, some), below.of(pair)
+        self._shifts[level] = strip_shares(strips[some], even, halves.mean, halves.variance, count)
+
+    def _even(self, level: int, some: Codes) -> Floats:
+        """The share of its cells that the first half of each region has."""
+        begins, first = self.tree.begins, self.tree.halves[level][some]
+        low, high = self._cells[begins[level][some]], self._cells[begins[level][some + 1]]
+        return np.asarray((self._cells[begins[level + 1][first + 1]] - low) / (high - low))
+
+    def _share(self, level: int, some: Codes) -> Floats:
+        """The share of its rows that the first half of each region is thought to have."""
+        even, strips = self._even(level, some), self.tree.strips[level]
+        if strips is None:
+            return even
+        share = np.clip(even + self._shifts[level][0][strips[some]], LEAST_SHARE, 1.0 - LEAST_SHARE)
+        return np.where(even < 1.0, share, even)
+
     def _halves(self, level: int, some: Codes, below: _Messages) -> Halves:
-        pair = np.stack([2 * some, 2 * some + 1])
-        sizes = self.sizes[level + 1][pair]
-        mean, variance = below.mean[pair], below.variance[pair]
-        both, spread = mean.sum(axis=0), variance.sum(axis=0)
-        scale = self.scales[level][some]
+        pair = self.tree.pair(level, some)
+        told, known = below.of(pair), self._rows[level]
+        rows = self._first_guess(level, some, told) if known is None else np.maximum(known[some], 1.0)
+        zero = np.where(pair < 0, 0.0, self._zero[level + 1][pair])
+        share, alone = self._share(level, some), pair[1] < 0
+        return Halves(told.mean, told.variance, told.weight, zero, share, alone, rows, self._few[level])
+
+    def _first_guess(self, level: int, some: Codes, told: _Messages) -> Floats:
+        """About how many rows regions hold, before anything has been learned."""
+        both, spread, scale = told.mean.sum(axis=0), told.variance.sum(axis=0), self.scales[level][some]
+        seen = np.isfinite(scale)
+        scale = np.where(seen, scale, 1.0)
         noise = (2.0 if self.laplace else 1.0) * scale**2
         combined = (np.maximum(both, 0.0) * noise + self.answers[level][some] * spread) / (noise + spread)
-        plug = np.where(self.measured[level][some], np.maximum(combined, scale), np.maximum(both, np.sqrt(spread)))
-        share = sizes[0] / np.maximum(sizes.sum(axis=0), 1)
-        return Halves(
-            mean, variance, below.weight[pair], self.zero[level + 1][pair], share, plug, self.magnitudes[level]
-        )
+        return np.asarray(np.where(seen, np.maximum(combined, scale), np.maximum(both, np.sqrt(spread))))
 
-    def _states(self, level: int, some: Codes, below: _Messages) -> tuple[Floats, Floats, Floats]:
-        """For each way, the likelihood of the rows of some regions, from below and from their own answer."""
-        weight, mean, variance = self._halves(level, some, below).together()
-        weight = weight + np.log(self.ways[level])[:, None]
-        seen = self.measured[level][some]
+    def _states(self, level: int, some: Codes, halves: Halves) -> tuple[Floats, Law]:
+        """For each way, its log-likelihood and the rows it makes likely, from below and from the own answer."""
+        weight, mean, variance = halves.together()
+        weight += np.log(self._ways[level])[row_class(halves.rows)].T
+        scale = self.scales[level][some]
+        seen = np.isfinite(scale)
         if seen.any():
-            own = observe(
-                mean[:, seen],
-                variance[:, seen],
-                self.answers[level][some][seen],
-                self.scales[level][some][seen],
-                laplace=self.laplace,
-            )
+            answer = self.answers[level][some][seen]
+            own = observe(mean[:, seen], variance[:, seen], answer, scale[seen], laplace=self.laplace)
             weight[:, seen] += own[0]
             mean[:, seen], variance[:, seen] = own[1], own[2]
-        return weight, mean, variance
+        return weight, Law(mean, variance)
 
-    def _down(self, messages: list[_Messages], keep: tuple[tuple[Floats, ...], tuple[Floats, ...]] | None) -> Floats:
-        """Divide the rows of every region; learns the ways on the way, and fills in slopes and variances if asked."""
-        rows, spread = messages[0].mean.copy(), messages[0].variance.copy()
-        alive = np.ones(1)  # the chance that a region is not empty; rows and spread are given that it is not
-        for level in range(self.height):
-            count = 2**level
-            sizes = self.sizes[level + 1].reshape(-1, 2)
-            share = sizes[:, 0] / np.maximum(sizes.sum(axis=1), 1)
-            first, slope = share * rows, share.copy()
-            deviation = (rows**2 + spread) * 4.0 * share * (1.0 - share) * float(UNEVEN @ self.ways[level])
-            lives = np.ones((count, 2))
-            halves_rows = np.stack([first, rows - first], axis=1)
-            halves_spread = np.stack([slope**2 * spread, (1.0 - slope) ** 2 * spread], axis=1) + deviation[:, None]
-            learned = np.zeros(WAYS)
-            sizes_seen = np.zeros(POWERS)
-            below = messages[level + 1]
-            for some in _blocks(self.inner[level]):
-                halves = self._halves(level, some, below)
-                likely, mean, variance = self._states(level, some, below)
-                found = _divided(halves, likely, mean, variance, rows[some], spread[some], messages[level], some)
-                learned += (found.chances * alive[some]).sum(axis=1)
-                finest = np.sqrt(halves.variance.min(axis=0))
-                sizes_seen += np.bincount(
-                    power(np.maximum(halves.mean.min(axis=0), finest)),
-                    weights=found.chances[FREE] * alive[some],
-                    minlength=POWERS,
-                )
-                slope[some], deviation[some] = found.slope, found.variance
-                lives[some], halves_rows[some], halves_spread[some] = found.lives, found.rows, found.spread
+    def _down(self, messages: list[_Messages], keep: tuple[tuple[Floats, ...], ...] | None) -> Floats:
+        """Divide the rows of every region that was measured inside; learns the ways on the way.
+
+        keep: slopes, variances and leanings to fill in; then all other regions are divided too, and cells returned.
+        """
+        known = _Known(np.ones(1), messages[0].mean, messages[0].variance)
+        for level in range(self.tree.height):
+            below = _Known.of(self.tree.regions(level + 1))
             if keep is not None:
-                keep[0][level][:], keep[1][level][:] = slope, alive * np.maximum(deviation, 0.0)
-            if len(self.inner[level]):
-                learned[[FIRST_EMPTY, SECOND_EMPTY]] = learned[[FIRST_EMPTY, SECOND_EMPTY]].mean()
-                ways = (learned + PRIOR_COUNT) / (learned.sum() + WAYS * PRIOR_COUNT)
-                self.ways[level] = np.maximum(ways, RAREST)
-                spread_out = (
-                    sizes_seen * 0.5 + 0.25 * np.append(sizes_seen[1:], 0.0) + 0.25 * np.insert(sizes_seen[:-1], 0, 0.0)
+                self._divide_unseen(level, known, below, keep)
+            learned, sizes = np.zeros((CLASSES, WAYS)), np.zeros(len(FEW))
+            filled, looked = np.zeros(CLASSES), np.zeros(CLASSES)
+            for some in _blocks(self._inner[level] if keep is not None else self._sample(level, known)):
+                halves = self._halves(level, some, messages[level + 1])
+                states, alive = self._states(level, some, halves), known.alive[some]
+                whole, own = Law(known.rows[some], known.spread[some]), messages[level]
+                found = divided(halves, *states, whole, Law(own.mean[some], own.variance[some]))
+                below.put(self.tree.pair(level, some), alive * found.lives, found.rows, found.spread)
+                weights = found.chances * alive
+                classes = row_class(halves.rows)
+                learned += np.stack([np.bincount(classes, way, CLASSES) for way in weights], axis=1)
+                filled += np.bincount(classes, alive * found.lives.mean(axis=0), CLASSES)
+                looked += np.bincount(classes, minlength=CLASSES)
+                sizes[: len(halves.few.chances)] += np.einsum(
+                    "khi,hi->k", halves.few.chances, weights[[FIRST_FEW, SECOND_FEW]]
                 )
-                self.magnitudes[level] = (spread_out + EVEN_MAGNITUDES / LIKELY) / (spread_out.sum() + EVEN_MAGNITUDES)
+                if keep is not None:
+                    leaning = found.leaning * self._unsure(level, some)
+                    keep[0][level][some], keep[1][level][some] = found.slope, alive * found.variance
+                    keep[2][level][some] = alive * leaning
+            self._rows[level] = np.where(known.alive > 0.0, known.rows, messages[level].mean)
+            if len(self._inner[level]):
+                self._sparse[level] = filled < FULL * looked
+                self._ways[level], self._few[level] = common_ways(learned, sizes)
             elif level:
-                self.ways[level] = self.ways[level - 1]
-            alive = (alive[:, None] * lives).reshape(-1)
-            rows, spread = halves_rows.reshape(-1), np.maximum(halves_spread.reshape(-1), 1e-6)
-        return np.asarray(alive * rows)
+                self._ways[level] = self._ways[level - 1]
+            known = below
+            messages[level] = messages[-1]  # the memory is needed further down
+        return np.asarray(known.alive * known.rows)
+
+    def _sample(self, level: int, known: _Known) -> Codes:
+        """Regions to learn from: all, or where there are very many, some whose region above was taken too."""
+        some = self._inner[level]
+        some = some[known.alive[some] > 0.0]
+        return some[:: -(-len(some) // ENOUGH)] if len(some) > ENOUGH else some
+
+    def _divide_unseen(self, level: int, known: _Known, below: _Known, keep: tuple[tuple[Floats, ...], ...]) -> None:
+        """Divide regions of which no part was measured by the shares of their strips, as unevenly as others are."""
+        for some in _blocks(np.arange(self.tree.regions(level))):
+            share, rows, spread = self._share(level, some), known.rows[some], known.spread[some]
+            uneven = (rows**2 + spread) * share * (1.0 - share) * (self._ways[level] @ UNEVEN)[row_class(rows)]
+            shares = np.stack([share, 1.0 - share])
+            below.put(
+                self.tree.pair(level, some),
+                np.broadcast_to(known.alive[some], shares.shape),
+                shares * rows,
+                shares**2 * spread + uneven,
+            )
+            keep[0][level][some], keep[1][level][some] = share, known.alive[some] * uneven
+            keep[2][level][some] = known.alive[some] * rows * self._unsure(level, some)
+
+    def _unsure(self, level: int, some: Codes) -> Floats | float:
+        """The deviation of the share of each region's strip."""
+        strips = self.tree.strips[level]
+        return 0.0 if strips is None else self._shifts[level][1][strips[some]]
 
 
-@dataclass(frozen=True, eq=False)
-class _Divided:
-    chances: Floats
-    slope: Floats
-    variance: Floats
-    lives: Floats
-    rows: Floats
-    spread: Floats
-
-
-def _divided(
-    halves: Halves,
-    likely: Floats,
-    mean: Floats,
-    variance: Floats,
-    rows: Floats,
-    spread: Floats,
-    message: _Messages,
-    some: Codes,
-) -> _Divided:
-    """Both halves of regions of which the rows are known in mean and variance."""
-    own_mean, own_variance = message.mean[some], message.variance[some]
-    # What is known from elsewhere: the whole of what is known, less what the region itself says.
-    precision = np.maximum(1.0 / spread - 1.0 / own_variance, 0.0)
-    helps = precision > 1e-9 / own_variance
-    outer = 1.0 / np.where(helps, precision, 1.0)
-    centre = outer * (rows / spread - own_mean / own_variance)
-    likely = np.where(helps, likely + log_normal(mean, centre, variance + outer), likely)
-    chances = np.exp(likely - likely.max(axis=0))
-    chances /= chances.sum(axis=0)
-    known = np.where(helps, 1.0 / (1.0 / variance + 1.0 / outer), variance)
-    state = np.where(helps, known * (mean / variance + centre / outer), mean)
-    short = rows - (chances * state).sum(axis=0)  # a mixture of normal laws does not keep the mean to the last digit
-    state = state + short * known / np.maximum((chances * known).sum(axis=0), 1e-12)
-    first, slope, within = halves.divide(state)
-    second = state - first
-    given = slope**2 * known + within, (1.0 - slope) ** 2 * known + within
-    given[1][FIRST_EMPTY], given[1][SECOND_EMPTY] = known[FIRST_EMPTY], 0.0
-    x1 = (chances * first).sum(axis=0)
-    spread_x = (chances * (known + (state - rows) ** 2)).sum(axis=0)
-    together = (chances * (slope * known + (first - x1) * (state - rows))).sum(axis=0)
-    spread_1 = (chances * (given[0] + (first - x1) ** 2)).sum(axis=0)
-    regression = together / np.maximum(spread_x, 1e-12)
-    lives = np.maximum(1.0 - chances[[FIRST_EMPTY, SECOND_EMPTY]], 1e-12)
-    held = np.stack([x1, rows - x1]) / lives
-    spreads = []
-    for half, (values, inner) in enumerate(zip((first, second), given, strict=True)):
-        there = np.delete(np.arange(WAYS), half)
-        square = (chances[there] * (inner[there] + values[there] ** 2)).sum(axis=0) / lives[half]
-        spreads.append(np.maximum(square - held[half] ** 2, 1e-6))
-    left = np.maximum(spread_1 - regression**2 * spread_x, 0.0)
-    return _Divided(chances, regression, left, lives.T, held.T, np.stack(spreads, axis=1))
-
-
-def _as_one(likely: Floats, mean: Floats, variance: Floats) -> tuple[Floats, Floats, Floats]:
-    """A mixture as one normal law: mean, variance, and the logarithm of its weight."""
-    most = likely.max(axis=0)
-    chances = np.exp(likely - most)
-    whole = chances.sum(axis=0)
-    chances /= whole
-    middle = (chances * mean).sum(axis=0)
-    spread = (chances * (variance + (mean - middle) ** 2)).sum(axis=0)
-    return middle, np.maximum(spread, 1e-6), most + np.log(whole)
+def _no_weight(regions: int) -> Floats:
+    return np.broadcast_to(0.0, (regions,))  # takes no memory
 
 
 def _blocks(places: Codes) -> list[Codes]:

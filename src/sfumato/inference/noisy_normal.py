@@ -55,14 +55,6 @@ def observe(mean: Floats, variance: Floats, answer: Floats, scale: Floats, *, la
     return tuple(np.where(wide, a, b) for a, b in zip(normal, exact, strict=True))
 
 
-def cut_at_zero(mean: Floats, variance: Floats) -> tuple[Floats, Floats, Floats]:
-    """A normal law cut off below zero: the logarithm of what is left, its mean and its variance."""
-    deviation = np.sqrt(variance)
-    place = np.maximum(mean / deviation, -30.0)
-    log_left, hazard = _tail(place)
-    return log_left, deviation * (place + hazard), variance * np.maximum(1.0 - place * hazard - hazard**2, 1e-9)
-
-
 def _tail(place: Floats) -> tuple[Floats, Floats]:
     """log Phi(place) and phi(place) / Phi(place)."""
     from scipy.special import log_ndtr

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sfumato.domain import Codes, Partition
 from sfumato.inference.fits import Linear
 from sfumato.inference.regions import Regional
-from sfumato.inference.tree_fit import TreeFit, boundaries, fit_tree, height_of
+from sfumato.inference.tree_fit import TreeFit, fit_tree
 from sfumato.inference.unevenness import from_misfit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
@@ -26,7 +26,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.statistics import Misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.mechanisms.regional import places_along
-from sfumato.queries import Identity, Ranges, Workload
+from sfumato.queries import Halving, Identity, Ranges, Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies.hilbert import curve_order
@@ -71,7 +71,8 @@ def dawa(
 
     sizes = np.bincount(labels)
     buckets = curator.reduce(Partition(schema.domain, labels))
-    totals = fit_tree(_measure_tree(buckets, len(sizes), for_totals), sizes)
+    tree = Halving.line(len(sizes))
+    totals = fit_tree(_measure_tree(buckets, tree, for_totals), tree, sizes)
     count = _with_spread(curator, labels, totals, for_misfit)
 
     every_cell = Identity(schema.domain.size)
@@ -86,17 +87,15 @@ def refuses(schema: Schema, workload: Workload | None) -> str | None:
     return None
 
 
-def _measure_tree(buckets: Curator, count: int, budget: Budget) -> Measurement:
+def _measure_tree(buckets: Curator, tree: Halving, budget: Budget) -> Measurement:
     """Noisy counts of all buckets and of every 16, 256, ... of them together, each level with an even share."""
-    height = height_of(count)
-    levels = [level for level in range(height, 0, -LEVELS_APART) if level >= LEVELS_APART // 2] or [height]
-    ends = [boundaries(count, level) for level in levels]
-    begins = [end[:-1][np.diff(end) > 0] for end in ends]
-    closes = [end[1:][np.diff(end) > 0] - 1 for end in ends]
+    levels = [level for level in range(tree.height, 0, -LEVELS_APART) if level >= LEVELS_APART // 2] or [tree.height]
+    begins = np.concatenate([tree.begins[level][:-1] for level in levels])
+    closes = np.concatenate([tree.begins[level][1:] - 1 for level in levels])
     (share, *_) = budget.evenly(len(levels))
     noise = noise_for(share, buckets.charge.contributions, l1=Fraction(1), l2_squared=Fraction(1))
     assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon only)
-    return buckets.measure(Ranges(count, np.concatenate(begins), np.concatenate(closes)), scales=noise.scale)
+    return buckets.measure(Ranges(len(tree.order), begins, closes), scales=noise.scale)
 
 
 def _with_spread(curator: Curator, labels: Codes, totals: TreeFit, budget: Budget) -> Regional:

@@ -18,18 +18,17 @@ import numpy as np
 
 from sfumato.domain import Codes, Partition
 from sfumato.inference.fits import Linear
-from sfumato.inference.tree_fit import MOST_LEAVES, boundaries, fit_tree, height_of
+from sfumato.inference.tree_fit import MOST_LEAVES, fit_tree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Laplace, Measurement, as_one
-from sfumato.queries import Identity, Ranges, Workload, default_workload
+from sfumato.queries import Halving, Identity, Ranges, Workload, default_workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies import descent
 from sfumato.strategies.cutting import geometry_of
 from sfumato.strategies.descent import PARTS, Front, GoOn, next_looks
-from sfumato.strategies.hilbert import curve_order
 
 
 def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
@@ -38,9 +37,8 @@ def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     budget: split evenly over the count and the measures, which get noise on every cell.
     """
     for_count, *for_measures = budget.evenly(len(curator.statistics))
-    order = curve_order(schema.domain)
-    looks = descend(curator, order, for_count, workload or default_workload(schema.domain))
-    count = fit_tree(looks, np.ones(len(order), dtype=np.int64), order)
+    tree = Halving.over(schema.domain)
+    count = fit_tree(descend(curator, tree, for_count, workload or default_workload(schema.domain)), tree)
 
     every_cell = Identity(schema.domain.size)
     measures = zip(curator.statistics[1:], for_measures, strict=True)
@@ -56,23 +54,21 @@ def refuses(schema: Schema, workload: Workload | None) -> str | None:
 
 def error_if_full(schema: Schema, workload: Workload, budget: Budget) -> float:
     """About the error on a table with many rows everywhere, where there is nothing to adapt to; reads no data."""
-    order, share = curve_order(schema.domain), budget.evenly(1 + len(schema.measures))[0]
-    tree = _tree(len(order))
+    tree, share = Halving.over(schema.domain), budget.evenly(1 + len(schema.measures))[0]
     _, unit, pure = _noise(share, schema.privacy_unit.contributions)
-    return descent.error_if_full(len(tree) - 1, geometry_of(workload, order, tree), unit, pure=pure)
+    return descent.error_if_full(tree, geometry_of(workload, tree), unit, pure=pure)
 
 
 def descend(
-    curator: Curator, order: Codes, budget: Budget, workload: Workload, *, go_on: GoOn = next_looks
+    curator: Curator, tree: Halving, budget: Budget, workload: Workload, *, go_on: GoOn = next_looks
 ) -> Measurement:
     """Look at regions level by level; what is seen decides how deep the next look goes and what it may spend.
 
     go_on: from what was seen so far to what is asked next. Whatever it asks, the curator charges every cell for it.
     """
-    cells, tree = len(order), _tree(len(order))
-    geometry = geometry_of(workload, order, tree)
+    geometry = geometry_of(workload, tree)
     size, unit, pure = _noise(budget, curator.charge.contributions)
-    along = curator.reduce(Partition(curator.domain, _places(order)))  # the same cells, numbered along the tree
+    along = curator.reduce(Partition(curator.domain, _places(tree.order)))  # the same cells, numbered along it
 
     ranges: list[Ranges] = []
     looks: list[Measurement] = []
@@ -86,12 +82,7 @@ def descend(
         looks.append(along.measure(ranges[-1], scales=scales, which=which))
         front = others.together(asked.heard(looks[-1].answers, looks[-1].design.sizes))
     lows, highs = (np.concatenate([getattr(one, end) for one in ranges]) for end in ("lows", "highs"))
-    return as_one(looks, Ranges(cells, lows, highs))
-
-
-def _tree(cells: int) -> list[Codes]:
-    """Where the regions of each level begin and end."""
-    return [boundaries(cells, level) for level in range(height_of(cells) + 1)]
+    return as_one(looks, Ranges(len(tree.order), lows, highs))
 
 
 def _noise(budget: Budget, contributions: int) -> tuple[Fraction, float, bool]:

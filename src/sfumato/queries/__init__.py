@@ -7,6 +7,7 @@ from sfumato.queries.base import Queries, Transposed
 from sfumato.queries.cells import Cells, Predicates
 from sfumato.queries.compose import Scaled, Stack
 from sfumato.queries.haar import Haar
+from sfumato.queries.halving import Halving
 from sfumato.queries.kron import Kron
 from sfumato.queries.lines import Identity, Prefix, Total
 from sfumato.queries.marginals import Marginals, over
@@ -22,6 +23,7 @@ __all__ = [
     "AllRanges",
     "Cells",
     "Haar",
+    "Halving",
     "Identity",
     "Kron",
     "Marginals",

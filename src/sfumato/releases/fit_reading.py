@@ -18,12 +18,11 @@ from sfumato.inference.regions import Regional
 from sfumato.inference.shapes import Shaped
 from sfumato.inference.tree_fit import MOST_LEAVES, TreeFit
 from sfumato.measurement import Measurement
-from sfumato.queries import Queries, Ranges
+from sfumato.queries import Halving, Queries, Ranges
 from sfumato.releases.fit_records import LARGEST, Floats, from_whole_numbers
 from sfumato.releases.query_records import Arrays, Column, rebuild
 from sfumato.releases.records import FitRecord, MeasurementRecord, QueriesRecord
 from sfumato.releases.strict_json import refusal
-from sfumato.strategies.hilbert import curve_order
 
 MOST_SPANNED = 2**25
 
@@ -60,7 +59,8 @@ class Reading:
         return Linear(self.measurement(record.measurements[0], len(estimate), record.of), estimate)
 
     def _tree(self, record: FitRecord, given: dict[str, Column], estimate: Floats) -> Fit:
-        slopes, deviations = given.pop("slopes", None), _numbers(given, "deviations")
+        slopes = given.pop("slopes", None)
+        deviations, leanings = _numbers(given, "deviations"), _numbers(given, "leanings")
         if slopes is None or given or len(record.measurements) != 1:
             raise refusal("a fit in it has measurements or arrays that do not go with its kind")
         if len(estimate) > MOST_LEAVES:
@@ -68,7 +68,7 @@ class Reading:
         measured = self.measurement(record.measurements[0], len(estimate), record.of)
         if type(measured.queries) is not Ranges:
             raise refusal("a fit in it has a tree that was not measured by ranges of its leaves")
-        return TreeFit(measured, estimate, slopes, deviations, curve_order(self.domain))
+        return TreeFit(measured, Halving.over(self.domain), estimate, slopes, deviations, leanings)
 
     def _regional(self, record: FitRecord, given: dict[str, Column], size: int) -> Fit:
         labels, mass, slopes = (given.pop(name, None) for name in ("labels", "mass", "slopes"))
@@ -83,9 +83,10 @@ class Reading:
         estimate = numbers["totals"]
         cells = self.measurement(record.measurements[0], size, record.of) if with_cells else None
         measured = self.measurement(record.measurements[with_cells], len(estimate), record.of)
-        totals = (
-            Linear(measured, estimate) if slopes is None else TreeFit(measured, estimate, slopes, numbers["deviations"])
-        )
+        totals: Linear | TreeFit = Linear(measured, estimate)
+        if slopes is not None:
+            line = Halving.line(len(estimate))
+            totals = TreeFit(measured, line, estimate, slopes, numbers["deviations"], np.zeros(0))
         return Regional(
             labels=_labels(labels, size, len(numbers["spread"])),
             totals=totals,

@@ -18,9 +18,9 @@ from sfumato.inference.regions import Regional
 from sfumato.inference.shapes import Shaped
 from sfumato.inference.tree_fit import TreeFit
 from sfumato.measurement import Measurement
+from sfumato.queries import Halving
 from sfumato.releases.query_records import Arrays, Column, describe
 from sfumato.releases.records import FitRecord, MeasurementRecord, QueriesRecord, noise_record
-from sfumato.strategies.hilbert import curve_order
 
 Floats = NDArray[np.float64]
 
@@ -62,10 +62,12 @@ class Written:
         return FitRecord(fit.of, "shaped", [self.measurement(measured) for measured in fit.measurements], arrays)
 
     def tree(self, fit: TreeFit, domain: Domain) -> FitRecord:
-        order = np.arange(domain.size) if fit.order is None else fit.order
-        if not np.array_equal(order, curve_order(domain)):
-            raise ReleaseFileError("a file keeps a tree of cells along Hilbert's curve only; fit it in that order")
-        return FitRecord(fit.of, "tree", [self.measurement(fit.measurement)], self._divisions(fit))
+        if not np.array_equal(fit.tree.order, Halving.over(domain).order):
+            raise ReleaseFileError(
+                "a file keeps a tree over the cells of its domain only, in the order that goes with it"
+            )
+        arrays = self._divisions(fit) | self._numbers("leanings", fit.leanings)
+        return FitRecord(fit.of, "tree", [self.measurement(fit.measurement)], arrays)
 
     def _divisions(self, fit: TreeFit) -> dict[str, int]:
         return {"slopes": self.arrays.keep(fit.slopes)} | self._numbers("deviations", fit.deviations)

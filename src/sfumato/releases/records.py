@@ -146,7 +146,7 @@ class FitRecord:
     """How one statistic was estimated in every cell; the estimate itself is a column of the member of cells.
 
     family: the kind of fit; arrays: what it keeps besides its measurements, by name. The leaves of a "tree" are the
-    schema's cells along Hilbert's curve, which is not kept; a tree in another order would be another family.
+    schema's cells along the tree of queries/halving.py, which is not kept; another tree would be another family.
     """
 
     of: Text

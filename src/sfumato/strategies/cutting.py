@@ -6,14 +6,14 @@ look through than the noise takes to draw.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Codes
-from sfumato.queries import Workload
+from sfumato.queries import Halving, Workload
 
 Floats = NDArray[np.float64]
 
@@ -31,23 +31,22 @@ class Geometry:
     whole: Floats
 
 
-def geometry_of(workload: Workload, order: Codes, tree: Sequence[Codes]) -> Geometry:
-    """Look at how queries lie. order: the cells along the tree; tree: where regions begin and end, level by level.
+def geometry_of(workload: Workload, tree: Halving) -> Geometry:
+    """Look at how queries lie in a tree.
 
     >>> from sfumato.queries import Prefix
-    >>> halves = [np.array([0, 4]), np.array([0, 2, 4]), np.arange(5)]
-    >>> geometry_of(Workload(("p",), (Prefix(4),)), np.arange(4), halves).cut.tolist()
+    >>> geometry_of(Workload(("p",), (Prefix(4),)), Halving.line(4)).cut.tolist()
     [0.75, 0.5, 0.0]
     """
-    cut, whole, queries = np.zeros(len(tree)), np.zeros(len(tree)), 0
+    cut, whole, queries = np.zeros(tree.height + 1), np.zeros(tree.height + 1), 0
     for rows in _written_out(workload):
-        running = np.zeros((len(rows), len(order) + 1), dtype=np.int32)
-        np.cumsum(rows[:, order] != 0, axis=1, out=running[:, 1:])
+        running = np.zeros((len(rows), len(tree.order) + 1), dtype=np.int32)
+        np.cumsum(rows[:, tree.order] != 0, axis=1, out=running[:, 1:])
         queries += len(rows)
-        for level, begins in enumerate(tree):
+        for level, begins in enumerate(tree.begins):
             sizes, inside = np.diff(begins), np.diff(running[:, begins], axis=1)
             cut[level] += np.count_nonzero((inside > 0) & (inside < sizes))
-            whole[level] += np.count_nonzero((inside == sizes) & (sizes > 0)) / np.count_nonzero(sizes)
+            whole[level] += np.count_nonzero(inside == sizes) / len(sizes)
     return Geometry(cut / queries, whole / queries)
 
 
