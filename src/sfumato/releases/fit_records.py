@@ -16,7 +16,7 @@ from sfumato.inference.fits import PARTS, Fit, Linear
 from sfumato.inference.nested import Nested
 from sfumato.inference.regions import Regional
 from sfumato.inference.shapes import Shaped
-from sfumato.inference.tree_fit import TreeFit
+from sfumato.inference.tree_fit import TreeFit, has_strips
 from sfumato.measurement import Measurement
 from sfumato.queries import Halving
 from sfumato.releases.query_records import Arrays, Column, describe
@@ -62,10 +62,8 @@ class Written:
         return FitRecord(fit.of, "shaped", [self.measurement(measured) for measured in fit.measurements], arrays)
 
     def tree(self, fit: TreeFit, domain: Domain) -> FitRecord:
-        if not np.array_equal(fit.tree.order, Halving.over(domain).order):
-            raise ReleaseFileError(
-                "a file keeps a tree over the cells of its domain only, in the order that goes with it"
-            )
+        if not _alike(fit.tree, Halving.over(domain)):
+            raise ReleaseFileError("a file keeps a tree over the cells of its domain only, cut as that domain is cut")
         arrays = self._divisions(fit) | self._numbers("leanings", fit.leanings)
         return FitRecord(fit.of, "tree", [self.measurement(fit.measurement)], arrays)
 
@@ -108,6 +106,13 @@ def write_fits(fits: tuple[Fit, ...], domain: Domain) -> Written:
         else:
             raise ReleaseFileError(f"a file cannot keep a fit of the kind {type(fit).__name__}")
     return written
+
+
+def _alike(one: Halving, other: Halving) -> bool:
+    """Whether two trees cut the same cells in the same way."""
+    if one.height != other.height or has_strips(one) != has_strips(other):
+        return False
+    return np.array_equal(one.order, other.order) and all(map(np.array_equal, one.begins, other.begins))
 
 
 def in_whole_numbers(estimate: Floats) -> tuple[Column, Column]:
