@@ -88,15 +88,15 @@ class Halves:
             mean[way] = few.mean[small] + self.mean[large]
             variance[way] = few.variance[small] + self.variance[large]
         r, s = self.share, 1.0 - self.share
-        for way, size in enumerate(self._sizes, start=EVEN):
-            a, c = v1 + size, v2 + size
-            determinant = v1 * v2 + size * (v1 + v2)
-            precision = (c * r * r + 2.0 * size * r * s + a * s * s) / determinant
-            middle = (c * r * m1 + size * (r * m2 + s * m1) + a * s * m2) / determinant / precision
-            square = (c * m1 * m1 + 2.0 * size * m1 * m2 + a * m2 * m2) / determinant
-            misfit = np.maximum(square - middle * middle * precision, 0.0)
-            weight[way] = w1 + w2 - 0.5 * (LOG_2PI + np.log(determinant) + misfit + np.log(precision))
-            mean[way], variance[way] = middle, 1.0 / precision
+        size = self._sizes
+        a, c = v1 + size, v2 + size
+        determinant = v1 * v2 + size * (v1 + v2)
+        precision = (c * r * r + 2.0 * size * r * s + a * s * s) / determinant
+        middle = (c * r * m1 + size * (r * m2 + s * m1) + a * s * m2) / determinant / precision
+        square = (c * m1 * m1 + 2.0 * size * m1 * m2 + a * m2 * m2) / determinant
+        misfit = np.maximum(square - middle * middle * precision, 0.0)
+        weight[EVEN:] = w1 + w2 - 0.5 * (LOG_2PI + np.log(determinant * precision) + misfit)
+        mean[EVEN:], variance[EVEN:] = middle, 1.0 / precision
         weight[:SECOND_EMPTY, self.alone] = weight[FIRST_FEW:, self.alone] = -np.inf
         return weight, mean, variance
 
@@ -111,22 +111,20 @@ class Halves:
             first[way] = a1 + slope[way] * (rows[way] - a1 - a2)
             variance[way] = u1 * u2 / (u1 + u2)
         r, s = self.share, 1.0 - self.share
-        for way, kept in enumerate(self._kept, start=EVEN):
-            first[way] = r * rows[way] + kept * ((m1 - r * rows[way]) / v1 - (m2 - s * rows[way]) / v2)
-            slope[way] = r - kept * (r / v1 - s / v2)
-            variance[way] = kept
+        even, kept = rows[EVEN:], self._kept
+        first[EVEN:] = r * even + kept * ((m1 - r * even) / v1 - (m2 - s * even) / v2)
+        slope[EVEN:] = r - kept * (r / v1 - s / v2)
+        variance[EVEN:] = kept
         return first, slope, variance
 
     def leaning(self, chances: Floats, rows: Floats) -> Floats:
         """By how many rows the first half would grow per unit of its share r; chances, rows: of each way."""
-        free = [1.0 - kept * self._precision for kept in self._kept]
-        return np.asarray((chances[EVEN:] * rows[EVEN:] * np.stack(free)).sum(axis=0))
+        return np.asarray((chances[EVEN:] * rows[EVEN:] * (1.0 - self._kept * self._precision)).sum(axis=0))
 
     @cached_property
-    def _sizes(self) -> list[Floats]:
+    def _sizes(self) -> Floats:
         """The variance of d, for the ways in proportion."""
-        unit = self.rows**2 * self.share * (1.0 - self.share)
-        return [size**2 * unit for size in (0.0, *NEARLY)]
+        return np.asarray(UNEVEN[EVEN:, None] * (self.rows**2 * self.share * (1.0 - self.share)))
 
     @cached_property
     def _precision(self) -> Floats:
@@ -134,6 +132,6 @@ class Halves:
         return np.asarray(1.0 / self.variance[0] + 1.0 / self.variance[1])
 
     @cached_property
-    def _kept(self) -> list[Floats]:
+    def _kept(self) -> Floats:
         """The variance of d once the halves are known, for the ways in proportion."""
-        return [size / (1.0 + size * self._precision) for size in self._sizes]
+        return np.asarray(self._sizes / (1.0 + self._sizes * self._precision))
