@@ -169,6 +169,13 @@ def test_says_why_it_does_not_fit():
     large = line(MOST_LEAVES + 1)
     assert "hierarchical" in (refuses(large, None) or "")
     assert refuses(line(4), None) is None
+    nines = {f"a{place}": {"type": "integer", "lower": 0, "upper": 8} for place in range(6)}
+    nines["b"] = {"type": "boolean"}
+    wide = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": nines})
+    assert wide.domain.size < MOST_LEAVES and refuses(wide, None) is None
+    nines["c"] = {"type": "integer", "lower": 0, "upper": 2}
+    wider = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": nines})
+    assert wider.domain.size < MOST_LEAVES and "regions" in (refuses(wider, None) or "")
 
 
 def test_the_example_of_the_page_runs_as_written():

@@ -25,6 +25,7 @@ Codes = NDArray[np.int64]
 
 FINE = 2**30  # slopes are kept in whole multiples of 1 / FINE
 MOST_LEAVES = 2**22  # of a tree of cells; with more the posterior takes longer than anyone waits
+MOST_REGIONS = 3 * MOST_LEAVES  # of a tree, on all levels: where sides are odd there are many levels
 STEEPEST = 4 * FINE
 CAUTION = 1.1  # times the posterior's own deviations: its prior is learned from what it is then used on
 

@@ -18,12 +18,12 @@ import numpy as np
 
 from sfumato.domain import Codes, Partition
 from sfumato.inference.fits import Linear
-from sfumato.inference.tree_fit import MOST_LEAVES, fit_tree
+from sfumato.inference.tree_fit import MOST_LEAVES, MOST_REGIONS, fit_tree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Laplace, Measurement, as_one
-from sfumato.queries import Halving, Identity, Ranges, Workload, default_workload
+from sfumato.queries import Halving, Identity, Ranges, Workload, default_workload, regions_over
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies import descent
@@ -49,6 +49,8 @@ def refuses(schema: Schema, workload: Workload | None) -> str | None:
     """Why sfumato does not fit a schema."""
     if schema.domain.size > MOST_LEAVES:
         return f"sfumato takes at most {MOST_LEAVES:,} cells, there are {schema.domain.size:,}; use hierarchical"
+    if (regions := regions_over(schema.domain)) > MOST_REGIONS:
+        return f"sfumato takes a tree of at most {MOST_REGIONS:,} regions, here it has {regions:,}; use hierarchical"
     return None
 
 

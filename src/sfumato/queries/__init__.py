@@ -7,7 +7,7 @@ from sfumato.queries.base import Queries, Transposed
 from sfumato.queries.cells import Cells, Predicates
 from sfumato.queries.compose import Scaled, Stack
 from sfumato.queries.haar import Haar
-from sfumato.queries.halving import Halving
+from sfumato.queries.halving import Halving, regions_over
 from sfumato.queries.kron import Kron
 from sfumato.queries.lines import Identity, Prefix, Total
 from sfumato.queries.marginals import Marginals, over
@@ -42,5 +42,6 @@ __all__ = [
     "Workload",
     "default_workload",
     "over",
+    "regions_over",
     "trusted",
 ]

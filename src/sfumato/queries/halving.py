@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import prod
 
 import numpy as np
 
@@ -105,6 +106,24 @@ def _over(sides: tuple[int, ...], ordered: tuple[bool, ...]) -> Halving:
         done[axis] += 1
         begins.append(starts)
     return Halving(order, tuple(begins), tuple(halves), tuple(strips))
+
+
+def regions_over(domain: Domain) -> int:
+    """How many regions the tree over a domain has, on all levels; found without laying it out.
+
+    >>> from sfumato.domain import Axis
+    >>> domain = Domain((Axis("x", "integer", np.arange(6.0)), Axis("y", "integer", np.arange(4.0))))
+    >>> tree = Halving.over(domain)
+    >>> regions_over(domain) == sum(tree.regions(level) for level in range(tree.height + 1))
+    True
+    """
+    sides, ordered = [axis.size for axis in domain], [axis.ordered for axis in domain]
+    parts = [1] * len(sides)
+    found = 1
+    for axis in _cuts(sides, [(side - 1).bit_length() for side in sides], ordered):
+        parts[axis] = min(2 * parts[axis], sides[axis])
+        found += prod(parts)
+    return found
 
 
 def _ends(side: int, height: int) -> Codes:

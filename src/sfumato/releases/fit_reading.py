@@ -16,9 +16,9 @@ from sfumato.inference.fits import PARTS, Fit, Linear
 from sfumato.inference.nested import Nested
 from sfumato.inference.regions import Regional
 from sfumato.inference.shapes import Shaped
-from sfumato.inference.tree_fit import MOST_LEAVES, TreeFit
+from sfumato.inference.tree_fit import MOST_LEAVES, MOST_REGIONS, TreeFit
 from sfumato.measurement import Measurement
-from sfumato.queries import Halving, Queries, Ranges
+from sfumato.queries import Halving, Queries, Ranges, regions_over
 from sfumato.releases.fit_records import LARGEST, Floats, from_whole_numbers
 from sfumato.releases.query_records import Arrays, Column, rebuild
 from sfumato.releases.records import FitRecord, MeasurementRecord, QueriesRecord
@@ -63,7 +63,7 @@ class Reading:
         deviations, leanings = _numbers(given, "deviations"), _numbers(given, "leanings")
         if slopes is None or given or len(record.measurements) != 1:
             raise refusal("a fit in it has measurements or arrays that do not go with its kind")
-        if len(estimate) > MOST_LEAVES:
+        if len(estimate) > MOST_LEAVES or regions_over(self.domain) > MOST_REGIONS:
             raise refusal("a fit in it has a tree of more cells than Sfumato makes")
         measured = self.measurement(record.measurements[0], len(estimate), record.of)
         if type(measured.queries) is not Ranges:
