@@ -1,7 +1,7 @@
 """What `auto` chooses between, over several domains. `python benchmarks/choosing.py [--runs 1]`
 
 For each domain, at epsilon 1 and on what everybody asks: the least exact error and whose it is, the error of `sfumato`
-on a table with many rows everywhere by its own estimate, and its simulated error (geometric mean over the public shapes)
+on a table with many rows everywhere by its own estimate, and its simulated error (geometric mean over public shapes)
 with few and with many rows per cell. Errors are in rows.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import subprocess
 import sys
@@ -32,6 +33,12 @@ def test_the_readme_works_as_written(tmp_path, monkeypatch):
     subprocess.run([sys.executable, "-m", "sfumato", "ledger", "set", "people", "--epsilon", "4"], check=True)
     run = subprocess.run([sys.executable, "-W", "error", "-c", python], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+def test_the_examples_of_every_page_are_true(page):
+    found = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert found.failed == 0 and (found.attempted > 0) == (">>> " in page.read_text())
 
 
 def test_links_between_documents_lead_somewhere():

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import doctest
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 
@@ -65,9 +63,3 @@ def test_refuses_what_laplace_refuses():
     )
     assert "--workload" in (division_refuses(large, default_workload(large.domain)) or "")
     assert division_refuses(SCHEMA, HOT) is None
-
-
-def test_the_examples_of_its_page_are_true():
-    page = Path(__file__).parents[2] / "docs" / "division.md"
-    failed, tried = doctest.testfile(str(page), module_relative=False)
-    assert tried and not failed

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import doctest
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 
@@ -69,9 +67,3 @@ def test_refuses_what_cannot_be_asked_one_by_one_and_says_what_to_do():
     fractions = Workload(("w",), (Weighted([[0.5] * 30]),))
     assert "whole numbers" in (laplace_refuses(small, fractions) or "")
     assert laplace_strategy(small, default_workload(small.domain), True).shares == (1,)
-
-
-def test_the_examples_of_its_page_are_true():
-    page = Path(__file__).parents[2] / "docs" / "laplace.md"
-    failed, tried = doctest.testfile(str(page), module_relative=False)
-    assert tried and not failed

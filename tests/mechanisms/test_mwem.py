@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import doctest
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -110,9 +108,3 @@ def test_weights_other_than_one_are_measured_and_paid_for():
     curator = curator_of(line(), SHAPES["smooth"])
     mwem(curator, line(), Budget.pure(1), workload)
     assert curator.charge.fullest == curator.charge.limit
-
-
-def test_the_examples_of_its_page_are_true():
-    page = Path(__file__).parents[2] / "docs" / "mwem.md"
-    failed, tried = doctest.testfile(str(page), module_relative=False)
-    assert tried and not failed

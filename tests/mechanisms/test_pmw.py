@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import doctest
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,9 +59,3 @@ def test_the_threshold_is_what_noise_alone_reaches():
     """The largest of 1,000 Laplace noises of scale 4 k / epsilon passes it with a chance of about one half."""
     assert search_noise(Budget.pure(1), 1000, 1) == 28
     assert search_noise(Budget.pure(Fraction(1, 2)), 1000, 3) == 166
-
-
-def test_the_examples_of_its_page_are_true():
-    page = Path(__file__).parents[2] / "docs" / "pmw.md"
-    failed, tried = doctest.testfile(str(page), module_relative=False)
-    assert tried and not failed

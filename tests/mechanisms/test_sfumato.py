@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import doctest
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -176,9 +174,3 @@ def test_says_why_it_does_not_fit():
     nines["c"] = {"type": "integer", "lower": 0, "upper": 2}
     wider = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": nines})
     assert wider.domain.size < MOST_LEAVES and "regions" in (refuses(wider, None) or "")
-
-
-def test_the_example_of_the_page_runs_as_written():
-    page = Path(__file__).parents[2] / "docs" / "sfumato.md"
-    tried = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
-    assert tried.failed == 0 and tried.attempted >= 8

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -108,10 +105,3 @@ def test_levels_between_total_and_cells_help_ranges():
 def test_too_many_tables_are_not_tried():
     domain = cube(*[2] * 13, ordered=False)
     assert marginal_strategy(domain, default_workload(domain), True) is None
-
-
-@pytest.mark.parametrize("name", ["hierarchical", "wavelet", "matrix"])
-def test_the_page_works_as_written(name):
-    page = Path(__file__).parents[2] / "docs" / f"{name}.md"
-    failed, tried = doctest.testfile(str(page), module_relative=False)
-    assert failed == 0 and tried > 5
