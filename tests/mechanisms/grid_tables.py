@@ -1,10 +1,16 @@
-"""A small grid and tables on it, for the mechanisms that look for regions."""
+"""A line, a small grid and tables on it, for the mechanisms that look for regions."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sfumato.schema import Schema
+
+
+def line(cells: int, **more: object) -> Schema:
+    x = {"type": "integer", "lower": 0, "upper": cells - 1}
+    return Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"x": x}, **more})
+
 
 GRID = Schema.from_dict(
     {

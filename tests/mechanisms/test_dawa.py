@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from grid_tables import line
 
 from conftest import curator_of
 from sfumato.kernel.budget import Budget
@@ -13,12 +14,6 @@ from sfumato.kernel.entropy import SystemEntropy
 from sfumato.mechanisms.dawa import dawa, refuses
 from sfumato.queries import default_workload
 from sfumato.schema import Schema
-
-
-def line(cells: int) -> Schema:
-    attributes = {"x": {"type": "integer", "lower": 0, "upper": cells - 1}}
-    return Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": attributes})
-
 
 PLANE = Schema.from_dict(
     {

@@ -5,18 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+from grid_tables import line
 
 from conftest import curator_of
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.entropy import SystemEntropy, TestingEntropy
 from sfumato.mechanisms.laplace import MOST_QUERIES, laplace, laplace_refuses, laplace_strategy
 from sfumato.queries import AllRanges, Ranges, Weighted, Workload, default_workload
-from sfumato.schema import Schema
-
-
-def line(cells: int, **more: object) -> Schema:
-    x = {"type": "integer", "lower": 0, "upper": cells - 1}
-    return Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"x": x}, **more})
 
 
 def test_asks_the_queries_themselves_and_spends_all():

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from grid_tables import line
 
 from conftest import curator_of
 from sfumato.inference.fits import Linear
@@ -16,12 +17,6 @@ from sfumato.measurement import Gaussian, Laplace
 from sfumato.mechanisms.sfumato import refuses, sfumato
 from sfumato.queries import Prefix, Ranges, Workload, default_workload
 from sfumato.schema import Schema
-
-
-def line(cells: int) -> Schema:
-    attributes = {"x": {"type": "integer", "lower": 0, "upper": cells - 1}}
-    return Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": attributes})
-
 
 CUBE = Schema.from_dict(
     {

@@ -55,8 +55,22 @@ class Fit(Protocol):
         """The errors of weighted sums of cells; `columns` is (cells, sums)."""
 
 
+class OfOneMeasurement:
+    """A fit to a single measurement."""
+
+    measurement: Measurement
+
+    @property
+    def of(self) -> str:
+        return self.measurement.of
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        return (self.measurement,)
+
+
 @dataclass(frozen=True, eq=False)
-class Linear:
+class Linear(OfOneMeasurement):
     """Least squares: the unbiased estimate of least variance from noisy answers to linear queries."""
 
     measurement: Measurement
@@ -69,14 +83,6 @@ class Linear:
         weighed = measurement.answers / design.sizes
         estimate = solver(design.queries, design.sizes).solve((design.queries.T @ weighed)[:, None])[0][:, 0]
         return cls(measurement, in_parts(estimate))
-
-    @property
-    def of(self) -> str:
-        return self.measurement.of
-
-    @property
-    def measurements(self) -> tuple[Measurement, ...]:
-        return (self.measurement,)
 
     @cached_property
     def _solver(self) -> Solver:

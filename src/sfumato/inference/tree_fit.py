@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
-from sfumato.inference.fits import Errors, Floats, in_parts
+from sfumato.inference.fits import Errors, Floats, OfOneMeasurement, in_parts
 from sfumato.inference.multiscale import Multiscale
 from sfumato.measurement import Design, Laplace, Measurement
 from sfumato.queries import Halving, Ranges
@@ -31,7 +31,7 @@ CAUTION = 1.1  # times the posterior's own deviations: its prior is learned from
 
 
 @dataclass(frozen=True, eq=False)
-class TreeFit:
+class TreeFit(OfOneMeasurement):
     """A posterior over a tree whose leaves are cells, or buckets of cells.
 
     measurement: noisy counts of ranges of places in the tree. estimate: of every leaf. slopes: of every region that has
@@ -60,14 +60,6 @@ class TreeFit:
             raise QueryError("a half gets about as many of its region's rows as there are; a slope is far from that")
         for name in ("estimate", "deviations", "leanings"):
             object.__setattr__(self, name, in_parts(getattr(self, name)))
-
-    @property
-    def of(self) -> str:
-        return self.measurement.of
-
-    @property
-    def measurements(self) -> tuple[Measurement, ...]:
-        return (self.measurement,)
 
     def errors(self, columns: Floats) -> Errors:
         """The errors of weighted sums of leaves; `columns` is (leaves, sums)."""
