@@ -19,7 +19,6 @@ def test_its_numbers_are_those_of_the_code():
         f"less than {choose.MUCH_BETTER} times the error that `sfumato` has",
         f"more than {expect.MOST_QUERIES:,} queries",
         f"within {round(100 * (choose.ALIKE - 1))} % of it",
-        f"by {round(100 * (1 - choose.WORTH_IT))} % at least",
     ):
         assert words in text, words
     assert least.TRIALS == 4 and "tried at up to four epsilons" in text

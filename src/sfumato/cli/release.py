@@ -16,7 +16,7 @@ NAMES = "cells, sparse-cells, sfumato, hierarchical, wavelet, matrix, kdtree, is
 MECHANISM = typer.Option(
     "auto",
     "--mechanism",
-    help=f"auto takes the one with the least expected error, as `sfumato plan` does; or one of {NAMES}.",
+    help=f"auto takes sfumato, or what `sfumato plan` knows to be better; or one of {NAMES}.",
 )
 WORKLOAD = typer.Option(
     None, "--workload", help="A file of SELECT statements that matter most; mechanisms adapt to it."

@@ -28,7 +28,7 @@ from sfumato.schema import Schema
 
 MOST_TRIED = MOST_SIMULATED  # cells up to which mechanisms are tried for a choice; beyond, a rule decides
 ALIKE = 1.01  # times the least error is as good, and then the plainer mechanism is preferred
-WORTH_IT = 0.95  # what depends on the data must promise this much less error than what does not
+WORTH_IT = 0.95  # times the error of what is taken: with less, what was left aside is worth a hint
 NEXT_TO_BEST = 2  # times the noise on one query that spends everything: little is left to gain for anyone
 MUCH_BETTER = 0.5  # of sfumato's error on a full table; it gains as much and more where a table is not full
 THIN = 0.2  # rows times epsilon per cell, below which a table is so empty that sfumato was never behind
@@ -111,7 +111,7 @@ def _best(outlooks: list[Outlook], schema: Schema, budget: Budget, workload: Wor
         return Choice(best.mechanism, f"{plain}, next to the noise on a single query", known_best)
     if not tried:
         return _untried(best, plain, schema, budget, workload)
-    if tried[0].overall < WORTH_IT * best.overall:
+    if tried[0].overall <= best.overall:
         found = tried[0]
         why = (
             f"{_rows(found.overall)} rows a query in the middle of the public shapes with "
