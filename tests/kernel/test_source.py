@@ -299,7 +299,7 @@ def test_no_value_of_a_typed_column_stops_the_reading(tmp_path, kind, form):
         | st.just(b"p1,3,0.5,F,1,true,2020-01-05,2\n"),
         max_size=80,
     ),
-    st.sampled_from([b"\n", b"\r\n", b"\r"]),
+    st.sampled_from([b"\n", b"\r\n"]),
 )
 def test_no_bytes_stop_the_reading_of_a_csv_file(tmp_path, body, newline):
     path = tmp_path / "t.csv"
@@ -325,7 +325,7 @@ def test_lines_that_do_not_fit_fall_out_alone(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes("\n".join([*lines, long, quoted, good.format(5)]).encode("latin-1"))
     found = open_table(path).aggregate(SCHEMA, key=1)
-    assert found.counts.tolist() == [5]  # p1, p2 (what is too much is cut off), p3, p4 and p5
+    assert found.counts.tolist() == [5]  # p1, p3, the one with the long name, p4 and p5
 
 
 def test_what_fails_in_the_engine_is_told_without_its_words(tmp_path):

@@ -19,7 +19,9 @@ from sqlglot import exp
 
 from sfumato.domain import EPOCH
 from sfumato.errors import SchemaError
+from sfumato.kernel.engines import Column
 from sfumato.kernel.engines.duckdb import DuckDB
+from sfumato.kernel.engines.origin import mounted_columns
 from sfumato.kernel.statement import LARGEST_SUM, aggregate_statement
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Integer, Number
@@ -37,10 +39,9 @@ def schema_of(attributes, *, unit="row", measures=None) -> Schema:
 
 def gathered(schema: Schema, table: pa.Table, key: int = KEY) -> dict[int, tuple[int, ...]]:
     """What the statement gives for a table: cell -> (rows, sums...)."""
-    names = [part.column for part in (*schema.attributes.values(), *schema.measures.values())]
-    references = {name: name for name in [*names, schema.privacy_unit.column] if name is not None}
-    text = aggregate_statement(schema, ENGINE, references, key).sql(dialect="duckdb", identify=True)
     CONNECTION.register("source", table)
+    columns = {column.name: column for column in mounted_columns(CONNECTION)}
+    text = aggregate_statement(schema, ENGINE, columns, key).sql(dialect="duckdb", identify=True)
     rows = [tuple(row.values()) for row in CONNECTION.sql(text).to_arrow_table().to_pylist()]
     assert [row[0] for row in rows] == sorted({row[0] for row in rows})
     return {cell: tuple(rest) for cell, *rest in rows}
@@ -270,7 +271,9 @@ def test_sums_beyond_64_bits_are_clipped_and_do_not_fail():
     CONNECTION.register("few", pa.table({"x": [True, False]}))
     rows = LARGEST_SUM // half + 1000
     # The sum itself cannot be reached by rows in a test: replace what a row adds by what a billion rows would.
-    text = aggregate_statement(schema, ENGINE, {"x": "x", "m": "m"}, KEY).sql(dialect="duckdb", identify=True)
+    text = aggregate_statement(
+        schema, ENGINE, {"x": Column("x", "BOOLEAN", "x"), "m": Column("m", "DOUBLE", "m")}, KEY
+    ).sql(dialect="duckdb", identify=True)
     factor = f'CAST({rows} AS DECIMAL(38, 0)) * CAST("m0" AS DECIMAL(38, 0))'
     swollen = text.replace('CAST("m0" AS DECIMAL(38, 0))', factor)
     assert swollen != text
@@ -368,28 +371,32 @@ EVERYTHING = Schema.from_dict(
 )
 COMMON = {
     *("CAST", "TRY_CAST", "NULLIF", "COALESCE", "LEAST", "GREATEST", "FLOOR", "EXTRACT"),
-    *("COUNT", "SUM", "DECIMAL", "ROW_NUMBER", "OVER", "DATEDIFF", "SCRAMBLE", "VALUES", "FROM", "JOIN", "AND", "AS"),
+    *("COUNT", "SUM", "DECIMAL", "ROW_NUMBER", "OVER", "DATEDIFF", "SCRAMBLE", "BYTES", "VALUES", "FROM", "AND", "AS"),
+    *("MIN", "CASE", "WHEN", "WHERE", "SELECT", "THEN", "NOT"),
 }
 
 
 class Elsewhere(DuckDB):
     """An engine whose own hash goes by another name."""
 
+    def bytes_of(self, text):
+        return exp.Anonymous(this="BYTES", expressions=[text])
+
     def scramble(self, parts):
         return exp.Anonymous(this="SCRAMBLE", expressions=list(parts))
 
 
 def everything(engine: DuckDB) -> sqlglot.Expression:
-    named = {part.column: part.column for part in (*EVERYTHING.attributes.values(), *EVERYTHING.measures.values())}
-    unit = str(EVERYTHING.privacy_unit.column)
-    return aggregate_statement(EVERYTHING, engine, named | {unit: unit}, KEY)
+    names = [part.column for part in (*EVERYTHING.attributes.values(), *EVERYTHING.measures.values())]
+    columns = {name: Column(name, None, name) for name in [*names, str(EVERYTHING.privacy_unit.column)]}
+    return aggregate_statement(EVERYTHING, engine, columns, KEY)
 
 
 @pytest.mark.parametrize("dialect", ["postgres", "spark"])
 def test_the_statement_is_plain_sql_in_other_engines(dialect):
     text = everything(Elsewhere(origin=None, columns=())).sql(dialect=dialect, identify=True)  # type: ignore[arg-type]
     again = sqlglot.parse_one(text, read=dialect)
-    assert [call.name for call in again.find_all(exp.Anonymous)] == ["SCRAMBLE"]
+    assert [call.name for call in again.find_all(exp.Anonymous)] == ["SCRAMBLE", *["BYTES"] * 3]
     calls = set(re.findall(r"\b([A-Za-z_]+) ?\(", re.sub(r"'(''|[^'])*'|\"[^\"]*\"|`[^`]*`", "0", text)))
     assert calls - COMMON == set()
     assert len(list(again.find_all(exp.Select))) == len(list(everything(ENGINE).find_all(exp.Select)))

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import math
+
 from sqlglot import exp
 
 from sfumato.domain import Axis
 from sfumato.errors import SchemaError
-from sfumato.kernel.words import SQL, at_most, choose, clip, column, day, double, number, over, try_cast, whole
+from sfumato.kernel.engines import Column, Engine
+from sfumato.kernel.words import (
+    SQL,
+    at_most,
+    choose,
+    clip,
+    column,
+    day,
+    double,
+    number,
+    over,
+    try_cast,
+    whole,
+    whole_text,
+)
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 
 MOST_UNEVEN_CELLS = 10_000  # each edge of uneven cells is written into the statement
@@ -14,15 +30,52 @@ _EXACT = 2**53  # whole numbers below are exact as doubles
 _NEAR = 2**50  # and up to here three roundings and that of an edge, 1/8 each, put a guess one cell off at most
 
 
-def read_value(attribute: Attribute, value: SQL) -> SQL:
+def read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
     """A column as what the attribute compares; NULL if it is missing or cannot be read."""
     if isinstance(attribute, Boolean):
-        return try_cast(value, "boolean")
+        return try_cast(column(source.reference), "boolean")
     if isinstance(attribute, Date):
-        return try_cast(value, "date")
+        return try_cast(column(source.reference), "date")
     if isinstance(attribute, Category) and not attribute.numeric:
-        return try_cast(value, "text")
-    return number(value)
+        return engine.bytes_of(_text(source, engine))
+    return read_number(source)
+
+
+def read_number(source: Column) -> SQL:
+    """A column as a number. Where all is text, true and false are 1 and 0, as they are in columns of booleans."""
+    value = number(column(source.reference))
+    if source.type is not None:
+        return value
+    words = [
+        (exp.EQ(this=column(source.reference), expression=exp.Literal.string(word)), double(place))
+        for place, word in enumerate(("false", "true"))
+    ]
+    return exp.Coalesce(this=value, expressions=[choose(words, exp.Null())])
+
+
+def read_unit(source: Column, engine: Engine) -> SQL:
+    """Whom a row is about; NULL if nobody.
+
+    For privacy: texts are compared by their bytes, because a collation that takes two persons for one would let one of
+    them decide which rows of the other are kept, and NaN would be a person whom many can join.
+    """
+    value = column(source.reference)
+    found = _type(source, engine)
+    if found in exp.DataType.FLOAT_TYPES:
+        return exp.Nullif(this=value, expression=double(math.nan))
+    if found is None or found in exp.DataType.TEXT_TYPES | {exp.DataType.Type.ENUM}:
+        return engine.bytes_of(_text(source, engine))
+    return value
+
+
+def _text(source: Column, engine: Engine) -> SQL:
+    """A column as text; a whole float as a whole number, so that a listed 3 finds it."""
+    value = column(source.reference)
+    return whole_text(value) if _type(source, engine) in exp.DataType.FLOAT_TYPES else try_cast(value, "text")
+
+
+def _type(source: Column, engine: Engine) -> exp.DType | None:
+    return None if source.type is None else exp.DataType.build(source.type, dialect=engine.dialect).this
 
 
 def within_bounds(attribute: Attribute, value: SQL) -> SQL:
@@ -35,8 +88,20 @@ def within_bounds(attribute: Attribute, value: SQL) -> SQL:
     return value
 
 
-def list_of_values(attribute: Category, name: str) -> SQL:
-    """A category's values and their cells, as a table to join: as fast for thousands of values as for two."""
+def place_in_list(attribute: Category, value: SQL, name: str, engine: Engine) -> SQL:
+    """The place of a value in a category's list, NULL if it is not there.
+
+    For privacy it is one number for each row, whatever matches: a join could let a row pass twice. It is as fast for
+    thousands of values as for two.
+    """
+    entry = exp.cast(column("entry", name), "double" if attribute.numeric else "text")
+    wanted = entry if attribute.numeric else engine.bytes_of(entry)
+    places = exp.Select(expressions=[exp.Min(this=column("code", name))]).from_(_list(attribute, name), copy=False)
+    return places.where(exp.EQ(this=wanted, expression=value), copy=False).subquery()
+
+
+def _list(attribute: Category, name: str) -> SQL:
+    """A category's values and their cells, as a table."""
     entries = attribute.listed
     if attribute.numeric:
         numbers = [float(value) for value in attribute.values]

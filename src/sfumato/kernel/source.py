@@ -24,15 +24,17 @@ __all__ = ["Aggregate", "Table", "open_table"]
 _NO_AGGREGATE = "the engine did not return one row of whole numbers for each cell; nothing is published"
 
 
-def open_table(table: Any, *, name: str | None = None) -> Table:
+def open_table(table: Any, *, name: str | None = None, allow_views: bool = False) -> Table:
     """Open a table: its column names and types are looked at, no row is read.
 
     table: a path or pattern (.csv, .tsv, .csv.gz, .parquet), a URL duckdb:///FILE, or a pandas, polars or Arrow frame.
     name: which table of a database.
+    allow_views: take a view, a lazy frame or a relation too. What one of its rows means may depend on others, so the
+    promise is about the rows it gives.
     """
     from sfumato.kernel.engines.duckdb import open_duckdb
 
-    return Table(open_duckdb(table, name))
+    return Table(open_duckdb(table, name), allow_views)
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Table:
     """A private table. `check` looks at names and types; `aggregate` is the only reading of rows."""
 
     engine: Engine = field(repr=False)  # for privacy: it may hold a frame, whose repr shows rows
+    allow_views: bool = False
 
     @property
     def columns(self) -> list[tuple[str, str | None]]:
@@ -54,7 +57,7 @@ class Table:
         """
         from sfumato.kernel.statement import aggregate_statement
 
-        aggregate_statement(schema, self.engine, self._references(schema), key=0)
+        aggregate_statement(schema, self.engine, self._columns(schema), key=0)
 
     def aggregate(self, schema: Schema, key: int) -> Aggregate:
         """Rows and sums of measures in every cell that holds rows; see `sfumato.kernel.statement` for the rules.
@@ -65,18 +68,28 @@ class Table:
         """
         from sfumato.kernel.statement import aggregate_statement
 
-        references = self._references(schema)
-        statement = aggregate_statement(schema, self.engine, references, key)
-        used = [column for column in self.engine.columns if column.reference in set(references.values())]
+        columns = self._columns(schema)
+        statement = aggregate_statement(schema, self.engine, columns, key)
+        used = [column for column in self.engine.columns if column in columns.values()]
         return _checked(self.engine.run(statement, used), schema)
 
-    def _references(self, schema: Schema) -> dict[str, str]:
-        """What the engine calls each column that the schema names."""
+    def derived(self, schema: Schema) -> bool:
+        """Whether values that the schema uses are worked out by a view or a lazy frame when they are read."""
+        return any(column.derived for column in self._columns(schema).values())
+
+    def _columns(self, schema: Schema) -> dict[str, Column]:
+        """The column for each name that the schema uses."""
         found = {}
         for role, kind, wanted in _wanted(schema):
             column = _match(self.engine.columns, role, wanted)
+            if column.derived and not self.allow_views:
+                raise TableError(
+                    f"{role} asks for the column {wanted!r} of a view, a lazy frame or an expression, where one row "
+                    "can depend on others or fail on a value; write it to a table or file first, or allow it "
+                    "(--allow-views): the promise is then about the rows of the view, not about those behind it"
+                )
             _refuse_unfit(role, kind, column, self.engine.dialect)
-            found[wanted] = column.reference
+            found[wanted] = column
         return found
 
 
@@ -114,6 +127,11 @@ def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
 
 def _refuse_unfit(role: str, kind: str, column: Column, dialect: str) -> None:
     """Refuse a column whose type cannot serve; a source without types, such as CSV, is read as far as it can be."""
+    if kind == "unit" and column.inexact:
+        raise TableError(
+            f"the column {column.name!r} says who a row is about, but pandas holds it as floats, in which two large "
+            "numbers can become one; turn it into text or into Int64 where the frame is made"
+        )
     if column.type is None:
         return
     from sqlglot import errors, exp

@@ -11,7 +11,9 @@ Privacy leans on four properties of it, which docs/privacy.md uses and the tests
 2. Cap looks at one person's placed rows and the key only: the order is by hash, then by all that is kept, so rows that
    tie are equal. Hence adding or removing a person changes what is gathered by at most `contributions` rows, each in
    one cell and of at most `half_units` steps.
-3. A row matches a listed value at most once, because listed values are distinct as the engine compares them.
+3. Every row becomes one placed row at most, because a cell is worked out by scalar expressions and nothing is joined:
+   where several listed values match, whatever the column's collation, one of them is taken; texts are compared by
+   their bytes.
 4. No value of a row can make it fail: casts yield NULL, numbers are clipped before they are made whole, and sums are
    taken in 38 digits and then clipped to 64 bits, which never widens the distance between two sums.
 """
@@ -26,9 +28,9 @@ from typing import TypeVar
 from sqlglot import exp
 
 from sfumato.errors import SchemaError
-from sfumato.kernel.engines import Engine
-from sfumato.kernel.placing import cell_along, list_of_values, read_value, within_bounds
-from sfumato.kernel.words import SQL, clip, column, double, is_present, named, number, over, select, whole
+from sfumato.kernel.engines import Column, Engine
+from sfumato.kernel.placing import cell_along, place_in_list, read_number, read_unit, read_value, within_bounds
+from sfumato.kernel.words import SQL, clip, column, double, is_present, named, over, select, whole
 from sfumato.schema import Measure, Schema
 from sfumato.schema.attributes import Category
 
@@ -36,14 +38,14 @@ LARGEST_SUM = 2**62
 T = TypeVar("T")
 
 
-def aggregate_statement(schema: Schema, engine: Engine, references: Mapping[str, str], key: int) -> SQL:
+def aggregate_statement(schema: Schema, engine: Engine, columns: Mapping[str, Column], key: int) -> SQL:
     """Rows and sums by cell, in the columns cell, n, s0, s1, ... and in the order of cells.
 
-    references: what the engine calls each column that the schema names.
+    columns: the engine's column for each name that the schema uses.
     key: which of a unit's rows survive the cap depends on it, and on that unit's rows.
     """
     steps = [f"m{place}" for place in range(len(schema.measures))]
-    rows = _placed(schema, _bounded(schema, _read(schema, engine, references)))
+    rows = _placed(schema, _bounded(schema, engine, _read(schema, engine, columns)))
     if schema.privacy_unit.column is not None:
         rows = _capped(rows, ["cell", *steps], schema.privacy_unit.contributions, engine, key)
     sums = [named(_clipped_sum(column(step)), f"s{place}") for place, step in enumerate(steps)]
@@ -53,27 +55,23 @@ def aggregate_statement(schema: Schema, engine: Engine, references: Mapping[str,
     return gathered
 
 
-def _read(schema: Schema, engine: Engine, references: Mapping[str, str]) -> exp.Select:
-    def source(name: str) -> SQL:
-        return column(references[name])
-
-    wanted = [named(read_value(part, source(part.column)), f"a{i}") for i, part in _numbered(schema.attributes)]
-    wanted += [named(number(source(part.column)), f"m{i}") for i, part in _numbered(schema.measures)]
+def _read(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
+    attributes = _numbered(schema.attributes)
+    wanted = [named(read_value(part, columns[part.column], engine), f"a{place}") for place, part in attributes]
+    wanted += [named(read_number(columns[part.column]), f"m{i}") for i, part in _numbered(schema.measures)]
     if schema.privacy_unit.column is not None:
-        wanted.append(named(source(schema.privacy_unit.column), "unit"))
+        wanted.append(named(read_unit(columns[schema.privacy_unit.column], engine), "unit"))
     return exp.Select(expressions=wanted).from_(engine.table(), copy=False)
 
 
-def _bounded(schema: Schema, values: exp.Select) -> exp.Select:
+def _bounded(schema: Schema, engine: Engine, values: exp.Select) -> exp.Select:
     """Rows whose every value is within its bounds; a category's value becomes its place in the list."""
     wanted: list[SQL] = []
     present: list[SQL] = []
-    joins: list[SQL] = []
     for place, attribute in _numbered(schema.attributes):
         name, value = f"a{place}", column(f"a{place}", "rows")
         if isinstance(attribute, Category):
-            joins.append(_looked_up(attribute, value, f"list{place}"))
-            code = column("code", f"list{place}")
+            code = place_in_list(attribute, value, f"list{place}", engine)
             other = [whole(len(attribute.values))]
             wanted.append(named(exp.Coalesce(this=code, expressions=other) if attribute.other else code, name))
         else:
@@ -87,28 +85,27 @@ def _bounded(schema: Schema, values: exp.Select) -> exp.Select:
         wanted.append(column("unit", "rows"))
         present.append(is_present(column("unit", "rows")))  # for privacy: a row of nobody could not be capped
     rows = select(wanted, values)
-    rows.set("joins", joins)
     return rows.where(*present, copy=False) if present else rows
 
 
-def _looked_up(attribute: Category, value: SQL, listed: str) -> SQL:
-    """The join that finds a value in the list; without `other`, rows that are not listed fall out."""
-    entry = exp.cast(column("entry", listed), "double" if attribute.numeric else "text")
-    how = {"side": "LEFT"} if attribute.other else {"kind": "INNER"}
-    return exp.Join(this=list_of_values(attribute, listed), on=exp.EQ(this=value, expression=entry), **how)
-
-
 def _placed(schema: Schema, values: exp.Select) -> exp.Select:
-    """Rows as flat cell number, steps and unit; nothing else is carried on, so that the cap sorts little."""
+    """Rows as flat cell number, steps and unit; nothing else is carried on, so that the cap sorts little.
+
+    Rows whose value is not listed, and not put into `other`, fall out here.
+    """
     cells: list[SQL] = []
+    listed: list[SQL] = []
     for (place, attribute), axis in zip(_numbered(schema.attributes), schema.domain, strict=True):
+        if isinstance(attribute, Category) and not attribute.other:
+            listed.append(is_present(column(f"a{place}")))
         stride = whole(math.prod(schema.domain.shape[place + 1 :]))
         cells.append(exp.Mul(this=exp.cast(cell_along(attribute, axis, f"a{place}"), "bigint"), expression=stride))
     wanted = [named(reduce(lambda left, right: exp.Add(this=left, expression=right), cells), "cell")]
     wanted += [named(_steps(measure, f"m{place}"), f"m{place}") for place, measure in _numbered(schema.measures)]
     if schema.privacy_unit.column is not None:
         wanted.append(column("unit"))
-    return select(wanted, values)
+    rows = select(wanted, values)
+    return rows.where(*listed, copy=False) if listed else rows
 
 
 def _steps(measure: Measure, name: str) -> SQL:

@@ -17,6 +17,8 @@ from sfumato.errors import QueryError
 from sfumato.queries import Queries
 from sfumato.queries.checks import LARGEST, frozen
 
+FINEST_QUANTILE = 2**20
+
 
 @dataclass(frozen=True)
 class MostRows:
@@ -45,6 +47,12 @@ class Rank:
     One more row changes n by 1 and U(j), L(j) by 0 or 1 each, so a n - b U(j) changes by a or by a - b, and
     b L(j) - a n by -a or by b - a. The larger of these in size is max(a, b - a), the sensitivity; taking a maximum of
     terms does not increase it.
+
+    Products that 64 bits cannot hold are worked out in Python's own whole numbers. A distance beyond 2^62 counts as
+    2^62: cutting off at a fixed number brings scores only closer.
+
+    >>> Rank(Fraction(1, 2)).scores(np.array([1, 1, 8])).tolist()
+    [-8, -6, 0]
     """
 
     quantile: Fraction
@@ -52,6 +60,10 @@ class Rank:
     def __post_init__(self) -> None:
         if not 0 <= self.quantile <= 1:
             raise QueryError(f"a quantile lies between 0 and 1, not {self.quantile}")
+        if self.quantile.denominator > FINEST_QUANTILE:
+            raise QueryError(
+                f"a quantile is a fraction with a denominator of at most {FINEST_QUANTILE:,}; write 1/10, not 0.1"
+            )
 
     @property
     def sensitivity(self) -> int:
@@ -61,9 +73,11 @@ class Rank:
     def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         a, b = self.quantile.as_integer_ratio()
         up_to = np.cumsum(counts)
-        target = a * int(up_to[-1])
+        if b * int(up_to[-1]) > LARGEST:  # exact whole numbers of any size: an overflow would betray how many rows
+            up_to = np.cumsum(counts.astype(object))
+        target = a * up_to[-1]
         short, beyond = target - b * up_to, b * (up_to - counts) - target
-        return np.asarray(-np.maximum(0, np.maximum(short, beyond)), dtype=np.int64)
+        return np.asarray(-np.minimum(LARGEST, np.maximum(0, np.maximum(short, beyond))), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)

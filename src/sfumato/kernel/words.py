@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import date
 from typing import SupportsFloat
 
 from sqlglot import exp
 
 SQL = exp.Expression
+_WHOLE = 2.0**63  # a double below this is a 64-bit number if it is whole
 
 
 def column(name: str, table: str | None = None) -> SQL:
@@ -50,6 +52,14 @@ def number(value: SQL) -> SQL:
     return exp.Nullif(this=try_cast(value, "double"), expression=double(math.nan))
 
 
+def whole_text(value: SQL) -> SQL:
+    """A double as text, a whole one as the whole number it is: 3 and not 3.0."""
+    exact = exp.and_(value.copy() > double(-_WHOLE), value.copy() < double(_WHOLE))
+    is_whole = exp.and_(exact, exp.EQ(this=exp.Floor(this=value.copy()), expression=value.copy()))
+    as_whole: SQL = exp.cast(exp.cast(value.copy(), "bigint"), "text")
+    return exp.Case(ifs=[exp.If(this=is_whole, true=as_whole)], default=exp.cast(value.copy(), "text"))
+
+
 def is_present(value: SQL) -> SQL:
     """Whether a value is not NULL."""
     return exp.Not(this=exp.Is(this=value, expression=exp.Null()))
@@ -74,7 +84,7 @@ def over(numerator: SQL, denominator: SQL) -> SQL:
     return exp.Div(this=exp.paren(numerator), expression=denominator.copy(), typed=True, safe=False)
 
 
-def choose(cases: list[tuple[SQL, SQL]], otherwise: SQL) -> SQL:
+def choose(cases: Sequence[tuple[SQL, SQL]], otherwise: SQL) -> SQL:
     """The result of the first test that holds."""
     return exp.Case(ifs=[exp.If(this=test.copy(), true=result.copy()) for test, result in cases], default=otherwise)
 

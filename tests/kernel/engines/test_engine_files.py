@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 from pathlib import Path
 
@@ -32,7 +33,10 @@ def counts(table, name: str | None = None, schema: Schema = SCHEMA) -> dict[int,
         ("t.tsv", b'x\ty\n1\t"a,\tb"\n2\tb\n'),
         ("bom.csv", b"\xef\xbb\xbfx,y\n1,a\n2,b\n"),
         ("quoted.csv", b'" x ","y ""z"""\n1,a\n2,b\n'),
-        ("mac.csv", b"x,y\r1,a\r2,b\r"),
+        ("return.csv", b"x,y\n1,a\rb\n2,b\n"),
+        ("t.csv.bz2", bz2.compress(b"x,y\n1,a\n2,b\n")),
+        ("t.csv.zst", pa.compress(b"x,y\n1,a\n2,b\n", "zstd", asbytes=True)),
+        ("parts.csv.gz", gzip.compress(b"x,y\n1,a", mtime=0) + gzip.compress(b"\n2,b\n", mtime=0)),
         ("t.csv.gz", gzip.compress(b"x,y\n1,a\n2,b\n", mtime=0)),
         ("t.tsv.gz", gzip.compress(b"x\ty\n1\ta\n2\tb\n", mtime=0)),
     ],
@@ -74,7 +78,9 @@ def test_a_backslash_is_a_letter_and_refused_where_the_engine_would_escape_with_
     (tmp_path / "b\\s.csv").write_text("x\n1\n")
     assert counts(tmp_path / "b\\s.csv") == {1: 1}
     (tmp_path / "b\\s*.csv").write_text("x\n1\n")
-    assert "backslash" in refusal(tmp_path / "b\\s*.csv")
+    assert counts(tmp_path / "b\\s*.csv") == {1: 1}
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "b\\s*.parquet")
+    assert "backslash" in refusal(tmp_path / "b\\s*.parquet")
 
 
 def test_names_of_columns_are_taken_literally(tmp_path):
@@ -117,6 +123,7 @@ def test_what_is_not_a_file_is_refused(tmp_path, monkeypatch):
     Path("zero.csv").write_text("")
     Path("blank.csv").write_text("\nx,y\n")
     Path("utf16.csv").write_bytes("x,y\n1,2\n".encode("utf-16"))
+    Path("mac.csv").write_text("x,y\r1,2\r")
     Path("open.csv").write_text('x,"y\n1,2\n')
     Path("bad.csv.gz").write_bytes(gzip.compress(b"x,y\n" * 999)[:-20])
     Path("worse.csv.gz").write_bytes(b"x,y\n1,2\n")
@@ -126,11 +133,12 @@ def test_what_is_not_a_file_is_refused(tmp_path, monkeypatch):
     assert refusal("none*.csv") == "no file matches none*.csv; check the pattern"
     assert "is a folder; name the files in it, such as folder.csv/*.parquet" in refusal("folder.csv")
     assert "is a folder" in refusal(tmp_path)
-    assert "use .csv, .csv.gz, .tsv, .tsv.gz, .parquet" in refusal("t.xlsx")
+    assert "use .csv, .csv.gz, .csv.bz2, .csv.zst, .tsv," in refusal("t.xlsx")
     assert refusal("zero.csv") == "zero.csv has no header; the first line must name the columns"
     assert "has no header" in refusal("blank.csv")
     assert "UTF-8" in refusal("utf16.csv")
     assert "open.csv" in refusal("open.csv")
+    assert "bare carriage returns; save it with line feeds" in refusal("mac.csv")
     assert "bad.csv.gz cannot be opened" in refusal("bad.csv.gz")
     assert "worse.csv.gz cannot be opened" in refusal("worse.csv.gz")
     assert refusal("bad.parquet") == refusal("empty.parquet").replace("empty", "bad")
@@ -152,6 +160,9 @@ def test_files_that_differ_are_refused_before_they_are_read(tmp_path):
     assert counts(tmp_path / "*.parquet") == {1: 1, 2: 1}  # by name, whatever the order
     pq.write_table(pa.table({"x": ["1"], "y": [1]}), tmp_path / "b.parquet")
     assert "do not all have the same columns and types" in refusal(tmp_path / "*.parquet")
+    for name, order in (("a", "Aa"), ("b", "aA")):
+        pq.write_table(pa.table({each: [place] for place, each in enumerate(order)}), tmp_path / f"{name}.parquet")
+    assert "differ only in case; rename them" in refusal(tmp_path / "*.parquet")
     (tmp_path / "c.csv").write_text("x,y\n1,2\n")
     assert "more than one kind" in refusal(tmp_path / "?.*")
 

@@ -20,12 +20,16 @@ class Column:
     """A column of a source.
 
     name: as the source spells it. type: the engine's word for its type, without parameters (those of an enumeration
-    are values of the table); None where the source has no types, as in CSV. reference: what the engine calls it.
+    are values of the table); None where the source has no types and all is text, as in CSV. reference: what the engine
+    calls it. inexact: its numbers went through floats, where two large ones may have become one. derived: its values
+    are worked out when they are read, by a view or a lazy frame, so that one row can depend on others or fail.
     """
 
     name: str
     type: str | None
     reference: str
+    inexact: bool = False
+    derived: bool = False
 
 
 class Engine(Protocol):
@@ -41,6 +45,9 @@ class Engine(Protocol):
 
     def table(self) -> exp.Expression:
         """What the statement reads FROM."""
+
+    def bytes_of(self, text: exp.Expression) -> exp.Expression:
+        """The UTF-8 bytes of a text, which are equal only if the texts are the same, whatever its collation."""
 
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
         """A hash of these values: the one function for which engines share no name. It needs no secrecy."""

@@ -96,6 +96,12 @@ class DuckDB:
 
         return exp.to_table(SOURCE)
 
+    def bytes_of(self, text: exp.Expression) -> exp.Expression:
+        """DuckDB's BLOB, which has no collation."""
+        from sqlglot import exp
+
+        return exp.Anonymous(this="encode", expressions=[text])
+
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
         """DuckDB's own hash."""
         from sqlglot import exp
@@ -108,7 +114,23 @@ class DuckDB:
         failed = "could not be read to its end; it may be damaged, or memory or free disk space may have run out"
         with _silenced(f"{self.origin.shown} {failed}"), self.session as connection:
             self.origin.mount(connection, used)
+            return self._answer(connection, text, used)
+
+    def _answer(self, connection: Any, text: str, used: Sequence[Column]) -> pa.Table:
+        """The answer; where the reader of a file stops at a value, from a slower one that does not.
+
+        For privacy a value must not stop a reading. Nothing was drawn yet, and the time taken is all that differs.
+        """
+        import duckdb
+
+        slowly = getattr(self.origin, "mount_slowly", None)
+        try:
             return connection.sql(text).to_arrow_table()
+        except (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutOfRangeException):
+            if slowly is None:
+                raise
+        slowly(connection, used)
+        return connection.sql(text).to_arrow_table()
 
 
 def open_duckdb(table: object, name: str | None) -> DuckDB:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from sfumato.kernel.engines import Column
@@ -12,7 +13,10 @@ SOURCE = "source"
 
 
 class Origin(Protocol):
-    """Something that DuckDB can read."""
+    """Something that DuckDB can read.
+
+    An origin that its reader can stop at has `mount_slowly` as well, which mounts the same so that nothing can.
+    """
 
     @property
     def shown(self) -> str:
@@ -23,6 +27,11 @@ class Origin(Protocol):
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
         """Make at least the used columns readable under the name SOURCE."""
+
+
+def shown_files(paths: Sequence[Path]) -> str:
+    """What a message calls some files."""
+    return ", ".join(path.name for path in paths[:3]) + (", ..." if len(paths) > 3 else "")
 
 
 def mounted_columns(connection: Any) -> list[Column]:

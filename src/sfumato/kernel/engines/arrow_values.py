@@ -1,0 +1,113 @@
+"""Arrow values that DuckDB's reading cannot stop at, and values of any type as text.
+
+For privacy a value must mean the same whatever stands beside it, and no value may stop a reading.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+
+_WHOLE = 2.0**63  # a whole float below this is written as the whole number it is
+
+
+def harmless(values: Any) -> Any:
+    """An Arrow array in which text is UTF-8 and times are within DuckDB's range; what is not becomes missing."""
+    import pyarrow as pa
+
+    if isinstance(values, pa.ChunkedArray):
+        chunks = values.chunks or [pa.array([], values.type)]
+        return pa.chunked_array([harmless(chunk) for chunk in chunks])
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(values.indices, harmless(values.dictionary))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _as_utf8(values)
+    if pa.types.is_timestamp(kind):
+        return _in_range(values)
+    return values
+
+
+def as_text(values: Any) -> Any:
+    """Arrow values as text: whole numbers without a point, true and false, dates and times as in ISO 8601 in UTC."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return as_text(values.dictionary).take(values.indices)
+    if pa.types.is_floating(kind):
+        floats = values.cast(pa.float64())
+        whole = pc.and_(pc.equal(pc.floor(floats), floats), pc.less(pc.abs(floats), _WHOLE))
+        known = pc.fill_null(whole, False)
+        numbers = pc.if_else(known, floats, pa.scalar(None, pa.float64())).cast(pa.int64()).cast(pa.string())
+        finite = pc.if_else(pc.is_nan(floats), pa.scalar(None, pa.float64()), floats)  # not a number: missing
+        return pc.if_else(known, numbers, finite.cast(pa.string()))
+    if pa.types.is_timestamp(kind):
+        return _in_range(values).cast(pa.timestamp("us")).cast(pa.string())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return _as_utf8(values.cast(pa.string()))
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_date(kind):
+        return values.cast(pa.string())
+    return pa.array([None if value is None else text_of(value) for value in values.to_pylist()], pa.string())
+
+
+def text_of(value: object) -> str | None:
+    """One Python value as text, as `as_text` would write it in a column of its kind.
+
+    >>> text_of(3), text_of(3.0), text_of(2.5), text_of(True), text_of(float("nan"))
+    ('3', '3', '2.5', 'true', None)
+    """
+    try:
+        if isinstance(value, bool | np.bool_):
+            return str(bool(value)).lower()
+        if isinstance(value, float | np.floating):
+            return _float_text(float(value))
+        if isinstance(value, datetime):
+            return (value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value).isoformat(" ")
+        if isinstance(value, date):
+            return value.isoformat()
+        # For privacy, what has no text (a lone surrogate, a failing __str__) must not stop the reading.
+        return str(value).encode("utf-8", "replace").decode("utf-8")
+    except Exception:
+        return None
+
+
+def _float_text(value: float) -> str | None:
+    if math.isnan(value):
+        return None
+    return str(int(value)) if value.is_integer() and abs(value) < _WHOLE else repr(value)
+
+
+def _as_utf8(values: Any) -> Any:
+    import pyarrow as pa
+
+    large = pa.types.is_large_string(values.type)
+    raw = values.view(pa.large_binary() if large else pa.binary())
+    try:
+        return raw.cast(values.type)
+    except pa.ArrowInvalid:
+        return pa.array([_decoded(value) for value in raw.to_pylist()], values.type)
+
+
+def _decoded(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _in_range(values: Any) -> Any:
+    """Times in microseconds, those that microseconds cannot count missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    unit, zone = values.type.unit, values.type.tz
+    most = {"s": 10**12, "ms": 10**15, "us": 10**18, "ns": 2**63 - 1}[unit]  # some 31,000 years
+    counted = values.view(pa.int64()) if unit == "ns" else pc.cast(values, pa.int64())
+    near = pc.and_(pc.greater_equal(counted, -most), pc.less_equal(counted, most))
+    kept = pc.if_else(near, values, pa.scalar(None, values.type))
+    return kept if unit in ("us", "ns") and zone is None else kept.cast(pa.timestamp("us", zone), safe=False)
