@@ -15,7 +15,7 @@ from sfumato.kernel.cost import Cost
 from sfumato.kernel.entropy import Entropy, SystemEntropy
 from sfumato.kernel.ledger import Ledger, Receipt
 from sfumato.kernel.opening import Step, open_curator
-from sfumato.kernel.source import open_table
+from sfumato.kernel.source import Table, open_table
 from sfumato.preparing import Prepared, prepare
 from sfumato.queries import Workload
 from sfumato.releases.manifest import CONCENTRATED, PURE, Guarantee
@@ -33,6 +33,7 @@ def release(
     workload: Workload | str | Path | None = None,
     ledger: Ledger | str | Path | None = None,
     table_name: str | None = None,
+    allow_views: bool = False,
     entropy: Entropy | None = None,
     step: Step = lambda name: None,
 ) -> Release:
@@ -42,18 +43,19 @@ def release(
     epsilon: what this release costs, charged to `schema.dataset` in the ledger before the table is read.
     delta: allows mechanisms that can use it Gaussian noise; it is charged too, unless the mechanism needs none.
     workload: the queries that matter most: SELECT statements as text or in a file; if None, one- and two-way ranges.
+    allow_views: read a view, a lazy frame or a relation too; the promise is then about the rows it gives.
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """
     prepared = prepare(schema, epsilon, delta=delta, mechanism=mechanism, workload=workload)
-    return _carry_out(prepared, table, ledger, table_name, entropy, step)
+    source = open_table(table, name=table_name, allow_views=allow_views)
+    return _carry_out(prepared, source, ledger, entropy, step)
 
 
 def _carry_out(
     prepared: Prepared,
-    table: Any,
+    table: Table,
     ledger: Ledger | str | Path | None,
-    table_name: str | None,
     entropy: Entropy | None,
     step: Step,
 ) -> Release:
@@ -61,7 +63,7 @@ def _carry_out(
     source = entropy or SystemEntropy()
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     opened = open_curator(
-        open_table(table, name=table_name),
+        table,
         schema,
         cost,
         ledger=book,
@@ -76,7 +78,7 @@ def _carry_out(
     return Release(
         cube,
         mechanism.name,
-        describe_guarantee(cost.budget, schema, cost),
+        describe_guarantee(cost.budget, schema, cost, derived=table.derived(schema)),
         source.private,
         opened.receipt.to_dict(),
         _mark_published(book, opened.receipt, step),
@@ -102,6 +104,7 @@ def publish(
     step: Step,
     ledger: Ledger | str | Path | None = None,
     table_name: str | None = None,
+    allow_views: bool = False,
     entropy: Entropy | None = None,
     **how: Any,
 ) -> Published:
@@ -112,7 +115,8 @@ def publish(
     if not os.access(path.absolute().parent, os.W_OK):
         raise ReleaseFileError(f"the folder of {path} cannot be written to; choose another with -o")
     prepared = prepare(schema, epsilon, **how)
-    made = _carry_out(prepared, table, ledger, table_name, entropy, step)
+    source = open_table(table, name=table_name, allow_views=allow_views)
+    made = _carry_out(prepared, source, ledger, entropy, step)
     # A release cannot be made again without paying again, so an earlier one is never overwritten.
     kept = _keep_earlier(path)
     step("write")
@@ -127,22 +131,24 @@ def open_release(path: str | Path, *, allow_not_private: bool = False) -> Releas
     return found if allow_not_private else found.refuse_unless_private()
 
 
-def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None) -> Guarantee:
+def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None, *, derived: bool = False) -> Guarantee:
     """The promise in symbols and in plain words.
 
     cost: what was reserved for the budget; for rho-zCDP the epsilon at the usual delta of 1e-6 where none is given.
+    derived: the rows came from a view, so that the promise is about them and not about the tables behind it.
     """
     cost = cost or Cost.of(budget)
     unit = describe_unit(schema.privacy_unit)
     factor = exp(min(float(cost.epsilon), 700.0))
+    what, where = ("results of the view", "what the view gave") if derived else ("tables", "the table")
     slack = "" if cost.pure else f", give or take a chance of {readable(cost.delta)},"
     return Guarantee(
         epsilon=cost.epsilon,
         unit=unit,
-        neighbours="two tables are neighbours if one has all the rows of one privacy unit and the other has none",
+        neighbours=f"two {what} are neighbours if one has all the rows of one privacy unit and the other has none",
         statement=(
             f"Whatever this file shows would have been shown with at most {factor:.3g} times higher or lower "
-            f"probability{slack} if {unit} had been left out of the table."
+            f"probability{slack} if {unit} had been left out of {where}."
         ),
         definition=PURE if cost.pure else CONCENTRATED,
         delta=cost.delta,

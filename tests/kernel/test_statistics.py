@@ -27,5 +27,5 @@ def test_one_row_moves_a_rank_by_its_sensitivity_at_most(rows, quantile):
 
 
 def test_quantiles_finer_than_any_use_are_refused():
-    with pytest.raises(QueryError, match="write 1/10, not 0.1"):
+    with pytest.raises(QueryError, match="write 1/10"):
         Rank(Fraction(0.1))

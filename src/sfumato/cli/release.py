@@ -24,6 +24,11 @@ WORKLOAD = typer.Option(
 LEDGER = typer.Option(None, "--ledger", help="The ledger file; by default one for each user (or SFUMATO_LEDGER).")
 ONLY_THE_WORKLOAD = ("laplace", "division")  # others can answer everything
 NAME = typer.Option(None, "--table", help="The table's name inside a database.")
+VIEWS = typer.Option(
+    False,
+    "--allow-views",
+    help="Read a view too. The promise is then about the rows it gives, not about the tables behind it.",
+)
 
 
 def release(
@@ -36,6 +41,7 @@ def release(
     workload: Path | None = WORKLOAD,
     ledger: Path | None = LEDGER,
     name: str | None = NAME,
+    allow_views: bool = VIEWS,
 ) -> None:
     """Publish a table: reserve the budget, read once, add noise, write one file that anyone may query."""
     from sfumato.cli.ledger import deltas
@@ -60,6 +66,7 @@ def release(
                 workload=workload,
                 ledger=book,
                 table_name=name,
+                allow_views=allow_views,
                 step=step,
             )
     except KeyboardInterrupt:
