@@ -162,7 +162,7 @@ def test_files_that_differ_are_refused_before_they_are_read(tmp_path):
     assert "do not all have the same columns and types" in refusal(tmp_path / "*.parquet")
     for name, order in (("a", "Aa"), ("b", "aA")):
         pq.write_table(pa.table({each: [place] for place, each in enumerate(order)}), tmp_path / f"{name}.parquet")
-    assert "differ only in case; rename them" in refusal(tmp_path / "*.parquet")
+    assert "differ only in case; rename all but one" in refusal(tmp_path / "*.parquet")
     (tmp_path / "c.csv").write_text("x,y\n1,2\n")
     assert "more than one kind" in refusal(tmp_path / "?.*")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.engines import Column
-from sfumato.kernel.engines.csv_records import batches, first_record, opened
+from sfumato.kernel.engines.csv_records import BLOCK, batches, first_record, opened
 from sfumato.kernel.engines.origin import SOURCE, shown_files
 
 LONGEST_HEADER = 2**20
@@ -23,6 +23,7 @@ class CsvFiles:
     paths: tuple[Path, ...]
     header: tuple[str, ...]
     separator: str = ","
+    block: int = BLOCK  # bytes that are looked at together; what is read does not depend on it
 
     @property
     def shown(self) -> str:
@@ -39,7 +40,7 @@ class CsvFiles:
 
         places = sorted(int(column.reference[1:]) for column in used)
         schema = pa.schema([pa.field(f"c{place}", pa.string()) for place in places])
-        records = batches(self.paths, self.separator, len(self.header), places)
+        records = batches(self.paths, self.separator, len(self.header), places, block=self.block)
         connection.register(SOURCE, pa.RecordBatchReader.from_batches(schema, records))
 
 

@@ -51,6 +51,7 @@ class Session:
                 "autoload_known_extensions": False,
                 "python_enable_replacements": False,  # a name must never find a variable of the calling program
                 "preserve_insertion_order": False,
+                "enable_external_file_cache": False,  # a file that was written anew must be read anew
             },
         )
         self._close = weakref.finalize(self, _close, self.connection, scratch)
@@ -135,7 +136,11 @@ class DuckDB:
 
 def open_duckdb(table: object, name: str | None) -> DuckDB:
     """The engine for a path, a pattern, a duckdb:/// URL or a frame."""
-    origin = _find_origin(table, name)
+    return over_origin(_find_origin(table, name))
+
+
+def over_origin(origin: Origin) -> DuckDB:
+    """The engine over something that it can read."""
     session = Session()
     with _silenced(f"{origin.shown} cannot be opened; check that it is complete"):
         return DuckDB(origin, tuple(origin.describe(session.open())), session)

@@ -34,7 +34,7 @@ class ParquetFiles:
 
     def describe(self, connection: Any) -> list[Column]:
         """Their columns."""
-        names = self._names(connection)
+        names = self._names()
         self.mount(connection, ())
         # DuckDB ignores case and renames the second of "Age" and "age"; the order stays.
         return [replace(column, name=name) for name, column in zip(names, mounted_columns(connection), strict=True)]
@@ -43,8 +43,14 @@ class ParquetFiles:
         """Make them readable as one table."""
         from sqlglot import exp
 
-        plain = exp.EQ(this=exp.var("hive_partitioning"), expression=exp.false())
-        reader = exp.Anonymous(this="read_parquet", expressions=[self._paths(), plain])
+        options = {
+            "hive_partitioning": exp.false(),
+            # For privacy: a file's statistics leave out NaN, and DuckDB then takes it that there is none, so that what
+            # one row means would depend on the others in its row group.
+            "can_have_nan": exp.true(),
+        }
+        settings = [exp.EQ(this=exp.var(name), expression=value) for name, value in options.items()]
+        reader = exp.Anonymous(this="read_parquet", expressions=[self._paths(), *settings])
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM {reader.sql(dialect='duckdb')}")
 
     def mount_slowly(self, connection: Any, used: Sequence[Column]) -> None:
@@ -69,36 +75,36 @@ class ParquetFiles:
             connection.execute(f"DROP VIEW {SOURCE}")
             connection.register(SOURCE, pa.RecordBatchReader.from_batches(first.schema, chain([first], stream)))
 
-    def _names(self, connection: Any) -> list[str]:
-        """The columns of the files; files that differ are refused, for making them equal could fail on a value."""
-        from sqlglot import exp
+    def _names(self) -> list[str]:
+        """The columns of the files; files that differ are refused, for making them equal could fail on a value.
 
-        call = exp.Anonymous(this="parquet_schema", expressions=[self._paths()]).sql(dialect="duckdb")
-        parts = "name, num_children, type, type_length, converted_type, logical_type, scale, precision"
-        schemas: dict[str, list[tuple[Any, ...]]] = {}
-        for file, *field in connection.sql(f"SELECT file_name, {parts} FROM {call}").fetchall():
-            schemas.setdefault(file, []).append(tuple(field))
-        first, *others = (schema[1:] for schema in schemas.values())  # without the root
-        if any(sorted(map(repr, other)) != sorted(map(repr, first)) for other in others):
+        From the footers themselves: the engine may list the columns of several files in any order.
+        """
+        import pyarrow.parquet as pq
+
+        first, *others = (pq.ParquetFile(path).schema for path in self.paths)
+        if any(_leaves(other) != _leaves(first) for other in others):
             raise TableError(f"{self.shown} do not all have the same columns and types; make them equal")
-        names, inner = [], 0
-        for name, children, *_ in first:  # depth first: a field is of the top if no field is still open
-            if inner == 0:
-                names.append(str(name))
-            else:
-                inner -= 1
-            inner += children or 0
+        names = [str(name) for name in first.to_arrow_schema().names]
         if others and len({name.lower() for name in names}) < len(names):
             # DuckDB finds the columns of several files by name and takes "A" and "a" for one name.
-            raise TableError(
-                f"{self.shown} have columns whose names differ only in case; rename them, or join the files"
-            )
+            raise TableError(f"{self.shown} have columns whose names differ only in case; rename all but one")
         return names
 
     def _paths(self) -> exp.Expression:
         from sqlglot import exp
 
         return exp.Array(expressions=[exp.Literal.string(_literally(path)) for path in self.paths])
+
+
+def _leaves(schema: Any) -> list[str]:
+    """Everything that is said of the columns of a file, whatever their order."""
+    found = []
+    for at in range(len(schema.names)):
+        leaf = schema.column(at)
+        sizes = (leaf.length, leaf.precision, leaf.scale, leaf.max_definition_level, leaf.max_repetition_level)
+        found.append(f"{leaf.path} {leaf.physical_type} {leaf.logical_type} {sizes}")
+    return sorted(found)
 
 
 def find_parquet(paths: tuple[Path, ...]) -> ParquetFiles:

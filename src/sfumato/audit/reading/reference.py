@@ -1,0 +1,178 @@
+"""A slow reading in plain Python, value by value: what the kernel's statement must give for a table."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from sfumato.domain import EPOCH
+from sfumato.kernel.aggregate import Aggregate
+from sfumato.schema import Schema
+from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer
+
+Row = Mapping[str, object]  # a value by column name; None if it is missing
+
+_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?")
+_TRUE, _FALSE = {"true", "t", "1", "yes", "y"}, {"false", "f", "0", "no", "n"}
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A row that counts: its cell, its measures in steps, and whom it is about."""
+
+    cell: int
+    steps: tuple[int, ...]
+    unit: Hashable
+
+
+def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Placed]:
+    """The rows that fall into a cell, before the cap. typed: false where all values are text, as in CSV."""
+    found = []
+    for number, row in enumerate(rows):
+        codes = [place(part, schema, name, row[part.column], typed) for name, part in schema.attributes.items()]
+        unit = number if schema.privacy_unit.column is None else unit_of(row[schema.privacy_unit.column])
+        if unit is None or None in codes:
+            continue
+        cell = 0
+        for code, size in zip(codes, schema.domain.shape, strict=True):
+            cell = cell * size + int(code or 0)
+        found.append(
+            Placed(cell, tuple(steps(part, row[part.column], typed) for part in schema.measures.values()), unit)
+        )
+    return found
+
+
+def difference(schema: Schema, rows: Sequence[Row], found: Aggregate, *, typed: bool) -> str | None:
+    """How a reading differs from this one, in words; None if it does not.
+
+    Which rows of a unit with too many are kept is the engine's own choice, so there only their number is compared.
+    """
+    placed, most = placed_rows(schema, rows, typed=typed), schema.privacy_unit.contributions
+    if schema.privacy_unit.column is None:
+        most = len(placed) + 1
+    of_unit = Counter(row.unit for row in placed)
+    sure = [row for row in placed if of_unit[row.unit] <= most]
+    counts, possible = Counter(row.cell for row in sure), Counter(row.cell for row in placed)
+    there = dict(zip(found.cells.tolist(), found.counts.tolist(), strict=True))
+    wanted = sum(min(most, rows) for rows in of_unit.values())
+    if sum(there.values()) != wanted:
+        return f"{sum(there.values())} rows counted, {wanted} expected"
+    for cell in {*there, *counts}:
+        if not counts[cell] <= there.get(cell, 0) <= possible[cell]:
+            return f"{there.get(cell, 0)} rows in cell {cell}, {counts[cell]} expected"
+    if len(sure) == len(placed):
+        for at, name in enumerate(schema.measures):
+            sums: dict[int, int] = defaultdict(int)
+            for row in sure:
+                sums[row.cell] += row.steps[at]
+            if dict(zip(found.cells.tolist(), found.sums[name].tolist(), strict=True)) != dict(sums):
+                return f"sums of {name} differ"
+    return None
+
+
+def unit_of(value: object) -> Hashable:
+    """Whom a row is about: text by its bytes, numbers by value; nobody if it is missing or not a number."""
+    if isinstance(value, str):
+        return ("text", value.encode("utf-8", "surrogatepass"))
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return value if value is None else ("number", value)
+
+
+def place(attribute: Attribute, schema: Schema, name: str, value: object, typed: bool) -> int | None:
+    """The cell of a value along its axis; None if its row falls out."""
+    edges = schema.domain[name].edges
+    if isinstance(attribute, Category):
+        code = _in_list(attribute, value, typed)
+        return len(attribute.values) if code is None and attribute.other else code
+    if isinstance(attribute, Boolean):
+        known = boolean_of(value if typed else text_of(value))
+        return None if known is None else int(known)
+    if isinstance(attribute, Date):
+        day = date_of(value)
+        if day is None:
+            return None
+        days = (min(max(day, attribute.lower), attribute.upper) - EPOCH).days
+        return int(np.searchsorted(edges, days, side="right")) - 1
+    number = number_of(value, typed)
+    if number is None:
+        return None
+    clipped = min(max(number, float(attribute.lower)), float(attribute.upper))
+    if isinstance(attribute, Integer):
+        clipped = math.floor(clipped)
+    return min(int(np.searchsorted(edges, clipped, side="right")) - 1, len(edges) - 2)
+
+
+def _in_list(attribute: Category, value: object, typed: bool) -> int | None:
+    if attribute.numeric:
+        number = number_of(value, typed)
+        listed = [float(each) for each in attribute.values]
+        return listed.index(number) if number in listed else None
+    text = text_of(value)
+    return attribute.listed.index(text) if text in attribute.listed else None
+
+
+def steps(measure: Any, value: object, typed: bool) -> int:
+    """A measure in whole steps from its centre; a missing one counts as the centre."""
+    number = number_of(value, typed)
+    centre, step, half = float(measure.centre), float(measure.step), measure.half_units
+    clipped = centre if number is None else min(max(number, float(measure.lower)), float(measure.upper))
+    return int(min(max(math.floor((clipped - centre) / step + 0.5), -half), half))
+
+
+def number_of(value: object, typed: bool) -> float | None:
+    """A value as a number."""
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str):
+        if not typed and value in ("true", "false"):
+            return float(value == "true")
+        try:
+            number = float(value) if value.isascii() else math.nan
+        except ValueError:
+            return None
+        return None if math.isnan(number) else number
+    if isinstance(value, int | float | Decimal):
+        number = float(value)
+        return None if math.isnan(number) else number
+    return None
+
+
+def text_of(value: object) -> str | None:
+    """A value as text; a whole float is a whole number."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**63:
+        return str(int(value))
+    return str(value)
+
+
+def boolean_of(value: object) -> bool | None:
+    """A value as a boolean."""
+    if isinstance(value, str):
+        word = value.lower()
+        return True if word in _TRUE else False if word in _FALSE else None
+    return bool(value) if isinstance(value, bool | int) else None
+
+
+def date_of(value: object) -> date | None:
+    """A value as a day, in UTC."""
+    if isinstance(value, datetime):
+        return (value.astimezone(UTC) if value.tzinfo else value).date()
+    if isinstance(value, date):
+        return value
+    found = _DAY.fullmatch(value.strip()) if isinstance(value, str) else None
+    try:
+        return date(*map(int, found.groups()[:3])) if found else None
+    except ValueError:
+        return None
