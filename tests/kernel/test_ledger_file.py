@@ -12,6 +12,7 @@ from ledgers import old_ledger, raw, refusal, reserve
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError
 from sfumato.kernel import ledger as module
 from sfumato.kernel.ledger import ROW, Ledger, Promise, Receipt, Unit
+from sfumato.kernel.ledger_book import chained
 from sfumato.kernel.ledger_file import UPGRADE, seal_of
 
 PERSON = Unit("person_id")
@@ -160,3 +161,16 @@ def test_an_old_entry_is_chained_as_before(tmp_path):
     before = raw(path, "SELECT number, chain FROM entries")
     reserve(Ledger(path), limit=None)
     assert raw(path, "SELECT number, chain FROM entries WHERE number < 3") == before
+
+
+def test_no_entry_without_a_unit_follows_one_that_has_it(tmp_path):
+    """Even where chain and seal were made to fit: units are recorded for good once they are."""
+    ledger = Ledger(old_ledger(tmp_path, 2))
+    for _ in range(2):
+        reserve(ledger, limit=None, unit=PERSON, contributions=2)
+    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
+        row = connection.execute("SELECT * FROM entries WHERE number = 4").fetchone()
+        chain = chained(ledger.entries()[2].chain, row[:7])  # as formats 1 and 2 chained it
+        connection.execute("UPDATE entries SET unit = NULL, contributions = NULL, chain = ? WHERE number = 4", (chain,))
+        connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
+    assert "altered by hand" in refusal(LedgerError, ledger.entries)
