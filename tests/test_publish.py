@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import warnings
 import zipfile
 from fractions import Fraction
 from functools import partial
@@ -21,7 +22,9 @@ from conftest import CENSUS
 from sfumato.errors import (
     BudgetError,
     BudgetExhausted,
+    LedgerError,
     MechanismError,
+    NewLedgerWarning,
     PrivacyError,
     QueryError,
     ReleaseFileError,
@@ -266,6 +269,64 @@ def test_an_epsilon_that_asks_for_impossible_noise_is_refused_before_anything_is
     with pytest.raises(BudgetError, match="64 bits"):
         release(table, census, "1e-6")
     assert Ledger().show() == []
+
+
+# Two privacy units, and ledgers that are new or required
+
+BY_ROW = {**CENSUS, "privacy_unit": "row"}
+
+
+def test_another_privacy_unit_is_refused_before_the_table_is_read(table, census, tmp_path):
+    release(table, census, 1)
+    steps: list[str] = []
+    with pytest.raises(BudgetError, match=r"any one row.*epsilon 1 to the rows of any one person_id.*another_unit"):
+        publish(table, Schema.from_dict(BY_ROW), 1, tmp_path / "r.sfumato", step=steps.append)
+    assert steps == ["check", "reserve"] and not (tmp_path / "r.sfumato").exists()
+    assert Ledger().account("census").spent == 1
+
+
+def test_another_privacy_unit_that_is_stated_is_a_second_promise(table, census, tmp_path):
+    release(table, census, 1)
+    made = release(table, Schema.from_dict(BY_ROW), "0.5", another_unit=True)
+    assert made.guarantee.unit == "any one row"
+    more = {**CENSUS, "privacy_unit": {"column": "person_id", "contributions": 3}}
+    publish(table, Schema.from_dict(more), 1, tmp_path / "r.sfumato", step=lambda name: None)  # the same promise
+    people, rows = Ledger().account("census").promises
+    assert (people.spent, people.contributions, rows.spent) == (2, (1, 3), Fraction(1, 2))
+    assert made.guarantee.unit == rows.whom
+    with pytest.raises(BudgetExhausted):  # the total bounds both together
+        publish(table, census, 1, tmp_path / "s.sfumato", step=lambda name: None, another_unit=True)
+
+
+def test_a_release_that_makes_a_ledger_says_so(table, census):
+    with pytest.warns(NewLedgerWarning, match="knows of no earlier release") as said:
+        release(table, census, 1)
+    assert len(said) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        release(table, census, 1)
+
+
+def test_a_release_without_the_ledger_that_is_required_makes_none(table, census, own_ledger):
+    steps: list[str] = []
+    with pytest.raises(LedgerError, match="a ledger is required, but there is none"):
+        release(table, census, 1, ledger=Ledger(required=True), step=steps.append)
+    assert steps == ["check", "reserve"] and not own_ledger.exists()
+
+
+def test_a_schema_that_names_its_ledger_is_released_with_no_other(table, census, own_ledger, tmp_path):
+    Ledger().set_budget("census", 3)
+    named = Schema.from_dict({**CENSUS, "ledger": Ledger().identity()})
+    made = release(table, named, 1)
+    assert made.receipt["ledger"] == named.ledger
+    for elsewhere in ("new.sqlite", "other.sqlite"):
+        if elsewhere == "other.sqlite":
+            Ledger(tmp_path / elsewhere).set_budget("census", 3)
+        with pytest.raises(LedgerError, match=f"the schema requires the ledger {named.ledger}"):
+            release(table, named, 1, ledger=tmp_path / elsewhere)
+    assert not (tmp_path / "new.sqlite").exists() and Ledger(tmp_path / "other.sqlite").entries() == []
+    made.save(tmp_path / "r.sfumato")
+    assert open_release(tmp_path / "r.sfumato").cube.schema == named
 
 
 # Linear mechanisms, Gaussian noise, workloads

@@ -3,14 +3,16 @@
     SfumatoError
     ├── SchemaError            the public schema is incomplete or contradicts itself
     ├── TableError             the table cannot be found, opened or matched with the schema
-    ├── BudgetError            a budget that is not a positive number
+    ├── BudgetError            a budget that is not a positive number, or for another privacy unit than before
     │   └── BudgetExhausted    asked for more than what is left
-    ├── LedgerError            the ledger is locked, read-only, damaged or contradicts a receipt
+    ├── LedgerError            the ledger is missing, locked, read-only, damaged or contradicts a receipt
     ├── MechanismError         a mechanism that is unknown or does not fit the schema
     ├── QueryError             a query that names something unknown
     │   └── UnsupportedSQL     SQL that a release cannot answer
     ├── ReleaseFileError       a release file that is damaged, tampered with or too new
     └── PrivacyError           the kernel refuses: going on could leak
+
+    NewLedgerWarning           no error: a ledger was made that knows of no earlier release
 
 Messages are one line: what was asked, what is available, what to do. They may quote the schema, the command and the
 names of columns. They never quote a value, a count or the number of rows of a private table.
@@ -30,7 +32,7 @@ class TableError(SfumatoError):
 
 
 class BudgetError(SfumatoError):
-    """A privacy budget that is not a positive number."""
+    """A privacy budget that is not a positive number, or one for another privacy unit than before."""
 
 
 class BudgetExhausted(BudgetError):
@@ -38,7 +40,7 @@ class BudgetExhausted(BudgetError):
 
 
 class LedgerError(SfumatoError):
-    """The ledger is locked, read-only, damaged or contradicts a receipt."""
+    """The ledger is missing, locked, read-only, damaged or contradicts a receipt."""
 
 
 class MechanismError(SfumatoError):
@@ -59,3 +61,7 @@ class ReleaseFileError(SfumatoError):
 
 class PrivacyError(SfumatoError):
     """The kernel refuses, because going on could leak or overspend."""
+
+
+class NewLedgerWarning(UserWarning):
+    """A ledger was made that knows of no earlier release; whoever had one before must restore or name it."""

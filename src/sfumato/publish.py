@@ -16,11 +16,12 @@ from sfumato.kernel.entropy import Entropy, SystemEntropy
 from sfumato.kernel.ledger import Ledger, Receipt
 from sfumato.kernel.opening import Step, open_curator
 from sfumato.kernel.source import Table, open_table
+from sfumato.kernel.unit import Unit
 from sfumato.preparing import Prepared, prepare
 from sfumato.queries import Workload
 from sfumato.releases.manifest import CONCENTRATED, PURE, Guarantee
 from sfumato.releases.release import Release
-from sfumato.schema import PrivacyUnit, Schema
+from sfumato.schema import Schema
 
 
 def release(
@@ -32,6 +33,7 @@ def release(
     mechanism: str = "auto",
     workload: Workload | str | Path | None = None,
     ledger: Ledger | str | Path | None = None,
+    another_unit: bool = False,
     table_name: str | None = None,
     allow_views: bool = False,
     entropy: Entropy | None = None,
@@ -43,19 +45,21 @@ def release(
     epsilon: what this release costs, charged to `schema.dataset` in the ledger before the table is read.
     delta: allows mechanisms that can use it Gaussian noise; it is charged too, unless the mechanism needs none.
     workload: the queries that matter most: SELECT statements as text or in a file; if None, one- and two-way ranges.
+    another_unit: states that a further promise is meant where the ledger knows the dataset with another privacy unit.
     allow_views: read a view, a lazy frame or a relation too; the promise is then about the rows it gives.
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """
     prepared = prepare(schema, epsilon, delta=delta, mechanism=mechanism, workload=workload)
     source = open_table(table, name=table_name, allow_views=allow_views)
-    return _carry_out(prepared, source, ledger, entropy, step)
+    return _carry_out(prepared, source, ledger, another_unit, entropy, step)
 
 
 def _carry_out(
     prepared: Prepared,
     table: Table,
     ledger: Ledger | str | Path | None,
+    another_unit: bool,
     entropy: Entropy | None,
     step: Step,
 ) -> Release:
@@ -70,6 +74,7 @@ def _carry_out(
         mechanism=mechanism.name,
         entropy=source,
         step=step,
+        another_unit=another_unit,
     )
     step("measure")
     cube = mechanism.run(opened.curator, schema, cost.budget, prepared.workload)
@@ -103,6 +108,7 @@ def publish(
     *,
     step: Step,
     ledger: Ledger | str | Path | None = None,
+    another_unit: bool = False,
     table_name: str | None = None,
     allow_views: bool = False,
     entropy: Entropy | None = None,
@@ -116,7 +122,7 @@ def publish(
         raise ReleaseFileError(f"the folder of {path} cannot be written to; choose another with -o")
     prepared = prepare(schema, epsilon, **how)
     source = open_table(table, name=table_name, allow_views=allow_views)
-    made = _carry_out(prepared, source, ledger, entropy, step)
+    made = _carry_out(prepared, source, ledger, another_unit, entropy, step)
     # A release cannot be made again without paying again, so an earlier one is never overwritten.
     kept = _keep_earlier(path)
     step("write")
@@ -138,7 +144,7 @@ def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None,
     derived: the rows came from a view, so that the promise is about them and not about the tables behind it.
     """
     cost = cost or Cost.of(budget)
-    unit = describe_unit(schema.privacy_unit)
+    unit = Unit(schema.privacy_unit.column).in_words(schema.privacy_unit.contributions)
     factor = exp(min(float(cost.epsilon), 700.0))
     what, where = ("results of the view", "what the view gave") if derived else ("tables", "the table")
     slack = "" if cost.pure else f", give or take a chance of {readable(cost.delta)},"
@@ -154,14 +160,6 @@ def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None,
         delta=cost.delta,
         rho=budget.rho,
     )
-
-
-def describe_unit(unit: PrivacyUnit) -> str:
-    """The privacy unit in plain words."""
-    if unit.column is None:
-        return "any one row"
-    rows = "1 row" if unit.contributions == 1 else f"{unit.contributions} rows"
-    return f"the rows of any one {unit.column} (at most {rows} each)"
 
 
 def _keep_earlier(path: Path) -> Path | None:

@@ -35,7 +35,7 @@ import pytest
 
 from sfumato.errors import BudgetExhausted, LedgerError, ReleaseFileError
 from sfumato.kernel import ledger as ledger_module
-from sfumato.kernel.ledger import Ledger, Receipt
+from sfumato.kernel.ledger import ROW, Ledger, Receipt
 from sfumato.publish import publish
 from sfumato.releases.artifact import read_artifact
 from sfumato.schema import Schema
@@ -49,12 +49,14 @@ SCHEMA = {
     "budget": {"epsilon": "0.4"},  # forty releases, so that the writers meet the end of the budget as well
     "attributes": {"x": {"type": "integer", "lower": 0, "upper": 9}},
 }
+PLAIN = {"mechanism": "cells", "unit": ROW, "contributions": 1}
 STEPS = ("check", "reserve", "read", "measure", "write", "publish", "done")
 # Beginnings of the statements of one change, in order; a writer is killed just before one of them is run.
 STATEMENTS = (
     "PRAGMA synchronous",
     "BEGIN IMMEDIATE",
     "SELECT id, seal",
+    "INSERT INTO changes",
     "INSERT INTO entries",
     "UPDATE entries",
     "UPDATE meta",
@@ -238,7 +240,7 @@ def spend_at_once(folder: Path, spenders: int) -> None:
                 dataset, amount = draw.choice(["one", "two"]), Fraction(draw.randrange(1, 30), 700)
                 nonce = f"{draw.getrandbits(128):032x}"
                 try:
-                    receipt = ledger.reserve(dataset, amount, limit=1, mechanism="cells", nonce=nonce)
+                    receipt = ledger.reserve(dataset, amount, limit=1, nonce=nonce, **PLAIN)
                     os.write(said, (json.dumps(receipt.to_dict()) + "\n").encode())
                 except BudgetExhausted:
                     refused[dataset] += 1
@@ -391,7 +393,7 @@ def test_flipped_bits_never_free_budget_or_pass_for_the_truth(tmp_path, full):
             left_over.unlink()
         ledger.path.write_bytes(damaged)
         try:
-            ledger.reserve("fire", "1e-9", limit=2, mechanism="cells", nonce=f"{bit:032x}")
+            ledger.reserve("fire", "1e-9", limit=2, nonce=f"{bit:032x}", **PLAIN)
             pytest.fail(f"overspent after bit {bit} was flipped")
         except BudgetExhausted:
             assert ledger.entries() == truth
@@ -435,7 +437,7 @@ def test_flipped_bits_in_a_hot_journal(tmp_path, full):
             assert ledger.entries() == before, bit
             ledger.verify(*held)
             with pytest.raises(BudgetExhausted):
-                ledger.reserve("fire", "1.5", limit=2, mechanism="cells", nonce="0" * 32)
+                ledger.reserve("fire", "1.5", limit=2, nonce="0" * 32, **PLAIN)
             outcomes["rolled back"] += 1
         except LedgerError:
             outcomes["refused"] += 1
@@ -448,7 +450,7 @@ def test_flipped_bits_in_a_hot_journal(tmp_path, full):
 # Tampering by someone who knows the format
 
 
-def rewrite(path: Path, change: Callable[[list[list[object]]], None], total: str | None = None) -> None:
+def rewrite(path: Path, change: Callable[[list[list[object]]], None]) -> None:
     """Change the entries and make number, chain and seal fit again; written anew, not with the ledger's own code."""
     connection = sqlite3.connect(path)
     rows = [list(row) for row in connection.execute("SELECT * FROM entries ORDER BY number")]
@@ -458,14 +460,13 @@ def rewrite(path: Path, change: Callable[[list[list[object]]], None], total: str
     chain = identity
     for number, row in enumerate(rows, start=1):
         row[0] = number
-        chain = row[9] = hashlib.sha256(json.dumps([chain, *row[:7]]).encode()).hexdigest()
-        connection.execute(f"INSERT INTO entries VALUES ({','.join('?' * 10)})", row)
-    if total is not None:
-        connection.execute("UPDATE budgets SET epsilon = ?", (total,))
+        chain = row[9] = hashlib.sha256(json.dumps([chain, *row[:7], *row[10:]]).encode()).hexdigest()
+        connection.execute(f"INSERT INTO entries VALUES ({','.join('?' * 12)})", row)
     parts = [
         [[identity]],
         [list(row) for row in connection.execute("SELECT dataset, epsilon, delta FROM budgets ORDER BY dataset")],
         [[row[0], row[7], row[8], row[9]] for row in rows],
+        [list(row) for row in connection.execute("SELECT number, chain FROM changes ORDER BY number")],
     ]
     connection.execute("UPDATE meta SET seal = ?", (hashlib.sha256(json.dumps(parts).encode()).hexdigest(),))
     connection.commit()

@@ -10,6 +10,7 @@ import time
 from fractions import Fraction
 
 import pytest
+from ledgers import reserve
 
 from sfumato.errors import BudgetExhausted, LedgerError
 from sfumato.kernel.ledger import Ledger, Receipt
@@ -17,11 +18,13 @@ from sfumato.kernel.ledger import Ledger, Receipt
 RESERVE_ONCE = """
 import secrets, sys
 from sfumato.errors import BudgetExhausted
-from sfumato.kernel.ledger import Ledger
+from sfumato.kernel.ledger import ROW, Ledger
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    Ledger(sys.argv[1]).reserve("census", "0.1", limit="0.3", mechanism="cells", nonce=secrets.token_hex(16))
+    Ledger(sys.argv[1]).reserve(
+        "census", "0.1", limit="0.3", mechanism="cells", nonce=secrets.token_hex(16), unit=ROW, contributions=1
+    )
     print("granted")
 except BudgetExhausted:
     print("refused")
@@ -29,11 +32,13 @@ except BudgetExhausted:
 
 RESERVE_FOR_EVER = """
 import json, secrets, sys
-from sfumato.kernel.ledger import Ledger
+from sfumato.kernel.ledger import ROW, Ledger
 ledger = Ledger(sys.argv[1])
 print("ready", flush=True)
 while True:
-    receipt = ledger.reserve("census", "1e-6", limit=1, mechanism="cells", nonce=secrets.token_hex(16))
+    receipt = ledger.reserve(
+        "census", "1e-6", limit=1, mechanism="cells", nonce=secrets.token_hex(16), unit=ROW, contributions=1
+    )
     print(json.dumps(receipt.to_dict()), flush=True)
 """
 
@@ -73,7 +78,7 @@ def test_threads_race_for_the_same_budget(tmp_path):
 
     def ask(number):
         try:
-            granted.append(ledger.reserve("census", "0.1", limit="0.3", mechanism="cells", nonce=nonce(number)))
+            granted.append(reserve(ledger, limit="0.3", nonce=nonce(number)))
         except BudgetExhausted:
             pass
         except Exception as error:
@@ -91,14 +96,14 @@ def test_threads_race_for_the_same_budget(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is POSIX")
 def test_a_forked_child_shares_nothing(tmp_path):
     ledger = ledger_of(tmp_path)
-    ledger.reserve("census", "0.1", limit="0.3", mechanism="cells", nonce=nonce(1))
+    reserve(ledger, limit="0.3", nonce=nonce(1))
     child = os.fork()
     if child == 0:
         try:
-            ledger.reserve("census", "0.1", limit="0.3", mechanism="cells", nonce=nonce(2))
+            reserve(ledger, limit="0.3", nonce=nonce(2))
         finally:
             os._exit(0)
-    ledger.reserve("census", "0.1", limit="0.3", mechanism="cells", nonce=nonce(3))
+    reserve(ledger, limit="0.3", nonce=nonce(3))
     os.waitpid(child, 0)
     assert sorted(entry.nonce for entry in ledger.entries()) == [nonce(1), nonce(2), nonce(3)]
 
@@ -141,7 +146,7 @@ sys.stdin.readline()
 
 def test_a_half_written_file_is_rolled_back_from_its_hot_journal(tmp_path):
     ledger = ledger_of(tmp_path)
-    receipt = ledger.reserve("census", "0.1", limit="0.3", mechanism="cells", nonce=nonce(1))
+    receipt = reserve(ledger, limit="0.3", nonce=nonce(1))
     before = ledger.path.stat().st_size
     child = start(CRASH_IN_MID_COMMIT, ledger.path)
     assert child.stdout.readline() == "spilled\n"
@@ -160,7 +165,7 @@ def test_a_writer_waits_its_turn(tmp_path):
     child = start(CRASH_IN_MID_COMMIT, ledger.path)
     assert child.stdout.readline() == "spilled\n"
     threading.Timer(0.3, child.kill).start()
-    receipt = ledger.reserve("census", "0.1", limit=1, mechanism="cells", nonce=nonce(1))
+    receipt = reserve(ledger, limit=1, nonce=nonce(1))
     assert child.wait(timeout=60) != 0
     child.communicate()
     assert receipt.entry == 1 and [account.dataset for account in ledger.show()] == ["census"]

@@ -355,6 +355,30 @@ def test_other_keys_that_are_refused():
             Schema.from_dict(nothing)
 
 
+def test_a_ledger_is_named_by_its_identity(file):
+    identity = "0123456789abcdef" * 2
+    schema = Schema.from_dict(described(ledger=identity))
+    assert schema.ledger == identity and schema.to_dict()["ledger"] == identity
+    assert Schema.from_dict(schema.to_dict()) == schema
+    assert Schema.from_dict(described()).ledger is None and "ledger" not in Schema.from_dict(described()).to_dict()
+    file.write_text(CENSUS + f'ledger: "{identity}"\n')
+    assert Schema.load(file).ledger == identity
+
+
+@pytest.mark.parametrize(
+    "identity", ["", "f" * 31, "f" * 33, "F" * 32, "g" * 32, "f" * 32 + "\n", "/home/me/ledger.sqlite", 10**31, True]
+)
+def test_a_ledger_of_any_other_form_is_refused(identity):
+    message = refusal(ledger=identity)
+    assert message.startswith("ledger is ") and "32 hexadecimal digits in quotes; `sfumato ledger show`" in message
+
+
+def test_a_ledger_left_blank_says_where_its_identity_is_found(file):
+    assert "ledger is blank: fill in the identity that `sfumato ledger show` prints" in refusal_of(
+        file, CENSUS + "ledger:\n"
+    )
+
+
 def test_a_message_stays_short_whatever_was_written():
     for changes in ({"dataset": "a b" * 999}, {"x" * 999: 1}, {"attributes": {"x": {"type": "y" * 999}}}):
         assert len(refusal(**changes)) < 200

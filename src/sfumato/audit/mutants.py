@@ -14,12 +14,13 @@ from inspect import getdoc
 from sfumato.audit import mutant_choices as choices
 from sfumato.audit import mutant_curators as curators
 from sfumato.audit import mutant_descents as descents
+from sfumato.audit import mutant_ledgers as ledgers
 from sfumato.audit import mutant_noise as noise
 from sfumato.audit import mutant_reading as reading
 from sfumato.audit import mutant_verbs as verbs
 from sfumato.audit.mutant_curators import replaying, sifted
 from sfumato.audit.mutant_noise import Run, honest
-from sfumato.audit.mutant_reading import Check, spends_twice, sum_moves
+from sfumato.audit.mutant_reading import Check, sum_moves
 from sfumato.audit.replay import Run as Recipe
 from sfumato.audit.subject import Subject
 from sfumato.kernel.curator import Curator
@@ -54,6 +55,10 @@ def _sampled(
 
 def _checked(name: str, made: object, check: Check, sound: Check, by: str = "replay") -> Mutant:
     return Mutant(name, _what_is_wrong(made), check=check, sound=sound, checked_by=by)
+
+
+def _keeping(name: str, kind: type[Ledger], tempts: Callable[[type[Ledger]], Check]) -> Mutant:
+    return _checked(name, kind, tempts(kind), tempts(Ledger), "ledger")
 
 
 def _replayed(name: str, kind: type[Curator], run: Recipe, control: Recipe | None = None) -> Mutant:
@@ -198,12 +203,8 @@ MUTANTS: dict[str, Mutant] = {
         _checked(
             "NaN through clip", reading.nan_through_clip, sum_moves(reading.nan_through_clip), _REAL_SUM, "reading"
         ),
-        _checked(
-            "a ledger for each release",
-            reading.FreshLedger,
-            spends_twice(reading.FreshLedger),
-            spends_twice(Ledger),
-            "ledger",
-        ),
+        _keeping("a ledger for each release", ledgers.FreshLedger, ledgers.spends_twice),
+        _keeping("rows and people added up", ledgers.UnitBlindLedger, ledgers.adds_two_promises),
+        _keeping("a lost ledger made anew", ledgers.SilentLedger, ledgers.starts_afresh),
     )
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,7 @@ def demo(
     """Make up a census, release it, query it with error bars beside the truth, and plot it. Takes a few seconds."""
     from sfumato.cli.census import write_census
     from sfumato.cli.show import progress, say
-    from sfumato.errors import TableError
+    from sfumato.errors import NewLedgerWarning, TableError
     from sfumato.kernel.ledger import Ledger
     from sfumato.publish import publish
     from sfumato.schema import Schema
@@ -50,7 +51,8 @@ def demo(
         old.unlink(missing_ok=True)
     say("[bold]1. A private table.[/bold] 60,000 made-up people: person_id, age, sex, region, income.")
     say(f"[bold]2. A release[/bold] at epsilon {epsilon}.")
-    with progress() as step:
+    with warnings.catch_warnings(), progress() as step:
+        warnings.simplefilter("ignore", NewLedgerWarning)  # it was deleted above, and nobody is in the table
         published = publish(table, Schema.load(schema), epsilon, out, ledger=Ledger(ledger), step=step)
     made = published.release
     say(f"   {made.guarantee.statement}")

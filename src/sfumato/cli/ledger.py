@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from sfumato.kernel.ledger import Account
+    from fractions import Fraction
+
+    from sfumato.kernel.ledger import Account, Change, Entry
 
 app = typer.Typer(help="Show budgets and what was spent, or set a dataset's total.", no_args_is_help=True)
 LEDGER = typer.Option(None, "--ledger", help="The ledger file; by default one for each user (or SFUMATO_LEDGER).")
@@ -20,7 +22,7 @@ def show(
     ledger: Path | None = LEDGER,
 ) -> None:
     """What every dataset may spend, has spent and has left."""
-    from sfumato.cli.show import exact, say, table
+    from sfumato.cli.show import exact, plain, say, table
     from sfumato.errors import LedgerError
     from sfumato.kernel.ledger import Ledger
 
@@ -28,10 +30,11 @@ def show(
     accounts = [account for account in book.show() if dataset in (None, account.dataset)]
     if dataset is not None and not accounts:
         raise LedgerError(f"no dataset {dataset!r} in the ledger {book.path}; see `sfumato ledger show`")
+    identity = book.identity()
     if not accounts:
-        say(f"Nothing has been spent (ledger {book.path}).")
+        which = "not made yet" if identity is None else f"identity {identity}"
+        say(f"Nothing has been spent (ledger {book.path}, {which}).")
         return
-    entries = [] if dataset is None else book.entries(dataset)
     with_delta = any(account.spent_delta or account.total_delta for account in accounts)
     headers = ["dataset", "epsilon in all", "spent", "left", "releases", "reserved only"]
     rows = [
@@ -43,17 +46,76 @@ def show(
         for row, a in zip(rows, accounts, strict=True):
             row[4:4] = ["not stated" if a.total_delta is None else exact(a.total_delta), exact(a.spent_delta)]
     table(headers, rows, left=[0])
+    for account in accounts:
+        if account.promises:
+            plain(f"{account.dataset}: {promises(account)}.")
     if dataset is not None:
-        headers = ["entry", "reserved at (UTC)", "epsilon", "mechanism", "state"]
-        rows = [[str(e.number), e.reserved_at, exact(e.epsilon), e.mechanism, e.state] for e in entries]
-        if with_delta:
-            headers.insert(3, "delta")
-            for row, e in zip(rows, entries, strict=True):
-                row.insert(3, exact(e.delta))
-        table(headers, rows, left=[1, *(place for place, name in enumerate(headers) if name in ("mechanism", "state"))])
+        _show_entries(book.entries(dataset), with_delta=with_delta)
+        _show_changes(book.changes(dataset))
     if with_delta:
-        say("Epsilons are added up, and so are deltas: releases together cost no more than the sums.")
+        say("Epsilons are added up, and so are deltas: releases for one unit cost together no more than the sums.")
     say(f"Ledger: {book.path}. What is reserved counts as spent, published or not.")
+    say(f'Its identity: {identity} (`ledger: "{identity}"` in a schema requires this one).')
+
+
+def _show_entries(entries: list[Entry], *, with_delta: bool) -> None:
+    from sfumato.cli.show import exact, table
+
+    headers = ["entry", "reserved at (UTC)", "epsilon", "mechanism", "state", "unit", "rows"]
+    rows = [[str(e.number), _time(e.reserved_at), exact(e.epsilon), e.mechanism, e.state, *_unit(e)] for e in entries]
+    if with_delta:
+        headers.insert(3, "delta")
+        for row, e in zip(rows, entries, strict=True):
+            row.insert(3, exact(e.delta))
+    table(headers, rows, left=[1, *range(headers.index("mechanism"), headers.index("rows"))])
+
+
+def _time(recorded: str) -> str:
+    return recorded.removesuffix("+00:00").replace("T", " ")
+
+
+def _unit(entry: Entry) -> tuple[str, str]:
+    if entry.unit is None:
+        return "not recorded", ""
+    return entry.unit.column or "row", str(entry.contributions)
+
+
+def _show_changes(changes: list[Change]) -> None:
+    """The history of a total; a ledger from before it was kept has none until the total is set again."""
+    from sfumato.cli.show import plain
+
+    for change in changes:
+        old = "" if change.old_total is None else f" instead of {_total(change.old_total, change.old_delta)}"
+        new = _total(change.total, change.total_delta)
+        plain(f"Total {new}{old}: by {change.who} at {_time(change.changed_at)} UTC, reason: {change.reason}.")
+
+
+def _total(epsilon: Fraction, delta: Fraction | None) -> str:
+    from sfumato.cli.show import exact
+
+    return f"epsilon {exact(epsilon)}" + ("" if delta is None else f" and delta {exact(delta)}")
+
+
+def promises(account: Account) -> str:
+    """What a dataset's releases promise together, to each privacy unit by itself.
+
+    An epsilon to any one row and one to any one person are about different neighbours. Their sum is held to the total,
+    which counts too much rather than too little, but it is the epsilon of nobody.
+    """
+    from sfumato.cli.show import exact
+
+    spent = [
+        f"epsilon {exact(p.spent)}{f' and delta {exact(p.spent_delta)}' if p.spent_delta else ''} to {p.whom}"
+        for p in account.promises
+    ]
+    known = sum(promise.unit is not None for promise in account.promises)
+    notes = ""
+    if known > 1:
+        number = "two" if known == 2 else str(known)
+        notes += f"; these are {number} promises and do not add up to one (the total bounds their sum all the same)"
+    if 0 < known < len(spent):
+        notes += "; what has no recorded unit may be part of any promise"
+    return ", ".join(spent) + notes
 
 
 @app.command("set")
@@ -61,14 +123,18 @@ def set_total(
     dataset: str = typer.Argument(help="The dataset's name, as in its schema.", show_default=False),
     epsilon: str = typer.Option(..., "--epsilon", help="The total that may ever be spent on it.", show_default=False),
     delta: str | None = typer.Option(None, "--delta", help="The total delta, for mechanisms that need one."),
+    reason: str | None = typer.Option(
+        None, "--reason", help="Why, in a line; it is kept for ever, so write nothing private."
+    ),
     ledger: Path | None = LEDGER,
 ) -> None:
     """State a dataset's total budget. It is a promise to the people in the data: raise it only with a reason."""
-    from sfumato.cli.show import exact, say
+    from sfumato.cli.show import exact, notes, say
     from sfumato.kernel.ledger import Ledger
 
     book = Ledger(ledger)
-    book.set_budget(dataset, epsilon, delta)
+    with notes():
+        book.set_budget(dataset, epsilon, delta, reason=reason)
     account = book.account(dataset)
     spent = f"epsilon {exact(account.total)} in all, {exact(account.spent)} spent, {exact(account.left)} left"
     say(f"{dataset}: {spent}{deltas(account)}.")

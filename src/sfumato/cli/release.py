@@ -22,6 +22,12 @@ WORKLOAD = typer.Option(
     None, "--workload", help="A file of SELECT statements that matter most; mechanisms adapt to it."
 )
 LEDGER = typer.Option(None, "--ledger", help="The ledger file; by default one for each user (or SFUMATO_LEDGER).")
+REQUIRE = typer.Option(
+    False, "--require-ledger", help="Refuse to make a new ledger: what was spent before must be known."
+)
+ANOTHER_UNIT = typer.Option(
+    False, "--another-unit", help="The schema's privacy unit is not the one of earlier releases, and that is meant."
+)
 ONLY_THE_WORKLOAD = ("laplace", "division")  # others can answer everything
 NAME = typer.Option(None, "--table", help="The table's name inside a database.")
 VIEWS = typer.Option(
@@ -40,12 +46,14 @@ def release(
     mechanism: str = MECHANISM,
     workload: Path | None = WORKLOAD,
     ledger: Path | None = LEDGER,
+    require_ledger: bool = REQUIRE,
+    another_unit: bool = ANOTHER_UNIT,
     name: str | None = NAME,
     allow_views: bool = VIEWS,
 ) -> None:
     """Publish a table: reserve the budget, read once, add noise, write one file that anyone may query."""
-    from sfumato.cli.ledger import deltas
-    from sfumato.cli.show import exact, progress, say
+    from sfumato.cli.ledger import deltas, promises
+    from sfumato.cli.show import exact, notes, plain, progress, say
     from sfumato.errors import SfumatoError
     from sfumato.kernel.ledger import Ledger
     from sfumato.planner.items import read_statements
@@ -53,9 +61,9 @@ def release(
     from sfumato.schema import Schema
 
     public = Schema.load(schema)
-    book = Ledger(ledger)
+    book = Ledger(ledger, required=require_ledger)
     try:
-        with progress() as step:
+        with notes(), progress() as step:
             published = publish(
                 table,
                 public,
@@ -65,6 +73,7 @@ def release(
                 mechanism=mechanism,
                 workload=workload,
                 ledger=book,
+                another_unit=another_unit,
                 table_name=name,
                 allow_views=allow_views,
                 step=step,
@@ -89,6 +98,8 @@ def release(
         f"Budget of {public.dataset}: epsilon {exact(account.spent)} of {exact(account.total)} spent, "
         f"{exact(account.left)} left{deltas(account)} (ledger {book.path})."
     )
+    if len(account.promises) > 1:
+        plain(f"Together: {promises(account)}.")
     if published.kept is not None:
         say(f"An earlier file of that name was kept as {published.kept}.")
     first = f"SELECT COUNT(*) FROM {public.dataset}"

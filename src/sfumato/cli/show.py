@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,20 +31,26 @@ def say(text: str, *, stderr: bool = False) -> None:
         print(re.sub(r"\[/?(bold|dim)\]", "", text), file=stream)
 
 
+def plain(text: str, *, stderr: bool = False) -> None:
+    """Print a line that quotes what people wrote: brackets in it are theirs, not ours."""
+    print(text, file=sys.stderr if stderr else sys.stdout)
+
+
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> None:
     """Print an aligned table; columns are right-aligned but for those in `left`."""
     if not sys.stdout.isatty():
         for line in _aligned([headers, *rows], left):
-            say(line)
+            plain(line)
         return
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for place, header in enumerate(headers):
         shown.add_column(header, justify="left" if place in left else "right", no_wrap=True, overflow="fold")
     for row in rows:
-        shown.add_row(*row)
+        shown.add_row(*map(escape, row))
     _console().print(shown)
 
 
@@ -68,6 +75,25 @@ def _console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def notes() -> Iterator[None]:
+    """Tell of a new ledger in a line on stderr, whatever Python's filters say of warnings."""
+    from sfumato.errors import NewLedgerWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", NewLedgerWarning)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, NewLedgerWarning):
+                plain("NOTE: " + " ".join(str(message).split()), stderr=True)
+            else:
+                others(message, category, *where, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ from fractions import Fraction
 from math import gcd
 
 from sfumato.errors import LedgerError
+from sfumato.kernel.unit import Unit
 
 NOTHING = Fraction(0)
 UNSTATED = "unstated"  # how the ledger writes a total delta that nobody named
@@ -45,7 +48,7 @@ class Receipt:
             receipt = cls(**{**fields, **exact})  # type: ignore[arg-type]
             well_formed = (
                 is_hex(receipt.ledger)
-                and (type(receipt.entry) is int and receipt.entry >= 1)
+                and is_count(receipt.entry)
                 and is_name(receipt.dataset)
                 and (receipt.epsilon > 0 and receipt.delta < 1)
                 and is_hex(receipt.nonce)
@@ -59,7 +62,10 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Entry:
-    """One reservation: immutable but for its state and the digest of what was published."""
+    """One reservation: immutable but for its state and the digest of what was published.
+
+    unit, contributions: None in entries that were made before the ledger recorded them (formats 1 and 2).
+    """
 
     number: int
     dataset: str
@@ -71,12 +77,50 @@ class Entry:
     state: str
     digest: str | None
     chain: str
+    unit: Unit | None
+    contributions: int | None
+
+
+@dataclass(frozen=True)
+class Change:
+    """A total that was stated or changed: by whom, when and why. The first one of a dataset has no old total."""
+
+    number: int
+    dataset: str
+    old_total: Fraction | None
+    old_delta: Fraction | None
+    total: Fraction
+    total_delta: Fraction | None
+    who: str
+    changed_at: str
+    reason: str
+    chain: str
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What was spent on a dataset under one privacy unit.
+
+    unit: None for entries from before units were recorded. contributions: every cap on rows that was used with it.
+    """
+
+    unit: Unit | None
+    contributions: tuple[int, ...]
+    spent: Fraction
+    spent_delta: Fraction
+
+    @property
+    def whom(self) -> str:
+        """Whom it protects, in words."""
+        return "a unit that was not recorded" if self.unit is None else self.unit.in_words(*self.contributions)
 
 
 @dataclass(frozen=True)
 class Account:
     """Where a dataset stands. Epsilons add up and deltas add up (basic composition), which never counts too little.
 
+    The total bounds the sum over all units. A sum over two units is no promise to anybody: `promises` tells what was
+    spent under each.
     total_delta: None where no total was stated; then the deltas are counted, and only their sum of 1 is refused.
     """
 
@@ -87,6 +131,7 @@ class Account:
     spent_delta: Fraction
     entries: int
     published: int
+    promises: tuple[Promise, ...]
 
     @property
     def left(self) -> Fraction:
@@ -106,17 +151,36 @@ class Book:
     id: str
     totals: dict[str, tuple[Fraction, Fraction | None]]
     entries: tuple[Entry, ...]
+    changes: tuple[Change, ...]
 
     @property
     def chain(self) -> str:
         return self.entries[-1].chain if self.entries else self.id
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing was ever recorded: such a ledger knows as little as one that is not there."""
+        return not self.totals and not self.entries
 
     def account(self, dataset: str) -> Account:
         mine = [entry for entry in self.entries if entry.dataset == dataset]
         epsilon, delta = self.totals.get(dataset, (NOTHING, None))
         spent = sum((entry.epsilon for entry in mine), NOTHING), sum((entry.delta for entry in mine), NOTHING)
         published = sum(entry.state == "published" for entry in mine)
-        return Account(dataset, epsilon, spent[0], delta, spent[1], len(mine), published)
+        promises = tuple(_promise(unit, mine) for unit in dict.fromkeys(entry.unit for entry in mine))
+        return Account(dataset, epsilon, spent[0], delta, spent[1], len(mine), published, promises)
+
+
+def _promise(unit: Unit | None, entries: list[Entry]) -> Promise:
+    mine = [entry for entry in entries if entry.unit == unit]
+    contributions = sorted({entry.contributions for entry in mine if entry.contributions is not None})
+    spent, delta = sum((entry.epsilon for entry in mine), NOTHING), sum((entry.delta for entry in mine), NOTHING)
+    return Promise(unit, tuple(contributions), spent, delta)
+
+
+def chained(previous: str, row: tuple[object, ...]) -> str:
+    """A digest over fields that never change and, through the chain, over those of every row before."""
+    return hashlib.sha256(json.dumps([previous, *row]).encode()).hexdigest()
 
 
 def write_fraction(amount: Fraction) -> str:
@@ -140,6 +204,10 @@ def read_total(text: object) -> Fraction | None:
 
 def is_hex(text: object) -> bool:
     return isinstance(text, str) and _HEX_128.fullmatch(text) is not None
+
+
+def is_count(number: object) -> bool:
+    return type(number) is int and number >= 1
 
 
 def is_name(text: object) -> bool:

@@ -12,20 +12,35 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from sfumato.errors import LedgerError
-from sfumato.kernel.ledger_book import Book, Entry, read_fraction, read_total
+from sfumato.kernel.ledger_book import Book, Entry, chained, is_count, read_fraction, read_total
+from sfumato.kernel.ledger_history import read_changes
+from sfumato.kernel.unit import Unit
 
 # Format 1 wrote a total delta of 0 where nobody had stated one. It cannot be told from a 0 that was meant, so it is
-# kept as it is: too strict, and `sfumato ledger set` mends it. Format 2 says "unstated".
-FORMAT = 2
+# kept as it is: too strict, and `sfumato ledger set` mends it. Format 2 says "unstated". Format 3 records the privacy
+# unit and the contributions of each entry, and keeps a history of the totals.
+FORMAT = 3
 APPLICATION = 0x5F0A702D  # marks the file as ours, so that no other database is ever written to
+CHANGES = (
+    "CREATE TABLE changes (number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, old_epsilon TEXT, old_delta TEXT, "
+    "epsilon TEXT NOT NULL, delta TEXT NOT NULL, who TEXT NOT NULL, changed_at TEXT NOT NULL, reason TEXT NOT NULL, "
+    "chain TEXT NOT NULL)"
+)
 TABLES = (
     "CREATE TABLE meta (id TEXT NOT NULL, seal TEXT NOT NULL)",
     "CREATE TABLE budgets (dataset TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL)",
     "CREATE TABLE entries (number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, epsilon TEXT NOT NULL, "
     "delta TEXT NOT NULL, mechanism TEXT NOT NULL, nonce TEXT NOT NULL, reserved_at TEXT NOT NULL, "
-    "state TEXT NOT NULL, digest TEXT, chain TEXT NOT NULL)",
+    "state TEXT NOT NULL, digest TEXT, chain TEXT NOT NULL, unit TEXT, contributions INTEGER)",
+    CHANGES,
+)
+UPGRADE = (  # from formats 1 and 2; the new columns of old entries are NULL: nobody knows what they would say
+    "ALTER TABLE entries ADD COLUMN unit TEXT",
+    "ALTER TABLE entries ADD COLUMN contributions INTEGER",
+    CHANGES,
 )
 RESTORE = "restore it from a backup"
 PERMIT = "make sure that you may write to it and to its folder, or name another file (--ledger)"
@@ -53,7 +68,7 @@ def open_book(connection: sqlite3.Connection, path: Path) -> Book:
         raise LedgerError(f"the ledger {path} is from a newer version of sfumato; upgrade sfumato")
     try:
         ((identity, seal),) = connection.execute("SELECT id, seal FROM meta")
-        intact = version >= 1 and seal == seal_of(connection)
+        intact = version >= 1 and seal == seal_of(connection, version)
         totals = {
             dataset: (read_fraction(epsilon), read_total(delta))
             for dataset, epsilon, delta in connection.execute("SELECT dataset, epsilon, delta FROM budgets")
@@ -61,32 +76,52 @@ def open_book(connection: sqlite3.Connection, path: Path) -> Book:
         entries: list[Entry] = []
         chain = identity
         for number, row in enumerate(connection.execute("SELECT * FROM entries ORDER BY number"), start=1):
-            chain = chained(chain, row[:7])
-            entry = Entry(row[0], row[1], read_fraction(row[2]), read_fraction(row[3]), *row[4:])
+            entry = _entry(row, version)
+            chain = chained(chain, row[:7] if entry.unit is None else (*row[:7], *row[10:]))
             intact = intact and entry.number == number and entry.chain == chain and entry.dataset in totals
+            # Once units are recorded they are recorded for good.
+            intact = intact and (entry.unit is not None or not entries or entries[-1].unit is None)
             entries.append(entry)
+        changes = read_changes(connection, identity, totals) if version >= 3 else ()
     except (TypeError, ValueError):
         intact = False
     if not intact:
         raise LedgerError(f"the ledger {path} is damaged or was altered by hand (its seal is broken); {RESTORE}")
-    return Book(identity, totals, tuple(entries))
+    return Book(identity, totals, tuple(entries), changes)
 
 
-def chained(previous: str, row: tuple[object, ...]) -> str:
-    """A digest over the immutable fields of an entry and, through the chain, of every entry before it."""
-    return hashlib.sha256(json.dumps([previous, *row]).encode()).hexdigest()
+def _entry(row: tuple[Any, ...], version: int) -> Entry:
+    """An entry of the file; a TypeError or ValueError says that it is none of this format."""
+    number, dataset, epsilon, delta, mechanism, nonce, at, state, digest, chain, *protected = row
+    unit, contributions = protected if version >= 3 else (*protected, None, None)
+    if (unit is None) != (contributions is None) or not (unit is None or is_count(contributions)):
+        raise ValueError("half a privacy unit")
+    amounts, recorded = (read_fraction(epsilon), read_fraction(delta)), None if unit is None else Unit.read(unit)
+    return Entry(number, dataset, *amounts, mechanism, nonce, at, state, digest, chain, recorded, contributions)
 
 
-def seal_of(connection: sqlite3.Connection) -> str:
-    """A digest over what the chain leaves open: the totals, the states, and which entry is the last."""
-    parts = [
-        connection.execute(query).fetchall()
-        for query in (
-            "SELECT id FROM meta",
-            "SELECT dataset, epsilon, delta FROM budgets ORDER BY dataset",
-            "SELECT number, state, digest, chain FROM entries ORDER BY number",
-        )
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Bring a ledger of an older format to the present one, within the transaction that first writes to it.
+
+    SQLite changes tables and the version inside the transaction as well, so that a crash leaves the old file, whole.
+    """
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version < FORMAT:
+        for statement in UPGRADE:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {FORMAT}")  # an older sfumato must not misread what is new
+
+
+def seal_of(connection: sqlite3.Connection, version: int = FORMAT) -> str:
+    """A digest over what the chains leave open: the totals, the states, and which entry and change are the last."""
+    queries = [
+        "SELECT id FROM meta",
+        "SELECT dataset, epsilon, delta FROM budgets ORDER BY dataset",
+        "SELECT number, state, digest, chain FROM entries ORDER BY number",
     ]
+    if version >= 3:
+        queries.append("SELECT number, chain FROM changes ORDER BY number")
+    parts = [connection.execute(query).fetchall() for query in queries]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -16,6 +16,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.entropy import Entropy
 from sfumato.kernel.ledger import Ledger, Receipt
 from sfumato.kernel.source import Table
+from sfumato.kernel.unit import Unit
 from sfumato.schema import Schema
 
 Step = Callable[[str], None]  # told the name of each step as it begins; never anything about the data
@@ -30,9 +31,20 @@ class Opened:
 
 
 def open_curator(
-    table: Table, schema: Schema, cost: Cost, *, ledger: Ledger, mechanism: str, entropy: Entropy, step: Step
+    table: Table,
+    schema: Schema,
+    cost: Cost,
+    *,
+    ledger: Ledger,
+    mechanism: str,
+    entropy: Entropy,
+    step: Step,
+    another_unit: bool = False,
 ) -> Opened:
-    """Reserve `cost` for `schema.dataset`, then read the table into a curator that can spend it and no more."""
+    """Reserve `cost` for `schema.dataset`, then read the table into a curator that can spend it and no more.
+
+    another_unit: the schema's privacy unit may be one that the ledger does not know for this dataset.
+    """
     step("check")
     table.check(schema)
     nonce = entropy.bytes(16).hex()
@@ -48,6 +60,10 @@ def open_curator(
         limit_delta=schema.delta,
         mechanism=mechanism,
         nonce=nonce,
+        unit=Unit(schema.privacy_unit.column),
+        contributions=schema.privacy_unit.contributions,
+        another_unit=another_unit,
+        identity=schema.ledger,
     )
     step("read")
     aggregate = table.aggregate(schema, key)

@@ -26,6 +26,7 @@ REMEDIES = {
     "privacy_unit.contributions": "add contributions: 1 (rows kept per person)",
     "budget": "write {epsilon: 3.0} for the most that may ever be spent on this dataset, or delete the line",
     "budget.epsilon": "fill in the most that may ever be spent on this dataset, such as 3.0",
+    "ledger": "fill in the identity that `sfumato ledger show` prints, in quotes, or delete the line",
     "attributes": "declare the columns to publish, such as age: {type: integer, lower: 0, upper: 99}",
     "attributes.*": f"give it a type ({_TYPES}) and what belongs to that type, or delete the line",
     "measures": "list the columns to sum, such as charge: {lower: 0, upper: 50000}, or delete the line",

@@ -40,6 +40,15 @@ def _dataset(value: object) -> str:
     return value
 
 
+def _ledger(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{32}", value):
+        raise ValueError(
+            f"is {shown(value)}; it must be the ledger's identity, 32 hexadecimal digits in quotes; "
+            "`sfumato ledger show` prints it"
+        )
+    return value
+
+
 _C = TypeVar("_C", bound=Column)
 
 
@@ -54,6 +63,7 @@ class Schema(Declared):
     dataset: Annotated[str, PlainValidator(_dataset)]
     privacy_unit: Annotated[PrivacyUnit, BeforeValidator(_privacy_unit)]
     budget: Budget | None = None
+    ledger: Annotated[str, PlainValidator(_ledger)] | None = None
     attributes: dict[str, Attribute]
     measures: dict[str, Measure] = Field(default_factory=dict)
     expected_rows: Count | None = None

@@ -1,0 +1,137 @@
+"""sfumato ledger, and what a release says of ledgers: promises told apart, new ledgers told of, required ones kept."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from running import sfumato
+
+from sfumato.kernel.ledger import Ledger
+from sfumato.kernel.ledger_history import user_name
+
+SCHEMA = """
+dataset: census
+privacy_unit: {column: person_id, contributions: 3}
+budget: {epsilon: 3}
+attributes:
+  age: {type: integer, lower: 0, upper: 9}
+"""
+BY_ROW = SCHEMA.replace("{column: person_id, contributions: 3}", "row")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text(SCHEMA)
+    (tmp_path / "row.yaml").write_text(BY_ROW)
+    (tmp_path / "t.csv").write_text("person_id,age\n" + "".join(f"{n},{n % 10}\n" for n in range(50)))
+    return tmp_path
+
+
+def release(*more: str, schema: str = "s.yaml", out: str = "r.sfumato") -> subprocess.CompletedProcess[str]:
+    return sfumato("release", "t.csv", "--schema", schema, "--epsilon", "1", "--mechanism", "cells", "-o", out, *more)
+
+
+def refused(run: subprocess.CompletedProcess[str], *words: str) -> None:
+    """One clear line on stderr, exit code 1, nothing on stdout and no release."""
+    assert run.returncode == 1 and run.stdout == "" and not Path("r.sfumato").exists(), run.stderr
+    assert run.stderr.startswith("sfumato: ") and run.stderr.count("\n") == 1 and "internal error" not in run.stderr
+    for word in words:
+        assert word in run.stderr, run.stderr
+
+
+def test_two_promises_are_told_apart(folder):
+    assert release(out="1.sfumato").returncode == 0
+    shown = sfumato("ledger", "show").stdout
+    assert "census: epsilon 1 to the rows of any one person_id (at most 3 rows each).\n" in shown
+    assert "add up to one" not in shown
+    refused(release(schema="row.yaml"), "any one row", "person_id", "--another-unit")
+    made = release("--another-unit", schema="row.yaml", out="2.sfumato")
+    assert made.returncode == 0, made.stderr
+    words = (
+        "epsilon 1 to the rows of any one person_id (at most 3 rows each), epsilon 1 to any one row; "
+        "these are two promises and do not add up to one"
+    )
+    for said in (made.stdout, sfumato("ledger", "show").stdout, sfumato("ledger", "show", "census").stdout):
+        assert words in said
+    assert release(schema="row.yaml", out="3.sfumato").returncode == 0  # known by now
+    shown = sfumato("ledger", "show", "census").stdout.splitlines()
+    entries = [line.split() for line in shown if " cells " in line]
+    assert [line[-2:] for line in entries] == [["person_id", "3"], ["row", "1"], ["row", "1"]]
+
+
+def test_a_new_ledger_is_told_of_and_no_error(folder):
+    for place in ("one.sqlite", "two.sqlite"):
+        made = release("--ledger", place, out=f"{place}.sfumato")
+        assert made.returncode == 0
+        (note,) = made.stderr.splitlines()
+        assert note.startswith(f"NOTE: a NEW ledger was made at {folder.resolve() / place} ")
+        assert "no earlier release" in note and "restore" in note and "--ledger" in note
+        assert release("--ledger", place, out=f"{place}.again").stderr == ""
+    made = sfumato("ledger", "set", "census", "--epsilon", "3", "--ledger", "three.sqlite")
+    assert made.returncode == 0 and made.stderr.startswith("NOTE: a NEW ledger was made at ")
+    assert sfumato("ledger", "set", "census", "--epsilon", "4", "--ledger", "three.sqlite").stderr == ""
+
+
+@pytest.mark.parametrize("filters", ["error", "ignore"])
+def test_a_new_ledger_is_told_of_whatever_python_does_with_warnings(folder, filters):
+    command = [sys.executable, "-m", "sfumato", "ledger", "set", "census", "--epsilon", "3"]
+    run = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONWARNINGS": filters}
+    )
+    assert run.returncode == 0 and run.stderr.startswith("NOTE: "), run.stderr
+    assert run.stderr.count("\n") == 1
+
+
+def test_the_demo_is_silent_about_its_own_ledger(folder, own_ledger):
+    run = sfumato("demo", "--folder", "d")
+    assert run.returncode == 0 and run.stderr == "" and not own_ledger.exists()
+
+
+def test_a_required_ledger_that_is_missing(folder, own_ledger):
+    refused(release("--require-ledger"), "a ledger is required", str(own_ledger), "--ledger")
+    assert not own_ledger.exists()
+    assert sfumato("ledger", "set", "census", "--epsilon", "3").returncode == 0
+    assert release("--require-ledger").returncode == 0
+
+
+def test_a_ledger_that_the_schema_names(folder, own_ledger):
+    assert sfumato("ledger", "set", "census", "--epsilon", "3").returncode == 0
+    (identity,) = set(re.findall("[0-9a-f]{32}", sfumato("ledger", "show").stdout))
+    assert identity == Ledger().identity()
+    Path("s.yaml").write_text(SCHEMA + f'ledger: "{identity}"\n')
+    refused(release("--ledger", "other.sqlite"), f"the schema requires the ledger {identity}", "other.sqlite")
+    assert not Path("other.sqlite").exists()
+    own_ledger.unlink()
+    refused(release(), f"the schema requires the ledger {identity}")
+    assert not own_ledger.exists()
+
+
+def test_the_history_of_a_total(folder):
+    assert release().returncode == 0
+    said = sfumato("ledger", "set", "census", "--epsilon", "4", "--delta", "1e-6", "--reason", "[/bold] as agreed")
+    assert said.returncode == 0
+    assert sfumato("ledger", "set", "census", "--epsilon", "5").returncode == 0
+    shown = [line for line in sfumato("ledger", "show", "census").stdout.splitlines() if line.startswith("Total ")]
+    when = r" at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, reason: "
+    by = f": by {re.escape(user_name())}{when}"
+    patterns = (
+        rf"Total epsilon 3{by}stated in the schema\.",
+        rf"Total epsilon 4 and delta 0\.000001 instead of epsilon 3{by}\[/bold\] as agreed\.",
+        rf"Total epsilon 5 and delta 0\.000001 instead of epsilon 4 and delta 0\.000001{by}not stated\.",
+    )
+    assert len(shown) == len(patterns)
+    for pattern, line in zip(patterns, shown, strict=True):
+        assert re.fullmatch(pattern, line), line
+    assert "Total epsilon" not in sfumato("ledger", "show").stdout
+
+
+def test_a_reason_that_is_none(folder, own_ledger):
+    refused(sfumato("ledger", "set", "census", "--epsilon", "4", "--reason", "x" * 201), "1 to 200 printable")
+    refused(sfumato("ledger", "set", "census", "--epsilon", "4", "--reason", "a\tb"), "1 to 200 printable")
+    assert not own_ledger.exists()

@@ -1,0 +1,88 @@
+"""Epsilons for two privacy units are two promises: never added up by accident, always bounded together."""
+
+from fractions import Fraction
+
+import pytest
+from ledgers import refusal, reserve
+
+from sfumato.errors import BudgetError, BudgetExhausted, LedgerError
+from sfumato.kernel.ledger import ROW, Ledger, Promise, Unit
+
+PERSON, HOUSE = Unit("person_id"), Unit("house_id")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger(tmp_path / "ledger.sqlite")
+
+
+@pytest.mark.parametrize(("first", "second"), [(PERSON, ROW), (ROW, PERSON), (PERSON, HOUSE), (ROW, Unit("row"))])
+def test_another_unit_is_refused_and_nothing_is_spent(ledger, first, second):
+    reserve(ledger, unit=first, contributions=1)
+    message = refusal(BudgetError, reserve, ledger, unit=second, contributions=1)
+    assert f"asked to protect {second.in_words(1)}" in message
+    assert f"dataset 'census' has spent epsilon 0.1 to {first.in_words(1)}" in message
+    assert "do not add up to one" in message and "--another-unit (another_unit=True)" in message
+    assert ledger.account("census").spent == Fraction(1, 10) and len(ledger.entries()) == 1
+
+
+def test_each_dataset_has_a_unit_of_its_own(ledger):
+    reserve(ledger, unit=PERSON)
+    assert reserve(ledger, dataset="other", unit=ROW).entry == 2
+
+
+def test_a_second_promise_that_is_stated_is_kept_and_known_from_then_on(ledger):
+    reserve(ledger, unit=PERSON, contributions=3, limit=3)
+    reserve(ledger, "0.2", unit=ROW, another_unit=True, limit=3)
+    reserve(ledger, unit=ROW, limit=3)
+    reserve(ledger, unit=PERSON, contributions=3, limit=3)
+    account = ledger.account("census")
+    assert account.promises == (
+        Promise(PERSON, (3,), Fraction(2, 10), Fraction(0)),
+        Promise(ROW, (1,), Fraction(3, 10), Fraction(0)),
+    )
+    message = refusal(BudgetError, reserve, ledger, unit=HOUSE, limit=3)
+    assert f"epsilon 0.2 to {PERSON.in_words(3)} and epsilon 0.3 to any one row" in message
+    assert account.spent == Fraction(5, 10)
+
+
+def test_to_state_another_unit_where_there_is_none_is_harmless(ledger):
+    reserve(ledger, unit=PERSON, another_unit=True)
+    reserve(ledger, unit=PERSON, another_unit=True)
+    assert [promise.unit for promise in ledger.account("census").promises] == [PERSON]
+
+
+def test_the_total_bounds_all_promises_together(ledger):
+    """The sum is the epsilon of nobody, but to hold it to the total can only count too much."""
+    reserve(ledger, "0.2", unit=PERSON)
+    message = refusal(BudgetExhausted, reserve, ledger, "0.2", unit=ROW, another_unit=True)
+    assert "0.2 of its total 0.3 is spent, 0.1 is left" in message
+    reserve(ledger, "0.1", unit=ROW, another_unit=True)
+    assert ledger.account("census").left == 0
+
+
+def test_deltas_are_told_by_promise_too(ledger):
+    reserve(ledger, unit=PERSON, delta="1e-6")
+    reserve(ledger, unit=ROW, delta="2e-6", another_unit=True)
+    account = ledger.account("census")
+    assert [promise.spent_delta for promise in account.promises] == [Fraction(1, 10**6), Fraction(2, 10**6)]
+    assert account.spent_delta == Fraction(3, 10**6)
+
+
+def test_another_cap_on_the_rows_of_the_same_column_is_the_same_promise(ledger):
+    """Neighbours differ by all rows of one unit whatever the cap, so the epsilons add up; the caps are told."""
+    for contributions in (3, 1, 3):
+        reserve(ledger, unit=PERSON, contributions=contributions)
+    (promise,) = ledger.account("census").promises
+    assert promise == Promise(PERSON, (1, 3), Fraction(3, 10), Fraction(0))
+    assert promise.whom == "the rows of any one person_id (at most 1 or 3 rows each)"
+    assert [entry.contributions for entry in ledger.entries()] == [3, 1, 3]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"unit": "person_id"}, {"unit": None}, {"contributions": 0}, {"contributions": True}]
+)
+def test_a_reservation_without_a_unit_is_refused_before_anything_is_made(ledger, wrong):
+    assert "needs a unit" in refusal(LedgerError, reserve, ledger, **wrong)
+    assert "needs a unit" in refusal(LedgerError, reserve, ledger, contributions=2**63)
+    assert not ledger.path.exists()
