@@ -7,7 +7,7 @@ from sfumato.audit.report import Effort, Row, attack
 from sfumato.errors import MechanismError
 from sfumato.mechanisms import MECHANISMS
 
-LITTLE = Effort(primitives=4_000, choices=1_000, releases=200, coverage=10)
+LITTLE = Effort(primitives=4_000, choices=1_000, releases=200, coverage=10, pairs=6)
 KINDS = "cells", "sparse-cells", "hierarchical"  # a kind of cube each; test_subjects and test_replay attack all
 
 
@@ -34,7 +34,7 @@ def test_a_mechanism_whose_every_answer_leans_on_a_model_has_a_report_too(monkey
     wide = [Coverage("smooth", "SELECT COUNT(*) FROM t", hits, 10, exact=False) for hits in (10, 9)]
     monkeypatch.setattr("sfumato.audit.report.calibrate", lambda *given: wide)
     monkeypatch.setattr("sfumato.audit.report.replay_findings", lambda name: [])
-    little = Effort(primitives=100, choices=100, releases=100, coverage=10)
+    little = Effort(primitives=100, choices=100, releases=100, coverage=10, pairs=6)
     (row,) = attack(["cells"], little, lambda what, share: None).rows
     assert row.coverage is None and row.wide == 0.9 and not row.violated
 

@@ -16,6 +16,7 @@ from sfumato.audit import mutant_curators as curators
 from sfumato.audit import mutant_descents as descents
 from sfumato.audit import mutant_ledgers as ledgers
 from sfumato.audit import mutant_noise as noise
+from sfumato.audit import mutant_readers as readers
 from sfumato.audit import mutant_reading as reading
 from sfumato.audit import mutant_verbs as verbs
 from sfumato.audit.mutant_curators import replaying, sifted
@@ -203,6 +204,7 @@ MUTANTS: dict[str, Mutant] = {
         _checked(
             "NaN through clip", reading.nan_through_clip, sum_moves(reading.nan_through_clip), _REAL_SUM, "reading"
         ),
+        *(_checked(name, made, check, sound, "reading") for name, (made, check, sound) in readers.checks().items()),
         _keeping("a ledger for each release", ledgers.FreshLedger, ledgers.spends_twice),
         _keeping("rows and people added up", ledgers.UnitBlindLedger, ledgers.adds_two_promises),
         _keeping("a lost ledger made anew", ledgers.SilentLedger, ledgers.starts_afresh),

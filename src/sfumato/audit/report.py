@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
 from time import perf_counter
+from typing import TypeVar
 
 from sfumato.audit.calibration import calibrate, shapes
 from sfumato.audit.descents import DESCENDING, descent_finding
 from sfumato.audit.exact import ExactFinding, exact_findings
 from sfumato.audit.exact_verbs import verb_findings
+from sfumato.audit.reading.attack import ReadingFinding, reading_finding, sources_here
 from sfumato.audit.replay import ReplayFinding, replay_findings
 from sfumato.audit.sampling import Finding, audit
 from sfumato.audit.subject import Subject
@@ -20,6 +22,8 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.entropy import SystemEntropy
 from sfumato.mechanisms import MECHANISMS
 
+A = TypeVar("A")
+B = TypeVar("B")
 Tick = Callable[[str, float], None]  # what is being done, and which share of all is done
 
 ONE_BY_ONE = "choose", "select", "first above", "best partition"  # subjects that make one run at a time
@@ -34,11 +38,12 @@ class Effort:
     choices: int
     releases: int
     coverage: int
+    pairs: int  # of neighbouring tables, for each source that is read
     seconds: float = inf  # that the releases of one mechanism, and again its coverage, may take; then there are fewer
 
 
-QUICK = Effort(200_000, 10_000, 8_000, 100, seconds=10)
-FULL = Effort(1_000_000, 100_000, 50_000, 2_000)
+QUICK = Effort(200_000, 10_000, 8_000, 100, 100, seconds=10)
+FULL = Effort(1_000_000, 100_000, 50_000, 2_000, 3_000)
 FEWEST_RELEASES, FEWEST_COVERAGE = 400, 10
 
 
@@ -71,10 +76,12 @@ class Report:
     rows: tuple[Row, ...]
     exact: tuple[ExactFinding, ...]
     replayed: tuple[ReplayFinding, ...]
+    read: tuple[ReadingFinding, ...] = ()
 
     @property
     def violated(self) -> bool:
-        if not all(found.sound for found in self.exact) or not all(found.sound for found in self.replayed):
+        findings: list[ExactFinding | ReplayFinding | ReadingFinding] = [*self.exact, *self.replayed, *self.read]
+        if not all(found.sound for found in findings):
             return True
         return any(row.violated for row in self.rows)
 
@@ -87,7 +94,8 @@ def attack(names: Sequence[str] | None, effort: Effort, progress: Tick, *, worke
     chosen = list(names or MECHANISMS)
     taken = {subject.name for name in chosen for subject in mechanism_subjects(name)}
     primitives = [] if names else [subject for subject in all_subjects() if subject.name not in taken]
-    steps = len(primitives) + 5 * len(chosen) + 1
+    sources = [] if names else sources_here()
+    steps = len(primitives) + 5 * len(chosen) + len(sources) + 1
     done = 0
 
     def tick(what: str, parts: int = 1) -> None:
@@ -102,24 +110,29 @@ def attack(names: Sequence[str] | None, effort: Effort, progress: Tick, *, worke
     tick("exact distributions")
     exact = () if names else tuple(exact_findings() + verb_findings())
     replayed: list[ReplayFinding] = []
-    for name, (row, findings) in zip(chosen, _attacked(chosen, effort, workers), strict=True):
+    for name, (row, findings) in zip(chosen, _side_by_side(_attack_one, chosen, effort, workers), strict=True):
         tick(name, 5)
         rows.append(row)
         replayed += findings
+    read = []
+    for found in _side_by_side(reading_finding, sources, effort.pairs, workers):
+        tick(f"reading {found.source}")
+        read.append(found)
     progress("done", 1.0)
-    return Report(tuple(rows), exact, tuple(replayed))
+    return Report(tuple(rows), exact, tuple(replayed), tuple(read))
 
 
-def _attacked(chosen: list[str], effort: Effort, workers: int) -> Iterator[tuple[Row, list[ReplayFinding]]]:
-    if workers == 1:
-        yield from (_attack_one(name, effort) for name in chosen)
+def _side_by_side(work: Callable[[str, A], B], names: list[str], how: A, workers: int) -> Iterator[B]:
+    """The same work for each of some names, several at a time if there are workers."""
+    if workers == 1 or not names:
+        yield from (work(name, how) for name in names)
         return
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
     # Fresh processes, not forks: a fork would draw the same random bits as its twin.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_attack_one, chosen, [effort] * len(chosen))
+        yield from pool.map(work, names, [how] * len(names))
 
 
 def _attack_one(name: str, effort: Effort) -> tuple[Row, list[ReplayFinding]]:

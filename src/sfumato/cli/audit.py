@@ -65,4 +65,8 @@ def _show(report: Report, score: str) -> None:
             unsound = [found.name for found in findings if not found.sound]
             said = f"VIOLATION in {', '.join(unsound)}" if unsound else "no violation found"
             say(f"{what}: {pairs:,} pairs of neighbouring tables, largest loss {largest:.6f} of the claim; {said}.")
+    if report.read:
+        say("")
+        rows = [[found.source, f"{found.pairs:,}", f"{found.largest:.2f}", found.verdict] for found in report.read]
+        table(["read from", "pairs", "largest move over the charge", "verdict"], rows, left=[0, 3])
     say("Bounds hold with probability 1 - 1e-6. A clean report is no proof; the proofs are in docs/privacy.md.")

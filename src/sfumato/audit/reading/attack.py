@@ -8,9 +8,10 @@ agree cell by cell.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 from pathlib import Path
 from random import Random
 
@@ -39,16 +40,20 @@ class ReadingFinding:
     def sound(self) -> bool:
         return not self.complaints
 
+    @property
+    def verdict(self) -> str:
+        """What was found; never more than that."""
+        return f"VIOLATION: {self.complaints[0]}" if self.complaints else "no violation found"
 
-def reading_findings(
-    pairs: int, *, seed: int = 1, progress: Callable[[str], None] = lambda source: None
-) -> list[ReadingFinding]:
-    """Attack every source with at least so many pairs of neighbouring tables."""
-    found = []
-    for name, make in SOURCES.items():
-        progress(name)
-        found.append(attack_source(name, make, pairs, seed=seed))
-    return found
+
+def sources_here() -> list[str]:
+    """The sources that can be attacked on this machine."""
+    return [name for name, source in SOURCES.items() if source.here]
+
+
+def reading_finding(name: str, pairs: int, seed: int = 1) -> ReadingFinding:
+    """Attack a source with at least so many pairs of neighbouring tables, fewer where reading one takes long."""
+    return attack_source(name, SOURCES[name].make, ceil(pairs * SOURCES[name].share), seed=seed)
 
 
 def attack_source(name: str, make: Make, pairs: int, *, seed: int = 1, patient: bool = True) -> ReadingFinding:

@@ -9,6 +9,7 @@ import bz2
 import gzip
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,12 +18,14 @@ from sfumato.audit.reading.csv_tables import AwkwardFile, awkward_file
 from sfumato.audit.reading.reference import Row, unit_of
 from sfumato.audit.reading.tables import POOLS, AwkwardTable, awkward_schema, awkward_table
 from sfumato.kernel.engines.csv_files import CsvFiles, find_csv
-from sfumato.kernel.engines.duckdb import over_origin
+from sfumato.kernel.engines.database import Database
+from sfumato.kernel.engines.duckdb import DuckDB, over_origin
+from sfumato.kernel.engines.parquet_files import ParquetFiles
 from sfumato.kernel.source import Table, open_table
 from sfumato.schema import Schema
 
 BLOCKS = (5, 16, 64, 2**23)  # into which a CSV file is cut; nothing may depend on it
-FLOATS = "float64"
+Make = Callable[[Random, Path], "Case"]
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,24 @@ class Case:
     typed: bool = True
 
 
-Make = Callable[[Random, Path], Case]
+@dataclass(frozen=True)
+class Source:
+    """A source: how its cases are made, the share of the pairs that it is worth, and the library that it needs."""
+
+    make: Make
+    share: float = 1.0
+    needs: str = "pyarrow"
+
+    @property
+    def here(self) -> bool:
+        """Whether it can be attacked on this machine."""
+        return find_spec(self.needs) is not None
+
+
 Bring = Callable[[AwkwardTable, Sequence[Row], Path], Table]
 
 
-def _typed(bring: Bring, *, typed: bool = True) -> Make:
+def typed_source(bring: Bring, *, typed: bool = True) -> Make:
     """Tables of declared types, brought somewhere. typed: false where they are read as text."""
 
     def make(random: Random, folder: Path) -> Case:
@@ -64,12 +80,17 @@ def case_of(table: AwkwardTable, opening: Callable[[Sequence[Row]], Table], *, t
     )
 
 
-def _parquet(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
-    import pyarrow.parquet as pq
+def parquet_file(files: type[ParquetFiles]) -> Bring:
+    """One Parquet file, of small row groups."""
 
-    path = folder / "t.parquet"
-    pq.write_table(table.arrow(rows), path, row_group_size=3)
-    return open_table(path)
+    def bring(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
+        import pyarrow.parquet as pq
+
+        path = folder / "t.parquet"
+        pq.write_table(table.arrow(rows), path, row_group_size=3)
+        return Table(over_origin(files((path,))))
+
+    return bring
 
 
 def _parquet_files(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
@@ -82,7 +103,9 @@ def _parquet_files(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Ta
     return open_table(folder / "p*.parquet")
 
 
-def _duckdb(collation: str) -> Bring:
+def duckdb_table(collation: str = "", engine: type[DuckDB] = DuckDB) -> Bring:
+    """A table of a DuckDB file; its texts may have a collation."""
+
     def bring(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
         import duckdb
 
@@ -97,7 +120,7 @@ def _duckdb(collation: str) -> Bring:
                 word = f"VARCHAR COLLATE {collation}" if collation and kind == "VARCHAR" else kind
                 columns.append(f'"{quoted}" {word}')
             connection.execute(f"CREATE TABLE t ({', '.join(columns)}); INSERT INTO t FROM given")
-        return open_table(f"duckdb:///{path}", name="t")
+        return Table(over_origin(Database(path, "t"), engine))
 
     return bring
 
@@ -114,11 +137,15 @@ def _pandas_of_arrow(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> 
     return open_table(table.arrow(rows).to_pandas(types_mapper=pd.ArrowDtype))
 
 
-def _pandas(random: Random, folder: Path) -> Case:
+def pandas_source(opening: Callable[[Any], Table]) -> Make:
     """Values of any types in one column, so that the column's own type changes with the rows that are there.
 
     Identifiers are text or whole numbers of which none is missing: floats are refused as identifiers, by their type.
     """
+    return lambda random, folder: _pandas(random, opening)
+
+
+def _pandas(random: Random, opening: Callable[[Any], Table]) -> Case:
     import pandas as pd
 
     schema, names = awkward_schema(random)
@@ -140,7 +167,7 @@ def _pandas(random: Random, folder: Path) -> Case:
     columns = list(types)
     return case_of(
         table,
-        lambda some: open_table(pd.DataFrame([tuple(row.values()) for row in some], columns=columns)),
+        lambda some: opening(pd.DataFrame([tuple(row.values()) for row in some], columns=columns)),
         typed=False,
     )
 
@@ -165,16 +192,48 @@ def csv_case(found: AwkwardFile, opening: Callable[[bytes], Table]) -> Case:
     )
 
 
-def _csv(separator: str, ending: str, pack: Callable[[bytes], bytes]) -> Make:
+def csv_source(
+    separator: str, ending: str, pack: Callable[[bytes], bytes] = bytes, *, files: type[CsvFiles] = CsvFiles
+) -> Make:
+    """CSV files of a separator and a compression, cut into blocks of any size."""
+
     def make(random: Random, folder: Path) -> Case:
         found, block, path = awkward_file(random, separator), random.choice(BLOCKS), folder / f"t{ending}"
 
         def opening(data: bytes) -> Table:
             path.write_bytes(pack(data))
-            files = find_csv((path,), separator)
-            return Table(over_origin(CsvFiles(files.paths, files.header, separator, block)))
+            return Table(over_origin(files((path,), find_csv((path,), separator).header, separator, block)))
 
         return csv_case(found, opening)
+
+    return make
+
+
+def long_csv_source(*, files: type[CsvFiles] = CsvFiles) -> Make:
+    """Files longer than a block, with a note in quotes, full of what looks like records, about where one may be cut."""
+    schema = Schema.from_dict(
+        {
+            "dataset": "reading",
+            "privacy_unit": "row",
+            "attributes": {"sex": {"type": "category", "values": ["F", "M"]}},
+        }
+    )
+
+    def make(random: Random, folder: Path) -> Case:
+        width = random.randint(100, 400)
+        row = b"F," + b"x" * width + b"\n"
+        before = random.choice([8_000_000, 2**23]) // len(row) - random.randint(0, 3_000_000 // len(row))
+        note = b'M,"' + row * (4_000_000 // len(row)) + b'"\n'
+        path = folder / "long.csv"
+
+        def opening(parts: Sequence[Any]) -> Table:
+            path.write_bytes(b"sex,note\n" + b"".join(parts) + row * before + note + row * 100)
+            return Table(over_origin(files((path,), ("sex", "note"))))
+
+        def rows(parts: Sequence[Any]) -> list[Row]:
+            return [{"sex": "M"}, *[{"sex": "F"}] * (len(parts) + before + 100)]
+
+        return Case(schema, (row,), lambda part: "one", opening, rows, typed=False)
 
     return make
 
@@ -189,19 +248,20 @@ def _zstd(data: bytes) -> bytes:
     return bytes(pa.compress(data, "zstd", asbytes=True))
 
 
-SOURCES: dict[str, Make] = {
-    "CSV": _csv(",", ".csv", bytes),
-    "CSV, tabs": _csv("\t", ".tsv", bytes),
-    "CSV, gzip": _csv(",", ".csv.gz", _in_two_parts),
-    "CSV, bzip2": _csv(",", ".csv.bz2", bz2.compress),
-    "CSV, zstandard": _csv(",", ".csv.zst", _zstd),
-    "Parquet": _typed(_parquet),
-    "Parquet, several files": _typed(_parquet_files),
-    "DuckDB": _typed(_duckdb("")),
-    "DuckDB, collation": _typed(_duckdb("NOCASE.NOACCENT")),
-    "Arrow": _typed(lambda table, rows, folder: open_table(table.arrow(rows))),
-    "Arrow, in pieces": _typed(_arrow_pieces),
-    "polars": _typed(_polars),
-    "pandas": _pandas,
-    "pandas, Arrow types": _typed(_pandas_of_arrow, typed=False),
+SOURCES: dict[str, Source] = {
+    "CSV": Source(csv_source(",", ".csv")),
+    "CSV, tabs": Source(csv_source("\t", ".tsv")),
+    "CSV, gzip": Source(csv_source(",", ".csv.gz", _in_two_parts)),
+    "CSV, bzip2": Source(csv_source(",", ".csv.bz2", bz2.compress)),
+    "CSV, zstandard": Source(csv_source(",", ".csv.zst", _zstd)),
+    "CSV, long files": Source(long_csv_source(), share=0.04),
+    "Parquet": Source(typed_source(parquet_file(ParquetFiles))),
+    "Parquet, several files": Source(typed_source(_parquet_files)),
+    "DuckDB": Source(typed_source(duckdb_table())),
+    "DuckDB, collation": Source(typed_source(duckdb_table("NOCASE.NOACCENT"))),
+    "Arrow": Source(typed_source(lambda table, rows, folder: open_table(table.arrow(rows)))),
+    "Arrow, in pieces": Source(typed_source(_arrow_pieces)),
+    "polars": Source(typed_source(_polars), needs="polars"),
+    "pandas": Source(pandas_source(open_table), needs="pandas"),
+    "pandas, Arrow types": Source(typed_source(_pandas_of_arrow, typed=False), needs="pandas"),
 }

@@ -187,10 +187,11 @@ def _columns(block: _Block, width: int, places: Sequence[int], *, skip: bool) ->
     data, ends = block.data, block.ends
     lines = np.flatnonzero(data[ends] == _LINE_FEED)
     firsts = np.concatenate([[0], lines[:-1] + 1])
-    good = lines - firsts == width - 1
+    starts_of = np.concatenate([[0], ends[:-1] + 1])
+    # By its own length, not by where the file was cut.
+    good = (lines - firsts == width - 1) & (ends[lines] - starts_of[firsts] <= LONGEST)
     if skip:
         good[0] = False  # the header
-    starts_of = np.concatenate([[0], ends[:-1] + 1])
     if width == 1:  # an empty line is no record
         size = ends[lines] - starts_of[firsts]
         good &= (size > 1) | ((size == 1) & (data[starts_of[firsts]] != _RETURN))

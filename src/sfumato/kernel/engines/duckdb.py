@@ -139,11 +139,11 @@ def open_duckdb(table: object, name: str | None) -> DuckDB:
     return over_origin(_find_origin(table, name))
 
 
-def over_origin(origin: Origin) -> DuckDB:
-    """The engine over something that it can read."""
+def over_origin(origin: Origin, engine: type[DuckDB] = DuckDB) -> DuckDB:
+    """The engine over something that it can read. engine: the audit's broken ones are kinds of it."""
     session = Session()
     with _silenced(f"{origin.shown} cannot be opened; check that it is complete"):
-        return DuckDB(origin, tuple(origin.describe(session.open())), session)
+        return engine(origin, tuple(origin.describe(session.open())), session)
 
 
 def _find_origin(table: object, name: str | None) -> Origin:
