@@ -7,6 +7,7 @@ import os
 import sys
 
 from sfumato.errors import SfumatoError
+from sfumato.plain_text import printable
 
 
 def main() -> None:
@@ -35,5 +36,5 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    print("sfumato: " + " ".join(message.split()), file=sys.stderr)  # noqa: T201
+    print("sfumato: " + printable(" ".join(message.split())), file=sys.stderr)  # noqa: T201
     sys.exit(1)

@@ -66,7 +66,7 @@ def release(
         raise SfumatoError("interrupted; if the budget was reserved already, it stays charged") from None
     made, cube = published.release, published.release.cube
     cells = f"{cube.published:,} of {cube.domain.size:,} cells" if cube.sparse else f"{cube.domain.size:,} cells"
-    say(f"[bold]{published.path}[/bold]: {cells}, mechanism {made.mechanism}.")
+    say(f": {cells}, mechanism {made.mechanism}.", bold=str(published.path))
     if published.why is not None:
         say(f"Why this mechanism: {published.why}.")
     say(made.guarantee.statement)

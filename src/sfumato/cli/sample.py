@@ -13,8 +13,9 @@ def sample(
     out: Path = typer.Option(..., "-o", "--out", help="The file to write: .csv or .parquet.", show_default=False),
 ) -> None:
     """Draw synthetic microdata from a release. Costs no budget; carries the release's own guarantee."""
+    from sfumato.cli.show import say
     from sfumato.publish import open_release
     from sfumato.releases.rows import write_rows
 
     write_rows(open_release(release).sample(rows), out)
-    typer.echo(f"{out}: {rows:,} synthetic rows, drawn from the release alone.")
+    say(f"{out}: {rows:,} synthetic rows, drawn from the release alone.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.domain import Domain
 from sfumato.errors import PrivacyError
+from sfumato.plain_text import printable
 from sfumato.queries import Queries
 from sfumato.releases.cube import Cube
 from sfumato.releases.manifest import Guarantee
@@ -99,4 +100,4 @@ class Release:
         promise = f"epsilon {self.guarantee.epsilon}"
         if self.guarantee.delta:
             promise += f", delta {float(self.guarantee.delta):g}"
-        return f"<Release of {self.schema.dataset}: {self.mechanism}, {cells}, {promise}>"
+        return printable(f"<Release of {self.schema.dataset}: {self.mechanism}, {cells}, {promise}>")
