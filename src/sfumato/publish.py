@@ -16,6 +16,7 @@ from sfumato.kernel.entropy import Entropy, SystemEntropy
 from sfumato.kernel.ledger import Ledger, Receipt
 from sfumato.kernel.opening import Step, open_curator
 from sfumato.kernel.source import open_table
+from sfumato.kernel.standing import telling_what_stays
 from sfumato.preparing import Prepared, prepare
 from sfumato.queries import Workload
 from sfumato.releases.manifest import CONCENTRATED, PURE, Guarantee
@@ -45,21 +46,23 @@ def release(
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """
-    prepared = prepare(schema, epsilon, delta=delta, mechanism=mechanism, workload=workload)
-    return _carry_out(prepared, table, ledger, table_name, entropy, step)
+    source, book = entropy or SystemEntropy(), ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    nonce = source.bytes(16).hex()
+    with telling_what_stays(book, schema.dataset, nonce):
+        prepared = prepare(schema, epsilon, delta=delta, mechanism=mechanism, workload=workload)
+        return _carry_out(prepared, table, book, table_name, source, step, nonce)
 
 
 def _carry_out(
     prepared: Prepared,
     table: Any,
-    ledger: Ledger | str | Path | None,
+    book: Ledger,
     table_name: str | None,
-    entropy: Entropy | None,
+    source: Entropy,
     step: Step,
+    nonce: str,
 ) -> Release:
     schema, mechanism, cost = prepared.schema, prepared.mechanism, prepared.cost
-    source = entropy or SystemEntropy()
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     opened = open_curator(
         open_table(table, name=table_name),
         schema,
@@ -68,6 +71,7 @@ def _carry_out(
         mechanism=mechanism.name,
         entropy=source,
         step=step,
+        nonce=nonce,
     )
     step("measure")
     cube = mechanism.run(opened.curator, schema, cost.budget, prepared.workload)
@@ -111,14 +115,17 @@ def publish(
         raise ReleaseFileError(f"{path} cannot be written; name a file in a folder that exists")
     if not os.access(path.absolute().parent, os.W_OK):
         raise ReleaseFileError(f"the folder of {path} cannot be written to; choose another with -o")
-    prepared = prepare(schema, epsilon, **how)
-    made = _carry_out(prepared, table, ledger, table_name, entropy, step)
-    # A release cannot be made again without paying again, so an earlier one is never overwritten.
-    kept = _keep_earlier(path)
-    step("write")
-    made.save(path)
-    step("done")
-    return Published(made, path, kept, prepared.why)
+    source, book = entropy or SystemEntropy(), ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    nonce = source.bytes(16).hex()
+    with telling_what_stays(book, schema.dataset, nonce):
+        prepared = prepare(schema, epsilon, **how)
+        made = _carry_out(prepared, table, book, table_name, source, step, nonce)
+        # A release cannot be made again without paying again, so an earlier one is never overwritten.
+        kept = _keep_earlier(path)
+        step("write")
+        made.save(path)
+        step("done")
+        return Published(made, path, kept, prepared.why)
 
 
 def open_release(path: str | Path, *, allow_not_private: bool = False) -> Release:

@@ -40,16 +40,22 @@ def release(
     """Publish a table: reserve the budget, read once, add noise, write one file that anyone may query."""
     from sfumato.cli.ledger import deltas
     from sfumato.cli.show import exact, progress, say
-    from sfumato.errors import SfumatoError
-    from sfumato.kernel.ledger import Ledger
-    from sfumato.planner.items import read_statements
-    from sfumato.publish import publish
-    from sfumato.schema import Schema
+    from sfumato.cli.stopping import Interrupted, left_behind
 
-    public = Schema.load(schema)
-    book = Ledger(ledger)
+    begun: list[str] = []
     try:
+        from sfumato.kernel.ledger import Ledger  # these take a while, in which a user may change their mind
+        from sfumato.publish import publish
+        from sfumato.schema import Schema
+
+        public = Schema.load(schema)
+        book = Ledger(ledger)
         with progress() as step:
+
+            def noted(name: str) -> None:
+                begun.append(name)
+                step(name)
+
             published = publish(
                 table,
                 public,
@@ -60,10 +66,11 @@ def release(
                 workload=workload,
                 ledger=book,
                 table_name=name,
-                step=step,
+                step=noted,
             )
-    except KeyboardInterrupt:
-        raise SfumatoError("interrupted; if the budget was reserved already, it stays charged") from None
+    except KeyboardInterrupt as stop:
+        unsure = "what is reserved counts as spent, see `sfumato ledger show`" if begun else "nothing was reserved yet"
+        raise Interrupted(left_behind(stop) or unsure) from None
     made, cube = published.release, published.release.cube
     cells = f"{cube.published:,} of {cube.domain.size:,} cells" if cube.sparse else f"{cube.domain.size:,} cells"
     say(f": {cells}, mechanism {made.mechanism}.", bold=str(published.path))
@@ -88,5 +95,7 @@ def release(
     if made.mechanism in ONLY_THE_WORKLOAD:
         say("Only what follows from the queries of the workload has an answer in this file; the rest is unknown.")
         if workload is not None:
+            from sfumato.planner.items import read_statements
+
             ((first, _), *_) = read_statements(workload, public)
     say(f'Try: sfumato query {published.path} "{first}"')

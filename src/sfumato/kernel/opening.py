@@ -30,12 +30,22 @@ class Opened:
 
 
 def open_curator(
-    table: Table, schema: Schema, cost: Cost, *, ledger: Ledger, mechanism: str, entropy: Entropy, step: Step
+    table: Table,
+    schema: Schema,
+    cost: Cost,
+    *,
+    ledger: Ledger,
+    mechanism: str,
+    entropy: Entropy,
+    step: Step,
+    nonce: str,
 ) -> Opened:
-    """Reserve `cost` for `schema.dataset`, then read the table into a curator that can spend it and no more."""
+    """Reserve `cost` for `schema.dataset`, then read the table into a curator that can spend it and no more.
+
+    nonce: under which the ledger knows the reservation, 32 hexadecimal digits drawn for this one.
+    """
     step("check")
     table.check(schema)
-    nonce = entropy.bytes(16).hex()
     key = int.from_bytes(entropy.bytes(7), "big")  # which of a person's rows survive the cap depends on it
     # What can be spent and what is reserved come from one value, so that neither can be more than the other.
     budget = cost.budget

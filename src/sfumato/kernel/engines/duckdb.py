@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import TableError
 from sfumato.kernel.engines import Column
 from sfumato.kernel.engines.origin import SOURCE, Origin
+from sfumato.kernel.engines.silencing import silenced
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,17 +106,23 @@ class DuckDB:
         """The statement's result."""
         text = statement.sql(dialect=self.dialect, identify=True, copy=False)
         failed = "could not be read to its end; it may be damaged, or memory or free disk space may have run out"
-        with _silenced(f"{self.origin.shown} {failed}"), self.session as connection:
-            self.origin.mount(connection, used)
-            return connection.sql(text).to_arrow_table()
+
+        def work() -> pa.Table:
+            with self.session as connection:
+                self.origin.mount(connection, used)
+                return connection.sql(text).to_arrow_table()
+
+        return silenced(work, f"{self.origin.shown} {failed}")
 
 
 def open_duckdb(table: object, name: str | None) -> DuckDB:
     """The engine for a path, a pattern, a duckdb:/// URL or a frame."""
-    origin = _find_origin(table, name)
+    origin = silenced(lambda: _find_origin(table, name), "the table cannot be opened; check that it may be read")
     session = Session()
-    with _silenced(f"{origin.shown} cannot be opened; check that it is complete"):
-        return DuckDB(origin, tuple(origin.describe(session.open())), session)
+    columns = silenced(
+        lambda: tuple(origin.describe(session.open())), f"{origin.shown} cannot be opened; check that it is complete"
+    )
+    return DuckDB(origin, columns, session)
 
 
 def _find_origin(table: object, name: str | None) -> Origin:
@@ -139,14 +145,3 @@ def _find_origin(table: object, name: str | None) -> Origin:
         return frame
     kinds = "a path, a pattern, a database URL, or a pandas, polars or Arrow frame"
     raise TableError(f"a table cannot be a {type(table).__name__}; use {kinds}")
-
-
-@contextmanager
-def _silenced(message: str) -> Iterator[None]:
-    """Say this instead of what the engine says: its messages can quote values."""
-    try:
-        yield
-    except TableError:
-        raise
-    except Exception:
-        raise TableError(message) from None
