@@ -24,7 +24,7 @@ budget: {epsilon: 3}
 attributes:
   age: {type: integer, lower: 0, upper: 99}
 """
-LINKS = 60  # of one file of a million rows, read as sixty: capping rows for each person takes many seconds
+LINKS = 20  # of one file of a million rows, read as twenty: capping rows for each person takes seconds
 RESERVED = "epsilon 1 on dataset 'census' stays reserved and counts as spent (ledger "
 
 

@@ -77,12 +77,15 @@ class Release:
         return Path(path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Release:
-        """Open a release from a file nobody has vouched for; nothing in it is ever executed."""
+    def load(cls, path: str | Path, *, most_cells: int | None = None) -> Release:
+        """Open a release from a file nobody has vouched for; nothing in it is ever executed.
+
+        most_cells: how many numbers it may lay out in memory, where the usual bound is too low for it.
+        """
         from sfumato.releases.artifact import read_artifact
         from sfumato.releases.store import read_cube
 
-        artifact = read_artifact(Path(path))
+        artifact = read_artifact(Path(path)) if most_cells is None else read_artifact(Path(path), most_cells)
         about = artifact.manifest
         return cls(read_cube(artifact), about.mechanism.name, about.guarantee, about.private, about.receipt)
 
