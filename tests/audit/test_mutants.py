@@ -7,7 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfumato.audit import mutant_choices, mutant_curators, mutant_descents, mutant_noise, mutant_reading, mutant_verbs
+from sfumato.audit import (
+    mutant_choices,
+    mutant_curators,
+    mutant_descents,
+    mutant_noise,
+    mutant_outputs,
+    mutant_reading,
+    mutant_verbs,
+)
 from sfumato.audit.catching import catch, false_alarms, mutant_report
 from sfumato.audit.mutants import MUTANTS, Mutant
 from sfumato.audit.subject import Subject
@@ -84,7 +92,15 @@ def test_subjects_give_a_row_of_whole_numbers_for_every_run():
 
 
 def test_mutants_are_marked_and_leave_the_kernel_alone():
-    for module in (mutant_choices, mutant_curators, mutant_descents, mutant_noise, mutant_reading, mutant_verbs):
+    for module in (
+        mutant_choices,
+        mutant_curators,
+        mutant_descents,
+        mutant_noise,
+        mutant_outputs,
+        mutant_reading,
+        mutant_verbs,
+    ):
         assert module.__doc__.startswith("NOT PRIVATE")
     assert mutant_curators.Curator.__module__ == "sfumato.kernel.curator"
     assert mutant_curators.ForgetfulCurator.charging.__module__ == "sfumato.audit.mutant_curators"

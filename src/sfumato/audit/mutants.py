@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from inspect import getdoc
+from typing import Any
 
 from sfumato.audit import mutant_choices as choices
 from sfumato.audit import mutant_curators as curators
 from sfumato.audit import mutant_descents as descents
 from sfumato.audit import mutant_noise as noise
+from sfumato.audit import mutant_outputs as outputs
 from sfumato.audit import mutant_reading as reading
 from sfumato.audit import mutant_verbs as verbs
 from sfumato.audit.mutant_curators import replaying, sifted
@@ -24,6 +26,8 @@ from sfumato.audit.replay import Run as Recipe
 from sfumato.audit.subject import Subject
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger import Ledger
+from sfumato.releases.artifact import read_artifact
+from sfumato.releases.result import Result
 
 MANY, MOST = 100_000, 1_000_000  # runs: most leaks are plain to see, some are not
 
@@ -54,6 +58,10 @@ def _sampled(
 
 def _checked(name: str, made: object, check: Check, sound: Check, by: str = "replay") -> Mutant:
     return Mutant(name, _what_is_wrong(made), check=check, sound=sound, checked_by=by)
+
+
+def _shown(name: str, complaint: Callable[[Any], Check], broken: object, real: object) -> Mutant:
+    return _checked(name, broken, complaint(broken), complaint(real), "outputs")
 
 
 def _replayed(name: str, kind: type[Curator], run: Recipe, control: Recipe | None = None) -> Mutant:
@@ -205,5 +213,10 @@ MUTANTS: dict[str, Mutant] = {
             spends_twice(Ledger),
             "ledger",
         ),
+        _shown("labels that steer a terminal", outputs.steers, outputs.raw_table, repr),
+        _shown("labels that run as formulas", outputs.runs, outputs.raw_csv, Result.to_csv),
+        _shown("a file without a bound", outputs.takes_all_memory, outputs.open_unbounded, read_artifact),
+        _shown("the engine's words kept", outputs.keeps_words, outputs.silenced_from_none, outputs.real_silence),
+        _shown("an interrupt as damage", outputs.mistakes_interrupt, outputs.silenced_by_kind, outputs.real_silence),
     )
 }
