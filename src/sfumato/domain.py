@@ -114,8 +114,10 @@ class Axis:
     by: str = "day"  # what one cell of a date axis spans: day, month or year
 
     def __post_init__(self) -> None:
-        edges = np.array(self.edges, dtype=np.float64)
-        edges.setflags(write=False)
+        edges = np.asarray(self.edges, dtype=np.float64)
+        if edges.flags.writeable:  # whoever made it could change it still
+            edges = edges.copy()
+            edges.setflags(write=False)
         object.__setattr__(self, "edges", edges)
 
     @property

@@ -15,12 +15,20 @@
     NewLedgerWarning           no error: a ledger was made that knows of no earlier release
 
 Messages are one line: what was asked, what is available, what to do. They may quote the schema, the command and the
-names of columns. They never quote a value, a count or the number of rows of a private table.
+names of columns. They never quote a value, a count or the number of rows of a private table. Names come from files of
+strangers too, so that every message is made printable here, whoever shows it.
 """
+
+from __future__ import annotations
+
+from sfumato.plain_text import printable
 
 
 class SfumatoError(Exception):
     """Something the user can mend; the command line prints it as one line and exits with code 1."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(printable(message))
 
 
 class SchemaError(SfumatoError):

@@ -16,6 +16,7 @@ from sfumato.kernel.entropy import Entropy, SystemEntropy
 from sfumato.kernel.ledger import Ledger, Receipt
 from sfumato.kernel.opening import Step, open_curator
 from sfumato.kernel.source import Table, open_table
+from sfumato.kernel.standing import telling_what_stays
 from sfumato.kernel.unit import Unit
 from sfumato.preparing import Prepared, prepare
 from sfumato.queries import Workload
@@ -50,22 +51,24 @@ def release(
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """
-    prepared = prepare(schema, epsilon, delta=delta, mechanism=mechanism, workload=workload)
-    source = open_table(table, name=table_name, allow_views=allow_views)
-    return _carry_out(prepared, source, ledger, another_unit, entropy, step)
+    source, book = entropy or SystemEntropy(), ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    nonce = source.bytes(16).hex()
+    with telling_what_stays(book, schema.dataset, nonce):
+        prepared = prepare(schema, epsilon, delta=delta, mechanism=mechanism, workload=workload)
+        opened = open_table(table, name=table_name, allow_views=allow_views)
+        return _carry_out(prepared, opened, book, another_unit, source, step, nonce)
 
 
 def _carry_out(
     prepared: Prepared,
     table: Table,
-    ledger: Ledger | str | Path | None,
+    book: Ledger,
     another_unit: bool,
-    entropy: Entropy | None,
+    source: Entropy,
     step: Step,
+    nonce: str,
 ) -> Release:
     schema, mechanism, cost = prepared.schema, prepared.mechanism, prepared.cost
-    source = entropy or SystemEntropy()
-    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     opened = open_curator(
         table,
         schema,
@@ -74,6 +77,7 @@ def _carry_out(
         mechanism=mechanism.name,
         entropy=source,
         step=step,
+        nonce=nonce,
         another_unit=another_unit,
     )
     step("measure")
@@ -120,20 +124,26 @@ def publish(
         raise ReleaseFileError(f"{path} cannot be written; name a file in a folder that exists")
     if not os.access(path.absolute().parent, os.W_OK):
         raise ReleaseFileError(f"the folder of {path} cannot be written to; choose another with -o")
-    prepared = prepare(schema, epsilon, **how)
-    source = open_table(table, name=table_name, allow_views=allow_views)
-    made = _carry_out(prepared, source, ledger, another_unit, entropy, step)
-    # A release cannot be made again without paying again, so an earlier one is never overwritten.
-    kept = _keep_earlier(path)
-    step("write")
-    made.save(path)
-    step("done")
-    return Published(made, path, kept, prepared.why)
+    source, book = entropy or SystemEntropy(), ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    nonce = source.bytes(16).hex()
+    with telling_what_stays(book, schema.dataset, nonce):
+        prepared = prepare(schema, epsilon, **how)
+        opened = open_table(table, name=table_name, allow_views=allow_views)
+        made = _carry_out(prepared, opened, book, another_unit, source, step, nonce)
+        # A release cannot be made again without paying again, so an earlier one is never overwritten.
+        kept = _keep_earlier(path)
+        step("write")
+        made.save(path)
+        step("done")
+        return Published(made, path, kept, prepared.why)
 
 
-def open_release(path: str | Path, *, allow_not_private: bool = False) -> Release:
-    """Open a published release. One made with a testing generator is refused unless asked for by name."""
-    found = Release.load(path)
+def open_release(path: str | Path, *, most_cells: int | None = None, allow_not_private: bool = False) -> Release:
+    """Open a published release. One made with a testing generator is refused unless asked for by name.
+
+    most_cells: how many numbers the file may lay out in memory, if the usual bound (about 300 MB) is too low for it.
+    """
+    found = Release.load(path, most_cells=most_cells)
     return found if allow_not_private else found.refuse_unless_private()
 
 

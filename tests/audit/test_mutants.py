@@ -13,6 +13,8 @@ from sfumato.audit import (
     mutant_descents,
     mutant_ledgers,
     mutant_noise,
+    mutant_outputs,
+    mutant_readers,
     mutant_reading,
     mutant_verbs,
 )
@@ -92,8 +94,8 @@ def test_subjects_give_a_row_of_whole_numbers_for_every_run():
 
 
 def test_mutants_are_marked_and_leave_the_kernel_alone():
-    by_kind = (mutant_choices, mutant_curators, mutant_descents, mutant_ledgers)
-    for module in (*by_kind, mutant_noise, mutant_reading, mutant_verbs):
+    by_kind = (mutant_choices, mutant_curators, mutant_descents, mutant_ledgers, mutant_noise, mutant_outputs)
+    for module in (*by_kind, mutant_readers, mutant_reading, mutant_verbs):
         assert module.__doc__.startswith("NOT PRIVATE")
     assert mutant_curators.Curator.__module__ == "sfumato.kernel.curator"
     assert mutant_curators.ForgetfulCurator.charging.__module__ == "sfumato.audit.mutant_curators"

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from inspect import getdoc
+from typing import Any
 
 from sfumato.audit import mutant_choices as choices
 from sfumato.audit import mutant_curators as curators
 from sfumato.audit import mutant_descents as descents
 from sfumato.audit import mutant_ledgers as ledgers
 from sfumato.audit import mutant_noise as noise
+from sfumato.audit import mutant_outputs as outputs
 from sfumato.audit import mutant_readers as readers
 from sfumato.audit import mutant_reading as reading
 from sfumato.audit import mutant_verbs as verbs
@@ -26,6 +28,8 @@ from sfumato.audit.replay import Run as Recipe
 from sfumato.audit.subject import Subject
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger import Ledger
+from sfumato.releases.artifact import read_artifact
+from sfumato.releases.result import Result
 
 MANY, MOST = 100_000, 1_000_000  # runs: most leaks are plain to see, some are not
 
@@ -60,6 +64,10 @@ def _checked(name: str, made: object, check: Check, sound: Check, by: str = "rep
 
 def _keeping(name: str, kind: type[Ledger], tempts: Callable[[type[Ledger]], Check]) -> Mutant:
     return _checked(name, kind, tempts(kind), tempts(Ledger), "ledger")
+
+
+def _shown(name: str, complaint: Callable[[Any], Check], broken: object, real: object) -> Mutant:
+    return _checked(name, broken, complaint(broken), complaint(real), "outputs")
 
 
 def _replayed(name: str, kind: type[Curator], run: Recipe, control: Recipe | None = None) -> Mutant:
@@ -208,5 +216,10 @@ MUTANTS: dict[str, Mutant] = {
         _keeping("a ledger for each release", ledgers.FreshLedger, ledgers.spends_twice),
         _keeping("rows and people added up", ledgers.UnitBlindLedger, ledgers.adds_two_promises),
         _keeping("a lost ledger made anew", ledgers.SilentLedger, ledgers.starts_afresh),
+        _shown("labels that steer a terminal", outputs.steers, outputs.raw_table, repr),
+        _shown("labels that run as formulas", outputs.runs, outputs.raw_csv, Result.to_csv),
+        _shown("a file without a bound", outputs.takes_all_memory, outputs.open_unbounded, read_artifact),
+        _shown("the engine's words kept", outputs.keeps_words, outputs.silenced_from_none, outputs.real_silence),
+        _shown("an interrupt as damage", outputs.mistakes_interrupt, outputs.silenced_by_kind, outputs.real_silence),
     )
 }

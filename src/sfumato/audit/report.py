@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
@@ -128,11 +129,17 @@ def _side_by_side(work: Callable[[str, A], B], names: list[str], how: A, workers
         yield from (work(name, how) for name in names)
         return
     from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
+    from multiprocessing import active_children, get_context
 
-    # Fresh processes, not forks: a fork would draw the same random bits as its twin.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(work, names, [how] * len(names))
+    # Fresh processes, not forks: a fork would draw the same random bits as its twin. On Ctrl-C they die without a word.
+    die = (signal.SIGINT, signal.SIG_DFL)
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=signal.signal, initargs=die) as pool:
+        try:
+            yield from pool.map(work, names, [how] * len(names))
+        except KeyboardInterrupt:
+            for child in active_children():
+                child.terminate()
+            raise
 
 
 def _attack_one(name: str, effort: Effort) -> tuple[Row, list[ReplayFinding]]:

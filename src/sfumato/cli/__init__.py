@@ -7,21 +7,22 @@ import os
 import sys
 
 from sfumato.errors import SfumatoError
+from sfumato.plain_text import printable
 
 
 def main() -> None:
-    """Run the command line; errors a user can mend are one line and exit code 1."""
+    """Run the command line; errors a user can mend are one line and exit code 1, an interrupt has exit code 130."""
     # A command is over before threads for linear algebra, plugins for validation or a search for garbage among the
     # thousands of classes it loads could be of any use.
     gc.set_threshold(100_000, 50, 100)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
-    from sfumato.cli.app import app
-
     try:
-        app()
+        _run()
     except SfumatoError as error:
         _fail(str(error))
+    except KeyboardInterrupt:  # before or after a command
+        _fail("interrupted", 130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
@@ -34,6 +35,16 @@ def main() -> None:
         _fail(f"internal error: {type(error).__name__}{where}; its text is withheld as it could quote private data")
 
 
-def _fail(message: str) -> None:
-    print("sfumato: " + " ".join(message.split()), file=sys.stderr)  # noqa: T201
-    sys.exit(1)
+def _run() -> None:
+    from sfumato.cli.app import app
+    from sfumato.cli.stopping import EXIT_CODE, Interrupted
+
+    try:
+        app()
+    except Interrupted as stopped:
+        _fail(str(stopped), EXIT_CODE)
+
+
+def _fail(message: str, code: int = 1) -> None:
+    print("sfumato: " + printable(" ".join(message.split())), file=sys.stderr)  # noqa: T201
+    sys.exit(code)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import typer
 
 from sfumato.cli import audit, demo, init, ledger, plan, query, release, reproduce, sample
+from sfumato.cli.stopping import Stoppable
 
 app = typer.Typer(
     name="sfumato",
+    cls=Stoppable,
     help="Publish a private table once, safely. Anyone can query the release for ever, with honest error bars.",
     no_args_is_help=True,
     add_completion=False,

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
 
+from sfumato.plain_text import align, printable
+from sfumato.plain_text import width as width_of
+
 
 @dataclass(frozen=True)
 class Bar:
@@ -27,12 +30,13 @@ def text_bars(bars: Sequence[Bar], width: int = 44) -> list[str]:
     top = max((bar.high for bar in bars), default=0.0)
     if top <= 0:
         return []
-    wide = max(len(bar.label) for bar in bars)
+    labels = [printable(bar.label) for bar in bars]
+    wide = max(map(width_of, labels))
     lines = []
-    for bar in bars:
+    for label, bar in zip(labels, bars, strict=True):
         solid = floor(max(bar.low, 0.0) / top * width)
         shaded = max(ceil(max(bar.high, 0.0) / top * width) - solid, 0)
-        lines.append(f"{bar.label:>{wide}} {'█' * solid}{'▒' * shaded}  {bar.value:,.0f}")
+        lines.append(f"{align(label, wide)} {'█' * solid}{'▒' * shaded}  {bar.value:,.0f}")
     return lines
 
 
@@ -52,8 +56,8 @@ def svg_bars(bars: Sequence[Bar], *, title: str, subtitle: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" viewBox="0 0 {wide} {high}" '
         'font-family="system-ui, sans-serif" font-size="12">',
         f'<rect width="{wide}" height="{high}" fill="#fdfcf9"/>',
-        f'<text x="16" y="26" font-size="16" font-weight="600" fill="#2b2622">{escape(title)}</text>',
-        f'<text x="16" y="46" fill="#6d645b">{escape(subtitle)}</text>',
+        f'<text x="16" y="26" font-size="16" font-weight="600" fill="#2b2622">{escape(printable(title))}</text>',
+        f'<text x="16" y="46" fill="#6d645b">{escape(printable(subtitle))}</text>',
     ]
     for tick in range(ceil(peak / step) + 1):
         at = y(tick * step)
@@ -71,7 +75,7 @@ def svg_bars(bars: Sequence[Bar], *, title: str, subtitle: str) -> str:
         if place % every == 0:
             parts.append(
                 f'<text x="{middle:.1f}" y="{high - bottom + 18}" text-anchor="middle" fill="#6d645b">'
-                f"{escape(bar.label)}</text>"
+                f"{escape(printable(bar.label))}</text>"
             )
     return "\n".join([*parts, "</svg>"]) + "\n"
 

@@ -49,21 +49,24 @@ def demo(
     ledger, out = folder / "ledger.sqlite", folder / "census.sfumato"
     for old in (ledger, out):  # the demo's people are made up, so its budget may start afresh each time
         old.unlink(missing_ok=True)
-    say("[bold]1. A private table.[/bold] 60,000 made-up people: person_id, age, sex, region, income.")
-    say(f"[bold]2. A release[/bold] at epsilon {epsilon}.")
+    say(" 60,000 made-up people: person_id, age, sex, region, income.", bold="1. A private table.")
+    say(f" at epsilon {epsilon}.", bold="2. A release")
     with warnings.catch_warnings(), progress() as step:
         warnings.simplefilter("ignore", NewLedgerWarning)  # it was deleted above, and nobody is in the table
         published = publish(table, Schema.load(schema), epsilon, out, ledger=Ledger(ledger), step=step)
     made = published.release
     say(f"   {made.guarantee.statement}")
     say(f"   Mechanism {made.mechanism}: {published.why}.")
-    say("[bold]3. Questions to the release[/bold] (the truth is shown only because these people are made up):\n")
+    say(" (the truth is shown only because these people are made up):", bold="3. Questions to the release")
+    say()
     for question, sql in QUESTIONS:
-        say(f"[bold]{question}[/bold]\n[dim]{sql}[/dim]")
+        say(bold=question)
+        say(sql, dim=True)
         _compare(made, sql, table)
-    say("Of intervals at 95 %, one in twenty is expected to miss the truth.\n")
+    say("Of intervals at 95 %, one in twenty is expected to miss the truth.")
+    say()
     picture = _plot(made, folder)
-    say("[bold]Files[/bold]")
+    say(bold="Files")
     for path, what in (
         (table, "the private table (keep)"),
         (schema, "the public schema"),
@@ -72,7 +75,8 @@ def demo(
         (picture, "people by age, with error bars"),
     ):
         say(f"  {path!s:32} {what}")
-    say(f'\nTry: sfumato query {out} "SELECT age, COUNT(*) AS n FROM census WHERE age < 10 GROUP BY age"')
+    say()
+    say(f'Try: sfumato query {out} "SELECT age, COUNT(*) AS n FROM census WHERE age < 10 GROUP BY age"')
 
 
 def _compare(made: Release, sql: str, table: Path) -> None:
@@ -99,7 +103,7 @@ def _plot(made: Release, folder: Path) -> Path:
 
     ages = made.query("SELECT age, COUNT(*) AS n FROM census GROUP BY age").rows
     bars = [Bar(str(age), n.value, n.low, n.high) for age, n in ages]  # type: ignore[union-attr]
-    say("[bold]People by age[/bold] (every fifth year; █ is certain at 95 %, ▒ is the interval)")
+    say(" (every fifth year; █ is certain at 95 %, ▒ is the interval)", bold="People by age")
     for line in text_bars(bars[::5]):
         say(line)
     picture = folder / "ages.svg"

@@ -13,6 +13,7 @@ def init(
     name: str | None = typer.Option(None, "--table", help="The table's name inside a database."),
 ) -> None:
     """Draft a schema from column names and types. Bounds and values are left blank for you: they are never read."""
+    from sfumato.cli.show import say
     from sfumato.errors import SchemaError
     from sfumato.kernel.source import open_table
     from sfumato.schema.draft import draft
@@ -29,4 +30,4 @@ def init(
         raise SchemaError(f"{out} exists already; choose another name with -o") from None
     except OSError as error:
         raise SchemaError(f"{out} cannot be written ({error.strerror}); choose another place with -o") from None
-    typer.echo(f"{out}: fill in the blanks, then see what a budget buys: sfumato plan --schema {out} --epsilon 1")
+    say(f"{out}: fill in the blanks, then see what a budget buys: sfumato plan --schema {out} --epsilon 1")

@@ -22,7 +22,7 @@ def show(
     ledger: Path | None = LEDGER,
 ) -> None:
     """What every dataset may spend, has spent and has left."""
-    from sfumato.cli.show import exact, plain, say, table
+    from sfumato.cli.show import exact, say, table
     from sfumato.errors import LedgerError
     from sfumato.kernel.ledger import Ledger
 
@@ -48,7 +48,7 @@ def show(
     table(headers, rows, left=[0])
     for account in accounts:
         if account.promises:
-            plain(f"{account.dataset}: {promises(account)}.")
+            say(f"{account.dataset}: {promises(account)}.")
     if dataset is not None:
         _show_entries(book.entries(dataset), with_delta=with_delta)
         _show_changes(book.changes(dataset))
@@ -82,12 +82,12 @@ def _unit(entry: Entry) -> tuple[str, str]:
 
 def _show_changes(changes: list[Change]) -> None:
     """The history of a total; a ledger from before it was kept has none until the total is set again."""
-    from sfumato.cli.show import plain
+    from sfumato.cli.show import say
 
     for change in changes:
         old = "" if change.old_total is None else f" instead of {_total(change.old_total, change.old_delta)}"
         new = _total(change.total, change.total_delta)
-        plain(f"Total {new}{old}: by {change.who} at {_time(change.changed_at)} UTC, reason: {change.reason}.")
+        say(f"Total {new}{old}: by {change.who} at {_time(change.changed_at)} UTC, reason: {change.reason}.")
 
 
 def _total(epsilon: Fraction, delta: Fraction | None) -> str:

@@ -9,6 +9,9 @@ import typer
 
 RELEASE = typer.Argument(help="A release file.", show_default=False)
 SQL = typer.Argument(help="SELECT ... FROM the dataset's name, or FROM release.", show_default=False)
+MOST_CELLS = typer.Option(
+    None, "--most-cells", min=1, help="Open a file that lays out up to so many numbers; it says how many it needs."
+)
 
 
 class Format(StrEnum):
@@ -24,12 +27,13 @@ def query(
     sql: str = SQL,
     form: Format = typer.Option(Format.table, "--format", help="How to print the answer."),
     confidence: float = typer.Option(0.95, "--confidence", help="How sure the intervals are, between 0 and 1."),
+    most_cells: int | None = MOST_CELLS,
     strict: bool = typer.Option(False, "--strict", help="Refuse answers that depend on the spread inside a bin."),
 ) -> None:
     """Answer a SELECT from a release, with an error bar on every number. Reads no private data, costs nothing."""
     from sfumato.publish import open_release
 
-    result = open_release(release).query(sql, confidence=confidence, strict=strict)
+    result = open_release(release, most_cells=most_cells).query(sql, confidence=confidence, strict=strict)
     if form is Format.json:
         from sfumato.releases.result import as_json
 

@@ -53,17 +53,23 @@ def release(
 ) -> None:
     """Publish a table: reserve the budget, read once, add noise, write one file that anyone may query."""
     from sfumato.cli.ledger import deltas, promises
-    from sfumato.cli.show import exact, notes, plain, progress, say
-    from sfumato.errors import SfumatoError
-    from sfumato.kernel.ledger import Ledger
-    from sfumato.planner.items import read_statements
-    from sfumato.publish import publish
-    from sfumato.schema import Schema
+    from sfumato.cli.show import exact, notes, progress, say
+    from sfumato.cli.stopping import Interrupted, left_behind
 
-    public = Schema.load(schema)
-    book = Ledger(ledger, required=require_ledger)
+    begun: list[str] = []
     try:
+        from sfumato.kernel.ledger import Ledger  # these take a while, in which a user may change their mind
+        from sfumato.publish import publish
+        from sfumato.schema import Schema
+
+        public = Schema.load(schema)
+        book = Ledger(ledger, required=require_ledger)
         with notes(), progress() as step:
+
+            def noted(name: str) -> None:
+                begun.append(name)
+                step(name)
+
             published = publish(
                 table,
                 public,
@@ -76,13 +82,14 @@ def release(
                 another_unit=another_unit,
                 table_name=name,
                 allow_views=allow_views,
-                step=step,
+                step=noted,
             )
-    except KeyboardInterrupt:
-        raise SfumatoError("interrupted; if the budget was reserved already, it stays charged") from None
+    except KeyboardInterrupt as stop:
+        unsure = "what is reserved counts as spent, see `sfumato ledger show`" if begun else "nothing was reserved yet"
+        raise Interrupted(left_behind(stop) or unsure) from None
     made, cube = published.release, published.release.cube
     cells = f"{cube.published:,} of {cube.domain.size:,} cells" if cube.sparse else f"{cube.domain.size:,} cells"
-    say(f"[bold]{published.path}[/bold]: {cells}, mechanism {made.mechanism}.")
+    say(f": {cells}, mechanism {made.mechanism}.", bold=str(published.path))
     if published.why is not None:
         say(f"Why this mechanism: {published.why}.")
     say(made.guarantee.statement)
@@ -99,12 +106,14 @@ def release(
         f"{exact(account.left)} left{deltas(account)} (ledger {book.path})."
     )
     if len(account.promises) > 1:
-        plain(f"Together: {promises(account)}.")
+        say(f"Together: {promises(account)}.")
     if published.kept is not None:
         say(f"An earlier file of that name was kept as {published.kept}.")
     first = f"SELECT COUNT(*) FROM {public.dataset}"
     if made.mechanism in ONLY_THE_WORKLOAD:
         say("Only what follows from the queries of the workload has an answer in this file; the rest is unknown.")
         if workload is not None:
+            from sfumato.planner.items import read_statements
+
             ((first, _), *_) = read_statements(workload, public)
     say(f'Try: sfumato query {published.path} "{first}"')

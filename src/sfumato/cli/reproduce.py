@@ -26,10 +26,10 @@ def reproduce(
         studies = run([paper] if paper else [], SystemEntropy(), tick, quick=quick)
     page = write(studies, out or Path(f"sfumato-reproduce-{paper or 'all'}"))
     for study in studies:
-        say(f"[bold]{study.title}[/bold]")
+        say(bold=study.title)
         for exhibit in study.exhibits:
             say("")
-            say(f"[bold]{exhibit.title}[/bold] ({exhibit.source})")
+            say(f" ({exhibit.source})", bold=exhibit.title)
             if exhibit.rows:
                 table(exhibit.headers, exhibit.rows, left=exhibit.left)
             say(exhibit.remark)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from sfumato.plain_text import aligned, printable, width
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,53 +23,41 @@ STEPS = {
 }
 
 
-def say(text: str, *, stderr: bool = False) -> None:
-    """Print a line; [bold] and [dim] show on a terminal and are left out in a pipe."""
+def say(text: str = "", *, bold: str = "", dim: bool = False, stderr: bool = False) -> None:
+    """Print one line, with a bold beginning where there is one to a terminal.
+
+    The words may be those of a stranger's file, so that nothing in them is obeyed: brackets are brackets, and a line
+    break is spelled out. A line of its own takes a call of its own.
+    """
     stream = sys.stderr if stderr else sys.stdout
-    if stream.isatty():
-        _console(stderr=stderr).print(text)
-    else:
-        print(re.sub(r"\[/?(bold|dim)\]", "", text), file=stream)
+    start, rest = printable(bold), printable(text)
+    if not stream.isatty():
+        print(start + rest, file=stream)
+        return
+    from rich.text import Text
 
-
-def plain(text: str, *, stderr: bool = False) -> None:
-    """Print a line that quotes what people wrote: brackets in it are theirs, not ours."""
-    print(text, file=sys.stderr if stderr else sys.stdout)
+    _console(stderr=stderr).print(Text.assemble((start, "bold"), (rest, "dim" if dim else "")))
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> None:
     """Print an aligned table; columns are right-aligned but for those in `left`."""
     if not sys.stdout.isatty():
-        for line in _aligned([headers, *rows], left):
-            plain(line)
+        first, *others = aligned([headers, *rows], left)
+        for line in (first, "-" * max(map(width, (first, *others))), *others):
+            say(line)
         return
     from rich import box
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for place, header in enumerate(headers):
-        shown.add_column(header, justify="left" if place in left else "right", no_wrap=True, overflow="fold")
+        shown.add_column(
+            Text(printable(header)), justify="left" if place in left else "right", no_wrap=True, overflow="fold"
+        )
     for row in rows:
-        shown.add_row(*map(escape, row))
+        shown.add_row(*(Text(printable(cell)) for cell in row))
     _console().print(shown)
-
-
-def _aligned(lines: Sequence[Sequence[str]], left: Sequence[int]) -> list[str]:
-    """Lines of cells under each other, with a rule under the first.
-
-    >>> _aligned([["sex", "n"], ["F", "12"]], left=[0])
-    ['sex   n', '-------', 'F    12']
-    """
-    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
-    texts = [
-        "  ".join(
-            cell.ljust(width) if place in left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
-    return [texts[0], "-" * (sum(widths) + 2 * (len(widths) - 1)), *texts[1:]]
 
 
 def _console(*, stderr: bool = False) -> Console:
@@ -88,7 +77,7 @@ def notes() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, NewLedgerWarning):
-                plain("NOTE: " + " ".join(str(message).split()), stderr=True)
+                say("NOTE: " + " ".join(str(message).split()), stderr=True)
             else:
                 others(message, category, *where, **more)
 

@@ -98,4 +98,9 @@ class Linear(OfOneMeasurement):
 
 def in_parts(estimate: Floats) -> Floats:
     """An estimate rounded to what a file holds."""
-    return np.asarray(np.rint(estimate * PARTS) / PARTS, dtype=np.float64)
+    rounded: Floats = np.asarray(estimate * PARTS, dtype=np.float64)
+    if rounded.ndim == 0:
+        return np.asarray(np.rint(rounded) / PARTS)
+    np.rint(rounded, out=rounded)
+    rounded /= PARTS
+    return rounded

@@ -39,15 +39,16 @@ def open_curator(
     mechanism: str,
     entropy: Entropy,
     step: Step,
+    nonce: str,
     another_unit: bool = False,
 ) -> Opened:
     """Reserve `cost` for `schema.dataset`, then read the table into a curator that can spend it and no more.
 
+    nonce: under which the ledger knows the reservation, 32 hexadecimal digits drawn for this one.
     another_unit: the schema's privacy unit may be one that the ledger does not know for this dataset.
     """
     step("check")
     table.check(schema)
-    nonce = entropy.bytes(16).hex()
     key = int.from_bytes(entropy.bytes(7), "big")  # which of a person's rows survive the cap depends on it
     # What can be spent and what is reserved come from one value, so that neither can be more than the other.
     budget = cost.budget

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -161,19 +162,27 @@ def _refuse_unfit(role: str, kind: str, column: Column, dialect: str) -> None:
 
 def _checked(answer: pa.Table, schema: Schema) -> Aggregate:
     """The engine's answer, if it is what the statement must give; noise is made for nothing else."""
+    found: Aggregate | None = None
+    with suppress(Exception):  # for privacy: its text could quote a count
+        found = _aggregate(answer, schema)
+    del answer  # for privacy: a traceback keeps what this frame holds
+    if found is None:
+        raise PrivacyError(_NO_AGGREGATE)
+    return found
+
+
+def _aggregate(answer: pa.Table, schema: Schema) -> Aggregate | None:
     cells, counts, *sums = (_whole_numbers(column) for column in answer.columns)
     right = len(sums) == len(schema.measures) and bool((np.diff(cells) > 0).all() and (counts > 0).all())
     if len(cells):
         right &= bool(cells[0] >= 0 and cells[-1] < schema.domain.size)
     for measure, total in zip(schema.measures.values(), sums, strict=True):
         right &= bool((-(-np.abs(total) // measure.half_units) <= counts).all())
-    if not right:
-        raise PrivacyError(_NO_AGGREGATE)
-    return Aggregate(cells, counts, dict(zip(schema.measures, sums, strict=True)))
+    return Aggregate(cells, counts, dict(zip(schema.measures, sums, strict=True))) if right else None
 
 
 def _whole_numbers(column: pa.ChunkedArray) -> Codes:
     if str(column.type) != "int64" or column.null_count:
-        raise PrivacyError(_NO_AGGREGATE)
+        raise TypeError
     # Not by to_numpy, which imports pandas wherever that is installed.
     return np.asarray(np.from_dlpack(column.combine_chunks()), dtype=np.int64)

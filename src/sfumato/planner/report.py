@@ -9,6 +9,7 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
 from sfumato.kernel.budget import readable
+from sfumato.plain_text import aligned, printable
 from sfumato.planner.expect import Outlook
 from sfumato.planner.price import Line
 from sfumato.planner.priors import ROWS_PER_CELL
@@ -52,7 +53,7 @@ def as_text(plan: Plan) -> str:
     """The whole plan as lines of text."""
     lines: list[str] = []
     for part in report(plan):
-        lines += [part] if isinstance(part, str) else ["", *_aligned(part), ""]
+        lines += [printable(part)] if isinstance(part, str) else ["", *_aligned(part), ""]
     return "\n".join(lines)
 
 
@@ -178,12 +179,4 @@ def _number(value: float, stderr: float) -> str:
 
 
 def _aligned(grid: Grid) -> list[str]:
-    lines = [grid.headers, *grid.rows]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(grid.headers))]
-    return [
-        "  ".join(
-            cell.ljust(width) if place in grid.left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
+    return aligned([grid.headers, *grid.rows], grid.left)

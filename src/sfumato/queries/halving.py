@@ -88,11 +88,13 @@ def _over(sides: tuple[int, ...], ordered: tuple[bool, ...]) -> Halving:
     ends = [_ends(side, height) for side, height in zip(sides, heights, strict=True)]
     cuts = _cuts(sides, heights, ordered)
     cells = int(np.prod(sides))
-    places = np.unravel_index(np.arange(cells), sides)
     code, done = np.zeros(cells, dtype=np.int64), [0] * len(sides)
+    every = np.arange(cells)
     for axis in cuts:
         done[axis] += 1
-        code = 2 * code + ((ends[axis][places[axis]] >> (heights[axis] - done[axis])) & 1)
+        code *= 2
+        code += (ends[axis][_along(sides, axis, every)] >> (heights[axis] - done[axis])) & 1
+    del every
     order = np.argsort(code, kind="stable")
     code = code[order]
     begins, halves, strips = [np.array([0, cells])], list[Codes](), list[Codes | None]()
@@ -101,11 +103,16 @@ def _over(sides: tuple[int, ...], ordered: tuple[bool, ...]) -> Halving:
         here = code >> (len(cuts) - level - 1)
         starts = np.concatenate([[0], np.flatnonzero(np.diff(here)) + 1, [cells]])
         halves.append(np.searchsorted(starts, begins[-1]))
-        value = np.unravel_index(order[begins[-1][:-1]], sides)[axis]
+        value = _along(sides, axis, order[begins[-1][:-1]])
         strips.append(ends[axis][value] >> (heights[axis] - done[axis]) if len(sides) > 1 else None)
         done[axis] += 1
         begins.append(starts)
     return Halving(order, tuple(begins), tuple(halves), tuple(strips))
+
+
+def _along(sides: tuple[int, ...], axis: int, cells: Codes) -> Codes:
+    """Where cells lie along one attribute; one at a time, for there may be many."""
+    return np.asarray(cells // prod(sides[axis + 1 :]) % sides[axis])
 
 
 def regions_over(domain: Domain) -> int:

@@ -34,6 +34,7 @@ from sfumato.releases.manifest import (
     manifest_bytes,
     parse_manifest,
 )
+from sfumato.releases.room import MOST_CELLS
 from sfumato.releases.strict_json import one_line, refusal
 from sfumato.schema import Schema
 
@@ -117,8 +118,10 @@ def _whole_or_not_at_all(path: Path) -> Iterator[IO[bytes]]:
     _sync_folder(path.parent)
 
 
-def read_artifact(path: str | os.PathLike[str]) -> Artifact:
+def read_artifact(path: str | os.PathLike[str], most_cells: int = MOST_CELLS) -> Artifact:
     """Open an untrusted release file; refuses whatever `write_artifact` would not have written.
+
+    most_cells: how many numbers it may lay out in memory.
 
     Every byte is checked here against the manifest's digests, and the shape of every member against its footer. Values
     are decoded later, by `Artifact.read`, from the bytes that were checked.
@@ -128,7 +131,7 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
         if not stat.S_ISREG(path.stat().st_mode):  # before opening: a pipe would wait for ever
             raise ReleaseFileError("it is not a file; name a .sfumato file")
         with path.open("rb") as file:
-            return _read(file, os.fstat(file.fileno()).st_size, shown)
+            return _read(file, os.fstat(file.fileno()).st_size, shown, most_cells)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"cannot open {shown}: {error}") from None
     except MemoryError:
@@ -138,13 +141,13 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
         raise ReleaseFileError(f"cannot open {shown}: {reason}; check the name and your access to it") from None
 
 
-def _read(file: IO[bytes], size: int, shown: str) -> Artifact:
+def _read(file: IO[bytes], size: int, shown: str, most_cells: int) -> Artifact:
     entries = read_directory(file, size)
     manifest, digest = parse_manifest(read_body(file, entries[0]))
     described = {member.file: (name, member) for name, member in manifest.members.items()}
     if [entry.name for entry in entries[1:]] != list(described):
         raise refusal("its members are not those its manifest names")
-    schema = check_manifest(manifest)
+    schema = check_manifest(manifest, most_cells)
     data = {}
     for entry in entries[1:]:
         name, member = described[entry.name]

@@ -89,6 +89,8 @@ def read_columns(data: bytes, names: Sequence[str], rows: int) -> dict[str, Colu
             for values, column in zip(columns.values(), part.columns, strict=True):
                 _fill(values[start : start + len(part)], column)
             start += len(part)
+            del part, column  # before the next, or there are two at a time
+            pa.default_memory_pool().release_unused()
     except MemoryError:
         raise ReleaseFileError("its values do not fit in memory; open it on a larger machine") from None
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, RuntimeError):

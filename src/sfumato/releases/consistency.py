@@ -9,8 +9,10 @@ from sfumato.inference.fits import PARTS
 from sfumato.kernel.budget import epsilon_for
 from sfumato.releases.columns import Column, check_sizes
 from sfumato.releases.manifest import Guarantee, Manifest
+from sfumato.releases.room import check_room
 from sfumato.releases.strict_json import refusal
 from sfumato.schema import Schema
+from sfumato.schema.schema import axis_sizes
 
 CELLS = "cells"  # the member with a row for each cell
 CELL = "cell"  # its column, in a sparse cube, that numbers the cells
@@ -22,8 +24,13 @@ def parts_column(column: str) -> str:
     return f"parts of {column}"
 
 
-def check_manifest(manifest: Manifest) -> Schema:
-    """The schema in a manifest, after checking that schema, statistics and members go together."""
+def check_manifest(manifest: Manifest, most_cells: int | None = None) -> Schema:
+    """The schema in a manifest, after checking that schema, statistics and members go together.
+
+    most_cells: how many numbers opening it may lay out, no bound where it is only to be written.
+    """
+    check_sizes(manifest.members.values())
+    check_room(manifest, axis_sizes(manifest.schema), most_cells)  # before the schema lays out its axes
     schema = _schema(manifest)
     _check_guarantee(manifest.guarantee)
     _check_kind(manifest)
@@ -98,7 +105,6 @@ def _check_members(manifest: Manifest, schema: Schema) -> None:
             raise refusal(f"its member {name} does not have a row for each cell of its schema, or number of its arrays")
     if manifest.arrays and not fitted:
         raise refusal("its manifest has arrays that do not go with its kind")
-    check_sizes(manifest.members.values())
 
 
 def check_values(manifest: Manifest, schema: Schema, columns: Mapping[str, Column]) -> None:

@@ -22,9 +22,8 @@ from sfumato.queries import Halving, Queries, Ranges, regions_over
 from sfumato.releases.fit_records import LARGEST, Floats, from_whole_numbers
 from sfumato.releases.query_records import Arrays, Column, rebuild
 from sfumato.releases.records import FitRecord, MeasurementRecord, QueriesRecord
+from sfumato.releases.room import MOST_SPANNED
 from sfumato.releases.strict_json import refusal
-
-MOST_SPANNED = 2**25
 
 
 @dataclass

@@ -128,4 +128,6 @@ def in_whole_numbers(estimate: Floats) -> tuple[Column, Column]:
 
 def from_whole_numbers(whole: Column, parts: Column) -> Floats:
     """The estimate again; the sum is exact, because it was a floating-point number before."""
-    return np.asarray(whole.astype(np.float64) + parts / PARTS, dtype=np.float64)
+    estimate = whole.astype(np.float64)
+    estimate += parts / PARTS
+    return estimate

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.domain import Domain
 from sfumato.errors import PrivacyError
+from sfumato.plain_text import printable
 from sfumato.queries import Queries
 from sfumato.releases.cube import Cube
 from sfumato.releases.manifest import Guarantee
@@ -76,12 +77,15 @@ class Release:
         return Path(path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Release:
-        """Open a release from a file nobody has vouched for; nothing in it is ever executed."""
+    def load(cls, path: str | Path, *, most_cells: int | None = None) -> Release:
+        """Open a release from a file nobody has vouched for; nothing in it is ever executed.
+
+        most_cells: how many numbers it may lay out in memory, where the usual bound is too low for it.
+        """
         from sfumato.releases.artifact import read_artifact
         from sfumato.releases.store import read_cube
 
-        artifact = read_artifact(Path(path))
+        artifact = read_artifact(Path(path)) if most_cells is None else read_artifact(Path(path), most_cells)
         about = artifact.manifest
         return cls(read_cube(artifact), about.mechanism.name, about.guarantee, about.private, about.receipt)
 
@@ -99,4 +103,4 @@ class Release:
         promise = f"epsilon {self.guarantee.epsilon}"
         if self.guarantee.delta:
             promise += f", delta {float(self.guarantee.delta):g}"
-        return f"<Release of {self.schema.dataset}: {self.mechanism}, {cells}, {promise}>"
+        return printable(f"<Release of {self.schema.dataset}: {self.mechanism}, {cells}, {promise}>")

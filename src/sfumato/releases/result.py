@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain import Label
+from sfumato.plain_text import aligned, escaped_json, printable, spreadsheet_safe, width
 from sfumato.releases.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -59,37 +60,40 @@ class Result:
         return pd.DataFrame.from_records(self.records())
 
     def to_csv(self) -> str:
-        """The records as comma-separated values; what is unknown is left empty."""
+        """The records as comma-separated values, one line each; what is unknown is left empty.
+
+        Names and labels come from the maker of the release: no terminal obeys them and no spreadsheet runs them.
+        """
         import csv
         import io
 
         records, text = self.records(), io.StringIO()
-        writer = csv.DictWriter(text, fieldnames=list(records[0]) if records else list(self.columns))
-        writer.writeheader()
-        writer.writerows({name: "" if value is None else value for name, value in row.items()} for row in records)
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(_cell(name) for name in (records[0] if records else self.columns))
+        writer.writerows([_cell(value) for value in row.values()] for row in records)
         return text.getvalue()
 
     def texts(self) -> tuple[list[str], list[list[str]]]:
-        """Headers and cells as texts for a reader: numbers rounded to where their error begins."""
+        """Headers and cells as printable texts for a reader: numbers rounded to where their error begins."""
         percent = f"{self.confidence * 100:.6g}"
         numbers = [bool(self.rows) and isinstance(self.rows[0][place], Estimate) for place in range(len(self.columns))]
         headers = []
         for name, number in zip(self.columns, numbers, strict=True):
-            headers += [name, "± std. error", f"{percent} % interval"] if number else [name]
+            shown = printable(name)
+            headers += [shown, "± std. error", f"{percent} % interval"] if number else [shown]
         return headers, [[text for cell in row for text in _texts(cell)] for row in self.rows]
 
     def __repr__(self) -> str:
         headers, rows = self.texts()
-        widths = [max(len(line[place]) for line in [headers, *rows]) for place in range(len(headers))]
-        lines = ["  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)) for line in rows]
-        head = "  ".join(text.rjust(width) for text, width in zip(headers, widths, strict=True))
-        return "\n".join([head, "-" * len(head), *lines, *(f"note: {note}" for note in self.notes)])
+        head, *lines = aligned([headers, *rows])
+        notes = (printable(f"note: {note}") for note in self.notes)
+        return "\n".join([head, "-" * width(head), *lines, *notes])
 
     def _repr_html_(self) -> str:
         headers, rows = self.texts()
         head = "".join(f"<th>{escape(text)}</th>" for text in headers)
         body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
-        notes = "".join(f"<p><small>{escape(note)}</small></p>" for note in self.notes)
+        notes = "".join(f"<p><small>{escape(printable(note))}</small></p>" for note in self.notes)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
 
@@ -104,6 +108,13 @@ def _record(columns: tuple[str, ...], row: tuple[Cell, ...]) -> dict[str, Label 
     return record
 
 
+def _cell(value: Label | float | None) -> Label | float:
+    """A value as a spreadsheet may see it; numbers are not text and stay as they are."""
+    if value is None:
+        return ""
+    return spreadsheet_safe(printable(value)) if isinstance(value, str) else value
+
+
 def _finite(number: float) -> float | int | None:
     if not math.isfinite(number):
         return None
@@ -112,7 +123,7 @@ def _finite(number: float) -> float | int | None:
 
 def _texts(cell: Cell) -> list[str]:
     if not isinstance(cell, Estimate):
-        return [str(cell).lower() if isinstance(cell, bool) else str(cell)]
+        return [str(cell).lower() if isinstance(cell, bool) else printable(str(cell))]
     if math.isnan(cell.value):
         return ["unknown", "", _interval(cell, 0)]
     decimals = decimals_for(cell.stderr)
@@ -145,7 +156,8 @@ def _number(number: float, decimals: int) -> str:
 
 
 def as_json(records: list[dict[str, Any]]) -> str:
-    """Records as strict JSON, one object a line."""
+    """Records as strict JSON, one object a line; what would steer a terminal is escaped."""
     import json
 
-    return "[" + ",\n ".join(json.dumps(record, ensure_ascii=False, allow_nan=False) for record in records) + "]"
+    lines = (escaped_json(json.dumps(record, ensure_ascii=False, allow_nan=False)) for record in records)
+    return "[" + ",\n ".join(lines) + "]"

@@ -121,8 +121,9 @@ def _read_fitted(artifact: Artifact) -> Cube:
     reading = Reading(manifest.queries, arrays, artifact.schema.domain)
     fits = []
     for statistic, record in zip(manifest.statistics, manifest.fits, strict=True):
-        whole, parts = columns[statistic.column], columns[parts_column(statistic.column)]
-        fits.append(reading.fit(record, from_whole_numbers(whole, parts)))
+        # Taken out, so that they are not kept beside the estimate that is made of them.
+        estimate = from_whole_numbers(columns.pop(statistic.column), columns.pop(parts_column(statistic.column)))
+        fits.append(reading.fit(record, estimate))
     reading.refuse_leftovers()
     return Cube(artifact.schema, fits=tuple(fits))
 

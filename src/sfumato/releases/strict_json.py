@@ -11,6 +11,7 @@ import math
 from typing import Any, NoReturn
 
 from sfumato.errors import ReleaseFileError
+from sfumato.plain_text import printable
 
 MOST_DIGITS = 100  # of a whole number, or of either side of a fraction: all that follows fits a float
 MOST_DEPTH = 20
@@ -18,12 +19,12 @@ FRESH_COPY = "ask the publisher for a fresh copy"
 
 
 def one_line(text: str) -> str:
-    """Untrusted text as a message may quote it: printable, so that it cannot steer a terminal, and short.
+    r"""Untrusted text as a message may quote it: printable, so that it cannot steer a terminal, and short.
 
-    >>> one_line("census\\n.sfumato")
-    'census?.sfumato'
+    >>> one_line("census\n.sfumato")
+    'census\\x0a.sfumato'
     """
-    line = "".join(letter if letter.isprintable() else "?" for letter in text[:301])
+    line = printable(text[:301])
     return line if len(line) <= 300 else line[:300] + "..."
 
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sfumato.domain import EPOCH, Axis, Floats
+from sfumato.domain import EPOCH, Axis, Codes, Floats
 from sfumato.errors import SchemaError
 from sfumato.schema.values import (
     EXACT_IN_A_FLOAT,
@@ -118,10 +118,15 @@ class _Binned(Column):
             return _floats((self.lower, *self.cuts, self._end))
         (a, b, den), size = self._spacing, self.size
         if self._held:  # by whole numbers that floats hold, so that NumPy's one division rounds correctly
-            edges = np.asarray(divide(a + b * np.arange(size + 1, dtype=np.int64), den), dtype=np.float64)
+            places = np.arange(size + 1, dtype=np.int64)
+            places *= b  # in place, for there may be ten million
+            places += a
+            places = divide(places, den)
+            edges = np.asarray(places, dtype=np.float64)
         else:  # Python's division of whole numbers always does
             edges = np.fromiter((divide(a + i * b, den) for i in range(size + 1)), np.float64, size + 1)
         edges[-1] = float(self._end)
+        edges.setflags(write=False)
         return edges
 
 
@@ -275,13 +280,13 @@ class Date(Column):
         """The numbered cells; the first and last month or year may be cut by the bounds."""
         first = self.lower
         if self.by == "day":
-            starts: Sequence[int] = range(first.toordinal(), first.toordinal() + self.size)
+            starts: Sequence[int] | Codes = np.arange(first.toordinal(), first.toordinal() + self.size)
         elif self.by == "month":
             months = (first.year * 12 + first.month + place for place in range(self.size - 1))
             starts = [first.toordinal(), *(date(m // 12, m % 12 + 1, 1).toordinal() for m in months)]
         else:
             starts = [first.toordinal(), *(date(first.year + n, 1, 1).toordinal() for n in range(1, self.size))]
-        edges = np.array([*starts, self.upper.toordinal() + 1], dtype=np.float64) - EPOCH.toordinal()
+        edges = np.append(starts, self.upper.toordinal() + 1).astype(np.float64) - EPOCH.toordinal()
         return Axis(name, "date", edges, by=self.by)
 
 

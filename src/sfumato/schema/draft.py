@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import yaml
 
+from sfumato.plain_text import printable
 from sfumato.schema.attributes import KINDS
 
 _HEADER = """\
@@ -132,9 +133,10 @@ def _measures(names: list[str]) -> list[str]:
 
 
 def _key(name: str) -> str:
-    """A column name as YAML reads it back, quoted only where it must be."""
+    """A column name as YAML reads it back, quoted only where it must be, with what has no shape spelled out."""
+    plain = printable(name) == name
     flow = yaml.safe_dump([name], default_flow_style=True, allow_unicode=True, width=2**31)
-    if flow == f"[{name}]\n":
+    if plain and flow == f"[{name}]\n":
         return name
-    quoted: str = yaml.safe_dump(name, default_style='"', allow_unicode=True, width=2**31)
+    quoted: str = yaml.safe_dump(name, default_style='"', allow_unicode=plain, width=2**31)
     return quoted.rstrip("\n")

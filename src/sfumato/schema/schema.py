@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import date
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from math import prod
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, Field, PlainValidator, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from sfumato.domain import Domain, refuse_too_many_cells
 from sfumato.errors import SchemaError
@@ -146,6 +155,24 @@ class Schema(Declared):
         if attributes == {}:
             raise ValueError(f"is empty: {REMEDIES['attributes']}")
         return attributes
+
+
+@cache
+def _attribute() -> TypeAdapter[Attribute]:
+    return TypeAdapter(Attribute)
+
+
+def axis_sizes(mapping: Mapping[str, Any]) -> list[int]:
+    """How many cells each attribute of a mapping has, found without laying out any.
+
+    What is no attribute is left out here: `Schema.from_dict` says what is wrong with it.
+    """
+    attributes = mapping.get("attributes")
+    sizes = []
+    for part in attributes.values() if isinstance(attributes, Mapping) else ():
+        with suppress(ValidationError, ValueError, TypeError, ArithmeticError, RecursionError):
+            sizes.append(_attribute().validate_python(part).size)
+    return sizes
 
 
 def _as_json(value: object) -> Any:

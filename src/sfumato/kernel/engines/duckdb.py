@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import TableError
 from sfumato.kernel.engines import Column
 from sfumato.kernel.engines.origin import SOURCE, Origin
+from sfumato.kernel.engines.silencing import silenced
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,9 +113,13 @@ class DuckDB:
         """The statement's result."""
         text = statement.sql(dialect=self.dialect, identify=True, copy=False)
         failed = "could not be read to its end; it may be damaged, or memory or free disk space may have run out"
-        with _silenced(f"{self.origin.shown} {failed}"), self.session as connection:
-            self.origin.mount(connection, used)
-            return self._answer(connection, text, used)
+
+        def work() -> pa.Table:
+            with self.session as connection:
+                self.origin.mount(connection, used)
+                return self._answer(connection, text, used)
+
+        return silenced(work, f"{self.origin.shown} {failed}")
 
     def _answer(self, connection: Any, text: str, used: Sequence[Column]) -> pa.Table:
         """The answer; where the reader of a file stops at a value, from a slower one that does not.
@@ -136,14 +140,18 @@ class DuckDB:
 
 def open_duckdb(table: object, name: str | None) -> DuckDB:
     """The engine for a path, a pattern, a duckdb:/// URL or a frame."""
-    return over_origin(_find_origin(table, name))
+    return over_origin(
+        silenced(lambda: _find_origin(table, name), "the table cannot be opened; check that it may be read")
+    )
 
 
 def over_origin(origin: Origin, engine: type[DuckDB] = DuckDB) -> DuckDB:
     """The engine over something that it can read. engine: the audit's broken ones are kinds of it."""
     session = Session()
-    with _silenced(f"{origin.shown} cannot be opened; check that it is complete"):
-        return engine(origin, tuple(origin.describe(session.open())), session)
+    columns = silenced(
+        lambda: tuple(origin.describe(session.open())), f"{origin.shown} cannot be opened; check that it is complete"
+    )
+    return engine(origin, columns, session)
 
 
 def _find_origin(table: object, name: str | None) -> Origin:
@@ -166,14 +174,3 @@ def _find_origin(table: object, name: str | None) -> Origin:
         return frame
     kinds = "a path, a pattern, a database URL, or a pandas, polars or Arrow frame"
     raise TableError(f"a table cannot be a {type(table).__name__}; use {kinds}")
-
-
-@contextmanager
-def _silenced(message: str) -> Iterator[None]:
-    """Say this instead of what the engine says: its messages can quote values."""
-    try:
-        yield
-    except TableError:
-        raise
-    except Exception:
-        raise TableError(message) from None

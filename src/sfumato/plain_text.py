@@ -1,0 +1,134 @@
+"""Text of strangers, made harmless before people see it.
+
+Labels, names and notes of a release are whatever the maker of the file wrote. A terminal obeys some characters in them
+(it moves the cursor, hides text, opens links, turns lines around), and a spreadsheet runs cells that begin like a
+formula. Everything that is printed, or written for people to open, goes through here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+from unicodedata import category, combining, east_asian_width, normalize
+
+# They have a letter's category and no shape: text that differs by one of these looks the same.
+_BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
+_JOINERS = frozenset("\u200c\u200d")  # ordinary in Persian or Hindi, between letters; elsewhere they only hide
+_FORMULA = frozenset("=+-@")
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+
+
+def printable(text: str) -> str:
+    r"""The text with every character that has no shape of its own spelled out.
+
+    >>> printable("north\x1b[2J\n"), printable("Zürich 東京")
+    ('north\\x1b[2J\\x0a', 'Zürich 東京')
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_spelled(letter) if _hidden(text, at) else letter for at, letter in enumerate(text))
+
+
+def escaped_json(text: str) -> str:
+    r"""JSON in which strings hold hidden characters as JSON's own escapes, so that it still means the same.
+
+    >>> print(escaped_json('"a\u202eb"'))
+    "a\u202eb"
+    """
+    return "".join(_json_escape(letter) if _hidden(text, at) else letter for at, letter in enumerate(text))
+
+
+def spreadsheet_safe(text: str) -> str:
+    """The text with an apostrophe before what a spreadsheet would run; numbers stay numbers.
+
+    Where the list separator is a semicolon, a spreadsheet cuts a comma-separated line there: what follows one is looked
+    at as well.
+
+    >>> [spreadsheet_safe(text) for text in ("=1+1", " @SUM(A1)", "-5", "+1.5e3", "18-25", "a;=b")]
+    ["'=1+1", "' @SUM(A1)", '-5', '+1.5e3', '18-25', "a;'=b"]
+    """
+    first, *others = text.split(";")
+    if _runs(text, first):
+        first = f"'{first}"
+    return ";".join([first, *(f"'{other}" if _runs(other, other) else other for other in others)])
+
+
+def width(text: str) -> int:
+    """How many columns a terminal gives to a text: two to East Asian letters, none to marks on the letter before.
+
+    >>> width("north"), width("東京"), width("e\u0301")
+    (5, 4, 1)
+    """
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def align(text: str, columns: int, *, left: bool = False) -> str:
+    """The text, filled up with blanks to so many columns of a terminal."""
+    blanks = " " * (columns - width(text))
+    return text + blanks if left else blanks + text
+
+
+def aligned(lines: Sequence[Sequence[str]], left: Collection[int] = ()) -> list[str]:
+    """Lines of cells, made printable, under each other; columns are right-aligned but for those in `left`.
+
+    >>> aligned([["sex", "n"], ["F", "12"]], left=[0])
+    ['sex   n', 'F    12']
+    """
+    shown = [[printable(cell) for cell in line] for line in lines]
+    widths = [max(map(width, column)) for column in zip(*shown, strict=True)]
+    return [
+        "  ".join(
+            align(cell, columns, left=place in left)
+            for place, (cell, columns) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in shown
+    ]
+
+
+def _runs(whole: str, start: str) -> bool:
+    """Whether a spreadsheet would run a cell that begins so."""
+    begins = next((place for place, letter in enumerate(start) if not _skipped(letter)), None)
+    if whole[:1] in ("\t", "\r"):
+        return True
+    if begins is None or normalize("NFKC", start[begins])[:1] not in _FORMULA:  # NFKC: full-width forms run as well
+        return False
+    return _NUMBER.fullmatch(whole.strip(" ")) is None
+
+
+def _skipped(letter: str) -> bool:
+    return letter.isspace() or category(letter) in ("Cf", "Cc")
+
+
+def _hidden(text: str, at: int) -> bool:
+    letter = text[at]
+    if letter in _JOINERS:
+        return not (0 < at < len(text) - 1 and _joins(text[at - 1]) and _joins(text[at + 1]))
+    return _shapeless(letter)
+
+
+def _joins(letter: str) -> bool:
+    return category(letter) in ("Lo", "Mn", "Mc") and not _shapeless(letter)
+
+
+@lru_cache(maxsize=4096)
+def _shapeless(letter: str) -> bool:
+    """Control, format, surrogate, private, unassigned, line and paragraph separators: all but letters and blanks."""
+    return letter in _BLANK_LETTERS or not (letter.isprintable() or category(letter) == "Zs")
+
+
+def _spelled(letter: str) -> str:
+    code = ord(letter)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _json_escape(letter: str) -> str:
+    pair = letter.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{pair[at]:02x}{pair[at + 1]:02x}" for at in range(0, len(pair), 2))
+
+
+@lru_cache(maxsize=4096)
+def _columns(letter: str) -> int:
+    if combining(letter) or category(letter) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if east_asian_width(letter) in ("W", "F") else 1

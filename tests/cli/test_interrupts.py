@@ -1,0 +1,187 @@
+"""Ctrl-C at every stage: one line that says what stays reserved, exit code 130, nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+from running import sfumato
+
+import sfumato as sf
+from sfumato.kernel.ledger import Ledger
+
+SCHEMA = """
+dataset: census
+privacy_unit: {column: person, contributions: 1}
+budget: {epsilon: 3}
+attributes:
+  age: {type: integer, lower: 0, upper: 99}
+"""
+LINKS = 20  # of one file of a million rows, read as twenty: capping rows for each person takes seconds
+RESERVED = "epsilon 1 on dataset 'census' stays reserved and counts as spent (ledger "
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("s.yaml").write_text(SCHEMA)
+    Path("t.csv").write_text("person,age\n" + "".join(f"{n},{n % 100}\n" for n in range(300)))
+    return tmp_path
+
+
+@pytest.fixture
+def large(folder) -> str:
+    made = duckdb.sql("SELECT hash(range) AS person, range % 100 AS age FROM range(1_000_000)")
+    made.write_parquet("large0.parquet")
+    for number in range(1, LINKS):
+        Path(f"large{number}.parquet").hardlink_to("large0.parquet")
+    return "large*.parquet"
+
+
+def leftovers(folder: Path) -> list[str]:
+    known = ("s.yaml", "t.csv", "ledger.sqlite")
+    return [path.name for path in folder.iterdir() if path.name not in known and not path.name.startswith("large")]
+
+
+def wait_for_a_reservation(ledger: Ledger, alive) -> None:
+    end = time.monotonic() + 60
+    while not ledger.entries("census"):
+        assert alive() and time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals to another process")
+def test_while_the_engine_reads(folder, large):
+    command = [sys.executable, "-m", "sfumato", "release", large, "--schema", "s.yaml", "--epsilon", "1",
+               "--mechanism", "cells", "-o", "r.sfumato"]  # fmt: skip
+    ledger = Ledger()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        wait_for_a_reservation(ledger, lambda: child.poll() is None)
+        time.sleep(0.5)  # the ledger is closed at once, and reading takes many seconds
+        assert child.poll() is None
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+    assert child.returncode == 130 and out == ""
+    new, said = err.splitlines()
+    assert new.startswith("NOTE: a NEW ledger was made") and said == f"sfumato: interrupted; {RESERVED}{ledger.path})"
+    assert [(entry.state, entry.epsilon) for entry in ledger.entries("census")] == [("reserved", 1)]
+    assert leftovers(folder) == []
+
+
+def test_in_python_it_is_a_plain_interrupt(folder, large):
+    before, ledger = signal.getsignal(signal.SIGINT), Ledger()
+
+    def interrupt() -> None:
+        wait_for_a_reservation(ledger, lambda: True)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        thread.start()
+        sf.release(large, sf.Schema.load("s.yaml"), 1, mechanism="cells")
+    thread.join()
+    assert type(caught.value) is KeyboardInterrupt and caught.value.args == ()
+    assert caught.value.__notes__ == [f"{RESERVED}{ledger.path})"]
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
+    assert [entry.state for entry in ledger.entries("census")] == ["reserved"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+NOTHING = "interrupted; nothing was reserved yet"
+STAYS = f"interrupted; {RESERVED}"
+STAGES = {
+    "reading the schema": ("sfumato.schema.Schema.load", NOTHING, []),
+    "planning": ("sfumato.publish.prepare", NOTHING, []),
+    "looking at the table": ("sfumato.publish.open_table", NOTHING, []),
+    "checking": ("sfumato.kernel.source.Table.check", NOTHING, []),
+    "reserving, not committed": ("sfumato.kernel.ledger.chained", NOTHING, []),
+    "reserving, committed": ("sfumato.kernel.ledger.Receipt", STAYS, ["reserved"]),
+    "reading": ("sfumato.kernel.source.Table.aggregate", STAYS, ["reserved"]),
+    "checking what was read": ("sfumato.kernel.source._aggregate", STAYS, ["reserved"]),
+    "adding noise": ("sfumato.kernel.curator.draw", STAYS, ["reserved"]),
+    "writing": ("sfumato.releases.artifact.write_columns", STAYS, ["reserved"]),
+    "putting the file in its place": ("sfumato.releases.artifact.os.fsync", STAYS, ["reserved"]),
+    "marking it published": ("sfumato.kernel.ledger.Ledger.publish", STAYS, ["reserved"]),
+}
+
+
+def interrupting(monkeypatch, place: str) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, stop)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_release_at_every_stage(folder, monkeypatch, stage):
+    place, words, states = STAGES[stage]
+    Ledger().set_budget("census", 3)  # the ledger is there, so that no stage is about making it
+    interrupting(monkeypatch, place)
+    run = sfumato("release", "t.csv", "--schema", "s.yaml", "--epsilon", "1", "--mechanism", "cells", "-o", "r.sfumato")
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert (run.returncode, run.stdout) == (130, "")
+    assert run.stderr.startswith(f"sfumato: {words}") and run.stderr.count("\n") == 1
+    ledger = Ledger(folder / "ledger.sqlite")
+    assert [entry.state for entry in ledger.entries("census")] == states
+    # Before it is marked published the file is whole already: it was paid for, and stays.
+    assert leftovers(folder) == (["r.sfumato"] if stage == "marking it published" else [])
+
+
+def test_an_interrupt_after_the_release_says_that_it_is_published(folder, monkeypatch):
+    with pytest.raises(KeyboardInterrupt) as caught:
+        from sfumato.publish import publish
+
+        def stop(name: str) -> None:
+            if name == "done":
+                raise KeyboardInterrupt
+
+        publish("t.csv", sf.Schema.load("s.yaml"), 1, "r.sfumato", mechanism="cells", step=stop)
+    assert "epsilon 1 on dataset 'census' is spent; the release was published" in caught.value.__notes__[0]
+
+
+def test_a_ledger_that_cannot_be_read_is_not_called_empty(folder, monkeypatch):
+    def stop(name: str) -> None:
+        if name == "read":
+            Path("ledger.sqlite").write_text("gone")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        sf.release("t.csv", sf.Schema.load("s.yaml"), 1, mechanism="cells", step=stop)
+    assert "cannot be read now; what is reserved in it counts as spent" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        (("query", "r.sfumato", "SELECT COUNT(*) FROM census"), "sfumato.publish.open_release"),
+        (("sample", "r.sfumato", "--rows", "5", "-o", "x.csv"), "sfumato.publish.open_release"),
+        (("plan", "--schema", "s.yaml", "--epsilon", "1"), "sfumato.planner.plan.make_plan"),
+        (("init", "t.csv"), "sfumato.kernel.source.open_table"),
+        (("ledger", "show"), "sfumato.kernel.ledger.Ledger.show"),
+        (("ledger", "set", "census", "--epsilon", "1"), "sfumato.kernel.ledger.Ledger.set_budget"),
+        (("audit", "cells"), "sfumato.audit.report.attack"),
+        (("reproduce", "wd", "--quick"), "sfumato.reproduce.papers.reproduce"),
+        (("demo",), "sfumato.cli.census.write_census"),
+        (("--help",), "typer.core.TyperGroup.format_help"),
+        (("query", "--help"), "sfumato.cli._run"),
+    ],
+)
+def test_every_other_command(folder, monkeypatch, command, place):
+    interrupting(monkeypatch, place)
+    run = sfumato(*command)
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "sfumato: interrupted\n")
+
+
+def test_a_demo_says_what_stays(folder, monkeypatch):
+    interrupting(monkeypatch, "sfumato.kernel.source.Table.aggregate")
+    run = sfumato("demo")
+    assert run.returncode == 130 and f"sfumato: {STAYS}" in run.stderr
