@@ -10,6 +10,7 @@ counts is not audited here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -162,7 +163,9 @@ def _file(made: object, schema: Schema, budget: Budget) -> Hashable:
     if not isinstance(made, Cube):
         return None
     contents = contents_of(Release(made, "replay", describe_guarantee(budget, schema), private=False))
-    return fingerprint((content_of(contents.manifest), contents.members))
+    members = contents.members.items()
+    values = [(name, column, kept.tobytes()) for name, columns in members for column, kept in columns.items()]
+    return json.dumps(content_of(contents.manifest)), tuple(values)
 
 
 def _loss(one: Call, other: Call, *, pure: bool) -> Fraction | float:
