@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.audit.mutant_fits import fitted_evenly, told_beside_the_fit
 from sfumato.audit.replay import replay, replay_findings
 from sfumato.audit.small_tables import Row, neighbouring_tables, small_schema
 from sfumato.domain import Partition
@@ -214,6 +215,12 @@ def test_the_exact_number_of_rows_is_caught():
         return cells(curator, schema, budget), int(curator._aggregate.counts.sum())
 
     assert "what is made of the answers depends on the table" in complaints(run)
+
+
+def test_counts_that_no_field_of_a_fit_shows_are_caught_in_what_its_file_would_hold():
+    found = complaints(told_beside_the_fit)
+    assert found == "what is made of the answers depends on the table"
+    assert complaints(fitted_evenly) == ""
 
 
 def test_an_error_that_depends_on_the_table_is_caught():

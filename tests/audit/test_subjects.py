@@ -8,13 +8,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sfumato.audit.mutant_fits import fitted_evenly, fitted_to_the_table
 from sfumato.audit.primitives import POOL, PooledEntropy
 from sfumato.audit.sampling import audit
-from sfumato.audit.subject import HIDDEN
-from sfumato.audit.subjects import CELLS, all_subjects, mechanism_subject, mechanism_subjects, subject_of
+from sfumato.audit.subject import HIDDEN, Subject
+from sfumato.audit.subjects import CELLS, FIRST, all_subjects, mechanism_subject, mechanism_subjects, subject_of
+from sfumato.errors import ReleaseFileError
+from sfumato.inference.fits import Linear
 from sfumato.kernel.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS, Mechanism
-from sfumato.mechanisms.cells import cells
+from sfumato.mechanisms.cells import cells, sparse_cells
 from sfumato.queries import Identity, Total
 from sfumato.releases.cube import Cube
 
@@ -76,49 +79,102 @@ def test_a_leaky_mechanism_added_to_the_registry_is_attacked_and_caught(run, mon
     assert audit(subjects[0], 400, TestingEntropy(1)).violated
 
 
+def starting_with(outputs: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The columns, as many as there are values, of which the first row is these values."""
+    wide = np.lib.stride_tricks.sliding_window_view(outputs[0], len(values))
+    (start,) = np.flatnonzero((wide == values).all(axis=1))
+    return outputs[:, start : start + len(values)]
+
+
+def spied(run, made: list) -> Mechanism:
+    """A mechanism that also hands its cubes to the test; the first ones only show which columns there are."""
+
+    def spying(curator, schema, budget, workload=None):
+        made.append(run(curator, schema, budget))
+        return made[-1]
+
+    return Mechanism("spied", "", spying)
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_every_published_number_has_its_column(which):
     """At epsilon 1 and a scale of 2, noise above 60 has a chance of 1e-13."""
-    row = mechanism_subject("cells").run(which, 1, TestingEntropy(1))[0]
-    counts, sums = row[1 : 1 + CELLS], row[2 + CELLS : 2 + 2 * CELLS]
+    made = []
+    outputs = subject_of(spied(cells, made)).run(which, 1, TestingEntropy(1))
+    assert len(made) == 1 + 2 * FIRST
+    counts, sums = (starting_with(outputs, measured.answers)[0] for measured in made[-1].measurements)
     assert abs(counts - [which, 15, 0, 3, 40, 0]).max() < 60
     assert abs(sums - [50 * which, 0, 0, 0, 0, 0]).max() < 60 * 50
-    assert row[1 + CELLS] == row[2 + 2 * CELLS] == HIDDEN  # no totals
-    assert (row[3 + 2 * CELLS :] == HIDDEN).all()
 
 
 def test_unpublished_cells_are_hidden_and_totals_are_not():
-    outputs = mechanism_subject("sparse-cells").run(0, 50, TestingEntropy(1))
-    assert (outputs[:, 1] == HIDDEN).mean() > 0.9  # an empty cell passes with a chance of 1 in 600
-    assert (outputs[:, 5] > 0).all()  # 40 rows, threshold 14, scale 2.2
-    assert HIDDEN not in outputs[:, [1 + CELLS, 2 + 2 * CELLS]]
+    made = []
+    outputs = subject_of(spied(sparse_cells, made)).run(0, 50, TestingEntropy(1))
+    first = made[2 * FIRST]
+    answers = np.full(CELLS, HIDDEN)
+    answers[first.measurements[0].cells] = first.measurements[0].answers
+    counts = starting_with(outputs, answers)
+    assert (counts[:, 0] == HIDDEN).mean() > 0.9  # an empty cell passes with a chance of 1 in 600
+    assert (counts[:, 4] > 0).all()  # 40 rows, threshold 14, scale 2.2
+    for total in first.totals:
+        assert HIDDEN not in starting_with(outputs, total.answers)
 
 
-def test_a_second_answer_of_the_same_kind_does_not_replace_the_first():
+def test_the_columns_are_the_same_every_time():
+    subject, other = mechanism_subject("dawa"), mechanism_subject("dawa")
+    one, two = subject.run(0, 3, TestingEntropy(1)), subject.run(1, 2, TestingEntropy(2))
+    assert one.shape[1] == two.shape[1] and one.dtype == np.int64
+    assert (other.run(0, 3, TestingEntropy(1)) == one).all() and (subject.run(0, 3, TestingEntropy(1)) == one).all()
+
+
+def test_a_cube_that_no_file_could_hold_is_refused_rather_than_seen_in_part():
     def twice(curator, schema, budget, workload=None):
         return Cube(schema, tuple(curator.measure(Identity(CELLS), half) for half in budget.evenly(2)))
 
-    row = subject_of(Mechanism("twice", "", twice)).run(0, 1, TestingEntropy(1))[0]
-    others = row[3 + 2 * CELLS :]
-    assert HIDDEN not in row[1 : 1 + CELLS] and HIDDEN not in others[:CELLS]
-    assert (others[CELLS:] == HIDDEN).all()
+    with pytest.raises(ReleaseFileError, match="each statistic of noisy cells once"):
+        subject_of(Mechanism("twice", "", twice)).run(0, 1, TestingEntropy(1))
 
 
-def test_which_answer_carries_which_noise_is_part_of_the_design():
+def test_which_answer_carries_which_noise_is_seen():
     def one_cell_finer(cell):
         def run(curator, schema, budget, workload=None):
             which = (np.arange(CELLS) == cell).astype(np.int64)
-            return Cube(schema, (curator.measure(Identity(CELLS), scales=[Fraction(4), Fraction(1)], which=which),))
+            made = curator.measure(Identity(CELLS), scales=[Fraction(4), Fraction(4)], which=which)
+            return Cube(schema, fits=(Linear.of_answers(made),))
 
-        return subject_of(Mechanism("finer", "", run)).run(0, 1, TestingEntropy(1))[0, 0]
+        return subject_of(Mechanism("finer", "", run)).run(0, 1, TestingEntropy(1))[0].tolist()
 
     assert one_cell_finer(2) == one_cell_finer(2) != one_cell_finer(3)
 
 
+def test_honest_measurements_do_not_hide_an_estimate_from_the_table():
+    """The measurements alone, all that was once looked at, do not show it; the file does, by as many runs."""
+    measured = Subject("measurements", Fraction(1), measurements_of(fitted_to_the_table))
+    assert not audit(measured, 400, TestingEntropy(1)).violated
+    assert audit(subject_of(Mechanism("x", "", fitted_to_the_table)), 400, TestingEntropy(1)).violated
+    assert not audit(subject_of(Mechanism("x", "", fitted_evenly)), 400, TestingEntropy(1)).violated
+
+
+def measurements_of(run):
+    made = []
+    subject = subject_of(spied(run, made))
+
+    def only(which, runs, entropy):
+        subject.run(which, 1, entropy)
+        made.clear()
+        subject.run(which, runs, entropy)
+        answers = [[m.answers for fit in cube.fits for m in fit.measurements] for cube in made]
+        return np.array([np.concatenate(each) for each in answers])
+
+    return only
+
+
 def test_the_person_adds_as_many_rows_as_are_declared():
-    after = mechanism_subject("cells", contributions=3).run(1, 400, TestingEntropy(1))
+    made = []
+    subject_of(spied(cells, made), contributions=3).run(1, 400, TestingEntropy(1))
+    counts = np.array([cube.measurements[0].answers for cube in made[-400:]])
     # Scale 6, standard deviation 8.5: the mean of 400 is off by more than 2.2 with a chance below 1e-6.
-    assert after[:, 1].mean() == pytest.approx(3, abs=2.2)
+    assert counts[:, 0].mean() == pytest.approx(3, abs=2.2)
 
 
 def test_pooled_words_are_the_words_of_the_source_each_once():

@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.evidence import Values, scores, telling_columns
+from sfumato.audit.evidence import Values, distinct_columns, scores, telling_columns
 from sfumato.audit.subject import HIDDEN, Outputs
 
 Mask = NDArray[np.bool_]
@@ -79,12 +79,13 @@ def build_events(zero: Outputs, one: Outputs) -> list[Event]:
         events += _grids(feature, zero) + _grids(feature, one) + _ends(feature, zero, one)
     for feature in (_published(), _sum_of_all()):
         events += _thresholds(feature, pooled) + _values(feature, pooled)
-    for a, b in combinations(sorted(order[:MOST_PAIRED]), 2):
+    distinct = distinct_columns(zero, one, order)
+    for a, b in combinations(sorted(distinct[:MOST_PAIRED]), 2):
         difference, total = _difference(a, b), _sum(a, b)
         events += [_at_least(difference, 0), _at_least(difference, 1), _equals(difference, 0)]
         events += _thresholds(difference, pooled, every=3) + _values(difference, pooled)
         events += _thresholds(total, pooled, every=3) + _values(total, pooled)
-    for count, score in scores(zero, one, order):
+    for count, score in scores(zero, one, distinct):
         events += _thresholds(Feature(f"evidence of {count} numbers", score), pooled)
     return events
 

@@ -25,6 +25,20 @@ def telling_columns(zero: Outputs, one: Outputs) -> list[int]:
     return [column for _, column in sorted(telling)]
 
 
+def distinct_columns(zero: Outputs, one: Outputs, order: list[int]) -> list[int]:
+    """Without columns that are another one times a constant, such as estimates that repeat their answers.
+
+    By itself such a column may still show a grid, but together with the other one it shows nothing more.
+    """
+    found: dict[bytes, int] = {}
+    for column in order:
+        values = np.concatenate([zero[:, column], one[:, column]])
+        shown = values != HIDDEN
+        step = max(1, int(np.gcd.reduce(values[shown], initial=0)))
+        found.setdefault(np.where(shown, values // step, HIDDEN).tobytes(), column)
+    return list(found.values())
+
+
 def scores(zero: Outputs, one: Outputs, order: list[int]) -> Iterator[tuple[int, Callable[[Outputs], Values]]]:
     """Sums, over the most telling columns, of how much each value speaks for input 1 (its log-likelihood ratio).
 

@@ -15,6 +15,7 @@ from typing import Any
 from sfumato.audit import mutant_choices as choices
 from sfumato.audit import mutant_curators as curators
 from sfumato.audit import mutant_descents as descents
+from sfumato.audit import mutant_fits as fits
 from sfumato.audit import mutant_ledgers as ledgers
 from sfumato.audit import mutant_noise as noise
 from sfumato.audit import mutant_outputs as outputs
@@ -193,6 +194,19 @@ MUTANTS: dict[str, Mutant] = {
             curators.ByCountCurator,
             sifted(_EQUAL, curators.ByCountCurator),
             sifted(_EQUAL),
+        ),
+        _sampled(
+            "estimate from the table",
+            fits.fitted_to_the_table,
+            fits.released(fits.fitted_to_the_table),
+            fits.released(fits.fitted_evenly),
+            MANY // 250,
+        ),
+        _checked(
+            "estimate put beside the fit",
+            fits.told_beside_the_fit,
+            replaying(fits.told_beside_the_fit),
+            replaying(fits.fitted_evenly),
         ),
         _replayed("double spend", curators.ForgetfulCurator, curators.until_refused),
         _replayed("composition by maximum", curators.LargestCurator, curators.until_refused),

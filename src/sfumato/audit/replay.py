@@ -1,15 +1,17 @@
 """The replay audit: run a mechanism on two neighbouring tables with the noise frozen, and compare every call.
 
 As long as all that was published is the same, the next call must be the same too: queries, scales, thresholds, charges,
-and in the end what is made of the answers. That is the premise of theorem 2 in docs/privacy.md. Its conclusion is
-then computed from the answers themselves: an answer that moves by d under Laplace noise of scale b changes the
-probability of any outcome by a factor of at most exp(|d| / b), and each such sum must be covered by what was charged
-and, over all calls, by what was claimed. How rows are read into counts is not audited here.
+and in the end what is made of the answers: the value that the mechanism returns, and what its file would hold. That is
+the premise of theorem 2 in docs/privacy.md. Its conclusion is then computed from the answers themselves: an answer that
+moves by d under Laplace noise of scale b changes the probability of any outcome by a factor of at most exp(|d| / b),
+and each such sum must be covered by what was charged and, over all calls, by what was claimed. How rows are read into
+counts is not audited here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -25,6 +27,11 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Laplace
 from sfumato.mechanisms import find_mechanism
+from sfumato.publish import describe_guarantee
+from sfumato.releases.cube import Cube
+from sfumato.releases.manifest import content_of
+from sfumato.releases.release import Release
+from sfumato.releases.store import contents_of
 from sfumato.schema import Schema
 
 Run = Callable[[Curator, Schema, Budget], object]
@@ -91,7 +98,8 @@ def replay(
             entropy = Watched(seed)
             recorder = Recorder(curator_of(schema, table, budget, curator, entropy), entropy, tape)
             try:
-                outputs.append(fingerprint(run(cast(Curator, recorder), schema, budget)))
+                made = run(cast(Curator, recorder), schema, budget)
+                outputs.append((fingerprint(made), _file(made, schema, budget)))
             except Apart as apart:
                 faults.append((str(apart), len(tape.calls) - 1))
             except SfumatoError as error:
@@ -148,6 +156,16 @@ def replay_findings(
         assert claimed is not None  # noqa: S101 (a Budget has exactly one of the two)
         findings.append(ReplayFinding(f"{name}, {shape}", claimed, worst, pairs, complaints))
     return findings
+
+
+def _file(made: object, schema: Schema, budget: Budget) -> Hashable:
+    """What a file would hold of a cube: with equal answers it must be the same, for all else is made of them alone."""
+    if not isinstance(made, Cube):
+        return None
+    contents = contents_of(Release(made, "replay", describe_guarantee(budget, schema), private=False))
+    members = contents.members.items()
+    values = [(name, column, kept.tobytes()) for name, columns in members for column, kept in columns.items()]
+    return json.dumps(content_of(contents.manifest)), tuple(values)
 
 
 def _loss(one: Call, other: Call, *, pure: bool) -> Fraction | float:

@@ -1,13 +1,13 @@
 """What is audited: the kernel's primitives, and every mechanism of the registry as a whole.
 
 The neighbouring pairs are worst cases: a person's rows in an otherwise empty cell, with the most extreme value of a
-measure, and a cell that stands on the threshold of being published.
+measure, and a cell that stands on the threshold of being published. Of a whole mechanism everything is looked at that
+the file of its release shows.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from zlib import crc32
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -25,15 +25,13 @@ from sfumato.audit.primitives import (
     select_subject,
     threshold_decisions,
 )
-from sfumato.audit.subject import HIDDEN, Outputs, Subject
-from sfumato.errors import MechanismError
-from sfumato.inference.nested import Nested
-from sfumato.inference.regions import Regional
-from sfumato.kernel.entropy import Entropy
-from sfumato.measurement import Measurement
+from sfumato.audit.published import Layout, Shown, shown
+from sfumato.audit.subject import Outputs, Subject
+from sfumato.kernel.entropy import Entropy, TestingEntropy
 from sfumato.mechanisms import MECHANISMS, Mechanism
-from sfumato.queries import Cells, Identity, Queries, Total
-from sfumato.releases.cube import Cube
+from sfumato.publish import describe_guarantee
+from sfumato.releases.release import Release
+from sfumato.releases.store import contents_of
 from sfumato.schema import Schema
 
 __all__ = [
@@ -49,7 +47,7 @@ __all__ = [
 ]
 
 CELLS = 6  # of the small domain on which whole mechanisms run
-OTHERS = 64  # columns for answers to queries that are neither cells nor totals
+FIRST = 12  # runs on either table that show which columns there are
 EMPTY_CELL: Counts = (0, 15, 0, 3, 40, 0)  # rows in each cell before a person adds rows to cell 0
 
 
@@ -77,61 +75,24 @@ def subject_of(mechanism: Mechanism, *, contributions: int = 1, before: Counts =
     after = (before[0] + contributions, *before[1:])
     sums = (0,) * CELLS, (contributions * half, *[0] * (CELLS - 1))  # the new rows all have the highest value
     tables = aggregate_of(before, sums[0]), aggregate_of(after, sums[1])
+    guarantee = describe_guarantee(BUDGET, schema)
+
+    def release(which: int, entropy: Entropy) -> Shown:
+        curator = curator_of(schema.domain, tables[which], entropy, contributions, half)
+        cube = mechanism.run(curator, schema, BUDGET, None)
+        return shown(contents_of(Release(cube, mechanism.name, guarantee, entropy.private)), CELLS)
+
+    @cache
+    def layout() -> Layout:
+        fixed = PooledEntropy(TestingEntropy(0))  # the same columns every time, whatever the runs then draw
+        return Layout.of(release(which, fixed) for _ in range(FIRST) for which in (0, 1))
 
     def run(which: int, runs: int, entropy: Entropy) -> Outputs:
         pooled = PooledEntropy(entropy)
-        outputs = np.full((runs, 1 + 2 * (CELLS + 1) + OTHERS), HIDDEN)
-        for row in outputs:
-            curator = curator_of(schema.domain, tables[which], pooled, contributions, half)
-            _lay_out(mechanism.run(curator, schema, BUDGET, None), row)
-        return outputs
+        return np.array([layout().row(release(which, pooled)) for _ in range(runs)])
 
     rows = "1 row" if contributions == 1 else f"{contributions} rows"
     return Subject(f"{mechanism.name}, {rows} more than {before[0]} of {sum(before)}", ONE, run)
-
-
-def _lay_out(cube: Cube, row: Outputs) -> None:
-    """All that a cube publishes, each number in a column of its own; the first column tells designs apart."""
-    design, used = 0, 1 + len(cube.statistics) * (CELLS + 1)
-    for fit in cube.fits:
-        if isinstance(fit, Regional | Nested):  # which cells were put together is published too
-            design = crc32(fit.labels.tobytes(), design)
-    for measurement in (*cube.measurements, *cube.totals, *(m for fit in cube.fits for m in fit.measurements)):
-        queries, answers = measurement.queries, measurement.answers
-        design = crc32(_design(measurement), design)
-        cells = measurement.cells if measurement.cells is not None else _PLACES.get(type(queries))
-        if type(queries) is Cells:
-            cells = queries.codes
-        own = measurement.of in cube.statistics and queries.columns == CELLS
-        start = 1 + cube.statistics.index(measurement.of) * (CELLS + 1) if own else 0
-        if own and cells is not None and (row[start + cells] == HIDDEN).all():
-            row[start + cells] = answers
-        elif used + len(answers) <= len(row):
-            row[used : used + len(answers)] = answers
-            used += len(answers)
-        else:
-            raise MechanismError(
-                f"an audit has room for {OTHERS} answers besides cells and totals; make more in {__name__}"
-            )
-    row[0] = design
-
-
-_PLACES: dict[type[Queries], Outputs] = {Identity: np.arange(CELLS), Total: np.array([CELLS])}
-
-
-def _design(measurement: Measurement) -> bytes:
-    """What was asked and with which noise: it is published with the answers and must not tell tables apart either."""
-    queries = measurement.queries
-    rows = b""
-    if type(queries) not in (Cells, Identity, Total):  # those are told by the columns their answers stand in
-        rows = np.asarray(queries @ (3 ** np.arange(queries.columns, dtype=np.int64))).tobytes()
-    which = b"" if measurement.which is None else measurement.which.tobytes()  # the row that has each noise
-    return _described(measurement.of, type(queries).__name__, rows, measurement.noises, which, measurement.above)
-
-
-@lru_cache(maxsize=4096)
-def _described(*design: object) -> bytes:
-    return repr(design).encode()
 
 
 @lru_cache(maxsize=8)

@@ -134,10 +134,16 @@ def _checker() -> TypeAdapter[Manifest]:
     return TypeAdapter(Manifest)
 
 
+def content_of(manifest: Manifest) -> dict[str, JsonValue]:
+    """The manifest as JSON has it: all of it but its digest."""
+    content: dict[str, JsonValue] = _checker().dump_python(manifest, mode="json")
+    return content
+
+
 def manifest_bytes(manifest: Manifest) -> tuple[bytes, str]:
     """The manifest as the bytes of its file, and its digest, which stands in the file as well."""
     try:
-        content = _checker().dump_python(manifest, mode="json")
+        content = content_of(manifest)
         digest = hashlib.sha256(canonical(content)).hexdigest()
         raw = canonical({**content, "digest": digest})
     except (ValueError, TypeError, RecursionError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
+from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,10 +30,32 @@ if TYPE_CHECKING:
 Members = dict[str, dict[str, Column]]
 
 
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """What a file is written from. Nothing else of a release goes into it, so who looks at this has seen the file."""
+
+    manifest: Manifest
+    members: Members
+
+    @property
+    def columns(self) -> dict[str, dict[str, Column]]:
+        """The columns of all members, where one that holds many arrays is cut into them."""
+        found = {name: dict(columns) for name, columns in self.members.items()}
+        if NUMBERS in found and self.manifest.arrays:
+            arrays = arrays_in(self.manifest, found[NUMBERS].pop(VALUE))
+            found[NUMBERS] |= {f"array {place}": array for place, array in enumerate(arrays)}
+        return found
+
+
+def contents_of(release: Release) -> Contents:
+    """What the file of a release is written from."""
+    return Contents(*(_fitted if release.cube.fits else _measured)(release))
+
+
 def save_release(release: Release, path: Path) -> None:
     """Write the release, whole or not at all."""
-    manifest, members = (_fitted if release.cube.fits else _measured)(release)
-    digest = write_artifact(path, manifest, members)
+    contents = contents_of(release)
+    digest = write_artifact(path, contents.manifest, contents.members)
     if release.published is not None:
         release.published(digest)
 
@@ -51,6 +74,8 @@ def _measured(release: Release) -> tuple[Manifest, Members]:
     """A cube whose cells were measured one by one."""
     cube = release.cube
     columns = {_column(m.of): m.answers for m in cube.measurements}
+    if len(columns) < len(cube.measurements):
+        raise ReleaseFileError("a file keeps each statistic of noisy cells once; put several measurements into a fit")
     if cube.measurements[0].cells is not None:
         columns = {CELL: cube.measurements[0].cells, **columns}
     manifest = Manifest(
@@ -115,9 +140,8 @@ def _fitted(release: Release) -> tuple[Manifest, Members]:
 
 def _read_fitted(artifact: Artifact) -> Cube:
     manifest = artifact.manifest
-    columns, numbers = _columns(artifact), artifact.read(NUMBERS)[VALUE]
-    ends = list(accumulate(manifest.arrays, initial=0))
-    arrays = Arrays([numbers[start:end] for start, end in pairwise(ends)])
+    columns = _columns(artifact)
+    arrays = Arrays(arrays_in(manifest, artifact.read(NUMBERS)[VALUE]))
     reading = Reading(manifest.queries, arrays, artifact.schema.domain)
     fits = []
     for statistic, record in zip(manifest.statistics, manifest.fits, strict=True):
@@ -126,6 +150,11 @@ def _read_fitted(artifact: Artifact) -> Cube:
         fits.append(reading.fit(record, estimate))
     reading.refuse_leftovers()
     return Cube(artifact.schema, fits=tuple(fits))
+
+
+def arrays_in(manifest: Manifest, numbers: Column) -> list[Column]:
+    """The arrays that stand one after the other in one member."""
+    return np.split(numbers, list(accumulate(manifest.arrays))[:-1]) if manifest.arrays else []
 
 
 def _columns(artifact: Artifact) -> dict[str, Column]:
