@@ -100,6 +100,7 @@ MECHANISMS = {
             gaussian=True,
             refuses=_laid_out("sfumato", _sfumato.refuses),
             error_if_full=_sfumato.error_if_full,
+            work=per_cell(1024),
         ),
         Mechanism(
             "hierarchical",
