@@ -28,16 +28,24 @@ def answers(covered, releases, questions=7, alike=0.1, case="smooth", kind="tota
 
 @pytest.mark.parametrize(
     ("covered", "alike", "least", "most"),
-    [(0.85, 0.05, 0.99, 1), (0.85, 0.15, 0.95, 1), (0.80, 0.2, 0.99, 1), (0.95, 0.2, 0, 0), (0.97, 1.0, 0, 0)],
+    [(0.85, 0.05, 0.99, 1), (0.85, 0.15, 0.9, 1), (0.80, 0.2, 0.99, 1), (0.95, 0.2, 0, 0), (0.97, 1.0, 0, 0)],
 )
 def test_how_surely_intervals_that_hold_too_seldom_are_found(covered, alike, least, most):
-    """The contract test's 130 releases of seven questions. Measured, hits on one release are alike by 0 to 0.2.
+    """About the contract test: 120 releases of seven questions. Measured, hits on one release are alike by 0 to 0.2.
 
     The former test, 35 of 50 hits of each query by itself, let a coverage of 80 % pass with a chance of 0.97.
     """
-    made = shares_at(covered, 130, 7, alike)
-    found = np.mean([Pool(shares, 130 * 7).too_few(pool_alpha()) for shares in made[:1000]])
+    made = shares_at(covered, 120, 7, alike)
+    found = np.mean([Pool(shares, 120 * 7).too_few(pool_alpha()) for shares in made[:1000]])
     assert least <= found <= most
+
+
+def test_on_tables_of_many_attributes_alone_only_a_gross_failure_is_found():
+    """24 releases of twelve questions, as of sfumato there: 75 % is found, 85 % hardly; the benchmark has more."""
+    found = {truth: Pool(shares_at(truth, 24, 12, 0.03, samples=1)[0], 288) for truth in (0.75, 0.95)}
+    assert found[0.75].too_few(pool_alpha()) and not found[0.95].too_few(pool_alpha())
+    powers = [Pool(np.full(24, 0.95), 288).power(pool_alpha(), truth) for truth in (0.75, 0.85)]
+    assert powers[0] > 0.95 and powers[1] < 0.2
 
 
 def test_all_alarms_together_are_false_with_a_chance_of_one_in_a_million():
