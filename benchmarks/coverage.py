@@ -1,11 +1,12 @@
 """How often 95 % intervals hold the truth, and how wide they are, for every mechanism.
 
-`python benchmarks/coverage.py [--runs 10] [--mechanism NAME ...] [--kinds]`
+`python benchmarks/coverage.py [--runs 10] [--mechanism NAME ...] [--kinds] [--tables [NAME ...]]`
 
 The releases are real ones, of made-up tables: fresh noise each time, the whole line from measurement to interval. Asked
 are the total and random ranges or boxes. Coverage is over all intervals, then that of the query that does worst, then
 the mean width, `cells` being 1. `laplace` and `division` are given the queries as their workload, for that is what
-they are for; all others are given none. With --kinds: every kind of SQL aggregate, on `cells` and a census.
+they are for; all others are given none. With --kinds: every kind of SQL aggregate, on `cells` and a census. With
+--tables: by table and kind of question, on the tables of the contract tests.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from fractions import Fraction
 import numpy as np
 
 from coverage_kinds import print_kinds
+from coverage_tables import print_tables
 from releasing import release_counts
 from sfumato.mechanisms import MECHANISMS
 from sfumato.queries import Weighted, Workload
@@ -139,9 +141,12 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--mechanism", nargs="*", default=[*(n for n in MECHANISMS if n not in LAST), *LAST])
     parser.add_argument("--kinds", action="store_true")
+    parser.add_argument("--tables", nargs="*")
     given = parser.parse_args()
     if given.kinds:
         print_kinds(given.runs)
+    elif given.tables is not None:
+        print_tables(given.mechanism, given.runs, given.tables, lambda text: print(text, flush=True))
     else:
         print_coverage(given.mechanism, given.runs, lambda text: print(text, flush=True))
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from sfumato.audit.calibration import Coverage
-from sfumato.audit.report import Effort, Row, attack
+from sfumato.audit.calibration import Answered
+from sfumato.audit.known_coverage import LIMITS
+from sfumato.audit.report import Effort, Row, attack, with_coverage
 from sfumato.errors import MechanismError
 from sfumato.mechanisms import MECHANISMS
 
@@ -24,19 +25,36 @@ def test_every_mechanism_is_attacked_and_nothing_is_found(full, monkeypatch):
     assert seen == sorted(seen) and 0.9 < seen[-1] <= 1
     mechanisms = [row for row in report.rows if row.name in attacked]
     assert len(mechanisms) >= len(attacked)
-    assert all(row.coverage is None or row.coverage > 0.8 for row in mechanisms)
-    assert all(row.coverage is not None for row in mechanisms if row.name in KINDS)
+    by_name = {row.name: row.coverage for row in mechanisms if row.coverage is not None}
+    assert set(by_name) == set(attacked) and all(covered > 0.8 for covered in by_name.values())
     assert report.exact and {finding.name.split(", ")[0] for finding in report.replayed} == set(attacked)
 
 
-def test_a_mechanism_whose_every_answer_leans_on_a_model_has_a_report_too(monkeypatch):
-    """As mwem's may, on all tables: coverage from noise alone is not known then; that of wide intervals is."""
-    wide = [Coverage("smooth", "SELECT COUNT(*) FROM t", hits, 10, exact=False) for hits in (10, 9)]
-    monkeypatch.setattr("sfumato.audit.report.calibrate", lambda *given: wide)
-    monkeypatch.setattr("sfumato.audit.report.replay_findings", lambda name: [])
-    little = Effort(primitives=100, choices=100, releases=100, coverage=10, pairs=6)
-    (row,) = attack(["cells"], little, lambda what, share: None).rows
-    assert row.coverage is None and row.wide == 0.9 and not row.violated
+def coverage_of(monkeypatch, answers):
+    """A clean row of mwem, to which these answers are all that its intervals have to show."""
+    monkeypatch.setattr("sfumato.audit.report.calibrate", lambda *given, **named: answers)
+    return with_coverage(Row("mwem", "1", 0.5, 100, violated=False), "mwem", LITTLE)
+
+
+def test_intervals_that_hold_too_seldom_are_reported_by_the_rule_of_the_contract_tests(monkeypatch):
+    seldom = [Answered("smooth", "total", release, release % 10 < 8, exact=False) for release in range(2_000)]
+    row = coverage_of(monkeypatch, seldom)
+    assert row.coverage == pytest.approx(0.8) and row.violated and not row.partly
+
+
+def test_intervals_of_noise_alone_must_not_be_too_wide(monkeypatch):
+    for exact in (True, False):
+        row = coverage_of(monkeypatch, [Answered("smooth", "total", run, True, exact) for run in range(2_000)])
+        assert row.violated is exact and row.coverage == 1
+
+
+def test_what_is_known_to_hold_too_seldom_is_left_out_and_marked(monkeypatch):
+    known = next(limit for limit in LIMITS if limit.mechanism == "mwem")
+    good = [Answered("smooth", "total", run, run % 20 > 0, exact=False) for run in range(400)]
+    held = round(400 * known.covered)
+    bad = [Answered(known.table, known.kind, run, run < held, exact=False) for run in range(400)]
+    row = coverage_of(monkeypatch, good + bad)
+    assert row.coverage == pytest.approx(0.95) and row.partly and not row.violated
 
 
 def test_one_mechanism_can_be_attacked_by_name():

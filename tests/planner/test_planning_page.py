@@ -10,6 +10,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
 def test_its_numbers_are_those_of_the_code():
     text = " ".join(PAGE.read_text().split())
     for words in (
+        f"{expect.MOST_WORK:,} of them",
         f"Above {simulate.MOST_SIMULATED:,} cells nothing is simulated",
         f"({priors.ROWS_PER_CELL} a cell if it says nothing)",
         f"of {price.MOST_SAMPLED} looked at",

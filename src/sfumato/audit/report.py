@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from math import inf, sqrt
+from dataclasses import dataclass, replace
+from math import inf
 from time import perf_counter
 from typing import TypeVar
 
-from sfumato.audit.calibration import calibrate, shapes
+from sfumato.audit.calibration import calibrate, pooled
+from sfumato.audit.calibration_tables import small_cases
 from sfumato.audit.descents import DESCENDING, descent_finding
 from sfumato.audit.exact import ExactFinding, exact_findings
 from sfumato.audit.exact_verbs import verb_findings
+from sfumato.audit.known_coverage import complaints, part_alpha, unlisted
 from sfumato.audit.reading.attack import ReadingFinding, reading_finding, sources_here
 from sfumato.audit.replay import ReplayFinding, replay_findings
 from sfumato.audit.sampling import Finding, audit
@@ -28,7 +30,7 @@ B = TypeVar("B")
 Tick = Callable[[str, float], None]  # what is being done, and which share of all is done
 
 ONE_BY_ONE = "choose", "select", "first above", "best partition"  # subjects that make one run at a time
-LEAST, MOST = 0.93, 0.97  # what 95 % intervals that rest on the noise alone may cover
+ASKED = 7  # questions of one release, in turn
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ FEWEST_RELEASES, FEWEST_COVERAGE = 400, 10
 class Row:
     """One line of the report.
 
-    bound: epsilon is at least this, but for a chance of 1e-6. coverage: of 95 % intervals that rest on the noise alone;
-    wide: the least of those that allow for any spread of rows, where there are some.
+    bound: epsilon is at least this, but for a chance of 1e-6. coverage: of 95 % intervals, pooled over tables and kinds
+    of question; partly: without those that are known to hold too seldom.
     """
 
     name: str
@@ -62,7 +64,7 @@ class Row:
     runs: int
     violated: bool
     coverage: float | None = None
-    wide: float | None = None
+    partly: bool = False
 
     @property
     def verdict(self) -> str:
@@ -155,7 +157,7 @@ def _attack_one(name: str, effort: Effort) -> tuple[Row, list[ReplayFinding]]:
     replayed = replay_findings(name)
     if name in DESCENDING:
         replayed += [descent_finding(name, budget) for budget in (Budget.pure(1), Budget.zcdp(1))]
-    return _with_coverage(_row(name, findings), name, effort), replayed
+    return with_coverage(_row(name, findings), name, effort), replayed
 
 
 def _runs(subject: Subject, effort: Effort) -> int:
@@ -171,16 +173,17 @@ def _row(name: str, findings: Sequence[Finding]) -> Row:
     return Row(name, str(worst.claimed), worst.bound, worst.runs, any(finding.violated for finding in findings))
 
 
-def _with_coverage(row: Row, name: str, effort: Effort) -> Row:
+def with_coverage(row: Row, name: str, effort: Effort) -> Row:
+    """The pooled coverage, and a complaint if it is too low by the rule of the contract tests.
+
+    Tables of two attributes only, which are quick. Intervals that rest on the noise alone must not be too wide either.
+    """
+    tables, entropy = small_cases(), SystemEntropy()
     began = perf_counter()
-    calibrate(name, 1, SystemEntropy())
+    calibrate(name, tables, lambda case: 1, entropy, asked=ASKED)
     runs = int(min(effort.coverage, max(FEWEST_COVERAGE, effort.seconds / (perf_counter() - began))))
-    found = calibrate(name, runs, SystemEntropy())
-    exact = [coverage.rate for coverage in found if coverage.exact]
-    wide = [coverage.rate for coverage in found if not coverage.exact]
-    rate = sum(exact) / len(exact) if exact else None  # where every answer leans on a model, none is noise alone
-    # Queries on one release share its noise, so only releases count; five standard errors are a chance below 1e-6.
-    slack = 5 * sqrt(0.95 * 0.05 / (runs * len(shapes())))
-    off = rate is not None and not LEAST - slack <= rate <= MOST + slack
-    least = min(wide) if wide else None
-    return Row(row.name, row.claimed, row.bound, row.runs, row.violated or off, rate, least)
+    found = calibrate(name, tables, lambda case: runs, entropy, asked=ASKED)
+    clean = unlisted(name, found)
+    off = bool(complaints(name, found)) or pooled(one for one in clean if one.exact).too_many(part_alpha())
+    partly = len(clean) < len(found)
+    return replace(row, violated=row.violated or off, coverage=pooled(clean).covered, partly=partly)

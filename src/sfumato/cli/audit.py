@@ -52,13 +52,14 @@ def _show(report: Report, score: str) -> None:
 
     rows = []
     for row in report.rows:
-        coverage = "" if row.coverage is None else f"{row.coverage:.1%}" + " *" * (row.wide is not None)
+        coverage = "" if row.coverage is None else f"{row.coverage:.1%}" + " *" * row.partly
         rows.append([row.name, row.claimed, f"{row.bound:.3f}", f"{row.runs:,}", score, coverage, row.verdict])
     headers = ["mechanism", "claimed epsilon", "measured lower bound", "N", "mutants caught", "coverage", "verdict"]
     table(headers, rows, left=[0, 6])
-    wide = [row.wide for row in report.rows if row.wide is not None]
-    if wide:
-        say(f"* of noise alone. Answers that lean on more, such as an even spread, cover {min(wide):.1%} at least.")
+    if any(row.partly for row in report.rows):
+        say(
+            "* without kinds of question whose intervals are known to hold too seldom; docs/known-limits.md lists them."
+        )
     for what, findings in (("Exact distributions", report.exact), ("Replay with frozen noise", report.replayed)):
         if findings:
             pairs, largest = sum(found.pairs for found in findings), max(f.loss / float(f.claimed) for f in findings)

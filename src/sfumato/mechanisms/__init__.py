@@ -16,8 +16,8 @@ from sfumato.mechanisms.division import division, division_refuses, division_str
 from sfumato.mechanisms.hierarchical import hierarchical, hierarchical_strategy
 from sfumato.mechanisms.laplace import laplace, laplace_refuses, laplace_strategy
 from sfumato.mechanisms.matrix import matrix, matrix_strategy
-from sfumato.mechanisms.mwem import mwem
-from sfumato.mechanisms.pmw import pmw
+from sfumato.mechanisms.mwem import mwem, mwem_work
+from sfumato.mechanisms.pmw import pmw, pmw_work
 from sfumato.mechanisms.shaping import shape_refuses
 from sfumato.mechanisms.wavelet import wavelet, wavelet_strategy
 
@@ -30,11 +30,27 @@ if TYPE_CHECKING:
     from sfumato.strategies.strategy import Strategy
 
 Refusal = Callable[["Schema", "Workload | None"], "str | None"]
+Work = Callable[["Schema", "Workload", "Budget", int], int]  # schema, workload, budget, about how many rows
 
 
 def fits_every_schema(schema: Schema, workload: Workload | None) -> str | None:
     """No schema is too large."""
     return None
+
+
+def per_cell(updates: int) -> Work:
+    """Work in proportion to the cells.
+
+    updates: of a number in memory, for each cell; from release times, a microsecond being about 64 of them.
+    """
+
+    def work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
+        return updates * schema.domain.size
+
+    return work
+
+
+A_FEW_PASSES = per_cell(128)
 
 
 @dataclass(frozen=True)
@@ -44,6 +60,8 @@ class Mechanism:
     strategy: for linear mechanisms, what they ask (schema, workload, whether the budget is pure epsilon); their error
     is known before any data is. gaussian: whether it also takes rho-zCDP. refuses: why it does not fit, or None.
     error_if_full: for one that adapts to the table, about its error where there is nothing to adapt to.
+    work: about how many numbers in memory one release changes. It tells what a trial costs by public numbers alone, so
+    that nothing in a plan depends on the clock.
     """
 
     name: str
@@ -53,6 +71,7 @@ class Mechanism:
     gaussian: bool = False
     refuses: Refusal = fits_every_schema
     error_if_full: Callable[[Schema, Workload, Budget], float] | None = None
+    work: Work = A_FEW_PASSES
 
 
 def _laid_out(name: str, further: Refusal = fits_every_schema) -> Refusal:
@@ -81,6 +100,7 @@ MECHANISMS = {
             gaussian=True,
             refuses=_laid_out("sfumato", _sfumato.refuses),
             error_if_full=_sfumato.error_if_full,
+            work=per_cell(1024),
         ),
         Mechanism(
             "hierarchical",
@@ -111,6 +131,7 @@ MECHANISMS = {
             "noisy cells, then boxes found in them (DPCube)",
             _kdtree.kdtree,
             refuses=_laid_out("kdtree", _kdtree.refuses),
+            work=per_cell(2048),
         ),
         Mechanism(
             "ispe",
@@ -119,15 +140,26 @@ MECHANISMS = {
             refuses=_laid_out("ispe", _ispe.refuses),
         ),
         Mechanism(
-            "dawa", "buckets of even counts, chosen privately", _dawa.dawa, refuses=_laid_out("dawa", _dawa.refuses)
+            "dawa",
+            "buckets of even counts, chosen privately",
+            _dawa.dawa,
+            refuses=_laid_out("dawa", _dawa.refuses),
+            work=per_cell(1024),
         ),
         Mechanism(
             "mwem",
             "fitted, round by round, to the query answered worst",
             mwem,
             refuses=_laid_out("mwem", shape_refuses),
+            work=mwem_work,
         ),
-        Mechanism("pmw", "fitted to queries in turn, where it is off", pmw, refuses=_laid_out("pmw", shape_refuses)),
+        Mechanism(
+            "pmw",
+            "fitted to queries in turn, where it is off",
+            pmw,
+            refuses=_laid_out("pmw", shape_refuses),
+            work=pmw_work,
+        ),
         Mechanism(
             "division",
             "noise on the workload's queries, more where they crowd",

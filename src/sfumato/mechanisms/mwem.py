@@ -20,6 +20,7 @@ from sfumato.mechanisms.shaping import (
     rounds_for,
     sampled,
     shaped_fit,
+    shaping_work,
     with_rest,
 )
 from sfumato.queries import Workload, default_workload
@@ -55,3 +56,8 @@ def mwem(
 
     count = shaped_fit(curator, total, x_hat, workload, for_misfit)
     return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
+
+
+def mwem_work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
+    """About how many numbers in memory a release changes, of a table of about so many rows."""
+    return shaping_work(schema, sampled(workload, MOST_CANDIDATES), budget, rows)

@@ -23,6 +23,7 @@ from sfumato.mechanisms.shaping import (
     rounds_for,
     sampled,
     shaped_fit,
+    shaping_work,
     with_rest,
 )
 from sfumato.queries import Workload, default_workload
@@ -74,3 +75,8 @@ def search_noise(budget: Budget, queries: int, contributions: int) -> int:
     """The misfit that stands out from the noise of a search: about what the luckiest of so many queries draws."""
     assert budget.epsilon is not None  # noqa: S101 (pure epsilon only)
     return ceil(4 * contributions / float(budget.epsilon) * log(max(2, queries)))
+
+
+def pmw_work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
+    """About how many numbers in memory a release changes, of a table of about so many rows."""
+    return shaping_work(schema, sampled(workload, MOST_QUERIES), budget, rows)

@@ -21,7 +21,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.statistics import Misfit
 from sfumato.measurement import Laplace, Measurement
-from sfumato.queries import Identity, Queries, Stack, Weighted, Workload
+from sfumato.queries import Identity, Queries, Selected, Stack, Weighted, Workload
 from sfumato.schema import Schema
 
 Floats = NDArray[np.float64]
@@ -31,6 +31,7 @@ MOST_CELLS = 2**22
 FEWEST_ROUNDS, MOST_ROUNDS = 4, 64
 MOST_MOVES = 2**27  # cells moved in all: over large domains there are fewer rounds
 PASSES = 4  # over everything measured so far, after each round
+A_STEP, AN_ANSWER = 3000, 8  # work of one small step besides its cells, and of one answer, in numbers changed
 GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -75,9 +76,30 @@ def rounds_for(total: Linear, budget: Budget, contributions: int, cells: int) ->
     More rows show more structure above the noise. The rule was found by simulation on made-up shapes, where anything
     from half to double of it costs little; it knows the noisy total only.
     """
+    return _rounds(max(0.0, float(total.estimate[0])), budget, contributions, cells)
+
+
+def _rounds(rows: float, budget: Budget, contributions: int, cells: int) -> int:
     assert budget.epsilon is not None  # noqa: S101 (pure epsilon only)
-    strength = max(0.0, float(total.estimate[0])) * float(budget.epsilon) / contributions
+    strength = rows * float(budget.epsilon) / contributions
     return max(1, min(max(FEWEST_ROUNDS, isqrt(int(strength)) // 4), MOST_ROUNDS, isqrt(MOST_MOVES // cells)))
+
+
+def shaping_work(schema: Schema, asked: Queries, budget: Budget, rows: int) -> int:
+    """About how many numbers in memory are changed in learning a shape of so many rows from these queries.
+
+    Every round asks all queries and goes several times through what was measured so far, a query and its rest a round.
+    """
+    cells, share = schema.domain.size, budget.evenly(1 + len(schema.measures))[0]
+    rounds = _rounds(rows, share, schema.privacy_unit.contributions, cells)
+    return (rounds + 1) * (rounds * PASSES * (A_STEP + cells) + AN_ANSWER * _answers(asked))
+
+
+def _answers(asked: Queries) -> int:
+    """How many answers are worked out: some rows of a family with no shorter way are had by answering all of them."""
+    if isinstance(asked, Stack):
+        return sum(_answers(block) for block in asked.blocks)
+    return asked.queries.rows if isinstance(asked, Selected) else asked.rows
 
 
 def with_rest(row: Codes) -> Queries:

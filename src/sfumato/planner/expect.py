@@ -29,7 +29,7 @@ How = Literal["exact", "simulated", "not priced"]
 OPTIMISED, MOST_OPTIMISED = ("matrix",), 2**11  # cells beyond which optimising takes longer than a plan should
 MOST_KINDS = 128  # and kinds of query, likewise
 TRIED = ("sfumato",)  # depend on the data, and are tried on all shapes as the choice hangs on it
-PATIENCE = 0.5  # seconds of work, after which others are not tried on further shapes unless asked for by name
+MOST_WORK = 2**25  # numbers changed, half a second or so, after which others are tried on no further shape
 QUERY_BY_QUERY, MOST_QUERIES = ("laplace", "division"), 2**12  # of a workload, beyond which nobody would
 
 
@@ -95,7 +95,7 @@ def outlook(
     if schema.domain.size > MOST_SIMULATED:
         note = f"its error depends on the data, and it is tried out on at most {MOST_SIMULATED:,} cells"
         return Outlook(name, "not priced", note=note)
-    return _simulated(mechanism, question, budget, inf if patient or name in TRIED else PATIENCE)
+    return _simulated(mechanism, question, budget, None if patient or name in TRIED else MOST_WORK)
 
 
 def takes_long(mechanism: Mechanism, question: Question) -> str | None:
@@ -140,9 +140,9 @@ def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: S
     return Outlook(mechanism.name, "exact", tuple(lines), overall, overall, overall, note)
 
 
-def _simulated(mechanism: Mechanism, question: Question, budget: Budget, patience: float) -> Outlook:
+def _simulated(mechanism: Mechanism, question: Question, budget: Budget, most: int | None) -> Outlook:
     try:
-        trials = try_out(mechanism, question.schema, budget, question.workload, question.runs, patience)
+        trials = try_out(mechanism, question.schema, budget, question.workload, question.runs, most)
     except SfumatoError as problem:
         return Outlook(mechanism.name, "not priced", note=str(problem))
     shapes: dict[str, list[float]] = {shape: [] for shape in trials.by_shape}

@@ -60,7 +60,7 @@ def _sparse(sizes: tuple[int, ...]) -> Floats:
     clusters = max(2, round(cells**0.5 / 4))
     total = np.zeros(sizes)
     for rank in range(1, clusters + 1):
-        centre = [_hashed(np.array([rank * 31 + axis], dtype=np.uint64), 7).item() for axis in range(len(sizes))]
+        centre = [hashed(np.array([rank * 31 + axis], dtype=np.uint64), 7).item() for axis in range(len(sizes))]
         total += rank**-1.2 * _hill(sizes, centre, 0.0, reach=1.0)
     return np.asarray(total / total.sum() + 1e-3 / cells)
 
@@ -99,7 +99,7 @@ def _scattered(expected: Floats, salt: int) -> Counts:
     """Whole counts around what is expected, as of people who come independently of each other."""
     counts = np.maximum(0.0, np.rint(expected + np.sqrt(expected) * _normal(len(expected), 100 + salt)))
     few = np.flatnonzero(expected <= FEW)
-    uniform = _hashed(few.astype(np.uint64), 200 + salt)
+    uniform = hashed(few.astype(np.uint64), 200 + salt)
     chance = np.exp(-expected[few])
     below, found = chance.copy(), np.zeros(len(few))
     for number in range(1, int(4 * FEW)):  # the smallest count whose chance to be reached exceeds the hash
@@ -113,11 +113,11 @@ def _scattered(expected: Floats, salt: int) -> Counts:
 def _normal(count: int, salt: int) -> Floats:
     """Numbers that look normal, one for each place (Box and Muller)."""
     places = np.arange(count, dtype=np.uint64)
-    one, two = _hashed(places, 2 * salt), _hashed(places, 2 * salt + 1)
+    one, two = hashed(places, 2 * salt), hashed(places, 2 * salt + 1)
     return np.asarray(np.sqrt(-2.0 * np.log(one)) * np.cos(2.0 * pi * two))
 
 
-def _hashed(places: NDArray[np.uint64], salt: int) -> Floats:
+def hashed(places: NDArray[np.uint64], salt: int) -> Floats:
     """Numbers in (0, 1) that look uniform, one for each place: the last steps of splitmix64."""
     mixed = (places + np.uint64(salt * 2**32 + 1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import exp, inf, log, sqrt
-from time import process_time
+from math import exp, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,20 +62,22 @@ class Trials:
 
 
 def try_out(
-    mechanism: Mechanism, schema: Schema, budget: Budget, workload: Workload, runs: int, patience: float = inf
+    mechanism: Mechanism, schema: Schema, budget: Budget, workload: Workload, runs: int, most: int | None = None
 ) -> Trials:
     """Run a mechanism on every public shape; only the count, with the share of the budget that is the count's.
 
-    patience: seconds of work after which no further shape is begun.
+    most: work, as the mechanism counts it, after which no further shape is begun; never seconds, so that a plan is the
+    same on every machine.
     """
     plain = schema.model_copy(update={"measures": {}})
     share = budget.evenly(1 + len(schema.measures))[0]
     rows = schema.expected_rows or guessed_rows(schema.domain.size)
     found: dict[str, tuple[Trial, ...]] = {}
-    begun = process_time()
+    work, done = runs * mechanism.work(plain, workload, share, rows), 0
     for place, (shape, table) in enumerate(prior_tables(schema.domain.shape, rows).items()):
-        if found and process_time() - begun > patience:
+        if most is not None and done > most:
             break
+        done += work
         trials = []
         for run in range(runs):
             curator = made_up_curator(plain, table, share, seed=1000 * place + run)
