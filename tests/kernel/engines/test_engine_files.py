@@ -178,3 +178,18 @@ def test_parquet_columns_with_fields_inside_keep_their_places(tmp_path):
     pq.write_table(pa.table({"s": inner, "X": [4], "l": [[1, 2]], "x": [5], "m": [1]}), tmp_path / "t.parquet")
     assert [name for name, _ in open_table(tmp_path / "t.parquet").columns] == ["s", "X", "l", "x", "m"]
     assert counts(tmp_path / "t.parquet") == {5: 1}
+
+
+def test_values_that_stop_the_engines_reader_are_missing(tmp_path):
+    """Text in Parquet that is not UTF-8, and a time beyond the engine's range: the other rows are read as ever."""
+    offsets = pa.array([0, 1, 2, 3], pa.int32()).buffers()[1]
+    texts = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"a\xffb")])
+    times = pa.array([0, 10**18, 86_400], pa.int64()).cast(pa.timestamp("s")).cast(pa.timestamp("ms"), safe=False)
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"c": texts, "t": times}), path)
+    listed = {"type": "category", "values": ["a", "b"]}
+    schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"c": listed}})
+    assert counts(path, schema=schema) == {0: 1, 1: 1}
+    days = {"type": "date", "lower": "1970-01-01", "upper": "1970-01-02"}
+    both = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"c": listed, "t": days}})
+    assert counts(path, schema=both) == {0: 1, 3: 1}
