@@ -29,11 +29,11 @@ SLOW = "sfumato, ", "dawa, ", "mwem, ", "pmw, ", "division, "  # several millise
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_no_violation_is_found(name, full):
-    """2,000 runs, or 400 of what is slow; each subject is flagged by mistake with a chance of at most 1e-6.
+    """1,000 runs, or 400 of what is slow; each subject is flagged by mistake with a chance of at most 1e-6.
 
     400 show the leaks below. The slow ones are replayed call by call as well, which shows any.
     """
-    runs = 400 if name.startswith(SLOW) and not full else 2_000
+    runs = 2_000 if full else 400 if name.startswith(SLOW) else 1_000
     found = audit(SUBJECTS[name], runs, TestingEntropy(1))
     assert found.claimed == 1
     assert not found.violated, found
