@@ -55,7 +55,7 @@ def test_checks_do_not_complain_about_the_real_thing(name):
 
 
 def test_controls_are_not_flagged(full):
-    """An audit flags what is sound with a chance of at most 1e-6, so 20 rounds of 33 do with less than 6e-4.
+    """An audit flags what is sound with a chance of at most 1e-6, so 10 rounds of 33 do with less than 4e-4.
 
     The seed is fixed in the suite, so that it does not fail by chance; 200 rounds in full take fresh random bits.
     """
