@@ -19,12 +19,12 @@ from sfumato.audit import mutant_fits as fits
 from sfumato.audit import mutant_ledgers as ledgers
 from sfumato.audit import mutant_noise as noise
 from sfumato.audit import mutant_outputs as outputs
-from sfumato.audit import mutant_readers as readers
 from sfumato.audit import mutant_reading as reading
 from sfumato.audit import mutant_verbs as verbs
 from sfumato.audit.mutant_curators import replaying, sifted
 from sfumato.audit.mutant_noise import Run, honest
 from sfumato.audit.mutant_reading import Check, sum_moves
+from sfumato.audit.reader_checks import checks as reader_checks
 from sfumato.audit.replay import Run as Recipe
 from sfumato.audit.subject import Subject
 from sfumato.kernel.curator import Curator
@@ -226,7 +226,7 @@ MUTANTS: dict[str, Mutant] = {
         _checked(
             "NaN through clip", reading.nan_through_clip, sum_moves(reading.nan_through_clip), _REAL_SUM, "reading"
         ),
-        *(_checked(name, made, check, sound, "reading") for name, (made, check, sound) in readers.checks().items()),
+        *(_checked(name, made, check, sound, "reading") for name, (made, check, sound) in reader_checks().items()),
         _keeping("a ledger for each release", ledgers.FreshLedger, ledgers.spends_twice),
         _keeping("rows and people added up", ledgers.UnitBlindLedger, ledgers.adds_two_promises),
         _keeping("a lost ledger made anew", ledgers.SilentLedger, ledgers.starts_afresh),
