@@ -78,7 +78,6 @@ def test_columns_of_any_queries(queries: Queries) -> None:
     assert abs(matrix).max() <= queries.entry_bound * (1 + 1e-12)
     assert not queries.integral or np.array_equal(matrix, np.round(matrix))
     np.testing.assert_allclose(queries.gram(), matrix.T @ matrix, **CLOSE)
-    np.testing.assert_allclose(queries.gram_operator() @ np.eye(queries.columns), matrix.T @ matrix, **CLOSE)
 
 
 @SETTINGS

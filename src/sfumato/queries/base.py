@@ -173,16 +173,10 @@ class Queries(ABC):
         if self.columns > MOST_GRAM_COLUMNS:
             raise QueryError(
                 f"the Gram matrix of {self.columns} columns does not fit in memory; {MOST_GRAM_COLUMNS} are allowed: "
-                "use gram_operator(), or fewer cells"
+                "use fewer cells"
             )
         self._must_fit(self.l2_squared)  # no entry of A^T A is larger than the largest on its diagonal (Cauchy-Schwarz)
         return self._gram(None)
-
-    def gram_operator(self) -> Queries:
-        """A^T A as queries: for a Kron one Gram matrix per factor, so that the columns may be many."""
-        from sfumato.queries.weighted import Weighted
-
-        return Weighted(self.gram())
 
     def row(self, place: int) -> Array:
         """One row, written out; negative places count from the end."""
