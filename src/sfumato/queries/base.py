@@ -20,7 +20,6 @@ is as private as adding it to the true answer and reducing the result.
 
 from __future__ import annotations
 
-import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -160,13 +159,8 @@ class Queries(ABC):
 
     @property
     def l2_squared(self) -> int | float:
-        """The largest column sum of squares, exact for integral queries."""
+        """The largest column sum of squares, exact for integral queries: the squared L2 sensitivity to one row."""
         return self._peak(2)
-
-    @property
-    def l2(self) -> float:
-        """The largest Euclidean norm of a column: the L2 sensitivity to one row of the table."""
-        return math.sqrt(self.l2_squared)
 
     def gram(self) -> Array:
         """A^T A, written out; exact for integral queries."""
