@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import QueryError
 from sfumato.inference import laws
-from sfumato.inference.laws import exceedance, half_width, stderr, upper_quantile
+from sfumato.inference.laws import half_width, stderr, upper_quantile
 from sfumato.measurement import Gaussian, Laplace
 
 
@@ -136,7 +136,6 @@ def test_more_confidence_is_never_narrower(terms, one, other):
 def test_weights_twice_as_large_make_it_twice_as_wide(terms, power):
     larger = [(weight * 2.0**power, noise, many) for weight, noise, many in terms]
     assert half_width(larger, 0.95) == half_width(terms, 0.95) * 2.0**power
-    assert exceedance(larger, 2.0**power) == exceedance(terms, 1.0)
 
 
 def test_signs_order_and_how_terms_are_listed_do_not_matter():
@@ -165,7 +164,6 @@ def test_many_cells_approach_the_normal_law():
     width = half_width(terms, 0.95)
     assert width == int(width)
     assert width / stderr(terms) == pytest.approx(1.959964, abs=1 / stderr(terms))
-    assert exceedance(terms, width) == pytest.approx(0.05, abs=2 / stderr(terms))
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.9999])
@@ -173,13 +171,12 @@ def test_many_cells_approach_the_normal_law():
     "terms", [[(1.0, laplace(20), 3300)], [(1.0, laplace(800), 3)], [(1.0, gaussian(2 * 10**6), 2)]], ids=str
 )
 def test_wide_sums_agree_with_the_lattice_they_are_too_wide_for(terms, confidence, monkeypatch):
-    width, beyond = half_width(terms, confidence), exceedance(terms, 1500)
+    width = half_width(terms, confidence)
     assert not getattr(laws._law(laws._normalised(terms)[1], 4), "exact", False)
     monkeypatch.setattr(laws, "FINEST", 10**5)
     monkeypatch.setattr(laws, "_law", laws._law.__wrapped__)
     monkeypatch.setattr(laws, "_reach", laws._reach.__wrapped__)
     assert width == half_width(terms, confidence)
-    assert beyond == pytest.approx(exceedance(terms, 1500), abs=1e-5)
 
 
 def test_a_small_weight_on_a_large_noise_is_not_lost():
@@ -222,18 +219,6 @@ def test_many_distinct_weights_of_mostly_zero_noise_still_cover():
         assert masses[inside].sum() >= confidence - 2e-3
 
 
-@pytest.mark.parametrize("terms", [*ON_A_LATTICE, [(1.0, laplace(2), 2), (0.317, gaussian(3), 2)]])
-def test_exceedance_is_the_mass_beyond_the_bound(terms):
-    law = law_of(terms)
-    for bound in (0.0, 0.4, 1.0, 2.3, 6.0, 25.0):
-        # An inexact lattice smears a value over one step, 1/256 of the standard error.
-        assert exceedance(terms, bound) == pytest.approx(
-            1 - coverage(law, bound), abs=1e-9 if len(terms) == 1 else 1e-3
-        )
-    assert exceedance(terms, -1.0) == 1.0
-    assert exceedance(terms, float("inf")) == 0.0
-
-
 @pytest.mark.parametrize("terms", [[(1.0, laplace(1), 3)], [(0.5, laplace("1/3"), 2)], [(1.0, gaussian(1), 1)]])
 @pytest.mark.parametrize("probability", [0.03, 0.4, 0.5, 0.51, 0.7, 0.975, 0.9999])
 def test_the_upper_quantile_is_the_smallest_value_with_enough_below(terms, probability):
@@ -262,7 +247,7 @@ def test_noise_that_is_practically_always_zero_has_no_width():
 
 @pytest.mark.parametrize("terms", [[], [(0.0, laplace(1), 5)], [(1.0, laplace(1), 0)]])
 def test_nothing_noisy_has_no_width(terms):
-    assert (stderr(terms), half_width(terms, 0.95), upper_quantile(terms, 0.9), exceedance(terms, 0.0)) == (0, 0, 0, 0)
+    assert (stderr(terms), half_width(terms, 0.95), upper_quantile(terms, 0.9)) == (0, 0, 0)
 
 
 def test_the_standard_error_adds_variances():

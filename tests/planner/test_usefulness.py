@@ -10,9 +10,7 @@ from sfumato.errors import BudgetError, QueryError
 from sfumato.planner import usefulness
 from sfumato.planner.usefulness import (
     epsilon_for,
-    every_query_epsilon,
     every_query_error,
-    exact_epsilon,
     exact_error,
     paper_cells,
     paper_confidence,
@@ -137,8 +135,8 @@ def test_the_error_of_one_query_is_the_smallest_that_holds():
 
 @pytest.mark.parametrize("error", [0.4, 3.0, 7.5, 50.0, 1234.0])
 def test_the_epsilon_found_keeps_the_error_and_no_smaller_one_does(error):
-    for find, error_of in ((exact_epsilon, exact_error), (every_query_epsilon, every_query_error)):
-        epsilon = find(20, error, 0.95)
+    for error_of in (exact_error, every_query_error):
+        epsilon = epsilon_for(lambda epsilon, error_of=error_of: error_of(20, epsilon, 0.95), error)
         digits = epsilon
         while digits < 1000:
             digits *= 10

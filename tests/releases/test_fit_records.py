@@ -101,18 +101,13 @@ def test_shared_queries_are_written_once_and_the_same_release_gives_the_same_byt
 LABELS = np.array([0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2, 2])
 
 
-def regional(kind: str = "cells") -> Release:
-    """A release whose count leans on a model, made by hand: regions with noisy cells, with a mass, or one shape."""
+def regional(kind: str = "even") -> Release:
+    """A release whose count leans on a model, made by hand: even regions, halved regions, trees, or one shape."""
     curator = curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=4)
     half = Budget.pure("1/2")
     totals = curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(Tree(3, 2), half)
-    if kind == "cells":
-        cells = curator.measure(Identity(SIZE), half)
-        more = {"cells": cells, "keep": np.array([0.25, 1, 0]), "lean": np.array([0.125, 0.5, 0])}
-    else:
-        misfit = curator.measure_misfit(Misfit(Identity(SIZE), np.arange(SIZE)), half, groups=LABELS)
-        total = curator.measure(Total(SIZE), half)
-        more = {"mass": np.arange(SIZE), "besides": (misfit, total)}
+    misfit = curator.measure_misfit(Misfit(Identity(SIZE), np.arange(SIZE)), half, groups=LABELS)
+    total = curator.measure(Total(SIZE), half)
     if kind == "shape":
         whole = curator.reduce(Partition(SCHEMA.domain, np.zeros(SIZE, dtype=np.int64))).measure(Identity(1), half)
         fit = Shaped.like(Linear.of_answers(whole), np.arange(1.0, SIZE + 1)).with_spread(7.25, misfit)
@@ -138,13 +133,13 @@ def regional(kind: str = "cells") -> Release:
         fit = fit_tree(looks, over)
         fit = replace(fit, leanings=np.arange(len(fit.leanings)) / 8.0 - 1.0)  # of either sign
     else:
-        fit = Regional(LABELS, Linear.of_answers(totals), np.array([3.5, 0, 2**40 / 7]), **more)
+        fit = Regional(LABELS, Linear.of_answers(totals), np.array([3.5, 0, 2**40 / 7]), (misfit, total))
     charge = Linear.of_answers(curator.measure(Identity(SIZE), half, of="charge"))
     release = made()
     return replace(release, cube=replace(release.cube, fits=(fit, charge)))
 
 
-@pytest.mark.parametrize("kind", ["cells", "mass", "shape", "tree", "nested", "leaves"])
+@pytest.mark.parametrize("kind", ["even", "shape", "tree", "nested", "leaves"])
 def test_a_fit_that_leans_on_a_model_comes_back_to_the_last_bit(kind, tmp_path):
     release = regional(kind)
     opened = Release.load(release.save(tmp_path / "r.sfumato"))
@@ -233,12 +228,15 @@ REGIONAL_FORGERIES = {
     "other totals": array_of("totals", lambda totals: totals + 1),
     "parts": array_of("spread_parts", lambda parts: parts + PARTS),
     "no parts": regional_fit(
-        lambda fit: replace(fit, arrays={k: v for k, v in fit.arrays.items() if k != "keep_parts"})
+        lambda fit: replace(fit, arrays={k: v for k, v in fit.arrays.items() if k != "spread_parts"})
     ),
     "no labels": regional_fit(lambda fit: replace(fit, arrays={k: v for k, v in fit.arrays.items() if k != "labels"})),
-    "no lean": regional_fit(lambda fit: replace(fit, arrays={k: v for k, v in fit.arrays.items() if k[:4] != "lean"})),
+    "no totals": regional_fit(
+        lambda fit: replace(fit, arrays={k: v for k, v in fit.arrays.items() if k[:6] != "totals"})
+    ),
     "another array": regional_fit(lambda fit: replace(fit, arrays={**fit.arrays, "more": fit.measurements[0].answers})),
     "fewer measurements": regional_fit(lambda fit: replace(fit, measurements=fit.measurements[:1])),
+    "no measurement": regional_fit(lambda fit: replace(fit, measurements=[])),
     "swapped measurements": regional_fit(lambda fit: replace(fit, measurements=fit.measurements[::-1])),
     "other columns": regional_fit(
         lambda fit: replace(fit, measurements=[replace(m, columns=2**40) for m in fit.measurements])
@@ -254,11 +252,41 @@ def test_forged_regions_are_refused(name, tmp_path):
     assert str(caught.value).isprintable()
 
 
+def more_arrays(**more):
+    """A file of which a fit keeps more arrays than its kind has."""
+
+    def forged(manifest, members):
+        first, known = manifest.fits[0], len(manifest.arrays)
+        arrays = first.arrays | {name: known + place for place, name in enumerate(more)}
+        members["numbers"]["value"] = np.concatenate([members["numbers"]["value"], *more.values()])
+        lengths = [*manifest.arrays, *map(len, more.values())]
+        return replace(manifest, arrays=lengths, fits=[replace(first, arrays=arrays), *manifest.fits[1:]])
+
+    return forged
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"mass": np.ones(SIZE, dtype=np.int64)},
+        {name: np.zeros(3, dtype=np.int64) for name in ("keep", "keep_parts", "lean", "lean_parts")},
+    ],
+)
+def test_regions_have_no_mass_and_keep_no_cells(more, tmp_path):
+    """Arrays that would change nothing are refused by their names, and without them the file opens."""
+    with pytest.raises(ReleaseFileError, match="arrays that do not go with its kind"):
+        Release.load(rewritten(tmp_path / "r.sfumato", regional(), more_arrays(**more)))
+    Release.load(rewritten(tmp_path / "r.sfumato", regional(), more_arrays()))
+
+
 TREE_FORGERIES = {
     "slopes far away": array_of("slopes", lambda slopes: slopes + 2**40),
     "deviations below nothing": array_of("deviations", lambda deviations: deviations - 2**40),
     "a label far away": array_of("labels", lambda labels: np.where(labels == 2, 2**62, labels)),
     "no slopes": regional_fit(lambda fit: replace(fit, arrays={k: v for k, v in fit.arrays.items() if k != "slopes"})),
+    "no deviations": regional_fit(
+        lambda fit: replace(fit, arrays={k: v for k, v in fit.arrays.items() if k[:10] != "deviations"})
+    ),
 }
 
 

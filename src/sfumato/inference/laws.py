@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, erfc, exp, floor, inf, isfinite, log, log1p, log10, pi, sqrt
+from math import ceil, exp, isfinite, log, log1p, log10, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,19 +83,6 @@ def upper_quantile(terms: Terms, probability: float) -> float:
     return width if probability > 0.5 else -width
 
 
-def exceedance(terms: Terms, bound: float) -> float:
-    """P(|T| > bound): to about 1e-9 on a whole lattice, elsewhere to 1e-4 (1e-3 at values that stand out).
-
-    >>> from fractions import Fraction; from sfumato.measurement import Laplace
-    >>> round(exceedance([(1.0, Laplace(Fraction(1)), 1)], 3), 6)
-    0.02678
-    """
-    unit, signature = _normalised(terms)
-    if not 0.0 <= bound < inf or not signature:
-        return float(not bound >= 0.0)
-    return min(1.0, max(0.0, _law(signature, 9).beyond(bound / unit)))
-
-
 @dataclass(frozen=True, eq=False)
 class _Lattice:
     """Probabilities on multiples of a step: inside[k] = P(|T| <= k steps)."""
@@ -120,19 +107,6 @@ class _Lattice:
             reach = (k - 0.5 + (confidence - before) / (here - before)) * self.step
         return float(max(0, ceil(reach - 0.5))) if self.whole else reach
 
-    def beyond(self, bound: float) -> float:
-        steps = bound / self.step
-        if self.exact:
-            return 1.0 - float(self.inside[int(min(steps * (1.0 + 1e-12), len(self.inside) - 1.0))])
-        if self.whole:
-            steps = (floor(bound) + 0.5) / self.step
-        k = int(min(steps + 0.5, len(self.inside) - 2.0))
-        if k and self._stands_out(k):
-            return 1.0 - float(self.inside[k if steps > k - 1e-6 else k - 1])
-        if steps < 0.5:
-            return 1.0 - float(self.inside[0]) * (1.0 if self.atoms else 2.0 * steps)
-        return 1.0 - float(np.interp(steps - 0.5, np.arange(len(self.inside)), self.inside))
-
     def _stands_out(self, k: int) -> bool:
         """Whether cell k holds much more than one beside it: a single value, not a stretch of a smooth law."""
         here, after = np.diff(self.inside[k - 1 : k + 2])
@@ -154,10 +128,6 @@ class _NearNormal:
         z = -NormalDist().inv_cdf((1.0 - confidence) / 2.0)
         reach = self.deviation * (z + self.kurtosis * (z**3 - 3.0 * z) / 24.0)
         return float(max(0, ceil(reach - 0.5))) if self.whole else reach
-
-    def beyond(self, bound: float) -> float:
-        x = (floor(bound) + 0.5 if self.whole else bound) / self.deviation
-        return erfc(x / sqrt(2.0)) + self.kurtosis / 12.0 * (x**3 - 3.0 * x) * exp(-x * x / 2.0) / sqrt(2.0 * pi)
 
 
 def _normalised(terms: Terms) -> tuple[float, Signature]:

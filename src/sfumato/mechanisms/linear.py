@@ -5,7 +5,6 @@ A linear mechanism is told by its strategy alone. Its error depends on no data, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 
 from sfumato.inference.fits import Linear
@@ -13,12 +12,9 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Design, Gaussian, Laplace, Noise
-from sfumato.queries import Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies.strategy import Strategy
-
-Choose = Callable[[Schema, Workload, bool], Strategy]  # schema, workload, whether the budget is pure epsilon
 
 
 def design_of(strategy: Strategy, budget: Budget, contributions: int, unit: int = 1) -> Design:

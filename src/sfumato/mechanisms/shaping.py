@@ -116,11 +116,11 @@ def misfit_of(queries: Queries, estimate: Floats) -> Misfit:
     return Misfit(queries, np.rint(queries @ estimate).astype(np.int64))
 
 
-def learn(estimate: Floats, seen: Sequence[Measurement], passes: int = PASSES) -> Floats:
+def learn(estimate: Floats, seen: Sequence[Measurement]) -> Floats:
     """The estimate moved towards everything measured so far."""
     answers = np.concatenate([measured.answers for measured in seen])
     return multiplicative_weights(
-        estimate, Stack(*(m.queries for m in seen)), answers.astype(np.float64), passes=passes
+        estimate, Stack(*(m.queries for m in seen)), answers.astype(np.float64), passes=PASSES
     )
 
 

@@ -1,4 +1,4 @@
-"""How useful counts by cell are, before anything is measured: the paper's bound and the exact one, in every direction.
+"""How useful counts by cell are, before anything is measured: the paper's bound, in every direction, and the exact one.
 
 TR-2010-003 calls a release (error, delta)-useful if, with probability 1 - delta, every query is within the error. Its
 theorems 4.2 and 5.2 promise that for n >= beta ln(beta / delta) / (alpha error), where alpha is the privacy budget,
@@ -8,7 +8,8 @@ beta, `confidence` 1 - delta, and `error` is in rows, n times the paper's, so th
     error = sensitivity * cells * ln(cells / delta) / epsilon
 
 The paper bounds every cell's noise and adds the bounds up. The noise is known, so the sums can be worked out instead:
-`exact_error` for one query over some cells, `every_query_error` for all unions of cells at once.
+`exact_error` for one query over some cells, `every_query_error` for all unions of cells at once. `epsilon_for` finds
+the epsilon that either of them needs for an error.
 A person with up to k rows changes counts by up to k: the sensitivity is k.
 """
 
@@ -94,11 +95,6 @@ def exact_error(cells_in_query: int, epsilon: Number, confidence: float, sensiti
     return half_width([(1.0, Laplace(Fraction(sensitivity) / as_epsilon(epsilon)), cells_in_query)], confidence)
 
 
-def exact_epsilon(cells_in_query: int, error: float, confidence: float, sensitivity: Number = 1) -> Fraction:
-    """The smallest epsilon that keeps one query over some cells within an error, in rows."""
-    return epsilon_for(lambda epsilon: exact_error(cells_in_query, epsilon, confidence, sensitivity), error)
-
-
 def every_query_error(cells: int, epsilon: Number, confidence: float, sensitivity: Number = 1) -> float:
     """The error, in rows, within which all unions of cells lie at once, with this confidence.
 
@@ -111,11 +107,6 @@ def every_query_error(cells: int, epsilon: Number, confidence: float, sensitivit
     """
     delta = _delta(cells, confidence)
     return _positive_sum_quantile(cells, float(Fraction(sensitivity) / as_epsilon(epsilon)), delta / 2.0)
-
-
-def every_query_epsilon(cells: int, error: float, confidence: float, sensitivity: Number = 1) -> Fraction:
-    """The smallest epsilon that keeps all unions of cells within an error, in rows, at once."""
-    return epsilon_for(lambda epsilon: every_query_error(cells, epsilon, confidence, sensitivity), error)
 
 
 def epsilon_for(error_of: Callable[[Fraction], float], error: float) -> Fraction:

@@ -20,7 +20,6 @@ is as private as adding it to the true answer and reducing the result.
 
 from __future__ import annotations
 
-import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -160,29 +159,18 @@ class Queries(ABC):
 
     @property
     def l2_squared(self) -> int | float:
-        """The largest column sum of squares, exact for integral queries."""
+        """The largest column sum of squares, exact for integral queries: the squared L2 sensitivity to one row."""
         return self._peak(2)
-
-    @property
-    def l2(self) -> float:
-        """The largest Euclidean norm of a column: the L2 sensitivity to one row of the table."""
-        return math.sqrt(self.l2_squared)
 
     def gram(self) -> Array:
         """A^T A, written out; exact for integral queries."""
         if self.columns > MOST_GRAM_COLUMNS:
             raise QueryError(
                 f"the Gram matrix of {self.columns} columns does not fit in memory; {MOST_GRAM_COLUMNS} are allowed: "
-                "use gram_operator(), or fewer cells"
+                "use fewer cells"
             )
         self._must_fit(self.l2_squared)  # no entry of A^T A is larger than the largest on its diagonal (Cauchy-Schwarz)
         return self._gram(None)
-
-    def gram_operator(self) -> Queries:
-        """A^T A as queries: for a Kron one Gram matrix per factor, so that the columns may be many."""
-        from sfumato.queries.weighted import Weighted
-
-        return Weighted(self.gram())
 
     def row(self, place: int) -> Array:
         """One row, written out; negative places count from the end."""

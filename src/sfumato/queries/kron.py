@@ -100,9 +100,6 @@ class Kron(Queries):
             return Queries._gram(self, weights)
         return reduce(np.kron, (factor._gram(None) for factor in self.factors))
 
-    def gram_operator(self) -> Queries:
-        return Kron(*(factor.gram_operator() for factor in self.factors))
-
     def _select(self, index: Array) -> Queries:
         chosen: list[Queries] = []
         order, step, rest = np.zeros_like(index), 1, index

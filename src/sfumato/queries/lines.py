@@ -67,9 +67,6 @@ class Identity(Indicators):
     def _gram(self, weights: Array | None) -> Array:
         return np.eye(self.columns, dtype=np.int64) if weights is None else np.diag(weights)
 
-    def gram_operator(self) -> Queries:
-        return self
-
     def _select(self, index: Array) -> Queries:
         from sfumato.queries.cells import Cells
 

@@ -70,32 +70,19 @@ class Reading:
         return TreeFit(measured, Halving.over(self.domain), estimate, slopes, deviations, leanings)
 
     def _regional(self, record: FitRecord, given: dict[str, Column], size: int) -> Fit:
-        labels, mass, slopes = (given.pop(name, None) for name in ("labels", "mass", "slopes"))
-        names = ("spread", "totals", "deviations", "keep", "lean")
-        numbers = {name: _numbers(given, name) for name in names if name in given}
-        with_cells = "keep" in numbers
-        lacking = not {"spread", "totals"} <= numbers.keys() or with_cells != ("lean" in numbers)
-        if given or lacking or (slopes is None) != ("deviations" not in numbers):
+        labels, slopes = given.pop("labels", None), given.pop("slopes", None)
+        spread, estimate = _numbers(given, "spread"), _numbers(given, "totals")
+        deviations = None if slopes is None else _numbers(given, "deviations")
+        if given:
             raise refusal("a fit in it has arrays that do not go with its kind")
-        if len(record.measurements) < 1 + with_cells:
+        if not record.measurements:
             raise refusal("a fit in it lacks a measurement")
-        estimate = numbers["totals"]
-        cells = self.measurement(record.measurements[0], size, record.of) if with_cells else None
-        measured = self.measurement(record.measurements[with_cells], len(estimate), record.of)
+        measured = self.measurement(record.measurements[0], len(estimate), record.of)
         totals: Linear | TreeFit = Linear(measured, estimate)
-        if slopes is not None:
-            line = Halving.line(len(estimate))
-            totals = TreeFit(measured, line, estimate, slopes, numbers["deviations"], np.zeros(0))
-        return Regional(
-            labels=_labels(labels, size, len(numbers["spread"])),
-            totals=totals,
-            spread=numbers["spread"],
-            mass=mass,
-            cells=cells,
-            keep=numbers.get("keep"),
-            lean=numbers.get("lean"),
-            besides=tuple(self._beside(beside) for beside in record.measurements[1 + with_cells :]),
-        )
+        if slopes is not None and deviations is not None:
+            totals = TreeFit(measured, Halving.line(len(estimate)), estimate, slopes, deviations, np.zeros(0))
+        besides = tuple(self._beside(beside) for beside in record.measurements[1:])
+        return Regional(_labels(labels, size, len(spread)), totals, spread, besides)
 
     def _nested(self, record: FitRecord, given: dict[str, Column], size: int) -> Fit:
         labels, order = given.pop("labels", None), given.pop("order", None)

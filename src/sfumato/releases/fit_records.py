@@ -44,10 +44,6 @@ class Written:
         arrays |= self._numbers("totals", fit.totals.estimate)
         if isinstance(fit.totals, TreeFit):
             arrays |= self._divisions(fit.totals)
-        if fit.mass is not None:
-            arrays["mass"] = self.arrays.keep(fit.mass)
-        if fit.cells is not None and fit.keep is not None and fit.lean is not None:
-            arrays |= self._numbers("keep", fit.keep) | self._numbers("lean", fit.lean)
         return FitRecord(fit.of, "regional", [self.measurement(measured) for measured in fit.measurements], arrays)
 
     def nested(self, fit: Nested) -> FitRecord:

@@ -30,13 +30,12 @@ SAMPLES = 32
 
 @dataclass(frozen=True)
 class Parity:
-    """A release of the parity data: its cells, the share of rows that break the parity, and what was learnt.
+    """A release of the parity data: its cells and what was learnt.
 
     votes: for each of the seven bits, the share of repetitions that said 1.
     """
 
     cells: Floats
-    noise_rate: float
     votes: Floats
 
     @property
@@ -61,7 +60,7 @@ def parity(entropy: Entropy, *, repetitions: int, seed: int = 0) -> Parity:
     """Release the table once and learn the vector from the release."""
     noisy = cut_at_zero(released(cells, parity_table(), ALPHA, entropy))
     votes = [_vote(noisy, bit, repetitions, seed) for bit in range(ATTRIBUTES - 2, -1, -1)]
-    return Parity(noisy, noise_rate(noisy), np.array(votes))
+    return Parity(noisy, np.array(votes))
 
 
 def noise_rates(entropy: Entropy, releases: int) -> Floats:

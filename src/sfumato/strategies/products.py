@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from sfumato.queries import AllRanges, Identity, Kron, Prefix, Queries, Scaled, Stack, Total, Workload
+from sfumato.queries import AllRanges, Identity, Kron, Prefix, Queries, Scaled, Stack, Total
 from sfumato.strategies.grams import Floats, Gram, added, gram_of
 from sfumato.strategies.strategy import Strategy
 
@@ -38,14 +38,6 @@ def products(queries: Queries, sizes: tuple[int, ...]) -> list[Product] | None:
         square = float(queries.weights) ** 2
         return None if inner is None else [Product(square * one.weight, one.factors) for one in inner]
     return [Product(1.0, (queries,))] if len(sizes) == 1 else None
-
-
-def asked(workload: Workload, sizes: tuple[int, ...]) -> list[Product] | None:
-    """All that a workload asks, as products that count in proportion to the mean squared error of their block."""
-    parts = [(products(block, sizes), block.rows) for block in workload.blocks]
-    if any(part is None for part, _ in parts):
-        return None
-    return [Product(one.weight / rows, one.factors) for part, rows in parts for one in part or []]
 
 
 def grams_of(wanted: list[Product], axis: int) -> list[Gram]:
