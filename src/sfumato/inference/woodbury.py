@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.inference.solvers import Flags, Floats, all_known
 from sfumato.queries import Queries
-from sfumato.queries.lines import Indicators
+from sfumato.queries.indicators import Indicators
 
 
 class Woodbury:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import isfinite
 from pathlib import Path
@@ -18,6 +18,7 @@ from sfumato.planner.explain import explain
 from sfumato.planner.items import Item, Statements, default_items, read_statements, sparse_items, statement_items
 from sfumato.planner.least import least_epsilon
 from sfumato.planner.price import Line, price
+from sfumato.planner.report import Plan
 from sfumato.planner.simulate import MOST_SIMULATED
 from sfumato.planner.standin import stand_in
 from sfumato.planner.usefulness import epsilon_for, every_query_error, paper_error
@@ -25,41 +26,6 @@ from sfumato.schema import Schema
 
 MOST_CELLS_AT_ONCE = 10**7  # for which the bound on all queries at once is worked out
 MUCH_MORE = 4.0  # times the smallest epsilon that is sure to do: beyond it nothing is tried out
-
-
-@dataclass(frozen=True, repr=False)
-class Plan:
-    """What to expect of every mechanism at one epsilon; or, for a wanted error, the smallest epsilon of each.
-
-    choice: which mechanism to use, why, and what cannot be known. outlooks: every mechanism that was looked at.
-    mechanism, lines: the one asked for, or chosen, question by question. remarks: what is worth knowing beyond figures.
-    every_query, paper: how far any union of cells is off at most, all at once, if cells are measured: from the exact
-    noise, and by theorem 5.2 of TR-2010-003. threshold: noisy counts under it are not published by sparse-cells.
-    """
-
-    dataset: str
-    mechanism: str
-    epsilon: Fraction | None
-    error: float | None
-    confidence: float
-    cells: int
-    expected_rows: int | None
-    choice: Choice | None
-    outlooks: tuple[Outlook, ...]
-    remarks: tuple[str, ...] = ()
-    threshold: int | None = None
-    every_query: float | None = None
-    paper: float | None = None
-
-    @property
-    def lines(self) -> tuple[Line, ...]:
-        """The questions, under the mechanism asked for or chosen."""
-        return next(found.lines for found in self.outlooks if found.mechanism == self.mechanism)
-
-    def __repr__(self) -> str:
-        from sfumato.planner.report import as_text
-
-        return as_text(self)
 
 
 def make_plan(

@@ -1,24 +1,55 @@
-"""A plan as text and tables: the same for the command line and for Python."""
+"""A plan, and the same as text and tables, alike for the command line and for Python."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import inf, isfinite
 from string import ascii_uppercase
-from typing import TYPE_CHECKING
 
 from sfumato.kernel.budget import readable
 from sfumato.plain_text import aligned, printable
+from sfumato.planner.choose import Choice
 from sfumato.planner.expect import Outlook
 from sfumato.planner.price import Line
 from sfumato.planner.priors import ROWS_PER_CELL
 from sfumato.releases.result import decimals_for
 
-if TYPE_CHECKING:
-    from sfumato.planner.plan import Plan
-
 MOST_COMPARED = 7  # questions that fit beside each other
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """What to expect of every mechanism at one epsilon; or, for a wanted error, the smallest epsilon of each.
+
+    choice: which mechanism to use, why, and what cannot be known. outlooks: every mechanism that was looked at.
+    mechanism, lines: the one asked for, or chosen, question by question. remarks: what is worth knowing beyond figures.
+    every_query, paper: how far any union of cells is off at most, all at once, if cells are measured: from the exact
+    noise, and by theorem 5.2 of TR-2010-003. threshold: noisy counts under it are not published by sparse-cells.
+    """
+
+    dataset: str
+    mechanism: str
+    epsilon: Fraction | None
+    error: float | None
+    confidence: float
+    cells: int
+    expected_rows: int | None
+    choice: Choice | None
+    outlooks: tuple[Outlook, ...]
+    remarks: tuple[str, ...] = ()
+    threshold: int | None = None
+    every_query: float | None = None
+    paper: float | None = None
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The questions, under the mechanism asked for or chosen."""
+        return next(found.lines for found in self.outlooks if found.mechanism == self.mechanism)
+
+    def __repr__(self) -> str:
+        return as_text(self)
 
 
 @dataclass(frozen=True)

@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.queries.base import Queries
+from sfumato.queries.cells import Cells
 from sfumato.queries.checks import Array, size
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Indicators(Queries):
-    """Families whose entries are 0 or 1, so that every power of an entry is the entry itself."""
-
-    @property
-    def integral(self) -> bool:
-        return True
-
-    @property
-    def entry_bound(self) -> int:
-        return 1
-
-    def _magnitudes(self, power: int) -> Queries:
-        return self
-
-    def _totals(self, power: int) -> Array:
-        return self._covers()
-
-    @abstractmethod
-    def _covers(self) -> Array:
-        """How many rows contain each column."""
+from sfumato.queries.indicators import Indicators
+from sfumato.queries.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -68,8 +47,6 @@ class Identity(Indicators):
         return np.eye(self.columns, dtype=np.int64) if weights is None else np.diag(weights)
 
     def _select(self, index: Array) -> Queries:
-        from sfumato.queries.cells import Cells
-
         return Cells(self.columns, index)
 
     def _row(self, place: int) -> Array:
@@ -114,8 +91,6 @@ class Total(Indicators):
         return np.full((self.columns, self.columns), 1 if weights is None else weights[0])
 
     def _select(self, index: Array) -> Queries:
-        from sfumato.queries.ranges import Ranges
-
         if len(index) == 1:
             return self
         return Ranges(self.columns, np.zeros_like(index), np.full_like(index, self.columns - 1))
@@ -165,8 +140,6 @@ class Prefix(Indicators):
         )  # both i and j lie in the prefixes from the later on
 
     def _select(self, index: Array) -> Queries:
-        from sfumato.queries.ranges import Ranges
-
         return Ranges(self.columns, np.zeros_like(index), index)
 
     def _row(self, place: int) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.errors import QueryError
 from sfumato.queries.base import Queries
 from sfumato.queries.checks import Array, Codes, codes, frozen, listable, scatter_add, size
-from sfumato.queries.lines import Indicators
+from sfumato.queries.indicators import Indicators
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

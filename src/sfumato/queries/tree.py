@@ -20,7 +20,7 @@ import numpy as np
 from sfumato.errors import QueryError
 from sfumato.queries.base import Queries
 from sfumato.queries.checks import Array, Codes, codes, frozen, listable, size
-from sfumato.queries.lines import Indicators
+from sfumato.queries.indicators import Indicators
 from sfumato.queries.ranges import Ranges
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.domain import Domain
 from sfumato.errors import PrivacyError
 from sfumato.plain_text import printable
 from sfumato.queries import Queries
-from sfumato.releases.cube import Cube
-from sfumato.releases.manifest import Guarantee
+from sfumato.releases.publication import Publication
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
@@ -23,18 +22,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release:
+class Release(Publication):
     """A published cube with its guarantee. No private data, no curator and no budget are needed to use it.
 
     What a method needs is imported when it is called: publishing needs no SQL, and asking needs no noise.
     """
-
-    cube: Cube
-    mechanism: str
-    guarantee: Guarantee
-    private: bool
-    receipt: dict[str, Any] | None = None
-    published: Callable[[str], None] | None = None  # told the digest of the file when it is saved
 
     @property
     def schema(self) -> Schema:

@@ -19,13 +19,13 @@ from sfumato.releases.fit_reading import Reading
 from sfumato.releases.fit_records import from_whole_numbers, in_whole_numbers, write_fits
 from sfumato.releases.manifest import Manifest, MechanismRecord, Statistic
 from sfumato.releases.manifest import Total as TotalRecord
+from sfumato.releases.publication import Publication
 from sfumato.releases.query_records import Arrays, Column
 from sfumato.releases.records import noise_record
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
     from sfumato.measurement import Noise
-    from sfumato.releases.release import Release
 
 Members = dict[str, dict[str, Column]]
 
@@ -47,12 +47,12 @@ class Contents:
         return found
 
 
-def contents_of(release: Release) -> Contents:
+def contents_of(release: Publication) -> Contents:
     """What the file of a release is written from."""
     return Contents(*(_fitted if release.cube.fits else _measured)(release))
 
 
-def save_release(release: Release, path: Path) -> None:
+def save_release(release: Publication, path: Path) -> None:
     """Write the release, whole or not at all."""
     contents = contents_of(release)
     digest = write_artifact(path, contents.manifest, contents.members)
@@ -70,7 +70,7 @@ def read_cube(artifact: Artifact) -> Cube:
     return _read_fitted(artifact) if artifact.manifest.kind == "fitted-cube" else _read_measured(artifact, expected)
 
 
-def _measured(release: Release) -> tuple[Manifest, Members]:
+def _measured(release: Publication) -> tuple[Manifest, Members]:
     """A cube whose cells were measured one by one."""
     cube = release.cube
     columns = {_column(m.of): m.answers for m in cube.measurements}
@@ -115,7 +115,7 @@ def _read_measured(artifact: Artifact, expected: list[str]) -> Cube:
     return Cube(artifact.schema, tuple(measurements), totals)
 
 
-def _fitted(release: Release) -> tuple[Manifest, Members]:
+def _fitted(release: Publication) -> tuple[Manifest, Members]:
     """A cube that was estimated from measurements of other things than single cells."""
     cube = release.cube
     written = write_fits(cube.fits, cube.domain)
