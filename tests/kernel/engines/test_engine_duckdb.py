@@ -90,3 +90,24 @@ def test_what_a_database_does_not_have(database, tmp_path):
     (tmp_path / "text.duckdb").write_text("no database")
     with pytest.raises(TableError, match=r"text\.duckdb cannot be opened"):
         open_table(f"duckdb:///{tmp_path / 'text.duckdb'}", name="t")
+
+
+def test_what_is_worked_out_on_reading_is_refused_unless_allowed(tmp_path):
+    """A view, and a column that is made from others: the one may look at other rows, the other may fail on a value."""
+    path = tmp_path / "made.duckdb"
+    with duckdb.connect(path) as connection:
+        connection.execute("CREATE TABLE t (w VARCHAR, y INTEGER, x INTEGER GENERATED ALWAYS AS (CAST(w AS INTEGER)))")
+        connection.execute("INSERT INTO t (w, y) VALUES ('1', 2), ('7', 3)")
+        connection.execute("CREATE VIEW v AS SELECT y AS x FROM t LIMIT 1")
+    for name in ("t", "v"):
+        with pytest.raises(TableError, match="the promise is then about the rows of the view"):
+            open_table(f"duckdb:///{path}", name=name).check(SCHEMA)
+    view = open_table(f"duckdb:///{path}", name="v", allow_views=True)
+    view.check(SCHEMA)
+    assert view.derived(SCHEMA) and view.aggregate(SCHEMA, key=1).counts.tolist() == [1]
+    plain = Schema.from_dict(
+        {"dataset": "t", "privacy_unit": "row", "attributes": {"y": {"type": "integer", "lower": 0, "upper": 9}}}
+    )
+    table = open_table(f"duckdb:///{path}", name="t")  # its other columns are as good as any
+    table.check(plain)
+    assert not table.derived(plain) and table.aggregate(plain, key=1).cells.tolist() == [2, 3]
