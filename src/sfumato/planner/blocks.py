@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernel.budget import Budget
-from sfumato.measurement import Laplace, Noise
+from sfumato.measurement import Laplace
 from sfumato.mechanisms.linear import designs
 from sfumato.planner.standin import linear_stand_in
 from sfumato.queries import Queries, Workload
@@ -56,10 +56,5 @@ def _family_by_family(strategy: Strategy, schema: Schema, budget: Budget, blocks
         stretch = float(noise.scale * share / Fraction(weighted.l1))
     else:
         stretch = sqrt(noise.sigma_squared * share**2 / Fraction(weighted.l2_squared))
-    smooth = np.array([_smooth_variance(noise) for noise in design.noises])
-    shrink = design.variances / (smooth[0] if design.which is None else smooth[design.which])
+    shrink = design.variances / design.sizes
     return np.asarray(at_one * (stretch * sqrt(float(shrink.mean()))))
-
-
-def _smooth_variance(noise: Noise) -> float:
-    return 2.0 * float(noise.scale) ** 2 if isinstance(noise, Laplace) else float(noise.sigma_squared)
