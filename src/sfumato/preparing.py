@@ -92,10 +92,9 @@ def _expected_error(prepared: Prepared) -> float:
         else prepared.mechanism.strategy(schema, workload, prepared.cost.pure)
     )
     error = overall_error(strategy, workload, prepared.cost.pure)
-    if budget.epsilon is not None:
-        return error * statistics / float(budget.epsilon)
-    assert budget.rho is not None  # noqa: S101 (a Budget has exactly one of the two)
-    return error * sqrt(statistics / (2.0 * float(budget.rho)))
+    if budget.is_pure:
+        return error * statistics / float(budget.amount)
+    return error * sqrt(statistics / (2.0 * float(budget.amount)))
 
 
 def _fitting(prepared: Prepared) -> Prepared:

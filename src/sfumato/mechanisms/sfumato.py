@@ -22,7 +22,7 @@ from sfumato.inference.tree_fit import MOST_LEAVES, MOST_REGIONS, fit_tree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
-from sfumato.measurement import Laplace, Measurement, Noise, as_one
+from sfumato.measurement import Measurement, Noise, as_one
 from sfumato.queries import Halving, Identity, Ranges, Workload, default_workload, regions_over
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
@@ -58,8 +58,7 @@ def error_if_full(schema: Schema, workload: Workload, budget: Budget) -> float:
     """About the error on a table with many rows everywhere, where there is nothing to adapt to; reads no data."""
     tree, share = Halving.over(schema.domain), budget.evenly(1 + len(schema.measures))[0]
     whole = _noise(share, schema.privacy_unit.contributions)
-    pure = isinstance(whole, Laplace)
-    return descent.error_if_full(tree, geometry_of(workload, tree), whole.continuous_variance, pure=pure)
+    return descent.error_if_full(tree, geometry_of(workload, tree), whole.continuous_variance, pure=budget.is_pure)
 
 
 def descend(
@@ -71,7 +70,6 @@ def descend(
     """
     geometry = geometry_of(workload, tree)
     whole = _noise(budget, curator.charge.contributions)
-    unit, pure = whole.continuous_variance, isinstance(whole, Laplace)
     along = curator.reduce(Partition(curator.domain, _places(tree.order)))  # the same cells, numbered along it
 
     ranges: list[Ranges] = []
@@ -79,7 +77,7 @@ def descend(
     front = Front.root()
     while len(front):
         here, others = front.highest()
-        asked = go_on(here, tree, geometry, unit, pure=pure)
+        asked = go_on(here, tree, geometry, whole.continuous_variance, pure=budget.is_pure)
         shares, which = np.unique(asked.shares, return_inverse=True)
         scales = [whole.parameter * PARTS / int(share) for share in shares]
         ranges.append(asked.ranges(tree))

@@ -48,7 +48,7 @@ def _family_by_family(strategy: Strategy, schema: Schema, budget: Budget, blocks
 
     design, weighted = designs(strategy, schema, budget)["count"], strategy.weighted
     workload = Workload(tuple(str(place) for place in range(len(blocks))), tuple(blocks))
-    at_one = expected_errors(strategy, workload, budget.epsilon is not None)
+    at_one = expected_errors(strategy, workload, budget.is_pure)
     # Those are for continuous noise at epsilon 1, which is l1 / share (or l2 / share). A budget stretches it, and whole
     # numbers shrink it a little: by one factor if all rows have the same noise, on average otherwise.
     noise, share = design.noises[0], strategy.shares[0]
