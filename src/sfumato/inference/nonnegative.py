@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.errors import QueryError
-from sfumato.inference.solvers import Floats, Normal
+from sfumato.inference.solvers import Normal
 from sfumato.queries import Queries
 
 TOLERANCE = 1e-9  # of the projected gradient, relative to the gradient at the start, both after scaling

@@ -15,7 +15,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Axis, Codes, Domain, Partition
+from sfumato.arrays import Codes
+from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.above import above_noises, checked_threshold, first_exceeding
 from sfumato.kernel.aggregate import Aggregate

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Load, noise_for

@@ -8,7 +8,7 @@ from math import isqrt
 
 import numpy as np
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge, noise_for

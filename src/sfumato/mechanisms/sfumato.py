@@ -16,7 +16,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.domain import Codes, Partition
+from sfumato.arrays import Codes
+from sfumato.domain import Partition
 from sfumato.inference.fits import Linear
 from sfumato.inference.tree_fit import MOST_LEAVES, MOST_REGIONS, fit_tree
 from sfumato.kernel.budget import Budget

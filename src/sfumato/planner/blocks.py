@@ -7,8 +7,8 @@ from fractions import Fraction
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.kernel.budget import Budget
 from sfumato.measurement import Laplace
 from sfumato.mechanisms.linear import designs
@@ -16,8 +16,6 @@ from sfumato.planner.standin import linear_stand_in
 from sfumato.queries import Queries, Workload
 from sfumato.schema import Schema
 from sfumato.strategies.strategy import Strategy
-
-Floats = NDArray[np.float64]
 
 FEW = 2**24  # numbers, up to which every query is solved for by itself
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.inference.fits import PARTS, Fit, Linear
@@ -19,7 +20,7 @@ from sfumato.inference.shapes import Shaped
 from sfumato.inference.tree_fit import MOST_LEAVES, MOST_REGIONS, TreeFit
 from sfumato.measurement import Measurement
 from sfumato.queries import Halving, Queries, Ranges, regions_over
-from sfumato.releases.fit_records import LARGEST, Floats, from_whole_numbers
+from sfumato.releases.fit_records import LARGEST, from_whole_numbers
 from sfumato.releases.query_records import Arrays, Column, rebuild
 from sfumato.releases.records import FitRecord, MeasurementRecord, QueriesRecord
 from sfumato.releases.room import MOST_SPANNED

@@ -12,7 +12,8 @@ from math import prod
 
 import numpy as np
 
-from sfumato.domain import Axis, Codes, Domain, ValueSet
+from sfumato.arrays import Codes
+from sfumato.domain import Axis, Domain, ValueSet
 from sfumato.errors import QueryError
 from sfumato.queries import Cells, Identity, Kron, Predicates, Queries, Ranges, Stack, Total, Workload
 from sfumato.queries.boxes import Box, cover
