@@ -10,8 +10,8 @@ from pathlib import Path
 from sfumato.errors import BudgetError, MechanismError, QueryError
 from sfumato.kernel.budget import Amount
 from sfumato.kernel.cost import Cost
+from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import Mechanism, find_mechanism
-from sfumato.mechanisms.cells import MOST_DENSE
 from sfumato.mechanisms.writable import check_writable
 from sfumato.queries import Identity, Workload, default_workload
 from sfumato.schema import Schema

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
+from sfumato.limits import MOST_TRACKED
 from sfumato.measurement import Gaussian, Laplace, Noise
 
-MOST_TRACKED = 2**25  # cells for which a number each is kept; larger domains use one bound for all cells
 SAFE = 2**62  # loads are kept in int64 below this and in Python integers above
 
 

@@ -17,8 +17,8 @@ from math import inf, isfinite, sqrt
 from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
+from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import MECHANISMS, Mechanism
-from sfumato.mechanisms.cells import MOST_DENSE
 from sfumato.planner.blocks import expected_blocks
 from sfumato.planner.expect import QUERY_BY_QUERY, TRIED, Outlook, Question, outlook, strategy_of, takes_long, why_not
 from sfumato.planner.simulate import MOST_SIMULATED, root_mean_square

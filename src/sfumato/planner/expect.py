@@ -11,8 +11,8 @@ import numpy as np
 
 from sfumato.errors import MechanismError, SfumatoError
 from sfumato.kernel.budget import Budget
+from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import Mechanism
-from sfumato.mechanisms.cells import MOST_DENSE
 from sfumato.planner.blocks import expected_blocks
 from sfumato.planner.items import Item
 from sfumato.planner.price import Line, price
