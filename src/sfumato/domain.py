@@ -15,14 +15,12 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError, SchemaError
 
 Kind = Literal["integer", "number", "category", "boolean", "date"]
 Label = str | int | bool
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 EPOCH = date(1970, 1, 1)
 MOST_CELLS = 2**62  # a flat cell number must fit a signed 64-bit integer in every engine

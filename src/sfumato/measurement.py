@@ -29,9 +29,19 @@ class Laplace:
     scale: Fraction
 
     @property
+    def parameter(self) -> Fraction:
+        """The number that a measurement is asked for by: the scale."""
+        return self.scale
+
+    @property
+    def continuous_variance(self) -> float:
+        """The variance of the continuous noise of this scale: `variance` and about 1/6 if the scale is large."""
+        return 2.0 * float(self.scale) ** 2
+
+    @property
     def variance(self) -> float:
         if self.scale > 10**6:  # the closed form below loses digits where 1 - exp(-1 / scale) does
-            return 2.0 * float(self.scale) ** 2
+            return self.continuous_variance
         ratio = exp(-1 / self.scale)
         return 2.0 * ratio / (1.0 - ratio) ** 2
 
@@ -43,11 +53,21 @@ class Gaussian:
     sigma_squared: Fraction
 
     @property
+    def parameter(self) -> Fraction:
+        """The number that a measurement is asked for by: sigma squared."""
+        return self.sigma_squared
+
+    @property
+    def continuous_variance(self) -> float:
+        """The variance of the continuous noise of this sigma squared: more than `variance` where that is small."""
+        return float(self.sigma_squared)
+
+    @property
     def variance(self) -> float:
         if self.sigma_squared > 9:  # closer to sigma_squared than 1e-70 there (Canonne, Kamath, Steinke 2020)
-            return float(self.sigma_squared)
+            return self.continuous_variance
         z = np.arange(-60, 61, dtype=np.float64)
-        mass = np.exp(-(z**2) / (2 * float(self.sigma_squared)))
+        mass = np.exp(-(z**2) / (2 * self.continuous_variance))
         return float((z**2 * mass).sum() / mass.sum())
 
 
@@ -78,9 +98,7 @@ class Design:
         The variance itself, but where noise is so small that it is mostly zero; there the variances of two rows can lie
         a hundred orders of magnitude apart, and these do not.
         """
-        return self._by_row(
-            [2.0 * float(n.scale) ** 2 if isinstance(n, Laplace) else float(n.sigma_squared) for n in self.noises]
-        )
+        return self._by_row([noise.continuous_variance for noise in self.noises])
 
     def _by_row(self, by_noise: list[float]) -> NDArray[np.float64]:
         each = np.array(by_noise)

@@ -10,8 +10,8 @@ from pathlib import Path
 from sfumato.errors import BudgetError, MechanismError, QueryError
 from sfumato.kernel.budget import Amount
 from sfumato.kernel.cost import Cost
+from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import Mechanism, find_mechanism
-from sfumato.mechanisms.cells import MOST_DENSE
 from sfumato.mechanisms.writable import check_writable
 from sfumato.queries import Identity, Workload, default_workload
 from sfumato.schema import Schema
@@ -92,10 +92,9 @@ def _expected_error(prepared: Prepared) -> float:
         else prepared.mechanism.strategy(schema, workload, prepared.cost.pure)
     )
     error = overall_error(strategy, workload, prepared.cost.pure)
-    if budget.epsilon is not None:
-        return error * statistics / float(budget.epsilon)
-    assert budget.rho is not None  # noqa: S101 (a Budget has exactly one of the two)
-    return error * sqrt(statistics / (2.0 * float(budget.rho)))
+    if budget.is_pure:
+        return error * statistics / float(budget.amount)
+    return error * sqrt(statistics / (2.0 * float(budget.amount)))
 
 
 def _fitting(prepared: Prepared) -> Prepared:

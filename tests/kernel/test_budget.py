@@ -78,6 +78,8 @@ def test_amounts_are_written_as_people_write_them(amount, text):
 def test_a_budget_is_one_kind():
     assert str(Budget.pure("0.50")) == "epsilon 0.5"
     assert str(Budget.zcdp("1/3")) == "rho 1/3"
+    assert Budget.pure(2).is_pure and Budget.pure(2).amount == 2
+    assert not Budget.zcdp("1/3").is_pure and Budget.zcdp("1/3").amount == Fraction(1, 3)
     for both_or_none in ({}, {"epsilon": Fraction(1), "rho": Fraction(1)}, {"epsilon": Fraction(0)}, {"rho": -1}):
         with pytest.raises(BudgetError):
             Budget(**both_or_none)

@@ -11,12 +11,10 @@ from __future__ import annotations
 from math import log
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv
 
+from sfumato.arrays import Floats
 from sfumato.planner.priors import hashed
-
-Floats = NDArray[np.float64]
 
 STAKES = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])  # money is split evenly over these shares
 HALVINGS = 40

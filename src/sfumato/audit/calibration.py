@@ -17,8 +17,9 @@ from math import isfinite, log
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import Floats, Whole
 from sfumato.audit.betting import evidence_below, mean_at_least, mean_at_most, shares_at
-from sfumato.audit.calibration_tables import KINDS, Case, Whole
+from sfumato.audit.calibration_tables import KINDS, Case
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
@@ -29,8 +30,6 @@ from sfumato.publish import describe_guarantee
 from sfumato.releases.estimate import Estimate
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
-
-Floats = NDArray[np.float64]
 
 NOMINAL = 0.95
 LEAST, MOST = 0.93, 0.97  # what 95 % intervals may cover in the end; the upper end is for noise alone

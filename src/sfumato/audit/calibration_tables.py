@@ -16,11 +16,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import Floats, Whole
 from sfumato.planner.priors import hashed
 from sfumato.schema import Schema
-
-Whole = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 KINDS = "total", "margin", "range", "cell", "sum", "share", "average"
 SMALL = Schema.from_dict(

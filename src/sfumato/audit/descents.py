@@ -47,6 +47,5 @@ def descent_finding(
         found = replay(run, schema, one, other, budget, curator=curator, seed=seed)
         worst = max(worst, found.loss)
         complaints += found.complaints
-    claimed = budget.epsilon if budget.epsilon is not None else budget.rho
-    assert claimed is not None  # noqa: S101 (a Budget has exactly one of the two)
-    return ReplayFinding(f"{name}, a descent over {CELLS} cells, {budget}", claimed, worst, len(cases), complaints)
+    what = f"{name}, a descent over {CELLS} cells, {budget}"
+    return ReplayFinding(what, budget.amount, worst, len(cases), complaints)

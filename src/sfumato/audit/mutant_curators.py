@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import Codes
 from sfumato.audit import mutant_noise
 from sfumato.audit.replay import Run, replay
 from sfumato.audit.small_tables import neighbouring_tables, small_schema
 from sfumato.audit.subject import HIDDEN, Outputs
-from sfumato.domain import Axis, Codes, Domain, Partition
+from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget

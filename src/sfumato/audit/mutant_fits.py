@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.audit.mutant_noise import Run
 from sfumato.audit.subjects import subject_of
 from sfumato.inference.fits import Linear
@@ -23,7 +23,6 @@ from sfumato.queries import Identity, Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 
-Floats = NDArray[np.float64]
 Line = Callable[[Curator, Schema, Budget, Workload | None], Cube]
 
 

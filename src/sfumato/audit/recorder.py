@@ -15,9 +15,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import Codes
 from sfumato.audit import twins
 from sfumato.audit.watching import Chosen, Drawn, Sifted, Watched
-from sfumato.domain import Codes, Domain, Partition
+from sfumato.domain import Domain, Partition
 from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge

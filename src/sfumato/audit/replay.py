@@ -117,13 +117,11 @@ def replay(
     for place, (mine, its) in enumerate(zip(first.calls, second.calls, strict=False)):
         if mine.asked != its.asked:
             break
-        loss = _loss(mine, its, pure=budget.epsilon is not None)
+        loss = _loss(mine, its, pure=budget.is_pure)
         if loss > _charged(mine, person, budget, schema.privacy_unit.contributions) + TOLERANCE:
             faults.append(("the answers move by more than what was charged", place))
         total += loss
-    claimed = budget.epsilon if budget.epsilon is not None else budget.rho
-    assert claimed is not None  # noqa: S101 (a Budget has exactly one of the two)
-    if total > claimed + TOLERANCE:
+    if total > budget.amount + TOLERANCE:
         faults.append(("the answers move by more than what was claimed", None))
     return Replay(float(total), [Complaint(what, call, tuple(one), tuple(other)) for what, call in faults])
 
@@ -152,9 +150,7 @@ def replay_findings(
             if len(complaints) >= MOST_COMPLAINTS:
                 break
         shape = f"{k} row{'s' * (k > 1)} per person{', with a measure' * measured}"
-        claimed = budget.epsilon if budget.epsilon is not None else budget.rho
-        assert claimed is not None  # noqa: S101 (a Budget has exactly one of the two)
-        findings.append(ReplayFinding(f"{name}, {shape}", claimed, worst, pairs, complaints))
+        findings.append(ReplayFinding(f"{name}, {shape}", budget.amount, worst, pairs, complaints))
     return findings
 
 
@@ -194,6 +190,6 @@ def _loss(one: Call, other: Call, *, pure: bool) -> Fraction | float:
 
 def _charged(call: Call, person: list[Row], budget: Budget, contributions: int) -> Fraction:
     """What the charge says that a call may tell of this person."""
-    if budget.epsilon is None:
+    if not budget.is_pure:
         return contributions**2 * max(call.loads)
     return sum((call.loads[row.cell if len(call.loads) > 1 else 0] for row in person), Fraction(0))

@@ -18,12 +18,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sfumato.arrays import Floats
 from sfumato.audit.events import Event, build_events, occurrences
 from sfumato.audit.subject import Outputs, Subject
 from sfumato.errors import QueryError
 from sfumato.kernel.entropy import Entropy
 
-Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]  # (runs done, runs in all), both inputs together
 
 BLOCK = 25_000  # runs whose outputs are held at once, besides those that choose the event

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import Whole
 from sfumato.kernel import choose, noise
 from sfumato.kernel.entropy import TestingEntropy
 from sfumato.measurement import Noise
-
-Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

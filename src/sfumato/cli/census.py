@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sfumato.arrays import Floats
 
 REGIONS = ("north", "north-east", "east", "south-east", "south", "south-west", "west", "north-west")
 SHARES = (0.06, 0.09, 0.12, 0.22, 0.19, 0.08, 0.10, 0.14)

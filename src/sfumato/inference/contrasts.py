@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.inference.fits import Floats
+from sfumato.arrays import Floats
 from sfumato.inference.halvings import Halvings
 
 POOLED = 2.0  # contrasts' worth of what all halvings of the same size show, in the estimate for each family

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.inference.noisy_normal import log_normal
 from sfumato.inference.splits import FIRST_EMPTY, SECOND_EMPTY, WAYS, Halves
-
-Floats = NDArray[np.float64]
 
 LEAST = 1e-6  # a variance, in rows: below it nothing is gained and digits are lost
 HARDLY = 1e-12  # a chance

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.inference.solvers import KNOWN, Flags, Floats
+from sfumato.arrays import Flags, Floats
+from sfumato.inference.solvers import KNOWN
 from sfumato.queries import Queries
 
 FIRM = 1e-11  # of the largest squared singular value: what is smaller is taken for 0

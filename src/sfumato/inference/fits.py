@@ -14,10 +14,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.inference.least_squares import Solver, solver
 from sfumato.measurement import Design, Measurement
-
-Floats = NDArray[np.float64]
 
 PARTS = 2**10  # an estimate is kept in whole multiples of 1 / PARTS, so that a file holds it exactly
 

@@ -7,8 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.domain import Codes
-from sfumato.inference.fits import Floats
+from sfumato.arrays import Codes, Floats
 
 GENERATIONS = 4  # halvings of one depth belong together if they lie in the same part so many halvings above
 

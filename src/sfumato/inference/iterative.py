@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sfumato.inference.solvers import Flags, Floats, Normal, Solver
+from sfumato.arrays import Flags, Floats
+from sfumato.inference.solvers import Normal, Solver
 from sfumato.queries import Queries
 
 TOLERANCE = 1e-10  # of the size of the column, both measured by the preconditioner

@@ -12,7 +12,8 @@ from math import prod
 
 import numpy as np
 
-from sfumato.inference.solvers import Flags, Floats, Normal, Solver, all_known
+from sfumato.arrays import Flags, Floats
+from sfumato.inference.solvers import Normal, Solver, all_known
 from sfumato.queries import Kron
 
 PRODUCTS = 1e-12  # how far from products precisions may be, relatively, and still count as such

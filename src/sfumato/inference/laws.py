@@ -27,13 +27,12 @@ from functools import lru_cache
 from math import ceil, exp, isfinite, log, log1p, log10, pi, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.errors import QueryError
 from sfumato.measurement import Gaussian, Noise
 
 Terms = Iterable[tuple[float, Noise, int]]
-Floats = NDArray[np.float64]
 Signature = tuple[tuple[float, float, float, int], ...]  # (weight, variance, sigma squared or 0 for Laplace, how many)
 
 FINEST = 1024  # steps of a lattice in one standard error, at most

@@ -7,12 +7,9 @@ class starts from what all regions of its level do, and a level from all ways be
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Codes, Floats
 from sfumato.inference.splits import FEW, FIRST_EMPTY, FIRST_FEW, SECOND_EMPTY, SECOND_FEW, WAYS
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 PRIOR_COUNT = 1.0  # regions' worth of belief in each way, on every level
 LIKE_ALL = 4.0  # regions' worth of belief that regions with so many rows divide as all of the level do

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.errors import QueryError
 from sfumato.inference.dense_solver import DenseSolver
 from sfumato.inference.few_rows import FewRowsSolver
 from sfumato.inference.iterative import Iterative
 from sfumato.inference.kron_solver import KronSolver, closest_products
 from sfumato.inference.marginal_solver import MOST_AXES, MarginalSolver
-from sfumato.inference.solvers import EachCell, Floats, OneTotal, Solver
+from sfumato.inference.solvers import EachCell, OneTotal, Solver
 from sfumato.inference.tree_solver import TreeSolver
 from sfumato.inference.wavelet_solver import HaarSolver, NominalHaarSolver
 from sfumato.inference.woodbury import Woodbury, disjoint

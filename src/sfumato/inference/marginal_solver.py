@@ -13,7 +13,8 @@ from math import prod
 
 import numpy as np
 
-from sfumato.inference.solvers import KNOWN, Flags, Floats
+from sfumato.arrays import Flags, Floats
+from sfumato.inference.solvers import KNOWN
 
 MOST_AXES = 10  # 2^axes effects are worked out one by one
 

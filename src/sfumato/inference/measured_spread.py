@@ -6,9 +6,8 @@ from collections.abc import Callable
 from math import erf, pi, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sfumato.arrays import Floats
 
 COVERAGE, NORMAL_END = 0.95, 1.959964
 # Errors of many queries at once fall between normal ones and those of two-sided exponential tails. Of these a 95 %

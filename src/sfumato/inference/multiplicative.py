@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.errors import QueryError
-from sfumato.inference.solvers import Floats
 from sfumato.queries import Queries
 
 WRITTEN_OUT = 2**24  # entries of all rows together, up to which they are kept between passes

@@ -16,15 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import Codes, Floats
 from sfumato.inference.dividing import LEAST, Law, as_one, divided
 from sfumato.inference.learned_ways import CLASSES, common_ways, row_class
 from sfumato.inference.noisy_normal import log_at_zero, observe
 from sfumato.inference.splits import FEW, FIRST_FEW, SECOND_FEW, UNEVEN, WAYS, Halves
 from sfumato.inference.strips import strip_shares
 from sfumato.queries import Halving
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 ROUNDS = 3  # of learning; more change no figure
 UNKNOWN = 1e13  # the variance of a number of rows of which nothing is known

@@ -23,9 +23,9 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
-from sfumato.inference.fits import Errors, Floats, Linear, in_parts
+from sfumato.inference.fits import Errors, Linear, in_parts
 from sfumato.inference.halvings import Halvings
 from sfumato.measurement import Design, Measurement
 from sfumato.queries import Identity

@@ -9,9 +9,8 @@ from __future__ import annotations
 from math import log, pi
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sfumato.arrays import Floats
 
 LOG_2PI = log(2.0 * pi)
 FLAT = 400.0  # times the squared scale: a variance beyond it leaves the observation's own law, in its two moments

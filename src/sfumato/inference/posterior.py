@@ -19,11 +19,10 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.errors import QueryError
 from sfumato.inference.laws import log_characteristic
 from sfumato.measurement import Gaussian, Noise
-
-Floats = NDArray[np.float64]
 
 STEPS = 64  # of the grid in one standard deviation of the best observation, where values are not whole
 FINEST = 2**18  # points of the grid, at most

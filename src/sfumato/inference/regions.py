@@ -20,9 +20,9 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
-from sfumato.inference.fits import Errors, Floats, Linear, in_parts
+from sfumato.inference.fits import Errors, Linear, in_parts
 from sfumato.inference.tree_fit import TreeFit
 from sfumato.measurement import Measurement
 

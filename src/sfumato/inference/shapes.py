@@ -6,15 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.inference.fits import Errors, Linear, in_parts
 from sfumato.measurement import Measurement
 from sfumato.queries import Queries
-
-Floats = NDArray[np.float64]
 
 WHOLE = 2.0**50  # a shape is kept in whole multiples of about one part in so many, so that a file holds it exactly
 

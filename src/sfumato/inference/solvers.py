@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Flags, Floats
 from sfumato.queries import Queries, Scaled
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 KNOWN = 1e-6  # a column is determined if it is met up to this share of its size; rounding leaves some 1e-10
 

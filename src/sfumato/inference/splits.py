@@ -15,9 +15,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.inference.noisy_normal import LOG_2PI, log_normal
-
-Floats = NDArray[np.float64]
 
 NEARLY = (1 / 128, 1 / 32, 1 / 8, 1 / 2)  # the deviation of d, in X sqrt(r (1 - r)); all rows in one half have 1
 FIRST_EMPTY, SECOND_EMPTY, FIRST_FEW, SECOND_FEW, EVEN = range(5)

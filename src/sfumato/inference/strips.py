@@ -10,10 +10,8 @@ all regions of a strip do divide alike, and what no single region shows above it
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from sfumato.arrays import Codes, Floats
 
 LEAST_UNEVEN = 1e-6  # the variance of a region's share: no two regions divide exactly alike
 ANY_SHARE = 1 / 12  # the variance of a share that may be anything

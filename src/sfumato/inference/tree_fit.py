@@ -13,15 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
-from sfumato.inference.fits import Errors, Floats, OfOneMeasurement, in_parts
+from sfumato.inference.fits import Errors, OfOneMeasurement, in_parts
 from sfumato.inference.multiscale import Multiscale
 from sfumato.measurement import Design, Laplace, Measurement
 from sfumato.queries import Halving, Ranges
-
-Codes = NDArray[np.int64]
 
 FINE = 2**30  # slopes are kept in whole multiples of 1 / FINE
 MOST_LEAVES = 2**22  # of a tree of cells; with more the posterior takes longer than anyone waits

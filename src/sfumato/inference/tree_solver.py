@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.inference.solvers import Flags, Floats, all_known
+from sfumato.arrays import Codes, Flags, Floats
+from sfumato.inference.solvers import all_known
 from sfumato.queries import Tree
-from sfumato.queries.checks import Codes
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from math import pi, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sfumato.arrays import Floats
 
 ALLOWED = 1.0  # scales of its own noise that are added to a measured misfit: errors stay large enough in most releases
 PATTERN = (

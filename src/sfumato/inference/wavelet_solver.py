@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.inference.solvers import Flags, Floats, all_known
+from sfumato.arrays import Flags, Floats
+from sfumato.inference.solvers import all_known
 from sfumato.queries import Haar, NominalHaar
 
 

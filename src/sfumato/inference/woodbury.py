@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.inference.solvers import Flags, Floats, all_known
+from sfumato.arrays import Flags, Floats
+from sfumato.inference.solvers import all_known
 from sfumato.queries import Queries
 from sfumato.queries.indicators import Indicators
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.domain import Codes
-
-Whole = NDArray[np.int64]
+from sfumato.arrays import Codes, Whole
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # no repr: private counts must not reach a log or a traceback

@@ -115,6 +115,16 @@ class Budget:
         """A budget of rho-zCDP, the currency of Gaussian noise."""
         return cls(rho=as_epsilon(rho, "rho"))
 
+    @property
+    def is_pure(self) -> bool:
+        """Whether this is an amount of epsilon; otherwise it is one of rho."""
+        return self.epsilon is not None
+
+    @property
+    def amount(self) -> Fraction:
+        """How much it is, of epsilon or of rho."""
+        return self._stated()[1]
+
     def split(self, *weights: int | Fraction) -> tuple[Budget, ...]:
         """Shares in proportion to the weights; together they are the whole, exactly."""
         if not weights or any(type(weight) not in (int, Fraction) or weight <= 0 for weight in weights):
@@ -133,7 +143,7 @@ class Budget:
         return f"{kind} {readable(amount)}"
 
     def _stated(self) -> tuple[str, Fraction]:
-        kind = "rho" if self.epsilon is None else "epsilon"
+        kind = "epsilon" if self.is_pure else "rho"
         return kind, getattr(self, kind)
 
 

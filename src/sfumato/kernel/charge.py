@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
+from sfumato.limits import MOST_TRACKED
 from sfumato.measurement import Gaussian, Laplace, Noise
 
-MOST_TRACKED = 2**25  # cells for which a number each is kept; larger domains use one bound for all cells
 SAFE = 2**62  # loads are kept in int64 below this and in Python integers above
 
 
@@ -46,15 +46,12 @@ class Charge:
 
     @property
     def pure(self) -> bool:
-        return self.budget.epsilon is not None
+        return self.budget.is_pure
 
     @property
     def limit(self) -> Fraction:
         """What one cell may bear."""
-        if self.budget.epsilon is not None:
-            return self.budget.epsilon / self.contributions
-        assert self.budget.rho is not None  # noqa: S101 (a Budget has exactly one of the two)
-        return self.budget.rho / self.contributions**2
+        return self.budget.amount / (self.contributions if self.pure else self.contributions**2)
 
     @property
     def tracked(self) -> bool:
@@ -93,10 +90,9 @@ def noise_for(budget: Budget, contributions: int, *, l1: Fraction, l2_squared: F
     l1, l2_squared: the most that one row of data changes all answers together, as a sum and as a sum of squares. It is
     the charge's rule read the other way: the load of the fullest cell, l1 / scale, equals what a cell may bear.
     """
-    if budget.epsilon is not None:
-        return Laplace(contributions * l1 / budget.epsilon)
-    assert budget.rho is not None  # noqa: S101 (a Budget has exactly one of the two)
-    return Gaussian(contributions**2 * l2_squared / (2 * budget.rho))
+    if budget.is_pure:
+        return Laplace(contributions * l1 / budget.amount)
+    return Gaussian(contributions**2 * l2_squared / (2 * budget.amount))
 
 
 Amounts = NDArray[np.int64] | NDArray[np.object_] | int

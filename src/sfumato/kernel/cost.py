@@ -30,10 +30,7 @@ class Cost:
     @classmethod
     def of(cls, budget: Budget, delta: Fraction = USUAL_DELTA) -> Cost:
         """What spending a budget costs; rho-zCDP costs some epsilon for every delta, rounded up."""
-        if budget.rho is None:
-            assert budget.epsilon is not None  # noqa: S101 (a Budget has exactly one of the two)
-            return cls(budget.epsilon)
-        return cls(epsilon_for(budget.rho, delta), delta)
+        return cls(budget.amount) if budget.is_pure else cls(epsilon_for(budget.amount, delta), delta)
 
     @property
     def pure(self) -> bool:

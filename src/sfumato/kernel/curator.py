@@ -15,7 +15,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Axis, Codes, Domain, Partition
+from sfumato.arrays import Codes
+from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.above import above_noises, checked_threshold, first_exceeding
 from sfumato.kernel.aggregate import Aggregate
@@ -28,11 +29,10 @@ from sfumato.kernel.noise import draw, sparse_hits
 from sfumato.kernel.partitioning import cheapest, checked_order, cutting, line_up
 from sfumato.kernel.stated_noise import check_kind, epsilon_to_choose, noises_of, pure_epsilon
 from sfumato.kernel.statistics import Misfit, MostRows, Rank, Score
+from sfumato.limits import MOST_DENSE
 from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.queries import Cells, Identity, Queries, Total, trusted
 from sfumato.queries.checks import is_frozen
-
-MOST_DENSE = 2**25  # cells for which the private vector is ever laid out in full
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,14 +11,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Load, noise_for
 from sfumato.kernel.statistics import Misfit
+from sfumato.limits import MOST_MISFIT_GROUPS
 from sfumato.measurement import Laplace, Noise
 
-MOST_GROUPS = 2**25
 LARGEST_COLUMN = 2**30  # whose square fits 64 bits
 
 
@@ -30,8 +30,8 @@ def labels_of(misfit: Misfit, groups: Codes | None) -> tuple[Codes, int]:
     labels = np.array(groups)  # a copy: nobody may change it between the charge and the sum
     if labels.shape != (rows,) or labels.dtype.kind not in "iu" or not rows:
         raise QueryError(f"{rows} rows need as many group labels, in whole numbers")
-    if not 0 <= int(labels.min()) <= int(labels.max()) < MOST_GROUPS:
-        raise QueryError(f"group labels count from 0 and stay below {MOST_GROUPS}; some lie outside")
+    if not 0 <= int(labels.min()) <= int(labels.max()) < MOST_MISFIT_GROUPS:
+        raise QueryError(f"group labels count from 0 and stay below {MOST_MISFIT_GROUPS}; some lie outside")
     return labels.astype(np.int64), int(labels.max()) + 1
 
 

@@ -18,14 +18,11 @@ from fractions import Fraction
 from math import floor
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes, Whole
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.window_medians import WindowMedians
 from sfumato.measurement import Laplace
-
-Whole = NDArray[np.int64]
 
 UNITS = 2**8  # a price is rounded down to a 256th; it is public, so that costs accuracy at most
 QUARTERS = 4  # starts of buckets in the length of one

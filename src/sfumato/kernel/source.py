@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes
 from sfumato.errors import PrivacyError, TableError
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.engines import Column, Engine

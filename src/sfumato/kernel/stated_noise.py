@@ -8,7 +8,7 @@ from math import isqrt
 
 import numpy as np
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge, noise_for
@@ -18,16 +18,16 @@ from sfumato.queries import Queries
 
 def check_kind(budget: Budget, charge: Charge) -> None:
     """Refuse to spend epsilon from a charge in rho, and the other way round."""
-    if (budget.epsilon is None) == charge.pure:
+    if budget.is_pure != charge.pure:
         raise QueryError("a charge in epsilon is spent in epsilon, one in rho in rho")
 
 
 def pure_epsilon(budget: Budget, charge: Charge, what: str) -> Fraction:
     """The epsilon to spend on something that is proved for pure epsilon only."""
     check_kind(budget, charge)
-    if budget.epsilon is None:
+    if not budget.is_pure:
         raise QueryError(f"{what} is for pure epsilon; under rho, measure the queries with Gaussian noise instead")
-    return budget.epsilon
+    return budget.amount
 
 
 def epsilon_to_choose(budget: Budget) -> Fraction:
@@ -35,10 +35,9 @@ def epsilon_to_choose(budget: Budget) -> Fraction:
 
     Choosing with epsilon costs a rho of epsilon^2 / 8 (Bun and Steinke 2016); the square root is rounded down.
     """
-    if budget.epsilon is not None:
-        return budget.epsilon
-    assert budget.rho is not None  # noqa: S101 (a Budget has exactly one of the two)
-    squared = 8 * budget.rho
+    if budget.is_pure:
+        return budget.amount
+    squared = 8 * budget.amount
     return Fraction(isqrt(squared.numerator * squared.denominator * 4**64), squared.denominator * 2**64)
 
 

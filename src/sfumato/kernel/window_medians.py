@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Whole = NDArray[np.int64]
+from sfumato.arrays import Whole
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # no repr: it holds private counts

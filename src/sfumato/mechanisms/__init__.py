@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato.errors import MechanismError
+from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import dawa as _dawa
 from sfumato.mechanisms import ispe as _ispe
 from sfumato.mechanisms import kdtree as _kdtree
 from sfumato.mechanisms import sfumato as _sfumato
-from sfumato.mechanisms.cells import MOST_DENSE, cells, sparse_cells
+from sfumato.mechanisms.cells import cells, sparse_cells
 from sfumato.mechanisms.division import division, division_refuses, division_strategy
 from sfumato.mechanisms.hierarchical import hierarchical, hierarchical_strategy
 from sfumato.mechanisms.laplace import laplace, laplace_refuses, laplace_strategy

@@ -13,13 +13,13 @@ from math import ceil, exp, log
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
+from sfumato.limits import MOST_DENSE
 from sfumato.measurement import Noise
 from sfumato.queries import Cells, Identity, Total, Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 
 EMPTY_PUBLISHED = 0.01  # empty cells that the threshold lets through, on average
-MOST_DENSE = 2**25  # cells that are laid out in full; larger domains are published in the sparse form
 
 
 def cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:

@@ -13,9 +13,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.domain import Codes, Partition
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Partition
 from sfumato.inference.fits import Linear
 from sfumato.inference.regions import Regional
 from sfumato.inference.tree_fit import TreeFit, fit_tree
@@ -31,8 +31,6 @@ from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies.hilbert import curve_order
 from sfumato.strategies.partitions import in_quarters
-
-Floats = NDArray[np.float64]
 
 SHARES = (Fraction(1, 4), Fraction(7, 10), Fraction(1, 20))  # for the buckets, their totals, and the misfit
 # The price of a bucket of all cells, in scales of the noise on its deviation, and what each halving adds: of short

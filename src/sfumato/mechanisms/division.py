@@ -20,7 +20,7 @@ from sfumato.strategies.strategy import Strategy
 
 def division(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
     """Measure every query of the workload, with noise by part."""
-    asked = division_strategy(schema, workload or default_workload(schema.domain), pure=budget.epsilon is not None)
+    asked = division_strategy(schema, workload or default_workload(schema.domain), pure=budget.is_pure)
     return measure_and_fit(curator, schema, asked, budget)
 
 

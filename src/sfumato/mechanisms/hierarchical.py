@@ -25,7 +25,7 @@ def hierarchical(curator: Curator, schema: Schema, budget: Budget, workload: Wor
     budget: split evenly over the count and the measures; in each, over the levels as the workload deserves.
     """
     asked = workload or default_workload(schema.domain)
-    return measure_and_fit(curator, schema, hierarchical_strategy(schema, asked, budget.epsilon is not None), budget)
+    return measure_and_fit(curator, schema, hierarchical_strategy(schema, asked, budget.is_pure), budget)
 
 
 def hierarchical_strategy(schema: Schema, workload: Workload, pure: bool, levels: Levels = "optimised") -> Strategy:

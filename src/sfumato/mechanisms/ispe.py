@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sfumato.domain import Codes
+from sfumato.arrays import Codes, Floats
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.mechanisms.regional import ordered_axes, release_regions, too_large
@@ -21,8 +18,6 @@ from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies.partitions import grow_regions
 from sfumato.strategies.smoothing import noise_left, smooth
-
-Floats = NDArray[np.float64]
 
 APART = 3.0  # deviations of the noise left in a difference of smoothed neighbours, up to which they grow together
 

@@ -20,7 +20,7 @@ MOST_QUERIES = 2**20
 
 def laplace(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
     """Measure every query of the workload, all with the same noise."""
-    asked = laplace_strategy(schema, workload or default_workload(schema.domain), pure=budget.epsilon is not None)
+    asked = laplace_strategy(schema, workload or default_workload(schema.domain), pure=budget.is_pure)
     return measure_and_fit(curator, schema, asked, budget)
 
 

@@ -46,7 +46,7 @@ def measure_and_fit(curator: Curator, schema: Schema, strategy: Strategy, budget
     """Measure a strategy for every statistic and fit all cells by least squares."""
     fits = []
     for of, design in designs(strategy, schema, budget).items():
-        scales = [noise.scale if isinstance(noise, Laplace) else noise.sigma_squared for noise in design.noises]
+        scales = [noise.parameter for noise in design.noises]
         measured = curator.measure(
             design.queries, of=of, scales=scales if design.which is not None else scales[0], which=design.which
         )

@@ -26,7 +26,7 @@ def matrix(curator: Curator, schema: Schema, budget: Budget, workload: Workload 
     budget: split evenly over the count and the measures.
     """
     asked = workload or default_workload(schema.domain)
-    return measure_and_fit(curator, schema, matrix_strategy(schema, asked, budget.epsilon is not None), budget)
+    return measure_and_fit(curator, schema, matrix_strategy(schema, asked, budget.is_pure), budget)
 
 
 def matrix_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:

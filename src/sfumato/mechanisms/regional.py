@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.domain import Codes, Domain, Partition
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain, Partition
 from sfumato.errors import QueryError
 from sfumato.inference.contrasts import kept_and_spread
 from sfumato.inference.fits import Linear
@@ -27,7 +27,6 @@ from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies.partitions import halving_order
 
-Floats = NDArray[np.float64]
 Regions = Callable[[Floats, float], Codes]  # noisy cells in the shape of the domain, and the variance of their noise
 
 MOST_CELLS = 2**22  # cells that are laid out, smoothed and cut

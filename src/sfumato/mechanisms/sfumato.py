@@ -16,13 +16,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.domain import Codes, Partition
+from sfumato.arrays import Codes
+from sfumato.domain import Partition
 from sfumato.inference.fits import Linear
 from sfumato.inference.tree_fit import MOST_LEAVES, MOST_REGIONS, fit_tree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
-from sfumato.measurement import Laplace, Measurement, as_one
+from sfumato.measurement import Measurement, Noise, as_one
 from sfumato.queries import Halving, Identity, Ranges, Workload, default_workload, regions_over
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
@@ -57,8 +58,8 @@ def refuses(schema: Schema, workload: Workload | None) -> str | None:
 def error_if_full(schema: Schema, workload: Workload, budget: Budget) -> float:
     """About the error on a table with many rows everywhere, where there is nothing to adapt to; reads no data."""
     tree, share = Halving.over(schema.domain), budget.evenly(1 + len(schema.measures))[0]
-    _, unit, pure = _noise(share, schema.privacy_unit.contributions)
-    return descent.error_if_full(tree, geometry_of(workload, tree), unit, pure=pure)
+    whole = _noise(share, schema.privacy_unit.contributions)
+    return descent.error_if_full(tree, geometry_of(workload, tree), whole.continuous_variance, pure=budget.is_pure)
 
 
 def descend(
@@ -69,7 +70,7 @@ def descend(
     go_on: from what was seen so far to what is asked next. Whatever it asks, the curator charges every cell for it.
     """
     geometry = geometry_of(workload, tree)
-    size, unit, pure = _noise(budget, curator.charge.contributions)
+    whole = _noise(budget, curator.charge.contributions)
     along = curator.reduce(Partition(curator.domain, _places(tree.order)))  # the same cells, numbered along it
 
     ranges: list[Ranges] = []
@@ -77,9 +78,9 @@ def descend(
     front = Front.root()
     while len(front):
         here, others = front.highest()
-        asked = go_on(here, tree, geometry, unit, pure=pure)
+        asked = go_on(here, tree, geometry, whole.continuous_variance, pure=budget.is_pure)
         shares, which = np.unique(asked.shares, return_inverse=True)
-        scales = [size * PARTS / int(share) for share in shares]
+        scales = [whole.parameter * PARTS / int(share) for share in shares]
         ranges.append(asked.ranges(tree))
         looks.append(along.measure(ranges[-1], scales=scales, which=which))
         front = others.together(asked.heard(looks[-1].answers, looks[-1].design.sizes))
@@ -87,15 +88,9 @@ def descend(
     return as_one(looks, Ranges(len(tree.order), lows, highs))
 
 
-def _noise(budget: Budget, contributions: int) -> tuple[Fraction, float, bool]:
-    """What a look that spends everything carries: its scale or sigma squared, its variance, and whether it is Laplace.
-
-    A share of the budget buys noise of this size over the share, for either kind.
-    """
-    noise = noise_for(budget, contributions, l1=Fraction(1), l2_squared=Fraction(1))
-    if isinstance(noise, Laplace):
-        return noise.scale, 2.0 * float(noise.scale) ** 2, True
-    return noise.sigma_squared, float(noise.sigma_squared), False
+def _noise(budget: Budget, contributions: int) -> Noise:
+    """What a look that spends everything carries; a share of the budget buys this parameter over the share."""
+    return noise_for(budget, contributions, l1=Fraction(1), l2_squared=Fraction(1))
 
 
 def _places(order: Codes) -> Codes:

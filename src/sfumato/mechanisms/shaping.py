@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from math import gcd, isqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.domain import Codes, Partition
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Partition
 from sfumato.inference.fits import Linear
 from sfumato.inference.measured_spread import ALLOWANCE, allow_for_noise, spread_for
 from sfumato.inference.multiplicative import multiplicative_weights
@@ -23,8 +23,6 @@ from sfumato.kernel.statistics import Misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import Identity, Queries, Selected, Stack, Weighted, Workload
 from sfumato.schema import Schema
-
-Floats = NDArray[np.float64]
 
 MOST_CHECKED = 2**16  # queries over which the finished estimate's error is measured
 MOST_CELLS = 2**22

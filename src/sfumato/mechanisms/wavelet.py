@@ -23,7 +23,7 @@ def wavelet(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     budget: split evenly over the count and the measures; in each, over the coefficients by the paper's weights.
     """
     asked = workload or default_workload(schema.domain)
-    return measure_and_fit(curator, schema, wavelet_strategy(schema, asked, budget.epsilon is not None), budget)
+    return measure_and_fit(curator, schema, wavelet_strategy(schema, asked, budget.is_pure), budget)
 
 
 def wavelet_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:

@@ -78,9 +78,8 @@ def _check_noises(noises: tuple[Noise, ...], of: str, schema: Schema) -> None:
 
 def _check_with_room(noise: Noise) -> None:
     """How a mechanism that is not linear divides its budget is its own affair, so there must be room for any way."""
-    scale = noise.scale if isinstance(noise, Laplace) else noise.sigma_squared
-    fraction_text(scale * MORE_DIGITS), fraction_text(scale / MORE_DIGITS)
-    if scale * FINER > LARGEST_SCALE:
+    fraction_text(noise.parameter * MORE_DIGITS), fraction_text(noise.parameter / MORE_DIGITS)
+    if noise.parameter * FINER > LARGEST_SCALE:
         raise BudgetError("epsilon is so small that the noise may not fit 64 bits; give more, or use cells")
 
 

@@ -7,17 +7,15 @@ from fractions import Fraction
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.kernel.budget import Budget
-from sfumato.measurement import Laplace, Noise
+from sfumato.measurement import Laplace
 from sfumato.mechanisms.linear import designs
 from sfumato.planner.standin import linear_stand_in
 from sfumato.queries import Queries, Workload
 from sfumato.schema import Schema
 from sfumato.strategies.strategy import Strategy
-
-Floats = NDArray[np.float64]
 
 FEW = 2**24  # numbers, up to which every query is solved for by itself
 
@@ -48,7 +46,7 @@ def _family_by_family(strategy: Strategy, schema: Schema, budget: Budget, blocks
 
     design, weighted = designs(strategy, schema, budget)["count"], strategy.weighted
     workload = Workload(tuple(str(place) for place in range(len(blocks))), tuple(blocks))
-    at_one = expected_errors(strategy, workload, budget.epsilon is not None)
+    at_one = expected_errors(strategy, workload, budget.is_pure)
     # Those are for continuous noise at epsilon 1, which is l1 / share (or l2 / share). A budget stretches it, and whole
     # numbers shrink it a little: by one factor if all rows have the same noise, on average otherwise.
     noise, share = design.noises[0], strategy.shares[0]
@@ -56,10 +54,5 @@ def _family_by_family(strategy: Strategy, schema: Schema, budget: Budget, blocks
         stretch = float(noise.scale * share / Fraction(weighted.l1))
     else:
         stretch = sqrt(noise.sigma_squared * share**2 / Fraction(weighted.l2_squared))
-    smooth = np.array([_smooth_variance(noise) for noise in design.noises])
-    shrink = design.variances / (smooth[0] if design.which is None else smooth[design.which])
+    shrink = design.variances / design.sizes
     return np.asarray(at_one * (stretch * sqrt(float(shrink.mean()))))
-
-
-def _smooth_variance(noise: Noise) -> float:
-    return 2.0 * float(noise.scale) ** 2 if isinstance(noise, Laplace) else float(noise.sigma_squared)

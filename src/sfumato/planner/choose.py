@@ -17,8 +17,8 @@ from math import inf, isfinite, sqrt
 from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
+from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import MECHANISMS, Mechanism
-from sfumato.mechanisms.cells import MOST_DENSE
 from sfumato.planner.blocks import expected_blocks
 from sfumato.planner.expect import QUERY_BY_QUERY, TRIED, Outlook, Question, outlook, strategy_of, takes_long, why_not
 from sfumato.planner.simulate import MOST_SIMULATED, root_mean_square
@@ -67,7 +67,7 @@ def _choose(written: str, budget: Budget, workload: Workload | None) -> Choice:
     asked = workload or default_workload(schema.domain)
     question = Question(schema, (), asked)
     fitting = [one for one in MECHANISMS.values() if why_not(one, schema, asked) is None]
-    if budget.epsilon is None:
+    if not budget.is_pure:
         fitting = [one for one in fitting if one.gaussian] or [MECHANISMS["cells"]]
     known = [found for one in fitting if (found := _known(one, question, budget)) is not None]
     tried = [outlook(one, question, budget) for one in fitting if one.name in TRIED and _may_try(schema)]

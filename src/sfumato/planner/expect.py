@@ -11,8 +11,8 @@ import numpy as np
 
 from sfumato.errors import MechanismError, SfumatoError
 from sfumato.kernel.budget import Budget
+from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import Mechanism
-from sfumato.mechanisms.cells import MOST_DENSE
 from sfumato.planner.blocks import expected_blocks
 from sfumato.planner.items import Item
 from sfumato.planner.price import Line, price
@@ -115,7 +115,7 @@ def strategy_of(mechanism: Mechanism, question: Question, budget: Budget) -> Str
         return Strategy(Identity(question.schema.domain.size))
     if mechanism.strategy is None:
         return None
-    key = mechanism.name, budget.epsilon is not None
+    key = mechanism.name, budget.is_pure
     if key not in question.strategies:
         question.strategies[key] = mechanism.strategy(question.schema, question.workload, key[1])
     return question.strategies[key]

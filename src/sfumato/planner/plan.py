@@ -10,8 +10,8 @@ from pathlib import Path
 
 from sfumato.errors import BudgetError, QueryError
 from sfumato.kernel.budget import Amount, Budget, as_epsilon
+from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import MECHANISMS, Mechanism, find_mechanism
-from sfumato.mechanisms.cells import MOST_DENSE
 from sfumato.planner.choose import Choice, choose_among, too_large
 from sfumato.planner.expect import Outlook, Question, outlook, refuse_misfit
 from sfumato.planner.explain import explain

@@ -14,7 +14,8 @@ from math import pi, prod
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sfumato.arrays import Floats
+
 Counts = NDArray[np.int64]
 
 ROWS_PER_CELL = 10  # guessed where a schema states no expected_rows

@@ -11,8 +11,8 @@ from functools import cached_property
 from math import exp, log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
@@ -26,8 +26,6 @@ from sfumato.planner.standin import stand_in, with_measures
 from sfumato.queries import Queries, Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
-
-Floats = NDArray[np.float64]
 
 MOST_SIMULATED = 2**14  # cells up to which mechanisms are tried out
 MOST_ROWS = 2000  # queries of a block that are looked at

@@ -10,7 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.domain import Axis, Codes, Cover, Domain, Floats, ValueSet
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Axis, Cover, Domain, ValueSet
 
 Part = Literal["share", "sure", "possible"]
 

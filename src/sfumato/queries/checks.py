@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import Codes
 from sfumato.domain import MOST_CELLS
 from sfumato.errors import QueryError
 
 Array = NDArray[Any]
-Codes = NDArray[np.int64]
 
 LARGEST = 2**62  # of any whole number that is stored or added up here: a factor of two below what int64 holds
 MOST_LISTED = 2**28  # numbers in one array that is made on request: 2 GB

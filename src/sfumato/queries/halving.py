@@ -16,7 +16,8 @@ from math import prod
 
 import numpy as np
 
-from sfumato.domain import Codes, Domain
+from sfumato.arrays import Codes
+from sfumato.domain import Domain
 
 
 @dataclass(frozen=True, eq=False)

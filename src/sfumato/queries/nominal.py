@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.arrays import Codes
 from sfumato.queries.base import Queries
-from sfumato.queries.checks import Array, Codes, listable, size
+from sfumato.queries.checks import Array, listable, size
 from sfumato.queries.selected import Selected
 
 

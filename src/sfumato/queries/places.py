@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sfumato.arrays import Codes
 from sfumato.errors import QueryError
-from sfumato.queries.checks import LARGEST, Array, Codes, listable
+from sfumato.queries.checks import LARGEST, Array, listable
 
 
 def row_numbers(wanted: int | slice | Sequence[int] | Array, rows: int, what: str) -> Codes:

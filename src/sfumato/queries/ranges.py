@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.arrays import Codes
 from sfumato.errors import QueryError
 from sfumato.queries.base import Queries
-from sfumato.queries.checks import Array, Codes, codes, frozen, listable, scatter_add, size
+from sfumato.queries.checks import Array, codes, frozen, listable, scatter_add, size
 from sfumato.queries.indicators import Indicators
 
 

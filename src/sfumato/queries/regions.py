@@ -15,7 +15,8 @@ from operator import or_
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Codes, Domain, Floats, ValueSet
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain, ValueSet
 from sfumato.errors import QueryError
 from sfumato.queries.boxes import Box, Part, cover
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.arrays import Codes
 from sfumato.queries.base import Queries
-from sfumato.queries.checks import Array, Codes, codes, frozen, scatter_add
+from sfumato.queries.checks import Array, codes, frozen, scatter_add
 from sfumato.queries.parts import check_parts
 from sfumato.queries.weighted import gram_in_parts
 

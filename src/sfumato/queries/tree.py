@@ -17,9 +17,10 @@ from math import prod
 
 import numpy as np
 
+from sfumato.arrays import Codes
 from sfumato.errors import QueryError
 from sfumato.queries.base import Queries
-from sfumato.queries.checks import Array, Codes, codes, frozen, listable, size
+from sfumato.queries.checks import Array, codes, frozen, listable, size
 from sfumato.queries.indicators import Indicators
 from sfumato.queries.ranges import Ranges
 

@@ -7,14 +7,12 @@ from functools import cached_property
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.domain import Codes, Domain
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain
 from sfumato.inference.fits import Fit
 from sfumato.measurement import Measurement, Noise
 from sfumato.schema import Schema
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

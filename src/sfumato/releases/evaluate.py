@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes, Floats
 from sfumato.inference.ratios import Functional, Interval, Term, linear_interval, ratio_interval
 from sfumato.measurement import Noise
 from sfumato.releases.cube import Cube, Gathered
@@ -27,8 +27,6 @@ from sfumato.releases.groups import Groups
 from sfumato.releases.rest import rest_weights, under_threshold
 from sfumato.releases.weights import ByStatistic, cell_weights, columns_of, total
 from sfumato.sql import Amount, Column
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

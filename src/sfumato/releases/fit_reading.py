@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.inference.fits import PARTS, Fit, Linear
@@ -17,12 +18,12 @@ from sfumato.inference.nested import Nested
 from sfumato.inference.regions import Regional
 from sfumato.inference.shapes import Shaped
 from sfumato.inference.tree_fit import MOST_LEAVES, MOST_REGIONS, TreeFit
+from sfumato.limits import MOST_SPANNED
 from sfumato.measurement import Measurement
 from sfumato.queries import Halving, Queries, Ranges, regions_over
-from sfumato.releases.fit_records import LARGEST, Floats, from_whole_numbers
+from sfumato.releases.fit_records import LARGEST, from_whole_numbers
 from sfumato.releases.query_records import Arrays, Column, rebuild
 from sfumato.releases.records import FitRecord, MeasurementRecord, QueriesRecord
-from sfumato.releases.room import MOST_SPANNED
 from sfumato.releases.strict_json import refusal
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.errors import ReleaseFileError
 from sfumato.inference.fits import PARTS, Fit, Linear
@@ -21,8 +21,6 @@ from sfumato.measurement import Measurement
 from sfumato.queries import Halving
 from sfumato.releases.query_records import Arrays, Column, describe
 from sfumato.releases.records import FitRecord, MeasurementRecord, QueriesRecord, noise_record
-
-Floats = NDArray[np.float64]
 
 LARGEST = 2**62  # of an estimate; nothing the kernel hands out is larger
 

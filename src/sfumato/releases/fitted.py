@@ -14,12 +14,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.inference.fits import Errors, Fit
 from sfumato.inference.ratios import Term
 from sfumato.measurement import Gaussian, Noise
-
-Floats = NDArray[np.float64]
 
 NUMBERS_AT_ONCE = 2**24  # weights of cells that are laid out at a time
 SUMS_AT_ONCE = 240

@@ -7,7 +7,8 @@ from math import prod
 
 import numpy as np
 
-from sfumato.domain import Codes, Domain
+from sfumato.arrays import Codes
+from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.queries.boxes import cover
 from sfumato.releases.cube import Gathered

@@ -10,17 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes, Floats
 from sfumato.inference.laws import upper_quantile
 from sfumato.inference.ratios import Functional, Interval, Term
 from sfumato.releases.cube import Cube, Gathered
 from sfumato.releases.groups import Groups
 from sfumato.releases.weights import ByStatistic, Weights, cell_weights, volume
 from sfumato.sql import Amount
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

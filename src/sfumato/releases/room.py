@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sfumato.limits import MOST_SPANNED
 from sfumato.releases.manifest import Manifest
 from sfumato.releases.strict_json import refusal
 
 MOST_CELLS = 24_000_000  # numbers that are laid out unless more is asked for; opening then takes about 300 MB
 
-MOST_SPANNED = 2**25  # columns of a measurement that no estimate leans on
 _MADE_OF_EACH = {"linear": 3, "regional": 4, "shaped": 4, "tree": 3, "nested": 6}  # numbers made of one that is read
 
 

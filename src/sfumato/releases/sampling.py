@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.domain import Axis, Codes
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Axis
 from sfumato.errors import QueryError
 from sfumato.kernel.entropy import Entropy, SystemEntropy
 from sfumato.releases.cube import Cube
@@ -19,7 +19,6 @@ from sfumato.releases.cube import Cube
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Floats = NDArray[np.float64]
 
 MOST_ROWS = 10**9
 

@@ -11,14 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.domain import Codes, Domain
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain
 from sfumato.queries.boxes import Box, cover
 from sfumato.schema import Schema
 from sfumato.sql import Amount
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

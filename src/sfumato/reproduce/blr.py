@@ -13,6 +13,7 @@ from math import ceil, log
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.entropy import Entropy
 from sfumato.mechanisms.cells import cells
@@ -22,8 +23,6 @@ from sfumato.reproduce.exhibits import Exhibit, digits
 from sfumato.reproduce.intervals import cut_at_zero, drawn_intervals
 from sfumato.reproduce.made_up import census_incomes
 from sfumato.reproduce.released import curator_of, released
-
-Floats = NDArray[np.float64]
 
 ALPHA, ERROR, DELTA = Fraction(1, 20), Fraction(1, 50), 0.05  # as in section 8.1.1
 

@@ -10,15 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats, Whole
 from sfumato.queries import Predicates, Workload
 from sfumato.reproduce.made_up import even_numbers, normal_numbers
 from sfumato.reproduce.noise_sums import mean_absolute_sum
 from sfumato.strategies.division import divide_recursively
-
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 
 CELLS, QUERIES, DRAWN, VARIANCE, HOT = 4096, 2000, 10, 10.0, 1234
 EPSILONS = (10.0, 5.0, 1.0, 0.5, 0.1)

@@ -11,16 +11,13 @@ from fractions import Fraction
 from time import perf_counter
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats, Whole
 from sfumato.kernel.entropy import Entropy
 from sfumato.mechanisms.cells import cells
 from sfumato.reproduce.made_up import even_numbers
 from sfumato.reproduce.noise_sums import mean_absolute_sum
 from sfumato.reproduce.released import released
-
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

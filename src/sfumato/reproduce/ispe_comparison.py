@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.kernel.entropy import Entropy
 from sfumato.mechanisms.hierarchical import hierarchical
 from sfumato.mechanisms.kdtree import kdtree
@@ -26,8 +26,6 @@ from sfumato.reproduce.ispe_release import (
 )
 from sfumato.reproduce.plot import Line, Plot, draw
 from sfumato.reproduce.released import Recipe, released
-
-Floats = NDArray[np.float64]
 
 ESTIMATES = ("consistency", "printed", "ours", "cells")  # fields of Published
 NAMES = {

@@ -9,16 +9,14 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.inference.posterior import Posterior, posterior
 from sfumato.kernel.entropy import Entropy
 from sfumato.kernel.noise import draw as draw_noise
 from sfumato.measurement import Laplace
 from sfumato.reproduce.exhibits import Exhibit, Picture
 from sfumato.reproduce.plot import Line, Plot, draw
-
-Floats = NDArray[np.float64]
 
 PARTITION = -5.2668  # y_13
 CELLS = (-15.4486, 41.0775, -2.9380, 50.6616)  # y_5, y_6, y_8, y_9; the query is x_5 + x_6

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.inference.least_squares import solver
 from sfumato.kernel.entropy import Entropy
 from sfumato.measurement import Laplace
@@ -22,8 +22,6 @@ from sfumato.reproduce.made_up import adult_grid
 from sfumato.reproduce.plot import Line, Plot, draw
 from sfumato.reproduce.released import curator_of
 from sfumato.reproduce.tree_posterior import posterior_means
-
-Floats = NDArray[np.float64]
 
 BRANCHING, HEIGHTS, ALPHA = 4, 4, Fraction(1, 5)  # the paper's (K, L)-tree; it does not print its K and L
 CELLS = BRANCHING ** (HEIGHTS - 1)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats, Whole
 from sfumato.inference.nested import Nested
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.entropy import Entropy
@@ -21,9 +21,6 @@ from sfumato.reproduce.intervals import drawn_intervals
 from sfumato.reproduce.made_up import adult_grid, continuous_grid, random_grid
 from sfumato.reproduce.neighbours import neighbourhood_means
 from sfumato.reproduce.released import curator_of, schema_of
-
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 
 TABLES: dict[str, Callable[[], Whole]] = {"Adult": adult_grid, "continuous": continuous_grid, "random": random_grid}
 

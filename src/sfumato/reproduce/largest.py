@@ -12,16 +12,13 @@ from fractions import Fraction
 from math import exp
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats, Whole
 from sfumato.audit.limited_domain import limited_domain_loss
 from sfumato.kernel.statistics import Rank
 from sfumato.reproduce.exhibits import Exhibit, Picture
 from sfumato.reproduce.made_up import normal_numbers
 from sfumato.reproduce.plot import Line, Plot, draw
-
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 
 VALUES, MEAN, WIDTH, ALPHA = 100, 50, 5, Fraction(1, 20)
 PRINTED = {1_000: 0.1523, 10_000: 0.9116}  # the probability of [Max - width + 1, Max], by number of rows

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sfumato.arrays import Floats
+
 Counts = NDArray[np.int64]
 
 CENSUS_ROWS = 10**6  # TR-2010-003, section 8: the rows, ages and incomes of its census

@@ -10,10 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+from sfumato.arrays import Floats, Whole
 
 REACH = 15.0  # scales of the cells' noise on either side of a noisy cell within which its count is sought
 FINENESS = 8  # steps of the grid in one scale

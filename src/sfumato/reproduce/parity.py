@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats, Whole
 from sfumato.kernel.entropy import Entropy
 from sfumato.mechanisms.cells import cells
 from sfumato.reproduce.exhibits import Exhibit, Picture
@@ -19,9 +19,6 @@ from sfumato.reproduce.intervals import cut_at_zero
 from sfumato.reproduce.made_up import even_numbers
 from sfumato.reproduce.plot import Line, Plot, draw
 from sfumato.reproduce.released import released
-
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 
 ROWS, ATTRIBUTES, HIDDEN, ALPHA = 10**5, 8, 0b0000011, Fraction(1, 100)  # the last attribute is the parity
 PRINTED_RATE = 0.0655

@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
@@ -18,7 +19,6 @@ from sfumato.queries import Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 
-Floats = NDArray[np.float64]
 Recipe = Callable[[Curator, Schema, Budget, Workload | None], Cube]  # a mechanism's own function
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sfumato.arrays import Floats
 
 
 def posterior_means(levels: list[Floats], scales: list[float], *, reach: float = 40.0) -> Floats:

@@ -10,12 +10,10 @@ from itertools import combinations
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Whole
 from sfumato.queries import Weighted, Workload
 from sfumato.strategies.division import divide_recursively
-
-Whole = NDArray[np.int64]
 
 W = np.array(
     [

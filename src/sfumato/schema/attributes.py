@@ -17,7 +17,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sfumato.domain import EPOCH, Axis, Codes, Floats
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import EPOCH, Axis
 from sfumato.errors import SchemaError
 from sfumato.schema.values import (
     EXACT_IN_A_FLOAT,

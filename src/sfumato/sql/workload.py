@@ -12,8 +12,10 @@ from math import prod
 
 import numpy as np
 
-from sfumato.domain import Axis, Codes, Domain, ValueSet
+from sfumato.arrays import Codes
+from sfumato.domain import Axis, Domain, ValueSet
 from sfumato.errors import QueryError
+from sfumato.limits import MOST_LAID_OUT
 from sfumato.queries import Cells, Identity, Kron, Predicates, Queries, Ranges, Stack, Total, Workload
 from sfumato.queries.boxes import Box, cover
 from sfumato.queries.regions import Region
@@ -21,7 +23,6 @@ from sfumato.schema import Schema
 from sfumato.sql.plan import Select
 
 MOST_ROWS = 2**22
-MOST_LAID_OUT = 2**25  # cells that are looked at one by one, where a region is no box
 
 
 def workload_of(selects: Sequence[tuple[str, Select]], schema: Schema) -> Workload:

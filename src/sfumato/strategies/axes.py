@@ -12,9 +12,10 @@ from math import prod
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.domain import Axis, Domain
 from sfumato.queries import AllRanges, Identity, Queries, Workload
-from sfumato.strategies.grams import Floats, Gram, has_short_gram
+from sfumato.strategies.grams import Gram, has_short_gram
 from sfumato.strategies.products import AxisPart, Product, asked_of_axis, grams_of, kind, products
 from sfumato.strategies.spread import MOST_DENSE, axis_error
 

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes, Floats
 from sfumato.queries import Halving, Workload
-
-Floats = NDArray[np.float64]
 
 SAMPLED = 64  # queries that are looked at, or fewer where there are very many cells
 MOST_NUMBERS = 2**24  # cells of all queries together that are looked at

@@ -17,11 +17,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes, Floats
 from sfumato.queries import Halving, Ranges
 from sfumato.strategies.cutting import Geometry
-
-Floats = NDArray[np.float64]
 
 PARTS = 720_720  # that a budget is shared out in: a multiple of every number up to 16, so that even shares are even
 WIDEST = 8  # levels that one look may go down: parts of 1 / 256

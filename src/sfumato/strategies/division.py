@@ -20,13 +20,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.queries import Queries, Scaled, Workload
 from sfumato.strategies.budget_split import TOLERANCE, best_precisions
 from sfumato.strategies.strategy import Strategy
-
-Floats = NDArray[np.float64]
 
 MOST_PARTS = 32
 MOST_LOADS = 2**21  # numbers kept, one per part and cell: large domains are divided into fewer parts

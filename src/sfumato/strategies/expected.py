@@ -12,9 +12,10 @@ from math import prod
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.errors import QueryError
 from sfumato.queries import Identity, Queries, Workload
-from sfumato.strategies.grams import Floats, gram_of, has_short_gram
+from sfumato.strategies.grams import gram_of, has_short_gram
 from sfumato.strategies.products import kind, parts_of, products
 from sfumato.strategies.spread import MOST_DENSE, Inverse, axis_error, has_closed_form
 from sfumato.strategies.strategy import Strategy

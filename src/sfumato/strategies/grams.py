@@ -12,12 +12,9 @@ from functools import cached_property
 from hashlib import sha256
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Codes, Floats
 from sfumato.queries import AllRanges, Cells, Identity, Prefix, Queries, Total
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 SOME = 2**5  # nodes of a level, and cells of each, that stand for all where a tree is chosen
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.domain import Codes, Domain
+from sfumato.arrays import Codes
+from sfumato.domain import Domain
 
 
 def curve_order(domain: Domain) -> Codes:

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes, Floats
 
-Floats = NDArray[np.float64]
 Box = tuple[slice, ...]
 UNCERTAIN = 0.7  # in units of what noise alone reaches: a place that stands out so much less may still be the best
 

@@ -15,8 +15,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.queries import Identity, Scaled, Stack, Weighted
-from sfumato.strategies.grams import Floats, Gram
+from sfumato.strategies.grams import Gram
 from sfumato.strategies.products import AxisPart
 
 FEW_CELLS = 256  # up to which several numbers of sums are tried

@@ -7,8 +7,9 @@ from functools import reduce
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.queries import AllRanges, Identity, Kron, Prefix, Queries, Scaled, Stack, Total
-from sfumato.strategies.grams import Floats, Gram, added, gram_of
+from sfumato.strategies.grams import Gram, added, gram_of
 from sfumato.strategies.strategy import Strategy
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sfumato.strategies.grams import Floats
+from sfumato.arrays import Floats
 
 ROUNDS = 200
 CLOSE = 1e-7  # relative change of the error at which the steps end

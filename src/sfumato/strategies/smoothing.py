@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Floats
 from sfumato.errors import QueryError
-
-Floats = NDArray[np.float64]
 
 MASK = (0.1065, 0.7870, 0.1065)  # times itself it is the paper's 3 x 3 mask: 0.6193 in the middle, 0.0838, 0.0113
 METHODS = ("gaussian", "median", "none")

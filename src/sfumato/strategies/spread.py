@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.errors import QueryError
 from sfumato.queries import Haar, Identity, NominalHaar, Queries, Scaled, Stack, Tree, Weighted
-from sfumato.strategies.grams import Floats, Gram
+from sfumato.strategies.grams import Gram
 
 MOST_DENSE = 4096  # cells of a strategy without closed form whose matrix is written out
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.domain import Codes
+from sfumato.arrays import Codes
 from sfumato.errors import QueryError
 from sfumato.queries import Queries, Scaled
 

@@ -16,8 +16,9 @@ from itertools import product as combinations_of
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.queries import Identity, Kron, Marginals, Queries, Ranges, Stack, Total
-from sfumato.strategies.grams import Floats, Gram, has_short_gram
+from sfumato.strategies.grams import Gram, has_short_gram
 from sfumato.strategies.products import Product, grams_of, products
 from sfumato.strategies.spread import MOST_DENSE
 from sfumato.strategies.strategy import Strategy

@@ -16,10 +16,11 @@ from typing import Literal
 
 import numpy as np
 
+from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.queries import Identity, Tree, Workload
 from sfumato.strategies.axes import axis_by_axis, wanted_of
-from sfumato.strategies.grams import Codes, Floats, Gram
+from sfumato.strategies.grams import Gram
 from sfumato.strategies.products import AxisPart, combined
 from sfumato.strategies.shares import best_shares, squared_error, whole_shares
 from sfumato.strategies.strategy import Strategy

@@ -1,0 +1,11 @@
+"""The kinds of arrays that the package passes around, under the names that its signatures use."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]  # numbers that are counted or summed
+Codes = NDArray[np.int64]  # places: of cells, of rows, of values on an axis
+Flags = NDArray[np.bool_]
