@@ -12,6 +12,7 @@ from sfumato.kernel.engines import Column, Engine
 from sfumato.kernel.words import (
     SQL,
     at_most,
+    cast,
     choose,
     clip,
     column,
@@ -94,7 +95,7 @@ def place_in_list(attribute: Category, value: SQL, name: str, engine: Engine) ->
     For privacy it is one number for each row, whatever matches: a join could let a row pass twice. It is as fast for
     thousands of values as for two.
     """
-    entry = exp.cast(column("entry", name), "double" if attribute.numeric else "text")
+    entry = cast(column("entry", name), "double" if attribute.numeric else "text")
     wanted = entry if attribute.numeric else engine.bytes_of(entry)
     places = exp.Select(expressions=[exp.Min(this=column("code", name))]).from_(_list(attribute, name), copy=False)
     return places.where(exp.EQ(this=wanted, expression=value), copy=False).subquery()
@@ -170,7 +171,7 @@ def _integer_cell(attribute: Integer, axis: Axis, name: str) -> SQL:
 
 def _date_cell(attribute: Date, name: str) -> SQL:
     def part(unit: str) -> SQL:
-        return exp.cast(exp.Extract(this=exp.var(unit), expression=column(name)), "bigint")
+        return cast(exp.Extract(this=exp.var(unit), expression=column(name)), "bigint")
 
     first = attribute.lower
     if attribute.by == "day":

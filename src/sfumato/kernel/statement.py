@@ -30,7 +30,7 @@ from sqlglot import exp
 from sfumato.errors import SchemaError
 from sfumato.kernel.engines import Column, Engine
 from sfumato.kernel.placing import cell_along, place_in_list, read_number, read_unit, read_value, within_bounds
-from sfumato.kernel.words import SQL, clip, column, double, is_present, named, over, select, whole
+from sfumato.kernel.words import SQL, cast, clip, column, double, is_present, named, over, select, whole
 from sfumato.schema import Measure, Schema
 from sfumato.schema.attributes import Category
 
@@ -99,7 +99,7 @@ def _placed(schema: Schema, values: exp.Select) -> exp.Select:
         if isinstance(attribute, Category) and not attribute.other:
             listed.append(is_present(column(f"a{place}")))
         stride = whole(math.prod(schema.domain.shape[place + 1 :]))
-        cells.append(exp.Mul(this=exp.cast(cell_along(attribute, axis, f"a{place}"), "bigint"), expression=stride))
+        cells.append(exp.Mul(this=cast(cell_along(attribute, axis, f"a{place}"), "bigint"), expression=stride))
     wanted = [named(reduce(lambda left, right: exp.Add(this=left, expression=right), cells), "cell")]
     wanted += [named(_steps(measure, f"m{place}"), f"m{place}") for place, measure in _numbered(schema.measures)]
     if schema.privacy_unit.column is not None:
@@ -114,7 +114,7 @@ def _steps(measure: Measure, name: str) -> SQL:
         raise SchemaError(f"the measure of {measure.column} has bounds too small for floating-point numbers; scale it")
     steps = exp.Floor(this=over(column(name) - double(measure.centre), double(measure.step)) + double(0.5))
     # For privacy: whatever rounding did, a row adds no more than the noise is made for.
-    return exp.cast(clip(steps, double(-measure.half_units), double(measure.half_units)), "bigint")
+    return cast(clip(steps, double(-measure.half_units), double(measure.half_units)), "bigint")
 
 
 def _capped(rows: exp.Select, kept: list[str], most: int, engine: Engine, key: int) -> exp.Select:
@@ -128,9 +128,9 @@ def _capped(rows: exp.Select, kept: list[str], most: int, engine: Engine, key: i
 
 def _clipped_sum(steps: SQL) -> SQL:
     def wide(value: SQL) -> SQL:
-        return exp.cast(value, "decimal(38, 0)")
+        return cast(value, "decimal(38, 0)")
 
-    return exp.cast(clip(exp.Sum(this=wide(steps)), wide(whole(-LARGEST_SUM)), wide(whole(LARGEST_SUM))), "bigint")
+    return cast(clip(exp.Sum(this=wide(steps)), wide(whole(-LARGEST_SUM)), wide(whole(LARGEST_SUM))), "bigint")
 
 
 def _numbered(parts: Mapping[str, T]) -> list[tuple[int, T]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import date
+from functools import lru_cache
 from typing import SupportsFloat
 
 from sqlglot import exp
@@ -34,17 +35,27 @@ def double(value: SupportsFloat) -> SQL:
     >>> double(0.3).sql()
     "CAST('0.3' AS DOUBLE)"
     """
-    return exp.cast(exp.Literal.string(repr(float(value))), "double")
+    return cast(exp.Literal.string(repr(float(value))), "double")
 
 
 def day(value: date) -> SQL:
     """A date."""
-    return exp.cast(exp.Literal.string(value.isoformat()), "date")
+    return cast(exp.Literal.string(value.isoformat()), "date")
+
+
+def cast(value: SQL, to: str) -> SQL:
+    """A value as another type, which it is known to have a place in."""
+    return exp.Cast(this=value, to=_type(to).copy())
 
 
 def try_cast(value: SQL, to: str) -> SQL:
     """A value as another type; NULL if it cannot be."""
-    return exp.TryCast(this=value, to=exp.DataType.build(to), safe=True)
+    return exp.TryCast(this=value, to=_type(to).copy(), safe=True)
+
+
+@lru_cache(maxsize=32)
+def _type(name: str) -> exp.DataType:
+    return exp.DataType.build(name)  # it parses a text, which takes longer than all else about a cast
 
 
 def number(value: SQL) -> SQL:
@@ -56,8 +67,8 @@ def whole_text(value: SQL) -> SQL:
     """A double as text, a whole one as the whole number it is: 3 and not 3.0."""
     exact = exp.and_(value.copy() > double(-_WHOLE), value.copy() < double(_WHOLE))
     is_whole = exp.and_(exact, exp.EQ(this=exp.Floor(this=value.copy()), expression=value.copy()))
-    as_whole: SQL = exp.cast(exp.cast(value.copy(), "bigint"), "text")
-    return exp.Case(ifs=[exp.If(this=is_whole, true=as_whole)], default=exp.cast(value.copy(), "text"))
+    as_whole: SQL = cast(cast(value.copy(), "bigint"), "text")
+    return exp.Case(ifs=[exp.If(this=is_whole, true=as_whole)], default=cast(value.copy(), "text"))
 
 
 def is_present(value: SQL) -> SQL:
