@@ -141,7 +141,7 @@ def publish(
 def open_release(path: str | Path, *, most_cells: int | None = None, allow_not_private: bool = False) -> Release:
     """Open a published release. One made with a testing generator is refused unless asked for by name.
 
-    most_cells: how many numbers the file may lay out in memory, if the usual bound (about 300 MB) is too low for it.
+    most_cells: how many numbers the file may lay out in memory, if the usual bound is too low for it.
     """
     found = Release.load(path, most_cells=most_cells)
     return found if allow_not_private else found.refuse_unless_private()

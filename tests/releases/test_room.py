@@ -177,7 +177,7 @@ def test_the_command_line_has_the_option(path, tmp_path, monkeypatch, capsys):
     from sfumato.cli import main
 
     write_dense(path, np.zeros(1000, dtype=np.int8), 10, 100)
-    monkeypatch.setattr("sfumato.releases.artifact.read_artifact.__defaults__", (500,))
+    monkeypatch.setattr("sfumato.releases.artifact.usual_bound", lambda size: 500)
     rows = ("--rows", "5", "-o", str(tmp_path / "x.csv"))
     for command in (("query", str(path), "SELECT COUNT(*) FROM census"), ("sample", str(path), *rows)):
         for more, code in (((), 1), (("--most-cells", "900"), 1), (("--most-cells", "5000"), 0)):

@@ -34,7 +34,7 @@ from sfumato.releases.manifest import (
     manifest_bytes,
     parse_manifest,
 )
-from sfumato.releases.room import MOST_CELLS
+from sfumato.releases.room import usual_bound
 from sfumato.releases.strict_json import one_line, refusal
 from sfumato.schema import Schema
 
@@ -118,10 +118,10 @@ def _whole_or_not_at_all(path: Path) -> Iterator[IO[bytes]]:
     _sync_folder(path.parent)
 
 
-def read_artifact(path: str | os.PathLike[str], most_cells: int = MOST_CELLS) -> Artifact:
+def read_artifact(path: str | os.PathLike[str], most_cells: int | None = None) -> Artifact:
     """Open an untrusted release file; refuses whatever `write_artifact` would not have written.
 
-    most_cells: how many numbers it may lay out in memory.
+    most_cells: how many numbers it may lay out in memory, if not the usual bound.
 
     Every byte is checked here against the manifest's digests, and the shape of every member against its footer. Values
     are decoded later, by `Artifact.read`, from the bytes that were checked.
@@ -131,7 +131,8 @@ def read_artifact(path: str | os.PathLike[str], most_cells: int = MOST_CELLS) ->
         if not stat.S_ISREG(path.stat().st_mode):  # before opening: a pipe would wait for ever
             raise ReleaseFileError("it is not a file; name a .sfumato file")
         with path.open("rb") as file:
-            return _read(file, os.fstat(file.fileno()).st_size, shown, most_cells)
+            size = os.fstat(file.fileno()).st_size
+            return _read(file, size, shown, usual_bound(size) if most_cells is None else most_cells)
     except ReleaseFileError as error:
         raise ReleaseFileError(f"cannot open {shown}: {error}") from None
     except MemoryError:

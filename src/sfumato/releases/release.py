@@ -77,7 +77,7 @@ class Release(Publication):
         from sfumato.releases.artifact import read_artifact
         from sfumato.releases.store import read_cube
 
-        artifact = read_artifact(Path(path)) if most_cells is None else read_artifact(Path(path), most_cells)
+        artifact = read_artifact(Path(path), most_cells)
         about = artifact.manifest
         return cls(read_cube(artifact), about.mechanism.name, about.guarantee, about.private, about.receipt)
 

@@ -13,9 +13,19 @@ from sfumato.limits import MOST_SPANNED
 from sfumato.releases.manifest import Manifest
 from sfumato.releases.strict_json import refusal
 
-MOST_CELLS = 24_000_000  # numbers that are laid out unless more is asked for; opening then takes about 300 MB
+MOST_CELLS = 24_000_000  # numbers that any file may lay out unless more is asked for: about 300 MB
+PER_BYTE = 6  # and for each byte of a larger file, so that whoever could send 30 MB can have them opened
 
 _MADE_OF_EACH = {"linear": 3, "regional": 4, "shaped": 4, "tree": 3, "nested": 6}  # numbers made of one that is read
+
+
+def usual_bound(size: int) -> int:
+    """How many numbers a file of so many bytes may lay out unless more is asked for.
+
+    >>> usual_bound(3_000_000), usual_bound(30_000_000)
+    (24000000, 180000000)
+    """
+    return max(MOST_CELLS, PER_BYTE * size)
 
 
 def check_room(manifest: Manifest, axes: Sequence[int], most: int | None) -> None:
