@@ -10,9 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato.audit.reading.sources import SlowParquetFiles
 from sfumato.errors import TableError
+from sfumato.kernel.engines.duckdb import over_origin
 from sfumato.kernel.engines.files import find_files
-from sfumato.kernel.source import open_table
+from sfumato.kernel.engines.parquet_files import ParquetFiles
+from sfumato.kernel.source import Table, open_table
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(
@@ -193,3 +196,16 @@ def test_values_that_stop_the_engines_reader_are_missing(tmp_path):
     days = {"type": "date", "lower": "1970-01-01", "upper": "1970-01-02"}
     both = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"c": listed, "t": days}})
     assert counts(path, schema=both) == {0: 1, 3: 1}
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_the_slow_reader_of_parquet_means_what_the_fast_one_means(tmp_path, unit):
+    """Or one value that stops the fast one would change what the times of others mean."""
+    most, path = 2**63 - 1, tmp_path / "t.parquet"
+    edges = [most, most - 1, most // 1000, most // 1000 + 1, 2**62, 10**15, 10**18, 0]
+    days = {"type": "date", "lower": "2020-01-01", "upper": "2020-12-31"}
+    schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"d": days}})
+    for value in (*edges, *(-edge for edge in edges), -(2**63)):
+        pq.write_table(pa.table({"d": pa.array([value], pa.int64()).cast(pa.timestamp(unit))}), path)
+        fast, slow = (Table(over_origin(kind((path,)))) for kind in (ParquetFiles, SlowParquetFiles))
+        assert fast.aggregate(schema, key=1).cells.tolist() == slow.aggregate(schema, key=1).cells.tolist(), value

@@ -12,6 +12,10 @@ from typing import Any
 import numpy as np
 
 _WHOLE = 2.0**63  # a whole float below this is written as the whole number it is
+_ANY = 2**63 - 1
+# What microseconds can count, which is what DuckDB reads: a slower reader must not take for missing what it counts.
+_READABLE = {"s": _ANY // 10**6, "ms": _ANY // 10**3, "us": _ANY, "ns": _ANY}
+_WRITABLE = {"s": 10**11, "ms": 10**14, "us": 10**17, "ns": _ANY}  # as text: some 3,000 years from 1970
 
 
 def harmless(values: Any) -> Any:
@@ -27,7 +31,7 @@ def harmless(values: Any) -> Any:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _as_utf8(values)
     if pa.types.is_timestamp(kind):
-        return _in_range(values)
+        return _in_range(values, _READABLE)
     return values
 
 
@@ -47,7 +51,7 @@ def as_text(values: Any) -> Any:
         finite = pc.if_else(pc.is_nan(floats), pa.scalar(None, pa.float64()), floats)  # not a number: missing
         return pc.if_else(known, numbers, finite.cast(pa.string()))
     if pa.types.is_timestamp(kind):
-        return _in_range(values).cast(pa.timestamp("us")).cast(pa.string())
+        return _in_range(values, _WRITABLE).cast(pa.timestamp("us"), safe=False).cast(pa.string())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return _as_utf8(values.cast(pa.string()))
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_date(kind):
@@ -100,14 +104,17 @@ def _decoded(value: bytes | None) -> str | None:
         return None
 
 
-def _in_range(values: Any) -> Any:
-    """Times in microseconds, those that microseconds cannot count missing."""
+def _in_range(values: Any, most: dict[str, int]) -> Any:
+    """Times in microseconds, or nanoseconds as they are; those beyond `most` of their own unit are missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     unit, zone = values.type.unit, values.type.tz
-    most = {"s": 10**12, "ms": 10**15, "us": 10**18, "ns": 2**63 - 1}[unit]  # some 31,000 years
-    counted = values.view(pa.int64()) if unit == "ns" else pc.cast(values, pa.int64())
-    near = pc.and_(pc.greater_equal(counted, -most), pc.less_equal(counted, most))
-    kept = pc.if_else(near, values, pa.scalar(None, values.type))
-    return kept if unit in ("us", "ns") and zone is None else kept.cast(pa.timestamp("us", zone), safe=False)
+    counted = values.view(pa.int64())
+    near = pc.and_(pc.greater_equal(counted, -most[unit]), pc.less_equal(counted, most[unit]))
+    kept = values if most[unit] == _ANY else pc.if_else(near, values, pa.scalar(None, values.type))
+    if unit in ("us", "ns") and zone is None:
+        return kept
+    micro = kept.cast(pa.timestamp("us", zone), safe=False)
+    endless = pc.or_(pc.equal(counted, _ANY), pc.equal(counted, -_ANY))  # DuckDB's infinities, in every unit
+    return micro if unit == "ns" else pc.if_else(endless, counted.view(micro.type), micro)

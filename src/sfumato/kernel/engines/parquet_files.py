@@ -54,7 +54,7 @@ class ParquetFiles:
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM {reader.sql(dialect='duckdb')}")
 
     def mount_slowly(self, connection: Any, used: Sequence[Column]) -> None:
-        """The same through Arrow, value by value where need be.
+        """The same through Arrow, value by value where need be; what DuckDB's reader can read means the same here.
 
         DuckDB's reader stops at text that is not UTF-8 and at times beyond its range. For privacy no value may stop a
         reading, so then all is read again with such values missing.
@@ -64,7 +64,7 @@ class ParquetFiles:
 
         def read() -> Iterator[pa.RecordBatch]:
             for path in self.paths:
-                with pq.ParquetFile(path) as file:
+                with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
                     for batch in file.iter_batches(columns=[column.name for column in used], use_threads=False):
                         columns = [harmless(batch.column(column.name)) for column in used]
                         yield pa.record_batch(columns, names=[column.reference for column in used])
