@@ -15,7 +15,8 @@ _WHOLE = 2.0**63  # a whole float below this is written as the whole number it i
 _ANY = 2**63 - 1
 # What microseconds can count, which is what DuckDB reads: a slower reader must not take for missing what it counts.
 _READABLE = {"s": _ANY // 10**6, "ms": _ANY // 10**3, "us": _ANY, "ns": _ANY}
-_WRITABLE = {"s": 10**11, "ms": 10**14, "us": 10**17, "ns": _ANY}  # as text: some 3,000 years from 1970
+# As text: up to the end of the year 9999, which is all that Python's own times can be.
+_WRITABLE = {"s": 253_402_300_799, "ms": 253_402_300_799_999, "us": 253_402_300_799_999_999, "ns": _ANY}
 
 
 def harmless(values: Any) -> Any:
@@ -81,9 +82,12 @@ def text_of(value: object) -> str | None:
 
 
 def _float_text(value: float) -> str | None:
+    import pyarrow as pa
+
     if math.isnan(value):
         return None
-    return str(int(value)) if value.is_integer() and abs(value) < _WHOLE else repr(value)
+    whole = value.is_integer() and abs(value) < _WHOLE
+    return str(int(value)) if whole else str(pa.scalar(value, pa.float64()).cast(pa.string()).as_py())
 
 
 def _as_utf8(values: Any) -> Any:
