@@ -11,9 +11,9 @@ import sys
 import time
 from fractions import Fraction
 
-from sfumato.audit.sampling import audit
-from sfumato.audit.subjects import plain_laplace
-from sfumato.kernel.entropy import SystemEntropy
+from sfumato.audit.attacks.sampling import audit
+from sfumato.audit.subjects.registry import plain_laplace
+from sfumato.kernel.sampling.entropy import SystemEntropy
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.sfumato import error_if_full
-from sfumato.planner.expect import Question, outlook
+from sfumato.planner.forecast import Question, outlook
 from sfumato.queries import default_workload
 from sfumato.schema import Schema
 

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.audit.calibration import release_of
-from sfumato.kernel.entropy import SystemEntropy
+from sfumato.audit.calibration.calibrate import release_of
+from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(

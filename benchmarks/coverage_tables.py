@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sfumato.audit.calibration import as_lines, calibrate, pooled
-from sfumato.audit.calibration_tables import cases
-from sfumato.audit.known_coverage import complaints, pool_alpha, unlisted
-from sfumato.kernel.entropy import SystemEntropy
+from sfumato.audit.calibration.calibrate import as_lines, calibrate, pooled
+from sfumato.audit.calibration.known_coverage import complaints, pool_alpha, unlisted
+from sfumato.audit.calibration.tables import cases
+from sfumato.kernel.sampling.entropy import SystemEntropy
 
 
 def print_tables(names: list[str], runs: int, tables: list[str], tell: Callable[[str], None]) -> None:

@@ -14,8 +14,8 @@ from fractions import Fraction
 
 import opendp.prelude as dp
 
-from sfumato.kernel.entropy import SystemEntropy
-from sfumato.kernel.noise import draw
+from sfumato.kernel.sampling.entropy import SystemEntropy
+from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Gaussian, Laplace, Noise
 
 SCALES = (1, 5, 20, 100, 1000)

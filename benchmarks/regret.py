@@ -37,7 +37,7 @@ from regret_tables import Row, print_tables
 from releasing import release_counts
 from sfumato.errors import SfumatoError
 from sfumato.mechanisms import MECHANISMS
-from sfumato.planner.expect import QUERY_BY_QUERY
+from sfumato.planner.forecast import QUERY_BY_QUERY
 from sfumato.planner.simulate import estimated_cells
 from sfumato.queries import default_workload
 from sfumato.releases.release import Release

@@ -10,9 +10,9 @@ from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.entropy import SystemEntropy
+from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.mechanisms import MECHANISMS
-from sfumato.publish import describe_guarantee
+from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import Workload
 from sfumato.releases.release import Release
 from sfumato.schema import Schema

@@ -16,13 +16,13 @@ from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.entropy import SystemEntropy
+from sfumato.kernel.sampling.entropy import SystemEntropy
+from sfumato.least_squares.expected_error import expected_errors
 from sfumato.mechanisms.hierarchical import hierarchical
 from sfumato.mechanisms.wavelet import wavelet
 from sfumato.queries import AllRanges, Kron, Prefix, Queries, Workload
 from sfumato.schema import Schema
-from sfumato.strategies.expected import expected_errors
-from sfumato.strategies.kronecker import best_strategy
+from sfumato.strategies.hdmm import best_strategy
 from sfumato.strategies.trees import tree_strategy
 from sfumato.strategies.wavelets import wavelet_strategy
 

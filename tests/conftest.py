@@ -16,7 +16,7 @@ from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.entropy import Entropy, TestingEntropy
+from sfumato.kernel.sampling.entropy import Entropy, TestingEntropy
 from sfumato.schema import Schema
 
 # A busy machine is no reason to fail. On a build server the same examples are tried every time, so that a change is

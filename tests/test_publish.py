@@ -32,18 +32,18 @@ from sfumato.errors import (
     SfumatoError,
 )
 from sfumato.kernel.budget import epsilon_for
-from sfumato.kernel.entropy import TestingEntropy
-from sfumato.kernel.ledger import Ledger
+from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.measurement import Gaussian, Laplace
 from sfumato.mechanisms import MECHANISMS, Mechanism
-from sfumato.mechanisms.linear import measure_and_fit
-from sfumato.preparing import prepare
-from sfumato.publish import open_release
-from sfumato.publish import publish as publish_by_any
-from sfumato.publish import release as release_by_any
+from sfumato.mechanisms._measure_and_fit import measure_and_fit
+from sfumato.publishing.prepare import prepare
+from sfumato.publishing.publish import open_release
+from sfumato.publishing.publish import publish as publish_by_any
+from sfumato.publishing.publish import release as release_by_any
 from sfumato.queries import Identity, Kron, Total, Tree, Workload
+from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema
-from sfumato.strategies.strategy import Strategy
 
 # The line from table to file is the same for all mechanisms; the plainest one needs no time to be chosen.
 release = partial(release_by_any, mechanism="cells")
@@ -146,7 +146,7 @@ def test_killed_at_any_step_the_ledger_counts_what_could_have_been_published(fat
     script = textwrap.dedent(
         f"""
         import os, signal
-        from sfumato.publish import publish
+        from sfumato.publishing.publish import publish
         from sfumato.schema import Schema
         def step(name):
             if name == {fatal!r}:
@@ -252,8 +252,8 @@ def test_an_empty_table_is_released_like_any_other(census, tmp_path):
 
 
 def test_the_ledger_knows_the_published_file(table, census, tmp_path):
-    from sfumato.kernel.ledger import Receipt
-    from sfumato.releases.artifact import read_artifact
+    from sfumato.kernel.ledger.ledger import Receipt
+    from sfumato.releases.file.artifact import read_artifact
 
     publish(table, census, 1, tmp_path / "r.sfumato", step=lambda name: None)
     artifact = read_artifact(tmp_path / "r.sfumato")

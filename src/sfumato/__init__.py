@@ -16,8 +16,8 @@ from sfumato.version import __version__
 if TYPE_CHECKING:
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.planner.plan import make_plan as plan
-    from sfumato.publish import open_release as open  # noqa: A004
-    from sfumato.publish import release as release
+    from sfumato.publishing.publish import open_release as open  # noqa: A004
+    from sfumato.publishing.publish import release as release
     from sfumato.releases.release import Release as Release
     from sfumato.schema import Schema as Schema
 
@@ -26,9 +26,9 @@ _PUBLIC = {
     "Release": ("sfumato.releases.release", "Release"),
     "Schema": ("sfumato.schema", "Schema"),
     "SfumatoError": ("sfumato.errors", "SfumatoError"),
-    "open": ("sfumato.publish", "open_release"),
+    "open": ("sfumato.publishing.publish", "open_release"),
     "plan": ("sfumato.planner.plan", "make_plan"),
-    "release": ("sfumato.publish", "release"),
+    "release": ("sfumato.publishing.publish", "release"),
 }
 
 __all__ = ["Release", "Schema", "SfumatoError", "__version__", "open", "plan", "release"]

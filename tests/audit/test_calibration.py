@@ -6,11 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.audit.betting import shares_at
-from sfumato.audit.calibration import Answered, Pool, calibrate, pooled, true_answers
-from sfumato.audit.calibration_tables import KINDS, cases, small_cases, wide_cases
-from sfumato.audit.known_coverage import LIMITS, PARTS, POOLS, Limit, complaints, part_alpha, pool_alpha, unlisted
-from sfumato.kernel.entropy import TestingEntropy
+from sfumato.audit.calibration.betting import shares_at
+from sfumato.audit.calibration.calibrate import Answered, Pool, calibrate, pooled, true_answers
+from sfumato.audit.calibration.known_coverage import (
+    LIMITS,
+    PARTS,
+    POOLS,
+    Limit,
+    complaints,
+    part_alpha,
+    pool_alpha,
+    unlisted,
+)
+from sfumato.audit.calibration.tables import KINDS, cases, small_cases, wide_cases
+from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS, Mechanism
 
 PAGE = Path(__file__).parents[2] / "docs" / "known-limits.md"

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from conftest import curator_of
-from sfumato.audit.descents import CELLS, CROWDS, DESCENDING, crowded_tables, descent_finding
-from sfumato.audit.mutant_curators import ForgetfulCurator
-from sfumato.audit.mutant_descents import descending, paid_twice, steered_by_the_table
-from sfumato.audit.small_tables import small_schema
+from sfumato.audit.attacks.descents import CELLS, CROWDS, DESCENDING, crowded_tables, descent_finding
+from sfumato.audit.mutants.curators import ForgetfulCurator
+from sfumato.audit.mutants.descents import descending, paid_twice, steered_by_the_table
+from sfumato.audit.subjects.small_tables import small_schema
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import TestingEntropy
+from sfumato.kernel.sampling.entropy import TestingEntropy
 
 ONE = Budget.pure(1)
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from sfumato.audit.events import MOST_PAIRED, build_events
-from sfumato.audit.evidence import distinct_columns, telling_columns
-from sfumato.audit.subject import HIDDEN
-from sfumato.kernel.entropy import TestingEntropy
+from sfumato.audit.attacks.events import MOST_PAIRED, build_events
+from sfumato.audit.attacks.evidence import distinct_columns, telling_columns
+from sfumato.audit.subjects.subject import HIDDEN
+from sfumato.kernel.sampling.entropy import TestingEntropy
 
 
 def drawn(runs: int, columns: int, seed: int) -> np.ndarray:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.audit.exact import (
+from sfumato.audit.attacks.exact import (
     above_threshold,
     counting,
     discrete_laplace,
@@ -22,16 +22,16 @@ from sfumato.audit.exact import (
     neighbours,
     selecting,
 )
-from sfumato.audit.limited_domain import limited_domain_loss, limited_domain_max
-from sfumato.audit.watching import Watched, watching
+from sfumato.audit.attacks.watching import Watched, watching
+from sfumato.audit.mutants.limited_domain import limited_domain_loss, limited_domain_max
 from sfumato.errors import PrivacyError
 from sfumato.kernel import curator as curator_module
 from sfumato.kernel.charge import noise_for
-from sfumato.kernel.choose import choose
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.entropy import TestingEntropy
-from sfumato.kernel.noise import _gaps, draw, sparse_hits
-from sfumato.kernel.statistics import MostRows, Rank
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.sampling.noise import _gaps, draw, sparse_hits
+from sfumato.kernel.verbs.exponential import choose
+from sfumato.kernel.verbs.scores import MostRows, Rank
 from sfumato.measurement import Laplace
 
 ONE = Fraction(1)

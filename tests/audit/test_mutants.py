@@ -7,22 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfumato.audit import (
-    mutant_choices,
-    mutant_curators,
-    mutant_descents,
-    mutant_fits,
-    mutant_ledgers,
-    mutant_noise,
-    mutant_outputs,
-    mutant_readers,
-    mutant_reading,
-    mutant_verbs,
-)
-from sfumato.audit.catching import catch, false_alarms, mutant_report
-from sfumato.audit.mutants import MUTANTS, Mutant
-from sfumato.audit.subject import Subject
-from sfumato.kernel.entropy import SystemEntropy, TestingEntropy
+from sfumato.audit.mutants import choices, curators, descents, fits, ledgers, noise, outputs, readers, reading, verbs
+from sfumato.audit.mutants.catching import catch, false_alarms, mutant_report
+from sfumato.audit.mutants.registry import MUTANTS, Mutant
+from sfumato.audit.subjects.subject import Subject
+from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 
 
 def test_there_are_enough_mutants_each_with_a_control_and_a_fault_in_words():
@@ -71,13 +60,13 @@ def test_a_survivor_is_reported_as_one():
 def test_a_flagged_control_is_counted(monkeypatch):
     broken = MUTANTS["halved scale"]
     swapped = {"one": replace(broken, control=broken.subject), "two": Mutant("two", "x", sound=lambda: "no")}
-    monkeypatch.setattr("sfumato.audit.catching.MUTANTS", swapped)
+    monkeypatch.setattr("sfumato.audit.mutants.catching.MUTANTS", swapped)
     assert false_alarms(2, TestingEntropy(1)) == 3
 
 
 def test_the_report_names_everyone_and_tells_how_far_it_is(monkeypatch):
     few = {name: MUTANTS[name] for name in ("fixed seed", "NaN through clip", "rank understated")}
-    monkeypatch.setattr("sfumato.audit.catching.MUTANTS", few)
+    monkeypatch.setattr("sfumato.audit.mutants.catching.MUTANTS", few)
     steps = []
     report = mutant_report(TestingEntropy(2), lambda *step: steps.append(step))
     assert [(name, by) for name, by, _ in report] == list(zip(few, ("sampling", "reading", "exact"), strict=True))
@@ -95,8 +84,8 @@ def test_subjects_give_a_row_of_whole_numbers_for_every_run():
 
 
 def test_mutants_are_marked_and_leave_the_kernel_alone():
-    by_kind = mutant_choices, mutant_curators, mutant_descents, mutant_fits, mutant_ledgers, mutant_noise
-    for module in (*by_kind, mutant_outputs, mutant_readers, mutant_reading, mutant_verbs):
+    by_kind = choices, curators, descents, fits, ledgers, noise
+    for module in (*by_kind, outputs, readers, reading, verbs):
         assert module.__doc__.startswith("NOT PRIVATE")
-    assert mutant_curators.Curator.__module__ == "sfumato.kernel.curator"
-    assert mutant_curators.ForgetfulCurator.charging.__module__ == "sfumato.audit.mutant_curators"
+    assert curators.Curator.__module__ == "sfumato.kernel.curator"
+    assert curators.ForgetfulCurator.charging.__module__ == "sfumato.audit.mutants.curators"

@@ -10,17 +10,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.audit.primitives import BUDGET, aggregate_of, curator_of
-from sfumato.audit.published import Layout, Shown, _in_order_of_size, _manifest, shown
-from sfumato.audit.subject import HIDDEN
-from sfumato.audit.subjects import CELLS, EMPTY_CELL, _schema
-from sfumato.kernel.entropy import TestingEntropy
+from sfumato.audit.subjects.primitives import BUDGET, aggregate_of, curator_of
+from sfumato.audit.subjects.published import Layout, Shown, _in_order_of_size, _manifest, shown
+from sfumato.audit.subjects.registry import CELLS, EMPTY_CELL, _schema
+from sfumato.audit.subjects.subject import HIDDEN
+from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS
-from sfumato.publish import describe_guarantee
-from sfumato.releases.artifact import read_artifact
-from sfumato.releases.manifest import content_of
+from sfumato.publishing.publish import describe_guarantee
+from sfumato.releases.file.artifact import read_artifact
+from sfumato.releases.file.manifest import content_of
+from sfumato.releases.file.store import contents_of, save_release
 from sfumato.releases.release import Release
-from sfumato.releases.store import contents_of, save_release
 
 SCHEMA = _schema(1)
 
@@ -130,9 +130,9 @@ def test_a_file_holds_exactly_the_contents(name, tmp_path):
 
 def test_nothing_is_written_but_the_contents(monkeypatch, tmp_path):
     given = []
-    monkeypatch.setattr("sfumato.releases.store.write_artifact", lambda *what: given.append(what) or "digest")
+    monkeypatch.setattr("sfumato.releases.file.store.write_artifact", lambda *what: given.append(what) or "digest")
     release = released("cells")
-    monkeypatch.setattr("sfumato.releases.store.contents_of", lambda of: contents if of is release else None)
+    monkeypatch.setattr("sfumato.releases.file.store.contents_of", lambda of: contents if of is release else None)
     contents = contents_of(released("laplace"))
     save_release(release, tmp_path / "one.sfumato")
     assert given == [(tmp_path / "one.sfumato", contents.manifest, contents.members)]

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.audit.mutant_fits import fitted_evenly, told_beside_the_fit
-from sfumato.audit.replay import replay, replay_findings
-from sfumato.audit.small_tables import Row, neighbouring_tables, small_schema
+from sfumato.audit.attacks.replay import replay, replay_findings
+from sfumato.audit.mutants.fits import fitted_evenly, told_beside_the_fit
+from sfumato.audit.subjects.small_tables import Row, neighbouring_tables, small_schema
 from sfumato.domain import Partition
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Load
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.noise import draw
-from sfumato.kernel.statistics import MostRows, Rank
+from sfumato.kernel.sampling.noise import draw
+from sfumato.kernel.verbs.scores import MostRows, Rank
 from sfumato.measurement import Gaussian, Laplace, Measurement
 from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.cells import cells, sparse_cells
@@ -52,7 +52,7 @@ def test_shipped_mechanisms_pass_on_all_small_tables(name, full, monkeypatch):
     pairs = [140, 495, 290, 945]
     if name in ("sfumato", "mwem", "pmw") and not full:
         thinned = lambda *given: islice(neighbouring_tables(*given), 0, None, EVERY)  # noqa: E731
-        monkeypatch.setattr("sfumato.audit.replay.neighbouring_tables", thinned)
+        monkeypatch.setattr("sfumato.audit.attacks.replay.neighbouring_tables", thinned)
         pairs = [-(-number // EVERY) for number in pairs]
     findings = replay_findings(name)
     assert [finding.pairs for finding in findings] == pairs

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sfumato.audit.calibration import Answered
-from sfumato.audit.known_coverage import LIMITS
+from sfumato.audit.calibration.calibrate import Answered
+from sfumato.audit.calibration.known_coverage import LIMITS
 from sfumato.audit.report import Effort, Row, attack, with_coverage
 from sfumato.errors import MechanismError
 from sfumato.mechanisms import MECHANISMS

@@ -8,14 +8,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.audit.mutant_fits import fitted_evenly, fitted_to_the_table
-from sfumato.audit.primitives import POOL, PooledEntropy
-from sfumato.audit.sampling import audit
-from sfumato.audit.subject import HIDDEN, Subject
-from sfumato.audit.subjects import CELLS, FIRST, all_subjects, mechanism_subject, mechanism_subjects, subject_of
+from sfumato.audit.attacks.sampling import audit
+from sfumato.audit.mutants.fits import fitted_evenly, fitted_to_the_table
+from sfumato.audit.subjects.primitives import POOL, PooledEntropy
+from sfumato.audit.subjects.registry import (
+    CELLS,
+    FIRST,
+    all_subjects,
+    mechanism_subject,
+    mechanism_subjects,
+    subject_of,
+)
+from sfumato.audit.subjects.subject import HIDDEN, Subject
 from sfumato.errors import ReleaseFileError
-from sfumato.inference.fits import Linear
-from sfumato.kernel.entropy import TestingEntropy
+from sfumato.inference.fits.base import Linear
+from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS, Mechanism
 from sfumato.mechanisms.cells import cells, sparse_cells
 from sfumato.queries import Identity, Total

@@ -6,7 +6,7 @@ from running import sfumato
 
 from sfumato.cli.release import NAMES, ONLY_THE_WORKLOAD
 from sfumato.mechanisms import MECHANISMS
-from sfumato.planner.expect import QUERY_BY_QUERY
+from sfumato.planner.forecast import QUERY_BY_QUERY
 
 
 def test_the_help_of_release_names_every_mechanism_and_auto():

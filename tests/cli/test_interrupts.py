@@ -15,7 +15,7 @@ import pytest
 from running import sfumato
 
 import sfumato as sf
-from sfumato.kernel.ledger import Ledger
+from sfumato.kernel.ledger.ledger import Ledger
 
 SCHEMA = """
 dataset: census
@@ -99,17 +99,17 @@ NOTHING = "interrupted; nothing was reserved yet"
 STAYS = f"interrupted; {RESERVED}"
 STAGES = {
     "reading the schema": ("sfumato.schema.Schema.load", NOTHING, []),
-    "planning": ("sfumato.publish.prepare", NOTHING, []),
-    "looking at the table": ("sfumato.publish.open_table", NOTHING, []),
-    "checking": ("sfumato.kernel.source.Table.check", NOTHING, []),
-    "reserving, not committed": ("sfumato.kernel.ledger.chained", NOTHING, []),
-    "reserving, committed": ("sfumato.kernel.ledger.Receipt", STAYS, ["reserved"]),
-    "reading": ("sfumato.kernel.source.Table.aggregate", STAYS, ["reserved"]),
-    "checking what was read": ("sfumato.kernel.source._aggregate", STAYS, ["reserved"]),
+    "planning": ("sfumato.publishing.publish.prepare", NOTHING, []),
+    "looking at the table": ("sfumato.publishing.publish.open_table", NOTHING, []),
+    "checking": ("sfumato.kernel.source.table.Table.check", NOTHING, []),
+    "reserving, not committed": ("sfumato.kernel.ledger.ledger.chained", NOTHING, []),
+    "reserving, committed": ("sfumato.kernel.ledger.ledger.Receipt", STAYS, ["reserved"]),
+    "reading": ("sfumato.kernel.source.table.Table.aggregate", STAYS, ["reserved"]),
+    "checking what was read": ("sfumato.kernel.source.table._aggregate", STAYS, ["reserved"]),
     "adding noise": ("sfumato.kernel.curator.draw", STAYS, ["reserved"]),
-    "writing": ("sfumato.releases.artifact.write_columns", STAYS, ["reserved"]),
-    "putting the file in its place": ("sfumato.releases.artifact.os.fsync", STAYS, ["reserved"]),
-    "marking it published": ("sfumato.kernel.ledger.Ledger.publish", STAYS, ["reserved"]),
+    "writing": ("sfumato.releases.file.artifact.write_columns", STAYS, ["reserved"]),
+    "putting the file in its place": ("sfumato.releases.file.artifact.os.fsync", STAYS, ["reserved"]),
+    "marking it published": ("sfumato.kernel.ledger.ledger.Ledger.publish", STAYS, ["reserved"]),
 }
 
 
@@ -138,7 +138,7 @@ def test_a_release_at_every_stage(folder, monkeypatch, stage):
 
 def test_an_interrupt_after_the_release_says_that_it_is_published(folder, monkeypatch):
     with pytest.raises(KeyboardInterrupt) as caught:
-        from sfumato.publish import publish
+        from sfumato.publishing.publish import publish
 
         def stop(name: str) -> None:
             if name == "done":
@@ -162,12 +162,12 @@ def test_a_ledger_that_cannot_be_read_is_not_called_empty(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("command", "place"),
     [
-        (("query", "r.sfumato", "SELECT COUNT(*) FROM census"), "sfumato.publish.open_release"),
-        (("sample", "r.sfumato", "--rows", "5", "-o", "x.csv"), "sfumato.publish.open_release"),
+        (("query", "r.sfumato", "SELECT COUNT(*) FROM census"), "sfumato.publishing.publish.open_release"),
+        (("sample", "r.sfumato", "--rows", "5", "-o", "x.csv"), "sfumato.publishing.publish.open_release"),
         (("plan", "--schema", "s.yaml", "--epsilon", "1"), "sfumato.planner.plan.make_plan"),
-        (("init", "t.csv"), "sfumato.kernel.source.open_table"),
-        (("ledger", "show"), "sfumato.kernel.ledger.Ledger.show"),
-        (("ledger", "set", "census", "--epsilon", "1"), "sfumato.kernel.ledger.Ledger.set_budget"),
+        (("init", "t.csv"), "sfumato.kernel.source.table.open_table"),
+        (("ledger", "show"), "sfumato.kernel.ledger.ledger.Ledger.show"),
+        (("ledger", "set", "census", "--epsilon", "1"), "sfumato.kernel.ledger.ledger.Ledger.set_budget"),
         (("audit", "cells"), "sfumato.audit.report.attack"),
         (("reproduce", "wd", "--quick"), "sfumato.reproduce.papers.reproduce"),
         (("demo",), "sfumato.cli.census.write_census"),
@@ -182,6 +182,6 @@ def test_every_other_command(folder, monkeypatch, command, place):
 
 
 def test_a_demo_says_what_stays(folder, monkeypatch):
-    interrupting(monkeypatch, "sfumato.kernel.source.Table.aggregate")
+    interrupting(monkeypatch, "sfumato.kernel.source.table.Table.aggregate")
     run = sfumato("demo")
     assert run.returncode == 130 and f"sfumato: {STAYS}" in run.stderr

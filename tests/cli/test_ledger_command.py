@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from running import sfumato
 
-from sfumato.kernel.ledger import Ledger
-from sfumato.kernel.ledger_history import user_name
+from sfumato.kernel.ledger.history import user_name
+from sfumato.kernel.ledger.ledger import Ledger
 
 SCHEMA = """
 dataset: census

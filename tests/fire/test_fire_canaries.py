@@ -323,13 +323,13 @@ FAILURES: dict[str, tuple[Callable[[House], object], tuple[str, ...], bool]] = {
     "a workload that is no SQL": (write("w.sql", "SELEKT"), release("--workload", "w.sql"), True),
     "a ledger that is none": (write("l.sqlite", "hello" * 500), release("--ledger", "l.sqlite"), True),
     "a ledger in a file": (write("l", "x"), release("--ledger", "l/l.sqlite"), True),
-    "an error while reading": (raising("sfumato.kernel.source.Table.aggregate", ValueError(SECRET_ROW)), release(), True),  # noqa: E501
+    "an error while reading": (raising("sfumato.kernel.source.table.Table.aggregate", ValueError(SECRET_ROW)), release(), True),  # noqa: E501
     "an error while measuring": (raising("sfumato.kernel.curator.draw", RuntimeError(f"{ROWS} {SECRET_ROW}")), release(), True),  # noqa: E501
     "no memory": (raising("sfumato.kernel.curator.Curator._dense", MemoryError(f"for {ROWS} rows")), release(), True),
     "interrupted": (raising("sfumato.kernel.curator.draw", KeyboardInterrupt(SECRET_ROW)), release(), True),
-    "no random bits": (raising("sfumato.kernel.entropy.os.urandom", OSError(5, SECRET_ROW)), release(), True),
-    "a disk that is full": (raising("sfumato.releases.artifact.write_columns", OSError(28, "No space left")), release(), True),  # noqa: E501
-    "a ledger that is lost before the end": (raising("sfumato.kernel.ledger.Ledger.publish", RuntimeError(SECRET_ROW)), release(), True),  # noqa: E501
+    "no random bits": (raising("sfumato.kernel.sampling.entropy.os.urandom", OSError(5, SECRET_ROW)), release(), True),
+    "a disk that is full": (raising("sfumato.releases.file.artifact.write_columns", OSError(28, "No space left")), release(), True),  # noqa: E501
+    "a ledger that is lost before the end": (raising("sfumato.kernel.ledger.ledger.Ledger.publish", RuntimeError(SECRET_ROW)), release(), True),  # noqa: E501
     "a damaged release": (damage_release, ("query", "bad.sfumato", QUERY), True),
     "the table in place of a release": (nothing, ("query", "t.parquet", QUERY), True),
     "the table in place of a release to sample": (nothing, ("sample", "t.csv", "--rows", "9", "-o", "x.csv"), True),

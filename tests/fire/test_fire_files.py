@@ -41,7 +41,7 @@ def make_seeds(folder: Path) -> None:
     import numpy as np
     import pyarrow as pa
 
-    from sfumato.publish import release
+    from sfumato.publishing.publish import release
     from sfumato.schema import Schema
 
     for name, axis in TABLE_SCHEMAS.items():

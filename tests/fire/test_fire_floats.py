@@ -22,15 +22,15 @@ import pytest
 from scipy import stats
 
 from conftest import curator_of
-from sfumato.inference.fits import PARTS
+from sfumato.inference.fits.base import PARTS
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import SystemEntropy, TestingEntropy
+from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.measurement import Measurement
 from sfumato.mechanisms import MECHANISMS
-from sfumato.publish import open_release, release
+from sfumato.publishing.publish import open_release, release
 from sfumato.queries import Identity, Total, Workload
-from sfumato.releases.artifact import read_artifact
 from sfumato.releases.cube import Cube
+from sfumato.releases.file.artifact import read_artifact
 from sfumato.schema import Schema
 
 FALSE_ALARM = 1e-6
@@ -291,7 +291,7 @@ SQL = (
 )
 ASK = """
 import json, sys
-from sfumato.publish import open_release
+from sfumato.publishing.publish import open_release
 queries = json.load(sys.stdin)
 print(json.dumps({file: [[[[k, v.hex() if isinstance(v, float) else v] for k, v in r.items()]
                           for r in open_release(file).query(sql).records()] for sql in queries]

@@ -34,10 +34,10 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import BudgetExhausted, LedgerError, ReleaseFileError
-from sfumato.kernel import ledger as ledger_module
-from sfumato.kernel.ledger import ROW, Ledger, Receipt
-from sfumato.publish import publish
-from sfumato.releases.artifact import read_artifact
+from sfumato.kernel.ledger.ledger import ROW, Ledger, Receipt
+from sfumato.kernel.ledger.ledger import ledger as ledger_module
+from sfumato.publishing.publish import publish
+from sfumato.releases.file.artifact import read_artifact
 from sfumato.schema import Schema
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork and SIGKILL are POSIX")

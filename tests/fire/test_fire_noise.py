@@ -19,9 +19,9 @@ from scipy import stats
 
 from sfumato import publish
 from sfumato.errors import PrivacyError
-from sfumato.kernel.entropy import SystemEntropy, TestingEntropy
-from sfumato.kernel.ledger import Ledger
-from sfumato.kernel.noise import _laplace_digits, draw
+from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
+from sfumato.kernel.sampling.noise import _laplace_digits, draw
 from sfumato.measurement import Laplace
 
 FALSE_ALARM = 1e-6
@@ -221,7 +221,7 @@ def test_without_random_bits_nothing_is_published(failure, answered, schema, tmp
 
     ledger, out = Ledger(tmp_path / "l.sqlite"), tmp_path / "r.sfumato"
     ledger.set_budget("fire", 10)
-    monkeypatch.setattr("sfumato.kernel.entropy.os.urandom", dry)
+    monkeypatch.setattr("sfumato.kernel.sampling.entropy.os.urandom", dry)
     made = None
     with pytest.raises(PrivacyError, match="no source of secure random numbers"):
         made = publish.release(TABLE, schema, 1, ledger=ledger)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.inference.dividing import DOUBT, Law, as_one, divided
-from sfumato.inference.splits import EVEN, FEW, FIRST_FEW, SECOND_EMPTY, WAYS, Halves
+from sfumato.inference.tree_posterior.dividing import DOUBT, Law, as_one, divided
+from sfumato.inference.tree_posterior.split_prior import EVEN, FEW, FIRST_FEW, SECOND_EMPTY, WAYS, Halves
 
 FOUR = np.where(FEW == 4.0, 1.0, 1e-300)
 OF_ONE_SIZE = np.array([[12.0], [30.0]]), np.array([[9.0], [16.0]])

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import QueryError
-from sfumato.inference import laws
-from sfumato.inference.laws import half_width, stderr, upper_quantile
+from sfumato.intervals import noise_sum as laws
+from sfumato.intervals.noise_sum import half_width, stderr, upper_quantile
 from sfumato.measurement import Gaussian, Laplace
 
 

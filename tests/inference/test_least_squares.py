@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import QueryError
-from sfumato.inference import least_squares
-from sfumato.inference.dense_solver import DenseSolver
-from sfumato.inference.few_rows import FewRowsSolver
-from sfumato.inference.iterative import Iterative
-from sfumato.inference.kron_solver import KronSolver
-from sfumato.inference.least_squares import solver
-from sfumato.inference.marginal_solver import MarginalSolver
-from sfumato.inference.solvers import EachCell, OneTotal
-from sfumato.inference.tree_solver import TreeSolver
-from sfumato.inference.wavelet_solver import HaarSolver, NominalHaarSolver
-from sfumato.inference.woodbury import Woodbury
+from sfumato.least_squares import solver as least_squares
+from sfumato.least_squares.base import EachCell, OneTotal
+from sfumato.least_squares.dense import DenseSolver
+from sfumato.least_squares.few_rows import FewRowsSolver
+from sfumato.least_squares.iterative import Iterative
+from sfumato.least_squares.kron import KronSolver
+from sfumato.least_squares.marginals import MarginalSolver
+from sfumato.least_squares.solver import solver
+from sfumato.least_squares.tree import TreeSolver
+from sfumato.least_squares.wavelets import HaarSolver, NominalHaarSolver
+from sfumato.least_squares.woodbury import Woodbury
 from sfumato.measurement import Laplace
 from sfumato.queries import (
     AllRanges,

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from sfumato.domain import Axis, Domain
+from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import QueryError
-from sfumato.inference.noisy_normal import observe
-from sfumato.inference.tree_fit import TreeFit, fit_tree, inner_regions
-from sfumato.kernel.entropy import TestingEntropy
-from sfumato.kernel.noise import draw
+from sfumato.inference.fits.tree import TreeFit, fit_tree, inner_regions
+from sfumato.inference.tree_posterior.observation import observe
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Gaussian, Laplace, Measurement
-from sfumato.queries import Halving, Identity, Ranges
+from sfumato.queries import Identity, Ranges
 
 
 def leaves(answers: object, noise: Laplace | Gaussian) -> Measurement:
@@ -44,7 +45,7 @@ def test_an_observation_agrees_with_integration(laplace, answer):
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 64, 100])
 def test_without_noise_to_speak_of_the_estimate_is_the_truth(count):
     true = (np.arange(count) * 37 % 11) * 1000
-    found = fit_tree(leaves(true, Laplace(Fraction(1, 4))), Halving.line(count))
+    found = fit_tree(leaves(true, Laplace(Fraction(1, 4))), BinaryTree.line(count))
     assert np.allclose(found.estimate, true, atol=2.0)
     assert len(found.slopes) == inner_regions(found.tree)
 
@@ -60,7 +61,7 @@ def test_sparse_and_even_tables_come_out_better_than_their_noise(noise):
         errors = []
         for run in range(20):
             noisy = true + draw(noise, 256, TestingEntropy(100 * number + run))
-            estimate = fit_tree(leaves(noisy, noise), Halving.line(256)).estimate
+            estimate = fit_tree(leaves(noisy, noise), BinaryTree.line(256)).estimate
             off = [np.cumsum(found - true) if number == 0 else found - true for found in (estimate, noisy)]
             errors.append([float((one**2).mean()) for one in off])
         ours, plain = np.median(errors, axis=0)
@@ -79,7 +80,7 @@ def test_deviations_say_how_far_off_ranges_are():
     columns = ((np.arange(256)[:, None] >= low) & (np.arange(256)[:, None] <= high)).astype(np.float64)
     noise, held = Laplace(Fraction(20)), []
     for run in range(60):
-        found = fit_tree(leaves(true + draw(noise, 256, TestingEntropy(run)), noise), Halving.line(256))
+        found = fit_tree(leaves(true + draw(noise, 256, TestingEntropy(run)), noise), BinaryTree.line(256))
         deviations = np.sqrt(np.diagonal(found.errors(columns).model))
         held.append(np.abs(columns.T @ (found.estimate - true)) <= 1.96 * deviations)
     assert np.mean(held) > 0.81
@@ -89,16 +90,16 @@ def test_a_region_measured_above_its_leaves_counts_and_sums_of_all_leaves_agree_
     queries = Ranges(4, [0, 0, 1, 2, 3], [3, 0, 1, 2, 3])
     noises = Laplace(Fraction(50)), Laplace(Fraction(1, 4))
     answers, which = np.array([1000, 230, 260, 240, 210]), np.array([1, 0, 0, 0, 0])
-    found = fit_tree(Measurement("count", queries, answers, noises, which), Halving.line(4))
+    found = fit_tree(Measurement("count", queries, answers, noises, which), BinaryTree.line(4))
     assert found.estimate.sum() == pytest.approx(1000, abs=2)
 
 
-def square(side: int) -> Halving:
+def square(side: int) -> BinaryTree:
     axes = (Axis(name, "integer", np.arange(side + 1.0)) for name in ("x", "y"))
-    return Halving.over(Domain(tuple(axes)))
+    return BinaryTree.over(Domain(tuple(axes)))
 
 
-def squared_errors(tables: list[np.ndarray], noise: Laplace, *trees: Halving) -> list[float]:
+def squared_errors(tables: list[np.ndarray], noise: Laplace, *trees: BinaryTree) -> list[float]:
     """For each tree over the cells of a table, the mean squared error of a cell where each was measured by itself."""
     found = [0.0] * len(trees)
     for run, table in enumerate(tables):
@@ -120,7 +121,7 @@ def test_strips_serve_attributes_that_have_nothing_to_do_with_each_other():
     tables = [np.rint(np.outer(*np.exp(3.0 * (one / 100.0))) / 2).astype(np.int64) for one in places]
     tree = square(16)
     alone = replace(tree, strips=(None,) * tree.height)
-    with_strips, without, line = squared_errors(tables, Laplace(Fraction(15)), tree, alone, Halving.line(256))
+    with_strips, without, line = squared_errors(tables, Laplace(Fraction(15)), tree, alone, BinaryTree.line(256))
     assert with_strips < 0.75 * without and with_strips < 0.75 * line
 
 
@@ -137,12 +138,12 @@ def test_leaves_may_be_buckets_of_many_cells():
     """Where a bucket was not measured, it gets the share of its cells, not an even one: 3 of 4, and none of no rows."""
     whole = Measurement("count", Ranges(2, [0], [1]), np.array([1000]), (Laplace(Fraction(1)),))
     for sizes in ([3, 1], [1, 3]):
-        estimate = fit_tree(whole, Halving.line(2), np.array(sizes)).estimate
+        estimate = fit_tree(whole, BinaryTree.line(2), np.array(sizes)).estimate
         assert estimate == pytest.approx(250.0 * np.array(sizes), rel=0.02)
 
 
 def test_what_is_not_a_tree_is_refused():
-    noise, line = Laplace(Fraction(1)), Halving.line(4)
+    noise, line = Laplace(Fraction(1)), BinaryTree.line(4)
     whole = Measurement("count", Identity(4), np.arange(4), (noise,))
     with pytest.raises(QueryError, match="ranges"):
         fit_tree(whole, line)

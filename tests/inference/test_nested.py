@@ -9,11 +9,11 @@ import pytest
 
 from sfumato.errors import QueryError
 from sfumato.inference.contrasts import kept_and_spread
-from sfumato.inference.fits import Linear
+from sfumato.inference.fits.base import Linear
+from sfumato.inference.fits.shrinkage import Nested
 from sfumato.inference.halvings import Halvings
-from sfumato.inference.nested import Nested
-from sfumato.kernel.entropy import TestingEntropy
-from sfumato.kernel.noise import draw
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import Identity, Tree
 

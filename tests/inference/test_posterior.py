@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.inference.posterior import posterior
 from sfumato.measurement import Gaussian, Laplace
+from sfumato.reproduce.ispe.posterior import posterior
 
 NOISE = Laplace(Fraction(20))
 
@@ -59,8 +59,8 @@ def test_observations_far_apart_still_give_a_posterior():
 
 def test_intervals_hold_the_number_as_often_as_they_say():
     """3,000 draws at 90 %, a little more for whole numbers: under 2,600 hits, 6 deviations, has a chance below 1e-8."""
-    from sfumato.kernel.entropy import TestingEntropy
-    from sfumato.kernel.noise import draw
+    from sfumato.kernel.sampling.entropy import TestingEntropy
+    from sfumato.kernel.sampling.noise import draw
 
     noises = [Laplace(Fraction(4)), Laplace(Fraction(6))]
     entropy = TestingEntropy(5)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.inference import ratios
-from sfumato.inference.laws import half_width, stderr, upper_quantile
-from sfumato.inference.ratios import Functional, Term, linear_interval, ratio_interval
+from sfumato.intervals import fieller as ratios
+from sfumato.intervals.fieller import Functional, Term, linear_interval, ratio_interval
+from sfumato.intervals.noise_sum import half_width, stderr, upper_quantile
 from sfumato.measurement import Gaussian, Laplace
 
 ONE = Laplace(Fraction(1))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.inference.fits import Linear
-from sfumato.inference.regions import TOGETHER, Regional
+from sfumato.inference.fits.base import Linear
+from sfumato.inference.fits.partition import TOGETHER, Regional
 from sfumato.inference.unevenness import PATTERN, from_misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import Identity

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.inference.fits import PARTS, Linear
+from sfumato.inference.fits.base import PARTS, Linear
+from sfumato.inference.fits.scaled_shape import Shaped
 from sfumato.inference.measured_spread import allow_for_noise, spread_for
-from sfumato.inference.shapes import Shaped
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import AllRanges, Identity, Weighted
 

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.inference.strips import strip_shares
-from sfumato.kernel.entropy import TestingEntropy
-from sfumato.kernel.noise import draw
+from sfumato.inference.tree_posterior.strips import strip_shares
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Gaussian
 
 ROWS, EVEN = 10_000, 0.4

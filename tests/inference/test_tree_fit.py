@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.domain import Axis, Domain
+from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import QueryError
-from sfumato.inference.tree_fit import CAUTION, FINE, TreeFit, fit_tree, has_strips, inner_regions
-from sfumato.kernel.entropy import TestingEntropy
+from sfumato.inference.fits.tree import CAUTION, FINE, TreeFit, fit_tree, has_strips, inner_regions
+from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.measurement import Gaussian, Laplace, Measurement, as_one
-from sfumato.queries import Halving, Ranges
+from sfumato.queries import Ranges
 
-LINE = Halving.line(7)
+LINE = BinaryTree.line(7)
 ORDER = np.array([4, 0, 5, 1, 2, 6, 3])
 THREE = Laplace(Fraction(3))
 
@@ -47,7 +48,7 @@ def test_cells_that_are_neighbours_in_the_order_err_together():
     assert found.errors(together).model[0, 0] < found.errors(apart).model[0, 0] / 4
 
 
-def made_up(tree: Halving, seed: int) -> TreeFit:
+def made_up(tree: BinaryTree, seed: int) -> TreeFit:
     """A fit with slopes, deviations and leanings out of the air; leanings of either sign."""
     inner, leaves = inner_regions(tree), len(tree.order)
     words = TestingEntropy(seed).words(3 * inner + 1) % np.uint64(1000)
@@ -90,7 +91,7 @@ def from_above(fit: TreeFit) -> np.ndarray:
 )
 def test_errors_agree_with_the_covariance_of_all_leaves(sides, seed):
     axes = (Axis(f"a{place}", kind, np.arange(size + 1.0)) for place, (size, kind) in enumerate(sides))
-    fit = made_up(Halving.over(Domain(tuple(axes))), seed)
+    fit = made_up(BinaryTree.over(Domain(tuple(axes))), seed)
     leaves = len(fit.estimate)
     columns = np.column_stack([np.eye(leaves), np.ones(leaves), np.arange(leaves) % 3 - 1.0])
     found = fit.errors(columns)
@@ -101,7 +102,7 @@ def test_errors_agree_with_the_covariance_of_all_leaves(sides, seed):
 def test_what_leans_together_errs_together():
     """Two columns of a table whose division leans: each row's is off by a little, their sum by all of it."""
     axes = (Axis("x", "integer", np.arange(9.0)), Axis("y", "category", np.arange(3.0)))
-    tree = Halving.over(Domain(axes))
+    tree = BinaryTree.over(Domain(axes))
     fit = made_up(tree, 1)
     lean = np.zeros_like(fit.leanings)
     lean[0] = 5.0
@@ -113,7 +114,7 @@ def test_what_leans_together_errs_together():
 
 def test_numbers_that_do_not_go_with_the_tree_are_refused():
     axes = (Axis("x", "integer", np.arange(4.0)), Axis("y", "integer", np.arange(3.0)))
-    wide, line = made_up(Halving.over(Domain(axes)), 1), made_up(LINE, 1)
+    wide, line = made_up(BinaryTree.over(Domain(axes)), 1), made_up(LINE, 1)
     inner = len(wide.slopes)
     for fit, leanings in ((wide, np.zeros(0)), (wide, np.zeros(inner + 1)), (line, np.zeros(len(line.slopes)))):
         with pytest.raises(QueryError, match="leaning"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.kernel.ledger import ROW, Ledger, Receipt
+from sfumato.kernel.ledger.ledger import ROW, Ledger, Receipt
 
 OLD = Path(__file__).parent / "old_ledgers"
 _drawn = iter(range(1, 10**9))

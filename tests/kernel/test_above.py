@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from conftest import curator_of
-from sfumato.audit import twins
-from sfumato.audit.exact_verbs import first_above_law
-from sfumato.audit.watching import Watched, watching
+from sfumato.audit.attacks import twins
+from sfumato.audit.attacks.exact_verbs import first_above_law
+from sfumato.audit.attacks.watching import Watched, watching
 from sfumato.domain import Partition
 from sfumato.errors import PrivacyError, QueryError
-from sfumato.kernel.above import LARGEST_VALUE, above_noises, first_exceeding
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.entropy import TestingEntropy
-from sfumato.kernel.statistics import Misfit
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.verbs.scores import Misfit
+from sfumato.kernel.verbs.sparse_vector import LARGEST_VALUE, above_noises, first_exceeding
 from sfumato.measurement import Laplace
 from sfumato.queries import Cells, Identity, Prefix, Scaled, Weighted
 from sfumato.schema import Schema

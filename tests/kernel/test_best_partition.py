@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import curator_of
-from sfumato.audit import twins
-from sfumato.audit.partition_law import WAYS, partition_law
-from sfumato.audit.watching import Watched, watching
+from sfumato.audit.attacks import twins
+from sfumato.audit.attacks.partition_law import WAYS, partition_law
+from sfumato.audit.attacks.watching import Watched, watching
 from sfumato.domain import Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.entropy import TestingEntropy
-from sfumato.kernel.noise import draw
-from sfumato.kernel.partitioning import MOST_CELLS, ROOM, UNITS, cheapest, cutting, line_up
-from sfumato.kernel.window_medians import WindowMedians
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.sampling.noise import draw
+from sfumato.kernel.verbs.partitioning import MOST_CELLS, ROOM, UNITS, cheapest, cutting, line_up
+from sfumato.kernel.verbs.window_medians import WindowMedians
 from sfumato.measurement import Laplace
 from sfumato.queries import Cells
 from sfumato.schema import Schema

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sfumato.errors import PrivacyError
-from sfumato.kernel.choose import choose, uniform_below
-from sfumato.kernel.entropy import TestingEntropy
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.verbs.exponential import choose, uniform_below
 
 FALSE_ALARM = 1e-6
 ALL_ONES = 2**64 - 1

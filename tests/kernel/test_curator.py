@@ -8,8 +8,8 @@ from conftest import CENSUS, curator_of
 from sfumato.domain import Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import TestingEntropy
-from sfumato.kernel.statistics import MostRows, Rank
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.verbs.scores import MostRows, Rank
 from sfumato.measurement import Gaussian, Laplace
 from sfumato.queries import Cells, Identity, Prefix, Scaled, Stack, Total, Weighted
 from sfumato.schema import Schema

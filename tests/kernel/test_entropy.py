@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from sfumato.errors import PrivacyError
-from sfumato.kernel.entropy import CHUNK, SMALL, SystemEntropy, TestingEntropy
+from sfumato.kernel.sampling.entropy import CHUNK, SMALL, SystemEntropy, TestingEntropy
 
 FALSE_ALARM = 1e-6
 

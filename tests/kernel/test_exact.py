@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sfumato.errors import PrivacyError
-from sfumato.kernel import choose, exact, noise
-from sfumato.kernel.entropy import TestingEntropy
-from sfumato.kernel.exact import Coins, bernoulli, complement, exp_minus, is_below, over_one_plus, squared
+from sfumato.kernel.sampling import exact, noise
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.sampling.exact import Coins, bernoulli, complement, exp_minus, is_below, over_one_plus, squared
+from sfumato.kernel.verbs import exponential as choose
 
 FALSE_ALARM = 1e-6
 ALL_ONES = 2**64 - 1

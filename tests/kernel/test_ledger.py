@@ -17,9 +17,9 @@ import pytest
 from ledgers import raw, refusal, reserve
 
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError
-from sfumato.kernel import ledger as module
-from sfumato.kernel.ledger import ROW, Account, Ledger, Promise, Receipt, default_path
-from sfumato.kernel.ledger_file import FORMAT, create_file
+from sfumato.kernel.ledger.file import FORMAT, create_file
+from sfumato.kernel.ledger.ledger import ROW, Account, Ledger, Promise, Receipt, default_path
+from sfumato.kernel.ledger.ledger import ledger as module
 
 DIGEST = "d" * 64
 posix = pytest.mark.skipif(os.name != "posix", reason="file modes and user ids are POSIX")
@@ -611,5 +611,5 @@ def test_the_default_place_by_platform(monkeypatch, tmp_path):
 
 def test_importing_the_ledger_is_light():
     heavy = "{'numpy', 'pandas', 'duckdb', 'scipy', 'pyarrow', 'rich', 'sqlglot'}"
-    check = f"import sys, sfumato.kernel.ledger; sys.exit(bool({heavy} & set(sys.modules)))"
+    check = f"import sys, sfumato.kernel.ledger.ledger; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

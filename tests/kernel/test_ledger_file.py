@@ -10,10 +10,10 @@ import pytest
 from ledgers import old_ledger, raw, refusal, reserve
 
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError
-from sfumato.kernel import ledger as module
-from sfumato.kernel.ledger import ROW, Ledger, Promise, Receipt, Unit
-from sfumato.kernel.ledger_book import chained
-from sfumato.kernel.ledger_file import UPGRADE, seal_of
+from sfumato.kernel.ledger.book import chained
+from sfumato.kernel.ledger.file import UPGRADE, seal_of
+from sfumato.kernel.ledger.ledger import ROW, Ledger, Promise, Receipt, Unit
+from sfumato.kernel.ledger.ledger import ledger as module
 
 PERSON = Unit("person_id")
 forms = pytest.mark.parametrize("form", [1, 2])

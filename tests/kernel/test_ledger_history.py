@@ -11,10 +11,10 @@ import pytest
 from ledgers import raw, refusal, reserve
 
 from sfumato.errors import BudgetExhausted, LedgerError
-from sfumato.kernel import ledger_history
-from sfumato.kernel.ledger import Ledger
-from sfumato.kernel.ledger_file import seal_of
-from sfumato.kernel.ledger_history import user_name
+from sfumato.kernel.ledger.file import seal_of
+from sfumato.kernel.ledger.history import user_name
+from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.kernel.ledger.ledger import history as ledger_history
 
 
 @pytest.fixture

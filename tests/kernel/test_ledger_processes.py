@@ -13,12 +13,12 @@ import pytest
 from ledgers import reserve
 
 from sfumato.errors import BudgetExhausted, LedgerError
-from sfumato.kernel.ledger import Ledger, Receipt
+from sfumato.kernel.ledger.ledger import Ledger, Receipt
 
 RESERVE_ONCE = """
 import secrets, sys
 from sfumato.errors import BudgetExhausted
-from sfumato.kernel.ledger import ROW, Ledger
+from sfumato.kernel.ledger.ledger import ROW, Ledger
 print("ready", flush=True)
 sys.stdin.readline()
 try:
@@ -32,7 +32,7 @@ except BudgetExhausted:
 
 RESERVE_FOR_EVER = """
 import json, secrets, sys
-from sfumato.kernel.ledger import ROW, Ledger
+from sfumato.kernel.ledger.ledger import ROW, Ledger
 ledger = Ledger(sys.argv[1])
 print("ready", flush=True)
 while True:

@@ -6,7 +6,7 @@ import pytest
 from ledgers import refusal, reserve
 
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError
-from sfumato.kernel.ledger import ROW, Ledger, Promise, Unit
+from sfumato.kernel.ledger.ledger import ROW, Ledger, Promise, Unit
 
 PERSON, HOUSE = Unit("person_id"), Unit("house_id")
 

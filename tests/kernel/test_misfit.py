@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import curator_of
-from sfumato.audit import twins
+from sfumato.audit.attacks import twins
 from sfumato.domain import Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import TestingEntropy
-from sfumato.kernel.misfits import group_sums
-from sfumato.kernel.statistics import Misfit
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.verbs.misfits import group_sums
+from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Gaussian, Laplace
 from sfumato.queries import AllRanges, Cells, Identity, Kron, Prefix, Queries, Scaled, Stack, Total, Weighted
 from sfumato.schema import Schema

@@ -8,8 +8,8 @@ import pytest
 from ledgers import refusal, reserve
 
 from sfumato.errors import BudgetExhausted, LedgerError, NewLedgerWarning
-from sfumato.kernel.ledger import Ledger
-from sfumato.kernel.ledger_file import create_file
+from sfumato.kernel.ledger.file import create_file
+from sfumato.kernel.ledger.ledger import Ledger
 
 OTHER = "0" * 32
 

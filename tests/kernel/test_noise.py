@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sfumato.errors import MechanismError, PrivacyError
-from sfumato.kernel import noise as noise_module
-from sfumato.kernel.entropy import TestingEntropy
-from sfumato.kernel.exact import Coins, exp_minus, over_one_plus, squared
-from sfumato.kernel.noise import draw, draw_geometric, sparse_hits
+from sfumato.kernel.sampling import noise as noise_module
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.sampling.exact import Coins, exp_minus, over_one_plus, squared
+from sfumato.kernel.sampling.noise import draw, draw_geometric, sparse_hits
 from sfumato.measurement import Gaussian, Laplace
 
 FALSE_ALARM = 1e-6

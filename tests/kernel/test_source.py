@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import PrivacyError, TableError
-from sfumato.kernel import source
-from sfumato.kernel.source import Table, open_table
+from sfumato.kernel.source.table import Table, open_table
+from sfumato.kernel.source.table import table as source
 from sfumato.schema import Schema
 
 SECRET = "K4n4rienvogel"

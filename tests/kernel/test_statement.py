@@ -19,10 +19,10 @@ from sqlglot import exp
 
 from sfumato.domain import EPOCH
 from sfumato.errors import SchemaError
-from sfumato.kernel.engines import Column
-from sfumato.kernel.engines.duckdb import DuckDB
-from sfumato.kernel.engines.origin import mounted_columns
-from sfumato.kernel.statement import LARGEST_SUM, aggregate_statement
+from sfumato.kernel.source.engines import Column
+from sfumato.kernel.source.engines.duckdb import DuckDB
+from sfumato.kernel.source.engines.origin import mounted_columns
+from sfumato.kernel.source.statement import LARGEST_SUM, aggregate_statement
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Integer, Number
 
@@ -411,7 +411,7 @@ def test_the_same_statement_runs_in_duckdb():
 
 def test_doubles_keep_their_bits():
     values = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0, 2.0**53 + 2, 1e22, 123456789.123456789]
-    from sfumato.kernel.words import double
+    from sfumato.kernel.source.expressions import double
 
     for value in values:
         ((found, kind),) = CONNECTION.sql(

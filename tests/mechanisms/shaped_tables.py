@@ -6,7 +6,7 @@ import numpy as np
 
 from conftest import curator_of
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import SystemEntropy
+from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.queries import AllRanges
 from sfumato.schema import Schema
 

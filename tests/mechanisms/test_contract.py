@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from conftest import curator_of
-from sfumato.audit.calibration import as_lines, calibrate, pooled
-from sfumato.audit.calibration_tables import KINDS, Case, small_cases, wide_cases
-from sfumato.audit.known_coverage import complaints
+from sfumato.audit.calibration.calibrate import as_lines, calibrate, pooled
+from sfumato.audit.calibration.known_coverage import complaints
+from sfumato.audit.calibration.tables import KINDS, Case, small_cases, wide_cases
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import SystemEntropy, TestingEntropy
+from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.mechanisms import MECHANISMS
-from sfumato.publish import describe_guarantee
+from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import default_workload
 from sfumato.releases.release import Release
 from sfumato.schema import Schema

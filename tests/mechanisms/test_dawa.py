@@ -10,7 +10,7 @@ from grid_tables import line
 
 from conftest import curator_of
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import SystemEntropy
+from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.mechanisms.dawa import dawa, refuses
 from sfumato.queries import default_workload
 from sfumato.schema import Schema

@@ -8,10 +8,10 @@ import numpy as np
 
 from conftest import curator_of
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import TestingEntropy
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.mechanisms._measure_and_fit import designs
 from sfumato.mechanisms.division import division, division_refuses, division_strategy
 from sfumato.mechanisms.laplace import laplace
-from sfumato.mechanisms.linear import designs
 from sfumato.queries import Predicates, Workload, default_workload
 from sfumato.schema import Schema
 

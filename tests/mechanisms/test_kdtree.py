@@ -11,7 +11,7 @@ from grid_tables import GRID, SHAPES, X, Y
 from conftest import curator_of
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import SystemEntropy
+from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.mechanisms.kdtree import kdtree, refuses
 from sfumato.queries import default_workload
 from sfumato.schema import Schema

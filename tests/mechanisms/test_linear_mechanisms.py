@@ -9,13 +9,13 @@ import pytest
 
 from conftest import curator_of
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import TestingEntropy
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.least_squares.expected_error import expected_errors
 from sfumato.mechanisms.hierarchical import hierarchical, hierarchical_strategy
 from sfumato.mechanisms.matrix import matrix, matrix_strategy
 from sfumato.mechanisms.wavelet import wavelet, wavelet_strategy
 from sfumato.queries import default_workload
 from sfumato.schema import Schema
-from sfumato.strategies.expected import expected_errors
 
 MECHANISMS = [(hierarchical, hierarchical_strategy), (wavelet, wavelet_strategy), (matrix, matrix_strategy)]
 BUDGETS = [Budget.pure(Fraction(1, 3)), Budget.zcdp(Fraction(1, 50))]

@@ -11,9 +11,16 @@ from shaped_tables import CELLS, SHAPES, X, coverage, line
 from conftest import curator_of
 from sfumato.inference.measured_spread import ALLOWANCE
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import TestingEntropy
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.mechanisms._multiplicative_weights import (
+    MOST_ROUNDS,
+    measure_total,
+    rounds_for,
+    sampled,
+    shape_refuses,
+    with_rest,
+)
 from sfumato.mechanisms.mwem import mwem
-from sfumato.mechanisms.shaping import MOST_ROUNDS, measure_total, rounds_for, sampled, shape_refuses, with_rest
 from sfumato.queries import AllRanges, Identity, Kron, Scaled, Total, Weighted, Workload, default_workload
 
 

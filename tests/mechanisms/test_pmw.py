@@ -10,7 +10,7 @@ from shaped_tables import CELLS, SHAPES, coverage, line
 
 from conftest import curator_of
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import TestingEntropy
+from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms.pmw import pmw, search_noise
 from sfumato.queries import AllRanges
 

@@ -9,10 +9,10 @@ import pytest
 from grid_tables import line
 
 from conftest import curator_of
-from sfumato.inference.fits import Linear
-from sfumato.inference.tree_fit import MOST_LEAVES, TreeFit
+from sfumato.inference.fits.base import Linear
+from sfumato.inference.fits.tree import MOST_LEAVES, TreeFit
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import SystemEntropy, TestingEntropy
+from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.measurement import Gaussian, Laplace
 from sfumato.mechanisms.sfumato import refuses, sfumato
 from sfumato.queries import Prefix, Ranges, Workload, default_workload

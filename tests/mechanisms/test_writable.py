@@ -9,10 +9,10 @@ import pytest
 from sfumato.errors import BudgetError, MechanismError, ReleaseFileError, SchemaError, SfumatoError
 from sfumato.kernel.cost import Cost
 from sfumato.mechanisms import MECHANISMS, Mechanism
-from sfumato.mechanisms.writable import check_writable
+from sfumato.publishing.fits_in_file import check_writable
 from sfumato.queries import Identity, Stack, Total, Workload, default_workload
+from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema
-from sfumato.strategies.strategy import Strategy
 
 
 def schema(upper: int = 99, **more) -> Schema:

@@ -11,7 +11,7 @@ import pytest
 import sfumato
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms import MECHANISMS
-from sfumato.planner import expect
+from sfumato.planner import forecast as expect
 from sfumato.planner.plan import make_plan
 from sfumato.planner.report import as_text
 from sfumato.planner.simulate import try_out

@@ -9,20 +9,20 @@ from conftest import CENSUS
 from sfumato.errors import MechanismError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms import MECHANISMS, Mechanism
+from sfumato.mechanisms._measure_and_fit import design_of, measure_and_fit
 from sfumato.mechanisms.cells import sparse_cells
-from sfumato.mechanisms.linear import design_of, measure_and_fit
 from sfumato.planner.choose import choose_among, choose_mechanism
-from sfumato.planner.expect import Outlook, Question, outlook, refuse_misfit
 from sfumato.planner.explain import explain
-from sfumato.planner.items import default_items, read_statements, statement_items
-from sfumato.planner.least import near_epsilon, rounded_up
+from sfumato.planner.forecast import Outlook, Question, outlook, refuse_misfit
+from sfumato.planner.questions import default_items, read_statements, statement_items
 from sfumato.planner.report import as_text
 from sfumato.planner.simulate import estimated_cells, made_up_curator, root_mean_square, try_out
+from sfumato.planner.smallest_epsilon import near_epsilon, rounded_up
 from sfumato.queries import AllRanges, Identity, Stack, Total, default_workload
+from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema
 from sfumato.sql import compile_select
 from sfumato.sql.workload import workload_of
-from sfumato.strategies.strategy import Strategy
 
 SMALL = Schema.from_dict(
     {

@@ -8,10 +8,10 @@ import pytest
 
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms import MECHANISMS
-from sfumato.planner import least
-from sfumato.planner.expect import Outlook, Question
-from sfumato.planner.items import default_items
+from sfumato.planner import smallest_epsilon as least
+from sfumato.planner.forecast import Outlook, Question
 from sfumato.planner.price import Line
+from sfumato.planner.questions import default_items
 from sfumato.schema import Schema
 
 SCHEMA = Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}})

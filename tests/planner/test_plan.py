@@ -8,7 +8,7 @@ import pytest
 import sfumato as sf
 from conftest import CENSUS
 from sfumato.errors import BudgetError, MechanismError, QueryError
-from sfumato.inference.laws import half_width, stderr
+from sfumato.intervals.noise_sum import half_width, stderr
 from sfumato.measurement import Laplace
 from sfumato.mechanisms import MECHANISMS
 from sfumato.planner.plan import make_plan

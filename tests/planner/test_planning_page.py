@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from sfumato.planner import choose, expect, least, plan, price, priors, simulate
+from sfumato.planner import choose, plan, price, simulate
+from sfumato.planner import forecast as expect
+from sfumato.planner import public_tables as priors
+from sfumato.planner import smallest_epsilon as least
 
 PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
 

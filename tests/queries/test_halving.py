@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.domain import Axis, Domain
-from sfumato.queries import Halving
+from sfumato.domain.binary_tree import BinaryTree
 
 KINDS = ("integer", "category")
 
@@ -23,14 +23,14 @@ some_domains = st.lists(st.tuples(st.integers(1, 9), st.sampled_from(KINDS)), mi
 )
 
 
-def boxes(domain: Domain, tree: Halving, level: int) -> np.ndarray:
+def boxes(domain: Domain, tree: BinaryTree, level: int) -> np.ndarray:
     """For every attribute and region the lowest and the highest value in it, (2, attributes, regions)."""
     values = np.array(np.unravel_index(tree.order, [axis.size for axis in domain]))
     begins = tree.begins[level][:-1]
     return np.stack([np.minimum.reduceat(values, begins, axis=1), np.maximum.reduceat(values, begins, axis=1)])
 
 
-def cut_attribute(domain: Domain, tree: Halving, level: int) -> int:
+def cut_attribute(domain: Domain, tree: BinaryTree, level: int) -> int:
     """The one attribute of which regions of the next level cover fewer values."""
     before, after = boxes(domain, tree, level), boxes(domain, tree, level + 1)
     (cut,) = np.flatnonzero((before[..., tree.above(level + 1, np.arange(after.shape[2]))] != after).any(axis=(0, 2)))
@@ -39,7 +39,7 @@ def cut_attribute(domain: Domain, tree: Halving, level: int) -> int:
 
 @given(some_domains)
 def test_every_level_partitions_the_cells_into_boxes_and_halves_nest(domain):
-    tree = Halving.over(domain)
+    tree = BinaryTree.over(domain)
     assert np.array_equal(np.sort(tree.order), np.arange(domain.size)) and tree.regions(0) == 1
     assert tree.height == sum((axis.size - 1).bit_length() for axis in domain)
     for level, begins in enumerate(tree.begins):
@@ -58,7 +58,7 @@ def test_every_level_partitions_the_cells_into_boxes_and_halves_nest(domain):
 
 @given(some_domains)
 def test_halves_are_as_even_as_can_be(domain):
-    tree = Halving.over(domain)
+    tree = BinaryTree.over(domain)
     for level in range(tree.height):
         lows, highs = boxes(domain, tree, level + 1)[:, cut_attribute(domain, tree, level)]
         assert np.ptp(highs - lows) <= 1
@@ -66,7 +66,7 @@ def test_halves_are_as_even_as_can_be(domain):
 
 @given(some_domains)
 def test_regions_of_a_strip_cover_the_same_values_of_the_attribute_that_is_cut(domain):
-    tree = Halving.over(domain)
+    tree = BinaryTree.over(domain)
     if len(tuple(domain)) == 1:
         assert all(strips is None for strips in tree.strips)
         return
@@ -79,7 +79,7 @@ def test_regions_of_a_strip_cover_the_same_values_of_the_attribute_that_is_cut(d
 
 @given(some_domains)
 def test_attributes_without_an_order_are_cut_first_and_then_the_longest_side(domain):
-    tree = Halving.over(domain)
+    tree = BinaryTree.over(domain)
     ordered = [axis.ordered for axis in domain]
     cuts = [cut_attribute(domain, tree, level) for level in range(tree.height)]
     assert [ordered[attribute] for attribute in cuts] == sorted(ordered[attribute] for attribute in cuts)
@@ -92,7 +92,7 @@ def test_attributes_without_an_order_are_cut_first_and_then_the_longest_side(dom
 
 @given(some_domains, st.data())
 def test_parts_and_above_agree(domain, data):
-    tree = Halving.over(domain)
+    tree = BinaryTree.over(domain)
     level = data.draw(st.integers(0, tree.height))
     deeper = data.draw(st.integers(0, tree.height - level))
     some = np.array(sorted(data.draw(st.sets(st.integers(0, tree.regions(level) - 1), min_size=1))))
@@ -107,7 +107,7 @@ def test_parts_and_above_agree(domain, data):
 
 
 def test_a_line_keeps_its_order_and_is_cut_where_sides_are():
-    tree = Halving.line(5)
+    tree = BinaryTree.line(5)
     assert tree.order.tolist() == [0, 1, 2, 3, 4]
     assert [begins.tolist() for begins in tree.begins] == [[0, 5], [0, 2, 5], [0, 1, 2, 3, 5], [0, 1, 2, 3, 4, 5]]
     assert tree.pair(2, np.array([0, 3])).tolist() == [[0, 3], [-1, 4]]
@@ -115,12 +115,12 @@ def test_a_line_keeps_its_order_and_is_cut_where_sides_are():
 
 @pytest.mark.parametrize("sides", [[(1, "integer")], [(1, "integer"), (1, "category")]])
 def test_one_cell_is_a_root_without_halves(sides):
-    tree = Halving.over(domain_of(*sides))
+    tree = BinaryTree.over(domain_of(*sides))
     assert (tree.height, tree.order.tolist(), tree.regions(0)) == (0, [0], 1)
 
 
 def test_a_value_alone_changes_nothing_but_that_there_are_strips():
-    line, flat = Halving.line(6), Halving.over(domain_of((1, "category"), (6, "integer"), (1, "integer")))
+    line, flat = BinaryTree.line(6), BinaryTree.over(domain_of((1, "category"), (6, "integer"), (1, "integer")))
     assert np.array_equal(line.order, flat.order) and line.height == flat.height
     assert all(np.array_equal(a, b) for a, b in zip(line.begins, flat.begins, strict=True))
     assert line.strips == (None, None, None) and [strips.tolist() for strips in flat.strips] == [

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.domain import END, START, Axis, Domain, ValueSet
+from sfumato.domain import END, START, Axis, Domain, ValueSet, boxes
+from sfumato.domain import predicates as regions
+from sfumato.domain.predicates import Box, Predicate, union
 from sfumato.errors import QueryError
-from sfumato.queries import boxes, regions
-from sfumato.queries.regions import Box, Region, union
 
 # Bins of whole numbers, bins of reals, and a category; limits of sets lie on multiples of a half.
 DOMAIN = Domain(
@@ -63,7 +63,7 @@ trees = st.recursive(
 )
 
 
-def region_of(tree) -> Region:
+def region_of(tree) -> Predicate:
     match tree:
         case ("not", inner):
             return ~region_of(inner)
@@ -72,7 +72,7 @@ def region_of(tree) -> Region:
         case ("or", left, right):
             return region_of(left) | region_of(right)
         case (name, values):
-            return Region.where(name, values)
+            return Predicate.where(name, values)
 
 
 def holds(tree, row: dict[str, float]) -> bool:
@@ -146,36 +146,36 @@ def test_value_sets_intersect_and_unite_like_sets(a, b, value):
 
 
 def test_everything_and_nothing():
-    assert Region.everything()
-    assert not Region.nothing()
-    assert ~Region.everything() == Region.nothing()
-    assert Region.where("age", ValueSet.everything()) == Region.everything()
-    assert Region.where("age", ValueSet.nothing()) == Region.nothing()
-    assert Region.everything().volume(DOMAIN) == DOMAIN.size
-    assert Region.everything().names == ()
+    assert Predicate.everything()
+    assert not Predicate.nothing()
+    assert ~Predicate.everything() == Predicate.nothing()
+    assert Predicate.where("age", ValueSet.everything()) == Predicate.everything()
+    assert Predicate.where("age", ValueSet.nothing()) == Predicate.nothing()
+    assert Predicate.everything().volume(DOMAIN) == DOMAIN.size
+    assert Predicate.everything().names == ()
 
 
 def test_the_whole_table_is_one_cell_when_no_codes_are_given():
-    assert [w.tolist() for w in Region.everything().weights(DOMAIN, {})] == [[1.0]] * 3
-    assert [w.tolist() for w in Region.nothing().weights(DOMAIN, {})] == [[0.0]] * 3
+    assert [w.tolist() for w in Predicate.everything().weights(DOMAIN, {})] == [[1.0]] * 3
+    assert [w.tolist() for w in Predicate.nothing().weights(DOMAIN, {})] == [[0.0]] * 3
 
 
 def test_alternatives_on_one_attribute_stay_one_box():
-    parts = [Region.where("age", ValueSet.one_of([value])) for value in range(200)]
-    assert union(parts) == Region.where("age", ValueSet.one_of(range(200)))
-    assert union([]) == Region.nothing()
+    parts = [Predicate.where("age", ValueSet.one_of([value])) for value in range(200)]
+    assert union(parts) == Predicate.where("age", ValueSet.one_of(range(200)))
+    assert union([]) == Predicate.nothing()
 
 
 def test_boxes_that_differ_in_one_attribute_are_joined():
-    poor = Region.where("income", ValueSet.below(1, inclusive=True))
-    women = Region.where("sex", ValueSet.one_of([0]))
+    poor = Predicate.where("income", ValueSet.below(1, inclusive=True))
+    women = Predicate.where("sex", ValueSet.one_of([0]))
     assert (poor & women) | (~poor & women) == women
     assert len((poor | women).boxes) == 2
 
 
 def test_a_cut_that_another_condition_heals_is_none():
-    women = Region.where("sex", ValueSet.one_of([0]))
-    region = Region.where("income", ValueSet.below(1, inclusive=False)) | women
+    women = Predicate.where("sex", ValueSet.one_of([0]))
+    region = Predicate.where("income", ValueSet.below(1, inclusive=False)) | women
     share, sure, possible = region.weights(DOMAIN, {"income": np.array([0, 0]), "sex": np.array([0, 1])})
     assert (sure.tolist(), possible.tolist()) == ([1, 0], [1, 1])
     assert share.tolist() == [1, 0.5]
@@ -184,15 +184,16 @@ def test_a_cut_that_another_condition_heals_is_none():
 
 
 def test_a_single_point_cuts_a_bin_of_reals_without_weight():
-    region = Region.where("income", ValueSet.one_of([1]))
+    region = Predicate.where("income", ValueSet.one_of([1]))
     share, sure, possible = region.weights(DOMAIN, {"income": np.array([0, 1])})
     assert (share.tolist(), sure.tolist(), possible.tolist()) == ([0, 0], [0, 0], [1, 0])
 
 
 def test_where_the_outside_is_too_much_work_sure_is_on_the_safe_side(monkeypatch):
-    region = Region.where("income", ValueSet.below(1, inclusive=False)) | Region.where("sex", ValueSet.one_of([0]))
+    cheap = ValueSet.below(1, inclusive=False)
+    region = Predicate.where("income", cheap) | Predicate.where("sex", ValueSet.one_of([0]))
     monkeypatch.setattr(regions, "_FEW_BOXES", 1)
-    fresh = Region(region.boxes)
+    fresh = Predicate(region.boxes)
     _, sure, possible = fresh.weights(DOMAIN, CODES)
     _, exact_sure, exact_possible = region.weights(DOMAIN, CODES)
     assert fresh.cuts(DOMAIN) == ["income"]
@@ -201,16 +202,16 @@ def test_where_the_outside_is_too_much_work_sure_is_on_the_safe_side(monkeypatch
 
 
 def test_covers_of_large_axes_are_worked_out_afresh(monkeypatch):
-    region = Region.where("age", ValueSet.below(2, inclusive=True)) & Region.where("sex", ValueSet.one_of([1, 2]))
+    region = Predicate.where("age", ValueSet.below(2, inclusive=True)) & Predicate.where("sex", ValueSet.one_of([1, 2]))
     before = [w.tolist() for w in region.weights(DOMAIN, CODES)]
     monkeypatch.setattr(boxes, "_SMALL_AXIS", 0)
     assert [w.tolist() for w in region.weights(DOMAIN, CODES)] == before
 
 
 def test_too_many_boxes_are_refused():
-    def diagonal(first: str, second: str) -> Region:
+    def diagonal(first: str, second: str) -> Predicate:
         """Forty boxes, no two of which differ in one attribute only."""
-        return Region(tuple(Box.of({name: ValueSet.one_of([i]) for name in (first, second)}) for i in range(40)))
+        return Predicate(tuple(Box.of({name: ValueSet.one_of([i]) for name in (first, second)}) for i in range(40)))
 
     assert len((diagonal("a", "b") & diagonal("b", "c")).boxes) == 40
     with pytest.raises(QueryError, match="too complicated"):
@@ -219,13 +220,13 @@ def test_too_many_boxes_are_refused():
 
 def test_unknown_attributes_and_missing_codes_are_named():
     with pytest.raises(QueryError, match="no attribute 'height'"):
-        Region.where("height", ValueSet.one_of([1])).volume(DOMAIN)
+        Predicate.where("height", ValueSet.one_of([1])).volume(DOMAIN)
     with pytest.raises(QueryError, match="places on age are needed"):
-        Region.where("age", ValueSet.one_of([1])).weights(DOMAIN, {"sex": np.array([0])})
+        Predicate.where("age", ValueSet.one_of([1])).weights(DOMAIN, {"sex": np.array([0])})
 
 
 def test_weights_cannot_be_overwritten():
-    for weights in Region.where("income", ValueSet.below(1, inclusive=True)).weights(DOMAIN, CODES):
+    for weights in Predicate.where("income", ValueSet.below(1, inclusive=True)).weights(DOMAIN, CODES):
         with pytest.raises(ValueError, match="read-only"):
             weights[0] = 5
 

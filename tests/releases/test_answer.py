@@ -9,11 +9,11 @@ import pytest
 
 from conftest import curator_of
 from sfumato.errors import QueryError
-from sfumato.inference.laws import half_width, stderr
+from sfumato.intervals.noise_sum import half_width, stderr
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import TestingEntropy
+from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS
-from sfumato.publish import describe_guarantee
+from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import AllRanges, Identity, Prefix, Stack, Total, Weighted
 from sfumato.releases.release import Release
 from sfumato.schema import Schema

@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sfumato.errors import ReleaseFileError
-from sfumato.releases import artifact, columns
-from sfumato.releases.artifact import read_artifact, write_artifact
-from sfumato.releases.container import Entry, directory_of
-from sfumato.releases.manifest import (
+from sfumato.releases.file import artifact
+from sfumato.releases.file import parquet as columns
+from sfumato.releases.file.artifact import read_artifact, write_artifact
+from sfumato.releases.file.manifest import (
     Guarantee,
     Manifest,
     MechanismRecord,
@@ -36,7 +36,8 @@ from sfumato.releases.manifest import (
     Total,
     manifest_bytes,
 )
-from sfumato.releases.records import LaplaceRecord
+from sfumato.releases.file.records import LaplaceRecord
+from sfumato.releases.file.zip import Entry, directory_of
 from sfumato.schema import Schema
 
 # The attributes stand in an order that no sorting would give: it is the order in which cells are numbered.
@@ -582,7 +583,7 @@ def test_footers_that_count_pages_twice_or_point_elsewhere(path):
 def test_opening_does_not_import_pandas(path, valid):
     """It is not needed, and would take longer than everything else together."""
     path.write_bytes(valid)
-    code = "import sys; from sfumato.releases.artifact import read_artifact as r; r(sys.argv[1]).read('cells')"
+    code = "import sys; from sfumato.releases.file.artifact import read_artifact as r; r(sys.argv[1]).read('cells')"
     code += "; sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == 0
 

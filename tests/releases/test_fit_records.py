@@ -13,28 +13,29 @@ from hypothesis import strategies as st
 
 from conftest import curator_of
 from sfumato.domain import Partition
+from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import ReleaseFileError
-from sfumato.inference.fits import PARTS, Linear, in_parts
+from sfumato.inference.fits.base import PARTS, Linear, in_parts
+from sfumato.inference.fits.partition import Regional
+from sfumato.inference.fits.scaled_shape import Shaped
+from sfumato.inference.fits.shrinkage import Nested
+from sfumato.inference.fits.tree import fit_tree
 from sfumato.inference.halvings import Halvings
-from sfumato.inference.nested import Nested
-from sfumato.inference.regions import Regional
-from sfumato.inference.shapes import Shaped
-from sfumato.inference.tree_fit import fit_tree
 from sfumato.kernel.budget import Budget, rho_for
 from sfumato.kernel.cost import Cost
-from sfumato.kernel.statistics import Misfit
+from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Gaussian, Laplace
-from sfumato.mechanisms.linear import measure_and_fit
+from sfumato.mechanisms._measure_and_fit import measure_and_fit
 from sfumato.mechanisms.sfumato import sfumato
-from sfumato.publish import describe_guarantee
-from sfumato.queries import Haar, Halving, Identity, Kron, NominalHaar, Ranges, Stack, Total, Tree
-from sfumato.releases.artifact import read_artifact, write_artifact
-from sfumato.releases.fit_records import from_whole_numbers, in_whole_numbers
-from sfumato.releases.manifest import Manifest
+from sfumato.publishing.publish import describe_guarantee
+from sfumato.queries import Haar, Identity, Kron, NominalHaar, Ranges, Stack, Total, Tree
+from sfumato.queries.strategy import Strategy
+from sfumato.releases.file.artifact import read_artifact, write_artifact
+from sfumato.releases.file.fit_records import from_whole_numbers, in_whole_numbers
+from sfumato.releases.file.manifest import Manifest
+from sfumato.releases.file.store import read_cube
 from sfumato.releases.release import Release
-from sfumato.releases.store import read_cube
 from sfumato.schema import Schema
-from sfumato.strategies.strategy import Strategy
 
 SCHEMA = Schema.from_dict(
     {
@@ -122,10 +123,10 @@ def regional(kind: str = "even") -> Release:
     elif kind == "tree":
         asked = Ranges(3, [0, 0, 1, 2], [2, 0, 1, 2])
         tree = curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(asked, half)
-        totals = fit_tree(tree, Halving.line(3), np.bincount(LABELS))
+        totals = fit_tree(tree, BinaryTree.line(3), np.bincount(LABELS))
         fit = Regional(LABELS, totals, np.array([3.5, 0, 1]), besides=(misfit,))
     elif kind == "leaves":
-        over = Halving.over(SCHEMA.domain)
+        over = BinaryTree.over(SCHEMA.domain)
         along = curator.reduce(Partition(SCHEMA.domain, np.argsort(over.order)))
         parts = Ranges(SIZE, [0, 0, 7, 7, 3], [SIZE - 1, 6, 13, 13, 4])  # the second half twice
         sizes = [Fraction(8), Fraction(20)]
@@ -358,7 +359,7 @@ def test_a_tree_measured_by_something_else_or_with_too_many_leaves_is_refused(mo
     odd = replace(release, cube=replace(release.cube, fits=(replace(tree, measurement=cells.measurement), *others)))
     with pytest.raises(ReleaseFileError, match="ranges"):
         Release.load(odd.save(tmp_path / "odd.sfumato"))
-    monkeypatch.setattr("sfumato.releases.fit_reading.MOST_LEAVES", SIZE - 1)
+    monkeypatch.setattr("sfumato.releases.file.fit_reading.MOST_LEAVES", SIZE - 1)
     with pytest.raises(ReleaseFileError, match="more cells than"):
         Release.load(release.save(tmp_path / "large.sfumato"))
 

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from conftest import curator_of
-from sfumato.inference.fits import Linear
-from sfumato.inference.laws import half_width
+from sfumato.inference.fits.base import Linear
+from sfumato.intervals.noise_sum import half_width
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms.linear import measure_and_fit
+from sfumato.mechanisms._measure_and_fit import measure_and_fit
 from sfumato.queries import Identity, Kron, Prefix, Stack, Total
-from sfumato.releases.answer import answer_queries, answer_select
+from sfumato.queries.strategy import Strategy
+from sfumato.releases.answers.answer import answer_queries, answer_select
 from sfumato.releases.cube import Cube
 from sfumato.releases.sampling import sample_rows
 from sfumato.schema import Schema
 from sfumato.sql import compile_select
-from sfumato.strategies.strategy import Strategy
 
 SCHEMA = Schema.from_dict(
     {

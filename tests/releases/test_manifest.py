@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import ReleaseFileError
-from sfumato.releases.manifest import (
+from sfumato.releases.file.manifest import (
     Guarantee,
     Manifest,
     MechanismRecord,
@@ -20,8 +20,8 @@ from sfumato.releases.manifest import (
     manifest_bytes,
     parse_manifest,
 )
-from sfumato.releases.records import GaussianRecord, LaplaceRecord, fraction_text, noise_record, parse_fraction
-from sfumato.releases.strict_json import canonical, refusal
+from sfumato.releases.file.records import GaussianRecord, LaplaceRecord, fraction_text, noise_record, parse_fraction
+from sfumato.releases.file.strict_json import canonical, refusal
 
 MANIFEST = Manifest(
     kind="sparse-cube",

@@ -34,7 +34,7 @@ from sfumato.queries import (
     trusted,
 )
 from sfumato.queries.trust import FAMILIES
-from sfumato.releases.query_records import MOST_DEPTH, MOST_PARTS, Arrays, describe, rebuild
+from sfumato.releases.file.query_records import MOST_DEPTH, MOST_PARTS, Arrays, describe, rebuild
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "queries"))
 from query_strategies import whole_queries

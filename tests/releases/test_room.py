@@ -13,10 +13,10 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ReleaseFileError
-from sfumato.releases.artifact import read_artifact, write_artifact
-from sfumato.releases.manifest import Guarantee, Manifest, MechanismRecord, Statistic, Total
-from sfumato.releases.records import FitRecord, LaplaceRecord, MeasurementRecord
-from sfumato.releases.room import MOST_CELLS, numbers_laid_out
+from sfumato.releases.file.artifact import read_artifact, write_artifact
+from sfumato.releases.file.manifest import Guarantee, Manifest, MechanismRecord, Statistic, Total
+from sfumato.releases.file.records import FitRecord, LaplaceRecord, MeasurementRecord
+from sfumato.releases.file.room import MOST_CELLS, numbers_laid_out
 from sfumato.schema import Schema
 from sfumato.schema.schema import axis_sizes
 
@@ -177,7 +177,7 @@ def test_the_command_line_has_the_option(path, tmp_path, monkeypatch, capsys):
     from sfumato.cli import main
 
     write_dense(path, np.zeros(1000, dtype=np.int8), 10, 100)
-    monkeypatch.setattr("sfumato.releases.artifact.usual_bound", lambda size: 500)
+    monkeypatch.setattr("sfumato.releases.file.artifact.usual_bound", lambda size: 500)
     rows = ("--rows", "5", "-o", str(tmp_path / "x.csv"))
     for command in (("query", str(path), "SELECT COUNT(*) FROM census"), ("sample", str(path), *rows)):
         for more, code in (((), 1), (("--most-cells", "900"), 1), (("--most-cells", "5000"), 0)):

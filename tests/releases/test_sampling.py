@@ -6,7 +6,7 @@ import pytest
 from conftest import curator_of
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import TestingEntropy
+from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS
 from sfumato.queries import Identity, Workload
 from sfumato.releases.rows import write_rows

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
-from sfumato.kernel.entropy import TestingEntropy
+from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.reproduce.papers import PAPERS, reproduce
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.inference.least_squares import solver
-from sfumato.kernel.entropy import SystemEntropy, TestingEntropy
+from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
+from sfumato.least_squares.solver import solver
 from sfumato.queries import Tree
-from sfumato.reproduce import ispe_example as example
-from sfumato.reproduce.ispe_hierarchy import SPLITS, hierarchy_errors
-from sfumato.reproduce.ispe_release import TABLES, Setting, cell_errors, publish, rectangle_errors
-from sfumato.reproduce.neighbours import neighbourhood_means
-from sfumato.reproduce.tree_posterior import posterior_means
+from sfumato.reproduce.ispe.hierarchy import SPLITS, hierarchy_errors
+from sfumato.reproduce.ispe.neighbours import neighbourhood_means
+from sfumato.reproduce.ispe.release import TABLES, Setting, cell_errors, publish, rectangle_errors
+from sfumato.reproduce.ispe.study import example
+from sfumato.reproduce.ispe.tree_posterior import posterior_means
 
 
 def test_the_worked_example_is_exact_where_the_paper_simulated():

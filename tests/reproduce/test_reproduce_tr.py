@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from sfumato.audit.limited_domain import limited_domain_max
+from sfumato.audit.mutants.limited_domain import limited_domain_max
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import SystemEntropy, TestingEntropy
-from sfumato.kernel.statistics import Rank
-from sfumato.reproduce import largest, parity
-from sfumato.reproduce.blr import blr_release
-from sfumato.reproduce.intervals import TABLE_2, drawn_intervals, interval_errors, rectangle_errors
-from sfumato.reproduce.made_up import census_ages_and_incomes, census_incomes
-from sfumato.reproduce.noise_sums import mean_absolute_sum
+from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.reproduce.released import curator_of
-from sfumato.reproduce.tr_2010_003 import usefulness
+from sfumato.reproduce.synthetic import census_ages_and_incomes, census_incomes
+from sfumato.reproduce.tr_2010_003.blr import blr_release
+from sfumato.reproduce.tr_2010_003.intervals import TABLE_2, drawn_intervals, interval_errors, rectangle_errors
+from sfumato.reproduce.tr_2010_003.noise_sums import mean_absolute_sum
+from sfumato.reproduce.tr_2010_003.study import largest, parity, usefulness
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 7.0, 50.0])

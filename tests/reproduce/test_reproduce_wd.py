@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.kernel.entropy import SystemEntropy
-from sfumato.kernel.noise import draw
+from sfumato.kernel.sampling.entropy import SystemEntropy
+from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Laplace
-from sfumato.reproduce import hot_workloads as hot
-from sfumato.reproduce import wd_example as example
-from sfumato.reproduce.made_up import WD_TABLE_1, like
+from sfumato.reproduce.synthetic import WD_TABLE_1, like
+from sfumato.reproduce.wd.study import example
+from sfumato.reproduce.wd.study import hot_workloads as hot
 
 
 def test_the_worked_example_corrected():

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError, UnsupportedSQL
-from sfumato.queries.regions import Region
 from sfumato.schema import Schema
 from sfumato.sql import Amount, Column, Key, Select, compile_select
 
@@ -208,14 +208,14 @@ def column(aggregate: str, schema: Schema = BINNED, rest: str = "") -> Column:
 
 
 def test_a_count_is_one_amount():
-    assert column("COUNT(*)") == Column("count", (Amount(Region.everything(), None),), kind="count")
+    assert column("COUNT(*)") == Column("count", (Amount(Predicate.everything(), None),), kind="count")
 
 
 def test_a_percentage_keeps_its_factor_apart():
     share = column("100.0 * COUNT(*) / SUM(COUNT(*)) OVER ()", rest="GROUP BY sex")
-    everyone = Amount(Region.everything(), None)
+    everyone = Amount(Predicate.everything(), None)
     assert share.numerator == (everyone,)
-    assert share.denominator == (Amount(Region.everything(), None, grouped=False),)
+    assert share.denominator == (Amount(Predicate.everything(), None, grouped=False),)
     assert (share.scale, share.bounds, share.kind) == (100.0, (0.0, 1.0), "share")
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError, SfumatoError, UnsupportedSQL
-from sfumato.queries.regions import Region
 from sfumato.schema import Schema
 from sfumato.sql import Amount, Column, Key, Order, Select, compile_select, read_workload, strict_check
 
@@ -44,7 +44,7 @@ def test_the_example_of_the_design():
     "table", ["census", "CENSUS", "release", '"census"', "census c", "census AS c", "release AS census"]
 )
 def test_the_table_goes_by_its_name_or_release(table):
-    assert plan(f"SELECT COUNT(*) FROM {table}").where == Region.everything()
+    assert plan(f"SELECT COUNT(*) FROM {table}").where == Predicate.everything()
 
 
 def test_qualified_columns():
@@ -75,7 +75,7 @@ def test_order_by_places_aliases_keys_and_aggregates():
         "SELECT sex AS s, COUNT(*) AS n, AVG(charge) FROM census GROUP BY sex, age "
         "ORDER BY 2 DESC, N, s, sex DESC, AVG(charge), avg_charge, age, SUM(charge) DESC LIMIT 5 OFFSET 2"
     )
-    total = Column("sum_charge", (Amount(Region.everything(), "charge"),), kind="sum")
+    total = Column("sum_charge", (Amount(Predicate.everything(), "charge"),), kind="sum")
     expected = [(1, True), (1, False), (0, False), (0, True), (2, False), (2, False), (Key("age", "age"), False)]
     assert got.order_by == tuple(Order(*rule) for rule in [*expected, (total, True)])
     assert (got.limit, got.offset) == (5, 2)

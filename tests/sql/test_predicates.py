@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError, UnsupportedSQL
-from sfumato.queries.regions import Region
 from sfumato.schema import Schema
 from sfumato.sql import compile_select
 
@@ -51,7 +51,7 @@ def engine() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def region(where: str, schema: Schema = SCHEMA) -> Region:
+def region(where: str, schema: Schema = SCHEMA) -> Predicate:
     return compile_select(f"SELECT COUNT(*) FROM census AS c WHERE {where}", schema).where
 
 
@@ -146,15 +146,15 @@ def test_particular_conditions_mean_what_they_mean_in_duckdb(where):
 
 def test_conditions_with_the_same_rows_are_the_same_region():
     assert region("age <= 2") == region("age < 3") == region("age < 2.5") == region("age IN (0, 1, 2)")
-    assert region("age >= 0") == region("sex IN ('M', 'F', 'X')") == Region.everything()
-    assert region("age > 4") == region("age < 0") == Region.nothing()
-    assert region("income <= 10000", BINNED) == Region.everything()
-    assert region("income < 10000", BINNED) != Region.everything()
+    assert region("age >= 0") == region("sex IN ('M', 'F', 'X')") == Predicate.everything()
+    assert region("age > 4") == region("age < 0") == Predicate.nothing()
+    assert region("income <= 10000", BINNED) == Predicate.everything()
+    assert region("income < 10000", BINNED) != Predicate.everything()
 
 
 def test_infinite_limits_are_harmless():
-    assert region("age > 1e999") == Region.nothing()
-    assert region("age < 1e999") == Region.everything()
+    assert region("age > 1e999") == Predicate.nothing()
+    assert region("age < 1e999") == Predicate.everything()
 
 
 @pytest.mark.parametrize(

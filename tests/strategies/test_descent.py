@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.domain import Axis, Domain
-from sfumato.kernel.entropy import TestingEntropy
-from sfumato.kernel.noise import draw
+from sfumato.domain.binary_tree import BinaryTree
+from sfumato.inference.adaptive_descent import PARTS, Front, Looks, next_looks
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Laplace
-from sfumato.queries import AllRanges, Halving, Identity, Prefix, Total, Workload, default_workload
-from sfumato.strategies.cutting import SAMPLED, geometry_of
-from sfumato.strategies.descent import PARTS, Front, Looks, next_looks
+from sfumato.queries import AllRanges, Identity, Prefix, Total, Workload, default_workload
+from sfumato.strategies.query_geometry import SAMPLED, geometry_of
 
 
 def ranges(cells: int) -> Workload:
@@ -49,7 +50,7 @@ def wandering(words: list[int], rounds: int):
 
 
 def spent(
-    tree: Halving, see, *, workload: Workload | None = None, unit: float = 200.0, pure: bool = True, go_on=next_looks
+    tree: BinaryTree, see, *, workload: Workload | None = None, unit: float = 200.0, pure: bool = True, go_on=next_looks
 ) -> tuple[np.ndarray, int]:
     """What a descent spends on each place, in PARTS, and how many rounds it takes; `see` makes up what is seen."""
     cells = len(tree.order)
@@ -73,7 +74,7 @@ whatever = st.lists(st.integers(-(10**4), 10**6) | st.integers(-30, 30), min_siz
 @given(cells=st.integers(1, 700), seen=whatever, unit=st.floats(1e-9, 1e9), pure=st.booleans())
 def test_every_path_spends_exactly_the_budget_whatever_is_seen(cells, seen, unit, pure):
     """Also what no table would show: then the counts of parts have nothing to do with each other."""
-    tree = Halving.line(cells)
+    tree = BinaryTree.line(cells)
     total, rounds = spent(tree, lambda queries: np.resize(seen, queries.rows), unit=unit, pure=pure)
     assert (total == PARTS).all() and rounds <= 2 * (tree.height + 1)
 
@@ -88,7 +89,7 @@ def test_every_path_spends_exactly_the_budget_whatever_is_seen(cells, seen, unit
 )
 def test_every_path_spends_exactly_the_budget_over_several_attributes(sides, seen, unit, pure):
     domain = domain_of(*sides)
-    tree, asked = Halving.over(domain), default_workload(domain)
+    tree, asked = BinaryTree.over(domain), default_workload(domain)
     total, rounds = spent(tree, lambda q: np.resize(seen, q.rows), workload=asked, unit=unit, pure=pure)
     assert (total == PARTS).all() and rounds <= 2 * (tree.height + 1)
 
@@ -103,7 +104,7 @@ def test_regions_that_came_by_different_ways_are_not_mixed_up(words, rounds, see
     """Looks that go up again are made on the account of parts of one look only: regions beside them may have more left,
     or less, or may have been parts of another. So the descent is led astray first, and then left to itself."""
     domain = domain_of(*((size, "integer") for size in sides))
-    tree, asked, way = Halving.over(domain), default_workload(domain), wandering(words, rounds)
+    tree, asked, way = BinaryTree.over(domain), default_workload(domain), wandering(words, rounds)
     total, _ = spent(tree, lambda queries: np.resize(seen, queries.rows), workload=asked, go_on=way)
     assert (total == PARTS).all()
 
@@ -112,7 +113,7 @@ def test_an_empty_region_is_left_at_once_and_a_full_one_is_looked_into():
     cells, counts = 1024, np.zeros(1024, dtype=np.int64)
     counts[300:400] = 5000
     asked = []
-    spent(Halving.line(cells), lambda queries: asked.append(queries) or queries @ counts)
+    spent(BinaryTree.line(cells), lambda queries: asked.append(queries) or queries @ counts)
     lows, highs = (np.concatenate([getattr(one, end) for one in asked]) for end in ("lows", "highs"))
     narrow = highs - lows < 4
     assert narrow.any()
@@ -124,7 +125,7 @@ def test_an_empty_region_is_left_at_once_and_a_full_one_is_looked_into():
 def test_few_cells_are_looked_at_one_by_one_with_everything():
     asked = []
     total, rounds = spent(
-        Halving.line(16), lambda queries: asked.append(queries) or np.zeros(queries.rows, dtype=np.int64)
+        BinaryTree.line(16), lambda queries: asked.append(queries) or np.zeros(queries.rows, dtype=np.int64)
     )
     assert rounds == 1 and asked[0].rows == 16 and (total == PARTS).all()
 
@@ -135,13 +136,13 @@ def test_ends_of_the_tree_without_a_cell_are_not_asked(cells):
         assert (queries.lows <= queries.highs).all() and queries.columns == cells
         return np.full(queries.rows, 10**6)
 
-    assert (spent(Halving.line(cells), see)[0] == PARTS).all()
+    assert (spent(BinaryTree.line(cells), see)[0] == PARTS).all()
 
 
 SQUARE = domain_of((4, "integer"), (2, "category"), (3, "integer"))
 
 
-@pytest.mark.parametrize("tree", [Halving.line(24), Halving.over(SQUARE)])
+@pytest.mark.parametrize("tree", [BinaryTree.line(24), BinaryTree.over(SQUARE)])
 def test_how_queries_lie_agrees_with_counting(tree):
     asked = Workload(("some", "all"), (Prefix(24), Total(24)))
     found = geometry_of(asked, tree)
@@ -154,7 +155,7 @@ def test_how_queries_lie_agrees_with_counting(tree):
 
 
 def test_some_queries_stand_for_very_many():
-    cells, tree = 512, Halving.line(512)
+    cells, tree = 512, BinaryTree.line(512)
     found, exact = (
         geometry_of(Workload(("w",), (block,)), tree) for block in (AllRanges(cells), AllRanges(cells)[::97])
     )
@@ -169,7 +170,7 @@ def test_quiet_regions_are_looked_at_together(noisy):
     """A table that is empty but for one corner: the last round takes the empty rest in a few regions, larger than
     those of the round before, and the cells of the corner one by one."""
     domain = domain_of((64, "integer"), (64, "integer"))
-    tree, noise = Halving.over(domain), Laplace(Fraction(10))
+    tree, noise = BinaryTree.over(domain), Laplace(Fraction(10))
     corner = np.zeros((64, 64), dtype=np.int64)
     corner[:8, :8] = 500
     along, rounds = corner.reshape(-1)[tree.order], []

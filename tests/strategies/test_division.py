@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.errors import QueryError
 from sfumato.queries import AllRanges, Identity, Kron, Predicates, Scaled, Total, Weighted, Workload
-from sfumato.reproduce.wd_example import W
+from sfumato.reproduce.wd.example import W
 from sfumato.strategies.budget_split import best_precisions
 from sfumato.strategies.division import divide, divide_recursively
 

@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
+from sfumato.least_squares import expected_error as expected
+from sfumato.least_squares.expected_error import expected_errors
+from sfumato.least_squares.grams import added, gram_of
+from sfumato.least_squares.products import AxisPart, combined, parts_of
 from sfumato.queries import (
     AllRanges,
     Haar,
@@ -25,11 +29,7 @@ from sfumato.queries import (
     Weighted,
     Workload,
 )
-from sfumato.strategies import expected
-from sfumato.strategies.expected import expected_errors
-from sfumato.strategies.grams import added, gram_of
-from sfumato.strategies.products import AxisPart, combined, parts_of
-from sfumato.strategies.strategy import Strategy
+from sfumato.queries.strategy import Strategy
 
 SOME_RANGES = Ranges(12, [0, 3, 5], [4, 9, 11])
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from sfumato.domain import Axis, Domain
+from sfumato.least_squares.expected_error import expected_errors, overall_error
+from sfumato.least_squares.grams import gram_of
+from sfumato.least_squares.products import combined
 from sfumato.queries import AllRanges, Haar, Identity, Kron, Prefix, Ranges, Total, Tree, Workload, default_workload
-from sfumato.strategies.axes import wanted_of
-from sfumato.strategies.expected import expected_errors, overall_error
-from sfumato.strategies.grams import gram_of
+from sfumato.queries.strategy import Strategy
 from sfumato.strategies.greedy import greedy_for
-from sfumato.strategies.products import combined
+from sfumato.strategies.per_axis import wanted_of
 from sfumato.strategies.shares import best_shares, squared_error, whole_shares
-from sfumato.strategies.strategy import Strategy
 from sfumato.strategies.trees import tree_for, tree_strategy
 from sfumato.strategies.wavelets import wavelet_strategy
 

@@ -9,20 +9,20 @@ from math import inf
 from time import perf_counter
 from typing import TypeVar
 
-from sfumato.audit.calibration import calibrate, pooled
-from sfumato.audit.calibration_tables import small_cases
-from sfumato.audit.descents import DESCENDING, descent_finding
-from sfumato.audit.exact import ExactFinding, exact_findings
-from sfumato.audit.exact_verbs import verb_findings
-from sfumato.audit.known_coverage import complaints, part_alpha, unlisted
+from sfumato.audit.attacks.descents import DESCENDING, descent_finding
+from sfumato.audit.attacks.exact import ExactFinding, exact_findings
+from sfumato.audit.attacks.exact_verbs import verb_findings
+from sfumato.audit.attacks.replay import ReplayFinding, replay_findings
+from sfumato.audit.attacks.sampling import Finding, audit
+from sfumato.audit.calibration.calibrate import calibrate, pooled
+from sfumato.audit.calibration.known_coverage import complaints, part_alpha, unlisted
+from sfumato.audit.calibration.tables import small_cases
 from sfumato.audit.reading.attack import ReadingFinding, reading_finding, sources_here
-from sfumato.audit.replay import ReplayFinding, replay_findings
-from sfumato.audit.sampling import Finding, audit
-from sfumato.audit.subject import Subject
-from sfumato.audit.subjects import all_subjects, mechanism_subjects
+from sfumato.audit.subjects.registry import all_subjects, mechanism_subjects
+from sfumato.audit.subjects.subject import Subject
 from sfumato.errors import MechanismError
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.entropy import SystemEntropy
+from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.mechanisms import MECHANISMS
 
 A = TypeVar("A")

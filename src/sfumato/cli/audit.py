@@ -19,12 +19,12 @@ def audit(
     mutants: bool = typer.Option(False, "--mutants", help="Only check that deliberately broken variants are caught."),
 ) -> None:
     """Attack the mechanisms and say what was found. A clean report is no proof: the proofs are in docs/privacy.md."""
-    from sfumato.audit.catching import mutant_report
-    from sfumato.audit.mutants import MUTANTS
+    from sfumato.audit.mutants.catching import mutant_report
+    from sfumato.audit.mutants.registry import MUTANTS
     from sfumato.audit.report import FULL, QUICK, attack
     from sfumato.cli.show import counting, say, table
     from sfumato.errors import PrivacyError
-    from sfumato.kernel.entropy import SystemEntropy
+    from sfumato.kernel.sampling.entropy import SystemEntropy
 
     report = None
     if not mutants:

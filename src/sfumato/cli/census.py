@@ -40,7 +40,7 @@ def write_census(folder: Path, people: int = 60_000) -> tuple[Path, Path]:
 
 def make_people(people: int) -> dict[str, Any]:
     """Columns of made-up people: an ageing population, incomes that rise and fall with age."""
-    from sfumato.kernel.entropy import TestingEntropy
+    from sfumato.kernel.sampling.entropy import TestingEntropy
 
     stream = TestingEntropy(1503)  # fixed, so that the demo's figures can be talked about
 

@@ -37,8 +37,8 @@ def demo(
     from sfumato.cli.census import write_census
     from sfumato.cli.show import progress, say
     from sfumato.errors import NewLedgerWarning, TableError
-    from sfumato.kernel.ledger import Ledger
-    from sfumato.publish import publish
+    from sfumato.kernel.ledger.ledger import Ledger
+    from sfumato.publishing.publish import publish
     from sfumato.schema import Schema
 
     try:
@@ -84,8 +84,8 @@ def _compare(made: Release, sql: str, table: Path) -> None:
     import duckdb
 
     from sfumato.cli.show import table as show_table
-    from sfumato.releases.estimate import Estimate
-    from sfumato.releases.result import decimals_for
+    from sfumato.releases.answers.estimate import Estimate
+    from sfumato.releases.answers.result import decimals_for
 
     result = made.query(sql)
     headers, rows = result.texts()

@@ -15,7 +15,7 @@ def init(
     """Draft a schema from column names and types. Bounds and values are left blank for you: they are never read."""
     from sfumato.cli.show import say
     from sfumato.errors import SchemaError
-    from sfumato.kernel.source import open_table
+    from sfumato.kernel.source.table import open_table
     from sfumato.schema.draft import draft
 
     dataset = name or Path(table).name.split(".")[0].replace("*", "") or "table"

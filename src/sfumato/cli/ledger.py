@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from sfumato.kernel.ledger import Account, Change, Entry
+    from sfumato.kernel.ledger.ledger import Account, Change, Entry
 
 app = typer.Typer(help="Show budgets and what was spent, or set a dataset's total.", no_args_is_help=True)
 LEDGER = typer.Option(None, "--ledger", help="The ledger file; by default one for each user (or SFUMATO_LEDGER).")
@@ -24,7 +24,7 @@ def show(
     """What every dataset may spend, has spent and has left."""
     from sfumato.cli.show import exact, say, table
     from sfumato.errors import LedgerError
-    from sfumato.kernel.ledger import Ledger
+    from sfumato.kernel.ledger.ledger import Ledger
 
     book = Ledger(ledger)
     accounts = [account for account in book.show() if dataset in (None, account.dataset)]
@@ -130,7 +130,7 @@ def set_total(
 ) -> None:
     """State a dataset's total budget. It is a promise to the people in the data: raise it only with a reason."""
     from sfumato.cli.show import exact, notes, say
-    from sfumato.kernel.ledger import Ledger
+    from sfumato.kernel.ledger.ledger import Ledger
 
     book = Ledger(ledger)
     with notes():

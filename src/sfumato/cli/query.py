@@ -31,18 +31,18 @@ def query(
     strict: bool = typer.Option(False, "--strict", help="Refuse answers that depend on the spread inside a bin."),
 ) -> None:
     """Answer a SELECT from a release, with an error bar on every number. Reads no private data, costs nothing."""
-    from sfumato.publish import open_release
+    from sfumato.publishing.publish import open_release
 
     result = open_release(release, most_cells=most_cells).query(sql, confidence=confidence, strict=strict)
     if form is Format.json:
-        from sfumato.releases.result import as_json
+        from sfumato.releases.answers.result import as_json
 
         typer.echo(as_json(result.records()))
     elif form is Format.csv:
         typer.echo(result.to_csv(), nl=False)
     else:
         from sfumato.cli.show import table
-        from sfumato.releases.estimate import Estimate
+        from sfumato.releases.answers.estimate import Estimate
 
         headers, rows = result.texts()
         first = result.rows[0] if result.rows else ()

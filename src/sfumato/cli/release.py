@@ -58,8 +58,8 @@ def release(
 
     begun: list[str] = []
     try:
-        from sfumato.kernel.ledger import Ledger  # these take a while, in which a user may change their mind
-        from sfumato.publish import publish
+        from sfumato.kernel.ledger.ledger import Ledger  # these take a while, in which a user may change their mind
+        from sfumato.publishing.publish import publish
         from sfumato.schema import Schema
 
         public = Schema.load(schema)
@@ -113,7 +113,7 @@ def release(
     if made.mechanism in ONLY_THE_WORKLOAD:
         say("Only what follows from the queries of the workload has an answer in this file; the rest is unknown.")
         if workload is not None:
-            from sfumato.planner.items import read_statements
+            from sfumato.planner.questions import read_statements
 
             ((first, _), *_) = read_statements(workload, public)
     say(f'Try: sfumato query {published.path} "{first}"')

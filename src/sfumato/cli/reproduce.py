@@ -18,7 +18,7 @@ def reproduce(
 ) -> None:
     """Run the papers' experiments again on made-up tables. Reads no private data and spends nothing."""
     from sfumato.cli.show import counting, say, table
-    from sfumato.kernel.entropy import SystemEntropy
+    from sfumato.kernel.sampling.entropy import SystemEntropy
     from sfumato.reproduce.page import write
     from sfumato.reproduce.papers import reproduce as run
 

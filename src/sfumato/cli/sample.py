@@ -17,7 +17,7 @@ def sample(
 ) -> None:
     """Draw synthetic microdata from a release. Costs no budget; carries the release's own guarantee."""
     from sfumato.cli.show import say
-    from sfumato.publish import open_release
+    from sfumato.publishing.publish import open_release
     from sfumato.releases.rows import write_rows
 
     write_rows(open_release(release, most_cells=most_cells).sample(rows), out)

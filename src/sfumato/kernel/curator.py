@@ -18,21 +18,21 @@ from numpy.typing import NDArray
 from sfumato.arrays import Codes
 from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError, QueryError
-from sfumato.kernel.above import above_noises, checked_threshold, first_exceeding
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge, Load
-from sfumato.kernel.choose import choose
-from sfumato.kernel.entropy import Entropy
-from sfumato.kernel.misfits import group_sums, labels_of, misfit_load, misfit_noise
-from sfumato.kernel.noise import draw, sparse_hits
-from sfumato.kernel.partitioning import cheapest, checked_order, cutting, line_up
-from sfumato.kernel.stated_noise import check_kind, epsilon_to_choose, noises_of, pure_epsilon
-from sfumato.kernel.statistics import Misfit, MostRows, Rank, Score
+from sfumato.kernel.sampling.entropy import Entropy
+from sfumato.kernel.sampling.noise import draw, sparse_hits
+from sfumato.kernel.verbs.exponential import choose
+from sfumato.kernel.verbs.misfits import group_sums, labels_of, misfit_load, misfit_noise
+from sfumato.kernel.verbs.partitioning import cheapest, checked_order, cutting, line_up
+from sfumato.kernel.verbs.scores import Misfit, MostRows, Rank, Score
+from sfumato.kernel.verbs.sparse_vector import above_noises, checked_threshold, first_exceeding
+from sfumato.kernel.verbs.stated_noise import check_kind, epsilon_to_choose, noises_of, pure_epsilon
 from sfumato.limits import MOST_DENSE
 from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.queries import Cells, Identity, Queries, Total, trusted
-from sfumato.queries.checks import is_frozen
+from sfumato.queries.arrays import is_frozen
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ class Curator:
     def select(self, score: Score, budget: Budget) -> int:
         """The candidate with the best score, by the exponential mechanism; charged to every cell it looks at."""
         if type(score) not in (MostRows, Rank, Misfit):
-            raise PrivacyError("select takes a score of sfumato.kernel.statistics, whose sensitivity is proved")
+            raise PrivacyError("select takes a score of sfumato.kernel.verbs.scores, whose sensitivity is proved")
         check_kind(budget, self.charge)
         if isinstance(score, Misfit):
             self._check_misfit(score)
@@ -243,7 +243,7 @@ class Curator:
 
     def _check_misfit(self, misfit: Misfit) -> None:
         if type(misfit) is not Misfit:
-            raise PrivacyError("a misfit is a Misfit of sfumato.kernel.statistics, whose sensitivity is proved")
+            raise PrivacyError("a misfit is a Misfit of sfumato.kernel.verbs.scores, whose sensitivity is proved")
         self._check(misfit.queries)
         if not is_frozen(misfit.targets):
             raise PrivacyError("a misfit must be made afresh, not copied: its targets could change while it is used")

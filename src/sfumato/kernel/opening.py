@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.cost import Cost
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.entropy import Entropy
-from sfumato.kernel.ledger import Ledger, Receipt
-from sfumato.kernel.source import Table
+from sfumato.kernel.ledger.ledger import Ledger, Receipt
+from sfumato.kernel.sampling.entropy import Entropy
+from sfumato.kernel.source.table import Table
 from sfumato.kernel.unit import Unit
 from sfumato.schema import Schema
 

@@ -12,6 +12,7 @@ from sfumato.mechanisms import dawa as _dawa
 from sfumato.mechanisms import ispe as _ispe
 from sfumato.mechanisms import kdtree as _kdtree
 from sfumato.mechanisms import sfumato as _sfumato
+from sfumato.mechanisms._multiplicative_weights import shape_refuses
 from sfumato.mechanisms.cells import cells, sparse_cells
 from sfumato.mechanisms.division import division, division_refuses, division_strategy
 from sfumato.mechanisms.hierarchical import hierarchical, hierarchical_strategy
@@ -19,16 +20,15 @@ from sfumato.mechanisms.laplace import laplace, laplace_refuses, laplace_strateg
 from sfumato.mechanisms.matrix import matrix, matrix_strategy
 from sfumato.mechanisms.mwem import mwem, mwem_work
 from sfumato.mechanisms.pmw import pmw, pmw_work
-from sfumato.mechanisms.shaping import shape_refuses
 from sfumato.mechanisms.wavelet import wavelet, wavelet_strategy
 
 if TYPE_CHECKING:
     from sfumato.kernel.budget import Budget
     from sfumato.kernel.curator import Curator
     from sfumato.queries import Workload
+    from sfumato.queries.strategy import Strategy
     from sfumato.releases.cube import Cube
     from sfumato.schema import Schema
-    from sfumato.strategies.strategy import Strategy
 
 Refusal = Callable[["Schema", "Workload | None"], "str | None"]
 Work = Callable[["Schema", "Workload", "Budget", int], int]  # schema, workload, budget, about how many rows

@@ -16,21 +16,22 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Partition
-from sfumato.inference.fits import Linear
-from sfumato.inference.regions import Regional
-from sfumato.inference.tree_fit import TreeFit, fit_tree
+from sfumato.domain.binary_tree import BinaryTree
+from sfumato.domain.hilbert import curve_order
+from sfumato.inference.fits.base import Linear
+from sfumato.inference.fits.partition import Regional
+from sfumato.inference.fits.tree import TreeFit, fit_tree
+from sfumato.inference.partition_search import in_quarters
 from sfumato.inference.unevenness import from_misfit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.statistics import Misfit
+from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
-from sfumato.mechanisms.regional import places_along
-from sfumato.queries import Halving, Identity, Ranges, Workload
+from sfumato.mechanisms._two_stage import places_along
+from sfumato.queries import Identity, Ranges, Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
-from sfumato.strategies.hilbert import curve_order
-from sfumato.strategies.partitions import in_quarters
 
 SHARES = (Fraction(1, 4), Fraction(7, 10), Fraction(1, 20))  # for the buckets, their totals, and the misfit
 # The price of a bucket of all cells, in scales of the noise on its deviation, and what each halving adds: of short
@@ -69,7 +70,7 @@ def dawa(
 
     sizes = np.bincount(labels)
     buckets = curator.reduce(Partition(schema.domain, labels))
-    tree = Halving.line(len(sizes))
+    tree = BinaryTree.line(len(sizes))
     totals = fit_tree(_measure_tree(buckets, tree, for_totals), tree, sizes)
     count = _with_spread(curator, labels, totals, for_misfit)
 
@@ -85,7 +86,7 @@ def refuses(schema: Schema, workload: Workload | None) -> str | None:
     return None
 
 
-def _measure_tree(buckets: Curator, tree: Halving, budget: Budget) -> Measurement:
+def _measure_tree(buckets: Curator, tree: BinaryTree, budget: Budget) -> Measurement:
     """Noisy counts of all buckets and of every 16, 256, ... of them together, each level with an even share."""
     levels = [level for level in range(tree.height, 0, -LEVELS_APART) if level >= LEVELS_APART // 2] or [tree.height]
     begins = np.concatenate([tree.begins[level][:-1] for level in levels])

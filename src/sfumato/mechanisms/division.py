@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
+from sfumato.mechanisms._measure_and_fit import measure_and_fit
 from sfumato.mechanisms.laplace import laplace_refuses
-from sfumato.mechanisms.linear import measure_and_fit
 from sfumato.queries import Workload, default_workload
+from sfumato.queries.strategy import Strategy
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies.division import divide
-from sfumato.strategies.strategy import Strategy
 
 
 def division(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from fractions import Fraction
 
 from sfumato.arrays import Codes, Floats
+from sfumato.inference.partition_search import grow_regions
+from sfumato.inference.smoothing import noise_left, smooth
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.mechanisms.regional import ordered_axes, release_regions, too_large
+from sfumato.mechanisms._two_stage import ordered_axes, release_regions, too_large
 from sfumato.queries import Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
-from sfumato.strategies.partitions import grow_regions
-from sfumato.strategies.smoothing import noise_left, smooth
 
 APART = 3.0  # deviations of the noise left in a difference of smoothed neighbours, up to which they grow together
 

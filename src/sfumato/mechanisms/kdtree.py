@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from sfumato.inference.partition_search import split_by_tree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.mechanisms.regional import release_regions, too_large
+from sfumato.mechanisms._two_stage import release_regions, too_large
 from sfumato.queries import Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
-from sfumato.strategies.partitions import split_by_tree
 
 
 def kdtree(

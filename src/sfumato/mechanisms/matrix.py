@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.mechanisms.linear import measure_and_fit
+from sfumato.mechanisms._measure_and_fit import measure_and_fit
 from sfumato.queries import Workload, default_workload
+from sfumato.queries.strategy import Strategy
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
-from sfumato.strategies.kronecker import BITS, best_strategy
-from sfumato.strategies.strategy import Strategy
+from sfumato.strategies.hdmm import BITS, best_strategy
 
 BITS_BESIDE_MEASURES = 8  # sums of a measure come in up to 2^30 steps a row: weights times sums must stay below 2^62
 

@@ -14,7 +14,7 @@ from math import ceil, log
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
-from sfumato.mechanisms.shaping import (
+from sfumato.mechanisms._multiplicative_weights import (
     even_start,
     learn,
     measure_total,

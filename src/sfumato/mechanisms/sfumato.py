@@ -4,7 +4,7 @@ Where a region of cells holds few rows, one look at it with all the budget left 
 with even shares are. Which it is, the noisy counts say themselves, level by level, so the same mechanism serves sparse
 and dense tables. Along the path of every cell the shares sum to the budget, whatever the noise was, and each share
 depends on earlier noisy counts only: that is the kernel's one rule (docs/privacy.md, theorem 2). The posterior mean
-then weighs, for every region, whether its halves are empty, even or neither (inference/splits.py).
+then weighs, for every region, whether its halves are empty, even or neither (inference/tree_posterior/split_prior.py).
 
 After ISPE (Xiao, Xiong, Yuan, TR-2011-005), which smooths, partitions and estimates from what is noisy already.
 Corrected: ISPE looks at every cell first, whatever the table is like; here each look decides whether to look closer.
@@ -18,18 +18,19 @@ import numpy as np
 
 from sfumato.arrays import Codes
 from sfumato.domain import Partition
-from sfumato.inference.fits import Linear
-from sfumato.inference.tree_fit import MOST_LEAVES, MOST_REGIONS, fit_tree
+from sfumato.domain.binary_tree import BinaryTree, nodes_over
+from sfumato.inference import adaptive_descent as descent
+from sfumato.inference.adaptive_descent import PARTS, Front, GoOn, next_looks
+from sfumato.inference.fits.base import Linear
+from sfumato.inference.fits.tree import MOST_LEAVES, MOST_REGIONS, fit_tree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, as_one
-from sfumato.queries import Halving, Identity, Ranges, Workload, default_workload, regions_over
+from sfumato.queries import Identity, Ranges, Workload, default_workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
-from sfumato.strategies import descent
-from sfumato.strategies.cutting import geometry_of
-from sfumato.strategies.descent import PARTS, Front, GoOn, next_looks
+from sfumato.strategies.query_geometry import geometry_of
 
 
 def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
@@ -38,7 +39,7 @@ def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     budget: split evenly over the count and the measures, which get noise on every cell.
     """
     for_count, *for_measures = budget.evenly(len(curator.statistics))
-    tree = Halving.over(schema.domain)
+    tree = BinaryTree.over(schema.domain)
     count = fit_tree(descend(curator, tree, for_count, workload or default_workload(schema.domain)), tree)
 
     every_cell = Identity(schema.domain.size)
@@ -50,20 +51,20 @@ def refuses(schema: Schema, workload: Workload | None) -> str | None:
     """Why sfumato does not fit a schema."""
     if schema.domain.size > MOST_LEAVES:
         return f"sfumato takes at most {MOST_LEAVES:,} cells, there are {schema.domain.size:,}; use hierarchical"
-    if (regions := regions_over(schema.domain)) > MOST_REGIONS:
+    if (regions := nodes_over(schema.domain)) > MOST_REGIONS:
         return f"sfumato takes a tree of at most {MOST_REGIONS:,} regions, here it has {regions:,}; use hierarchical"
     return None
 
 
 def error_if_full(schema: Schema, workload: Workload, budget: Budget) -> float:
     """About the error on a table with many rows everywhere, where there is nothing to adapt to; reads no data."""
-    tree, share = Halving.over(schema.domain), budget.evenly(1 + len(schema.measures))[0]
+    tree, share = BinaryTree.over(schema.domain), budget.evenly(1 + len(schema.measures))[0]
     whole = _noise(share, schema.privacy_unit.contributions)
     return descent.error_if_full(tree, geometry_of(workload, tree), whole.continuous_variance, pure=budget.is_pure)
 
 
 def descend(
-    curator: Curator, tree: Halving, budget: Budget, workload: Workload, *, go_on: GoOn = next_looks
+    curator: Curator, tree: BinaryTree, budget: Budget, workload: Workload, *, go_on: GoOn = next_looks
 ) -> Measurement:
     """Look at regions level by level; what is seen decides how deep the next look goes and what it may spend.
 

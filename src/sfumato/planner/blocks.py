@@ -11,11 +11,11 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.kernel.budget import Budget
 from sfumato.measurement import Laplace
-from sfumato.mechanisms.linear import designs
-from sfumato.planner.standin import linear_stand_in
+from sfumato.mechanisms._measure_and_fit import designs
+from sfumato.planner.release_without_data import linear_stand_in
 from sfumato.queries import Queries, Workload
+from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema
-from sfumato.strategies.strategy import Strategy
 
 FEW = 2**24  # numbers, up to which every query is solved for by itself
 
@@ -42,7 +42,7 @@ def _query_by_query(strategy: Strategy, schema: Schema, budget: Budget, blocks: 
 
 
 def _family_by_family(strategy: Strategy, schema: Schema, budget: Budget, blocks: Sequence[Queries]) -> Floats:
-    from sfumato.strategies.expected import expected_errors
+    from sfumato.least_squares.expected_error import expected_errors
 
     design, weighted = designs(strategy, schema, budget)["count"], strategy.weighted
     workload = Workload(tuple(str(place) for place in range(len(blocks))), tuple(blocks))

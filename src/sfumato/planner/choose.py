@@ -20,7 +20,7 @@ from sfumato.kernel.charge import noise_for
 from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import MECHANISMS, Mechanism
 from sfumato.planner.blocks import expected_blocks
-from sfumato.planner.expect import QUERY_BY_QUERY, TRIED, Outlook, Question, outlook, strategy_of, takes_long, why_not
+from sfumato.planner.forecast import QUERY_BY_QUERY, TRIED, Outlook, Question, outlook, strategy_of, takes_long, why_not
 from sfumato.planner.simulate import MOST_SIMULATED, root_mean_square
 from sfumato.queries import Workload
 from sfumato.queries.workload import default_workload

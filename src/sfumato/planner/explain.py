@@ -7,8 +7,8 @@ from math import isfinite
 
 import numpy as np
 
-from sfumato.planner.expect import Outlook, Question
-from sfumato.queries.checks import MOST_LISTED
+from sfumato.planner.forecast import Outlook, Question
+from sfumato.queries.arrays import MOST_LISTED
 
 HELPS = 0.95  # of laplace's error, at most, for division to be worth a remark
 HOT = 2.0  # times as many queries as touch the typical cell make a cell hot

@@ -13,14 +13,14 @@ from sfumato.kernel.budget import Amount, Budget, as_epsilon
 from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import MECHANISMS, Mechanism, find_mechanism
 from sfumato.planner.choose import Choice, choose_among, too_large
-from sfumato.planner.expect import Outlook, Question, outlook, refuse_misfit
 from sfumato.planner.explain import explain
-from sfumato.planner.items import Item, Statements, default_items, read_statements, sparse_items, statement_items
-from sfumato.planner.least import least_epsilon
+from sfumato.planner.forecast import Outlook, Question, outlook, refuse_misfit
 from sfumato.planner.price import Line, price
+from sfumato.planner.questions import Item, Statements, default_items, read_statements, sparse_items, statement_items
+from sfumato.planner.release_without_data import stand_in
 from sfumato.planner.report import Plan
 from sfumato.planner.simulate import MOST_SIMULATED
-from sfumato.planner.standin import stand_in
+from sfumato.planner.smallest_epsilon import least_epsilon
 from sfumato.planner.usefulness import epsilon_for, every_query_error, paper_error
 from sfumato.schema import Schema
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
-from sfumato.planner.items import Item
+from sfumato.planner.questions import Item
 from sfumato.queries import Queries
-from sfumato.releases.answer import answer_queries, answer_select
+from sfumato.releases.answers.answer import answer_queries, answer_select
+from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.cube import Cube
-from sfumato.releases.estimate import Estimate
 
 MOST_SAMPLED = 32  # queries of a block that stand for all of them where they are many
 AT_ONCE = 2**22  # numbers laid out at a time

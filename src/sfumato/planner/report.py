@@ -11,10 +11,10 @@ from string import ascii_uppercase
 from sfumato.kernel.budget import readable
 from sfumato.plain_text import aligned, printable
 from sfumato.planner.choose import Choice
-from sfumato.planner.expect import Outlook
+from sfumato.planner.forecast import Outlook
 from sfumato.planner.price import Line
-from sfumato.planner.priors import ROWS_PER_CELL
-from sfumato.releases.result import decimals_for
+from sfumato.planner.public_tables import ROWS_PER_CELL
+from sfumato.releases.answers.result import decimals_for
 
 MOST_COMPARED = 7  # questions that fit beside each other
 

@@ -17,12 +17,12 @@ from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.entropy import TestingEntropy
+from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import Mechanism
-from sfumato.planner.items import Item
 from sfumato.planner.price import Line, price, sampled
-from sfumato.planner.priors import Counts, guessed_rows, prior_tables
-from sfumato.planner.standin import stand_in, with_measures
+from sfumato.planner.public_tables import Counts, guessed_rows, prior_tables
+from sfumato.planner.questions import Item
+from sfumato.planner.release_without_data import stand_in, with_measures
 from sfumato.queries import Queries, Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
-from sfumato.inference.laws import half_width
+from sfumato.intervals.noise_sum import half_width
 from sfumato.kernel.budget import as_epsilon
 from sfumato.measurement import Laplace
 

@@ -7,9 +7,8 @@ from sfumato.queries.base import Queries, Transposed
 from sfumato.queries.cells import Cells, Predicates
 from sfumato.queries.compose import Scaled, Stack
 from sfumato.queries.haar import Haar
-from sfumato.queries.halving import Halving, regions_over
+from sfumato.queries.identity import Identity, Prefix, Total
 from sfumato.queries.kron import Kron
-from sfumato.queries.lines import Identity, Prefix, Total
 from sfumato.queries.marginals import Marginals, over
 from sfumato.queries.nominal import NominalHaar
 from sfumato.queries.ranges import AllRanges, Ranges
@@ -23,7 +22,6 @@ __all__ = [
     "AllRanges",
     "Cells",
     "Haar",
-    "Halving",
     "Identity",
     "Kron",
     "Marginals",
@@ -42,6 +40,5 @@ __all__ = [
     "Workload",
     "default_workload",
     "over",
-    "regions_over",
     "trusted",
 ]

@@ -29,8 +29,7 @@ from typing import ClassVar
 import numpy as np
 
 from sfumato.errors import QueryError
-from sfumato.queries.checks import LARGEST, MOST_GRAM_COLUMNS, MOST_LISTED, Array, listable, operand
-from sfumato.queries.places import row_numbers
+from sfumato.queries.arrays import LARGEST, MOST_GRAM_COLUMNS, MOST_LISTED, Array, listable, operand, row_numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -237,3 +236,17 @@ class Transposed:
 
     def __repr__(self) -> str:
         return f"{self.T!r}.T"
+
+
+def check_parts(parts: tuple[Queries, ...], what: str) -> None:
+    """Refuse to compose nothing, or what is not a family."""
+    if not parts:
+        raise QueryError(f"{what} needs at least one family of queries")
+    for part in parts:
+        if not isinstance(part, Queries):
+            raise QueryError(f"{what} is made of families of queries such as Identity(5), not of {type(part).__name__}")
+
+
+def listed(parts: tuple[Queries, ...]) -> str:
+    """The parts in a few words."""
+    return ", ".join(map(repr, parts[:4])) + (f", ... {len(parts) - 4} more" if len(parts) > 4 else "")

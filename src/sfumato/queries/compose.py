@@ -9,9 +9,8 @@ from itertools import accumulate
 import numpy as np
 
 from sfumato.errors import QueryError
-from sfumato.queries.base import Queries
-from sfumato.queries.checks import LARGEST, Array, frozen, numbers, powers
-from sfumato.queries.parts import check_parts, listed
+from sfumato.queries.arrays import LARGEST, Array, frozen, numbers, powers
+from sfumato.queries.base import Queries, check_parts, listed
 from sfumato.queries.selected import in_order
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.arrays import Codes
+from sfumato.queries.arrays import Array, listable, size
 from sfumato.queries.base import Queries
-from sfumato.queries.checks import Array, listable, size
 from sfumato.queries.ranges import Ranges
 from sfumato.queries.selected import Selected
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
+from sfumato.queries.arrays import Array
 from sfumato.queries.base import Queries
-from sfumato.queries.checks import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -11,11 +11,10 @@ import numpy as np
 
 from sfumato.domain import MOST_CELLS
 from sfumato.errors import QueryError
-from sfumato.queries.base import Queries
-from sfumato.queries.checks import Array
+from sfumato.queries.arrays import Array
+from sfumato.queries.base import Queries, check_parts, listed
 from sfumato.queries.compose import Stack
-from sfumato.queries.lines import Identity
-from sfumato.queries.parts import check_parts, listed
+from sfumato.queries.identity import Identity
 from sfumato.queries.selected import in_order
 
 MOST_WASTE = 64  # rows worked out for one that was selected, before a selection is cut in two

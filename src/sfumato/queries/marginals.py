@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
+from sfumato.queries.arrays import size
 from sfumato.queries.base import Queries
-from sfumato.queries.checks import size
 from sfumato.queries.compose import Stack
+from sfumato.queries.identity import Identity, Total
 from sfumato.queries.kron import Kron
-from sfumato.queries.lines import Identity, Total
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.arrays import Codes
-from sfumato.queries.base import Queries
-from sfumato.queries.checks import Array, codes, frozen, scatter_add
-from sfumato.queries.parts import check_parts
+from sfumato.queries.arrays import Array, codes, frozen, scatter_add
+from sfumato.queries.base import Queries, check_parts
 from sfumato.queries.weighted import gram_in_parts
 
 MANY_TIMES = 64  # how much faster a product of written-out rows goes than as many operations of other kinds

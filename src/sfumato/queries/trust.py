@@ -6,13 +6,13 @@ from dataclasses import fields
 
 import numpy as np
 
+from sfumato.queries.arrays import is_frozen
 from sfumato.queries.base import Queries
 from sfumato.queries.cells import Cells, Predicates
-from sfumato.queries.checks import is_frozen
 from sfumato.queries.compose import Scaled, Stack
 from sfumato.queries.haar import Haar
+from sfumato.queries.identity import Identity, Prefix, Total
 from sfumato.queries.kron import Kron
-from sfumato.queries.lines import Identity, Prefix, Total
 from sfumato.queries.marginals import Marginals
 from sfumato.queries.nominal import NominalHaar
 from sfumato.queries.ranges import AllRanges, Ranges

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.errors import QueryError
+from sfumato.queries.arrays import Array, frozen, numbers, powers
 from sfumato.queries.base import Queries
-from sfumato.queries.checks import Array, frozen, numbers, powers
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -10,7 +10,7 @@ from sfumato.domain import Axis, Domain
 from sfumato.errors import QueryError
 from sfumato.queries.base import Queries
 from sfumato.queries.compose import Stack
-from sfumato.queries.lines import Identity
+from sfumato.queries.identity import Identity
 from sfumato.queries.marginals import over
 from sfumato.queries.ranges import AllRanges
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
-from sfumato.inference.fits import Fit
+from sfumato.inference.fits.base import Fit
 from sfumato.measurement import Measurement, Noise
 from sfumato.schema import Schema
 

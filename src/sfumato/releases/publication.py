@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.releases.cube import Cube
-from sfumato.releases.manifest import Guarantee
+from sfumato.releases.file.manifest import Guarantee
 
 
 @dataclass(frozen=True, eq=False, repr=False)

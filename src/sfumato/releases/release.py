@@ -17,8 +17,8 @@ from sfumato.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.releases.estimate import Estimate
-    from sfumato.releases.result import Result
+    from sfumato.releases.answers.estimate import Estimate
+    from sfumato.releases.answers.result import Result
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,7 +41,7 @@ class Release(Publication):
 
         strict: refuse a query whose answer depends on how rows are spread inside a cell.
         """
-        from sfumato.releases.answer import answer_select
+        from sfumato.releases.answers.answer import answer_select
         from sfumato.sql import compile_select, strict_check
 
         select = compile_select(sql, self.schema)
@@ -51,7 +51,7 @@ class Release(Publication):
 
     def answer(self, queries: Queries, *, confidence: float = 0.95) -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts, one estimate for each."""
-        from sfumato.releases.answer import answer_queries
+        from sfumato.releases.answers.answer import answer_queries
 
         return answer_queries(queries, self.cube, confidence)
 
@@ -63,7 +63,7 @@ class Release(Publication):
 
     def save(self, path: str | Path) -> Path:
         """Write the release to one file. Whoever has the file can query it for ever."""
-        from sfumato.releases.store import save_release
+        from sfumato.releases.file.store import save_release
 
         save_release(self, Path(path))
         return Path(path)
@@ -74,8 +74,8 @@ class Release(Publication):
 
         most_cells: how many numbers it may lay out in memory, where the usual bound is too low for it.
         """
-        from sfumato.releases.artifact import read_artifact
-        from sfumato.releases.store import read_cube
+        from sfumato.releases.file.artifact import read_artifact
+        from sfumato.releases.file.store import read_cube
 
         artifact = read_artifact(Path(path), most_cells)
         about = artifact.manifest

@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Axis
 from sfumato.errors import QueryError
-from sfumato.kernel.entropy import Entropy, SystemEntropy
+from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
 from sfumato.releases.cube import Cube
 
 if TYPE_CHECKING:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from sfumato.errors import QueryError
-from sfumato.kernel.entropy import Entropy
-from sfumato.reproduce import ispe, tr_2010_003, wd
+from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.reproduce.exhibits import Study, Tick
+from sfumato.reproduce.ispe.study import study as ispe
+from sfumato.reproduce.tr_2010_003.study import study as tr_2010_003
+from sfumato.reproduce.wd.study import study as wd
 
 
 class Reproduction(Protocol):
@@ -17,7 +19,7 @@ class Reproduction(Protocol):
     def __call__(self, entropy: Entropy, tick: Tick, *, quick: bool) -> Study: ...
 
 
-PAPERS: dict[str, Reproduction] = {"tr-2010-003": tr_2010_003.study, "ispe": ispe.study, "wd": wd.study}
+PAPERS: dict[str, Reproduction] = {"tr-2010-003": tr_2010_003, "ispe": ispe, "wd": wd}
 
 
 def reproduce(names: Sequence[str], entropy: Entropy, tick: Tick, *, quick: bool) -> list[Study]:

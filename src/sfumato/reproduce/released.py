@@ -14,7 +14,7 @@ from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.entropy import Entropy
+from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.queries import Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
-from sfumato.queries.regions import Region
 from sfumato.sql.clauses import check_clauses, table_scope, where
 from sfumato.sql.plan import Amount, Column
 from sfumato.sql.predicates import read_condition
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _TOTAL = "the one window that is supported is a total over all groups: SUM(COUNT(*)) OVER ()"
 
 
-def read_column(node: exp.Expression, scope: Scope, within: Region, *, grouped: bool) -> Column:
+def read_column(node: exp.Expression, scope: Scope, within: Predicate, *, grouped: bool) -> Column:
     """One aggregate of the select list, with the name it has unless an alias says otherwise.
 
     within: the rows that WHERE keeps. grouped: whether the query has GROUP BY.
@@ -50,7 +50,7 @@ def _innermost(node: Any, wrappings: tuple[str, ...]) -> Any:
     return node
 
 
-def _read(node: exp.Expression, scope: Scope, within: Region) -> Ratio | float:
+def _read(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | float:
     constant = number(node)
     if constant is not None:
         return constant
@@ -60,7 +60,7 @@ def _read(node: exp.Expression, scope: Scope, within: Region) -> Ratio | float:
     return read(node, scope, within)
 
 
-def _count(node: exp.Expression, scope: Scope, within: Region) -> Ratio:
+def _count(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
     if node.expressions:
         raise unsupported("COUNT of several columns", "write COUNT(*)")
     if node.this is None or node.this.key == "star":
@@ -68,15 +68,15 @@ def _count(node: exp.Expression, scope: Scope, within: Region) -> Ratio:
     return Ratio((Amount(within - rows_without_value(bare(node.this), scope), None),))
 
 
-def _count_if(node: exp.Expression, scope: Scope, within: Region) -> Ratio:
+def _count_if(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
     return Ratio((Amount(within & read_condition(node.this, scope), None),))
 
 
-def _sum(node: exp.Expression, scope: Scope, within: Region) -> Ratio:
+def _sum(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
     return Ratio(_amounts(read_row_amount(node.this, scope).within(within)))
 
 
-def _average(node: exp.Expression, scope: Scope, within: Region) -> Ratio:
+def _average(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
     rows = read_row_amount(node.this, scope).within(within)
     return Ratio(_amounts(rows), (Amount(within - rows.absent, None),))
 
@@ -85,13 +85,13 @@ def _amounts(rows: RowAmount) -> tuple[Amount, ...]:
     return tuple(Amount(term.region, term.of, term.factor) for term in rows.terms)
 
 
-def _filter(node: exp.Expression, scope: Scope, within: Region) -> Ratio | float:
+def _filter(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | float:
     if node.this.key not in ("count", "countif", "sum", "avg"):
         raise unsupported(f"FILTER on {in_words(node.this)}", LINEAR)
     return _read(node.this, scope, within & read_condition(node.args["expression"].this, scope))
 
 
-def _window(node: exp.Expression, scope: Scope, within: Region) -> Ratio:
+def _window(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
     """SUM(aggregate) OVER (): the aggregate for all groups together."""
     extras = [key for key, value in node.args.items() if value and key not in ("this", "over")]
     if extras or node.this.key != "sum":
@@ -102,7 +102,7 @@ def _window(node: exp.Expression, scope: Scope, within: Region) -> Ratio:
     return total.with_groups(False)
 
 
-def _subquery(node: exp.Expression, scope: Scope, _within: Region) -> Ratio:
+def _subquery(node: exp.Expression, scope: Scope, _within: Predicate) -> Ratio:
     """(SELECT COUNT(*) FROM census WHERE ...): a total with conditions of its own."""
     check_clauses(node, ("this",), " in a subquery")
     if node.this.key != "select":
@@ -117,11 +117,11 @@ def _subquery(node: exp.Expression, scope: Scope, _within: Region) -> Ratio:
     return value.with_groups(False)
 
 
-def _negative(node: exp.Expression, scope: Scope, within: Region) -> Ratio | float:
+def _negative(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | float:
     return _times(_read(node.this, scope, within), -1.0)
 
 
-def _sum_of_two(node: exp.Expression, scope: Scope, within: Region) -> Ratio | float:
+def _sum_of_two(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | float:
     left, right = _operands(node, scope, within)
     if node.key == "sub":
         right = _times(right, -1.0)
@@ -130,7 +130,7 @@ def _sum_of_two(node: exp.Expression, scope: Scope, within: Region) -> Ratio | f
     return right.plus_constant(left) if isinstance(left, float) else left.plus(right)
 
 
-def _product(node: exp.Expression, scope: Scope, within: Region) -> Ratio | float:
+def _product(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | float:
     left, right = _operands(node, scope, within)
     if isinstance(right, float):
         return _times(left, right)
@@ -139,7 +139,7 @@ def _product(node: exp.Expression, scope: Scope, within: Region) -> Ratio | floa
     raise unsupported("the product of two aggregates", LINEAR)
 
 
-def _quotient(node: exp.Expression, scope: Scope, within: Region) -> Ratio | float:
+def _quotient(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | float:
     left, right = _operands(node, scope, within)
     if right == 0:
         raise QueryError("the query divides by zero")
@@ -150,7 +150,7 @@ def _quotient(node: exp.Expression, scope: Scope, within: Region) -> Ratio | flo
     return left.over(right)
 
 
-def _operands(node: exp.Expression, scope: Scope, within: Region) -> tuple[Ratio | float, Ratio | float]:
+def _operands(node: exp.Expression, scope: Scope, within: Predicate) -> tuple[Ratio | float, Ratio | float]:
     return _read(node.this, scope, within), _read(node.args["expression"], scope, within)
 
 
@@ -158,13 +158,13 @@ def _times(value: Ratio | float, factor: float) -> Ratio | float:
     return value * factor if isinstance(value, float) else value.times(factor)
 
 
-def _cast(node: exp.Expression, scope: Scope, within: Region) -> Ratio | float:
+def _cast(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | float:
     if not keeps_numbers(node):
         raise unsupported("a CAST of an aggregate that rounds it or turns it into text", "CAST to DOUBLE, or leave it")
     return _read(node.this, scope, within)
 
 
-_READERS: dict[str, Callable[[Any, Scope, Region], Ratio | float]] = {
+_READERS: dict[str, Callable[[Any, Scope, Predicate], Ratio | float]] = {
     "paren": lambda node, scope, within: _read(node.this, scope, within),
     "cast": _cast,
     "neg": _negative,

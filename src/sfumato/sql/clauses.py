@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
-from sfumato.queries.regions import Region
 from sfumato.schema import Schema
 from sfumato.sql.predicates import read_condition
 from sfumato.sql.scope import Scope, in_words, unsupported
@@ -56,7 +56,7 @@ def table_scope(select: exp.Expression, schema: Schema, outer: Scope | None = No
     return Scope(schema, names, outer.cuts, outer.middles) if outer else Scope(schema, names)
 
 
-def where(select: exp.Expression, scope: Scope) -> Region:
+def where(select: exp.Expression, scope: Scope) -> Predicate:
     """The rows that WHERE keeps."""
     clause = select.args.get("where")
-    return read_condition(clause.this, scope) if clause else Region.everything()
+    return read_condition(clause.this, scope) if clause else Predicate.everything()

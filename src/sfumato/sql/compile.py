@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
-from sfumato.queries.regions import Region
 from sfumato.schema import Schema
 from sfumato.sql.aggregates import read_column
 from sfumato.sql.clauses import check_clauses, table_scope, where
@@ -43,7 +43,7 @@ class _Query:
 
     items: list[Any]
     scope: Scope
-    rows: Region
+    rows: Predicate
     group_by: tuple[str, ...]
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from sfumato.domain import Domain
+from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
-from sfumato.queries.regions import Region
 
 Kind = Literal["count", "sum", "average", "share", "ratio"]
 
@@ -27,7 +27,7 @@ class Amount:
     grouped: whether GROUP BY splits it; a grand total is not split and is the same in every group.
     """
 
-    region: Region
+    region: Predicate
     of: str | None
     factor: float = 1.0
     grouped: bool = True
@@ -88,7 +88,7 @@ class Select:
 
     columns: tuple[Key | Column, ...]
     group_by: tuple[str, ...]
-    where: Region
+    where: Predicate
     order_by: tuple[Order, ...] = ()
     limit: int | None = None
     offset: int = 0

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.domain import END, START, Axis, Place, ValueSet
+from sfumato.domain.predicates import Predicate, union
 from sfumato.errors import QueryError
-from sfumato.queries.regions import Region, union
 from sfumato.sql.plan import Cut
 from sfumato.sql.scope import Constant, Scope, bare, constant, in_words, unsupported
 
@@ -37,7 +37,7 @@ _MISSING = "rows with a missing value are not in a release, so every row has a v
 _WRITE = "compare an attribute with a constant: age >= 18, sex = 'F', age BETWEEN 20 AND 40, sex IN ('F', 'M')"
 
 
-def read_condition(node: exp.Expression, scope: Scope) -> Region:
+def read_condition(node: exp.Expression, scope: Scope) -> Predicate:
     """The rows for which a condition holds."""
     read = _READERS.get(node.key)
     if read is None:
@@ -50,7 +50,7 @@ def is_condition(node: exp.Expression) -> bool:
     return node.key in _READERS and node.key not in ("column", "paren", "literal")
 
 
-def compare(operator: str, left: Any, right: Any, scope: Scope, text: Quote) -> Region:
+def compare(operator: str, left: Any, right: Any, scope: Scope, text: Quote) -> Predicate:
     """The rows for which `left operator right` holds; text: quotes the comparison, should it come to that."""
     left, right = bare(left), bare(right)
     if right.key == "column" and left.key != "column":
@@ -66,7 +66,7 @@ def compare(operator: str, left: Any, right: Any, scope: Scope, text: Quote) -> 
     return _select(axis, _SIDES[operator](*_meaning(axis, value)), scope, text)
 
 
-def _select(axis: Axis, values: ValueSet, scope: Scope, text: Quote) -> Region:
+def _select(axis: Axis, values: ValueSet, scope: Scope, text: Quote) -> Predicate:
     """The region of a set of values, noting the cells that it cuts."""
     values = _fitted(axis, values)
     cover = axis.cover(values)
@@ -74,7 +74,7 @@ def _select(axis: Axis, values: ValueSet, scope: Scope, text: Quote) -> Region:
     if len(cells):
         labels = ", ".join(str(axis.label(int(cell))) for cell in cells[:3]) + (", ..." if len(cells) > 3 else "")
         scope.cuts.append(Cut(axis.name, f"{text()} cuts the bin{'s' if len(cells) > 1 else ''} {labels}"))
-    return Region.where(axis.name, values)
+    return Predicate.where(axis.name, values)
 
 
 def _fitted(axis: Axis, values: ValueSet) -> ValueSet:
@@ -127,7 +127,7 @@ def _needed(node: exp.Expression, text: Quote) -> Constant:
     return value
 
 
-def _compare_constants(operator: str, left: Constant, right: Constant, text: Quote) -> Region:
+def _compare_constants(operator: str, left: Constant, right: Constant, text: Quote) -> Predicate:
     """Whether a comparison such as 1 = 1 holds, which programs that write SQL like to put into a WHERE."""
     if isinstance(left, str) != isinstance(right, str):
         raise QueryError(f"{text()} compares text with a number")
@@ -136,8 +136,8 @@ def _compare_constants(operator: str, left: Constant, right: Constant, text: Quo
     return _all_or_none(holds.get(operator, not less))
 
 
-def _all_or_none(holds: bool) -> Region:
-    return Region.everything() if holds else Region.nothing()
+def _all_or_none(holds: bool) -> Predicate:
+    return Predicate.everything() if holds else Predicate.nothing()
 
 
 def quoted(node: exp.Expression) -> str:
@@ -146,11 +146,11 @@ def quoted(node: exp.Expression) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _comparison(node: exp.Expression, scope: Scope) -> Region:
+def _comparison(node: exp.Expression, scope: Scope) -> Predicate:
     return compare(node.key, node.this, node.args["expression"], scope, partial(quoted, node))
 
 
-def _between(node: exp.Expression, scope: Scope) -> Region:
+def _between(node: exp.Expression, scope: Scope) -> Predicate:
     text = partial(quoted, node)
     if node.args.get("symmetric"):
         raise unsupported("BETWEEN SYMMETRIC", "put the smaller limit first and write BETWEEN")
@@ -164,7 +164,7 @@ def _between(node: exp.Expression, scope: Scope) -> Region:
     return _select(axis, from_low & to_high, scope, text)
 
 
-def _in(node: exp.Expression, scope: Scope) -> Region:
+def _in(node: exp.Expression, scope: Scope) -> Predicate:
     text = partial(quoted, node)
     column = bare(node.this)
     if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
@@ -187,7 +187,7 @@ def _together(spans: Iterable[Span]) -> ValueSet:
     return ValueSet(tuple(swept))
 
 
-def _is(node: exp.Expression, scope: Scope) -> Region:
+def _is(node: exp.Expression, scope: Scope) -> Predicate:
     if node.args["expression"].key == "null":
         raise unsupported("IS NULL or IS NOT NULL", _MISSING)
     if node.args["expression"].key != "boolean":
@@ -196,18 +196,18 @@ def _is(node: exp.Expression, scope: Scope) -> Region:
     return holds if node.args["expression"].this else ~holds
 
 
-def _flag(node: exp.Expression, scope: Scope) -> Region:
+def _flag(node: exp.Expression, scope: Scope) -> Predicate:
     axis = scope.axis_of(node, "a condition")
     if axis.kind != "boolean":
         raise QueryError(f"{axis.name} alone is not a condition, for it is of type {axis.kind}; {_WRITE}")
     return _select(axis, ValueSet.one_of([axis.read(True)]), scope, lambda: axis.name)
 
 
-def _literal(node: exp.Expression, _: Scope) -> Region:
+def _literal(node: exp.Expression, _: Scope) -> Predicate:
     raise QueryError(f"{quoted(node)} alone is not a condition; {_WRITE}")
 
 
-_READERS: dict[str, Callable[[Any, Scope], Region]] = {
+_READERS: dict[str, Callable[[Any, Scope], Predicate]] = {
     "and": lambda node, scope: reduce(and_, [read_condition(part, scope) for part in node.flatten()]),
     "or": lambda node, scope: union([read_condition(part, scope) for part in node.flatten()]),
     "not": lambda node, scope: ~read_condition(node.this, scope),

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
-from sfumato.queries.regions import Region
 from sfumato.sql.predicates import compare, is_condition, quoted, read_condition
 from sfumato.sql.scope import Scope, bare, constant, in_words, keeps_numbers, number, unsupported
 
@@ -21,7 +21,7 @@ _WRITE = "sum a measure or an attribute, a condition, CASE, or a linear combinat
 class Term:
     """factor * (1, or a column) for the rows of a region, and nothing for the others."""
 
-    region: Region
+    region: Predicate
     of: str | None
     factor: float = 1.0
 
@@ -31,9 +31,9 @@ class RowAmount:
     """The sum of terms, except for absent rows, which are NULL: those that CASE without ELSE leaves over."""
 
     terms: tuple[Term, ...]
-    absent: Region = field(default_factory=Region.nothing)
+    absent: Predicate = field(default_factory=Predicate.nothing)
 
-    def within(self, region: Region) -> RowAmount:
+    def within(self, region: Predicate) -> RowAmount:
         """The same amount, for rows of a region only."""
         terms = tuple(replace(term, region=term.region & region) for term in self.terms)
         return RowAmount(terms, self.absent & region)
@@ -52,7 +52,7 @@ def read_row_amount(node: exp.Expression, scope: Scope) -> RowAmount:
         raise QueryError(f"{value!r} is text and cannot be summed; COUNT counts rows")
     value = number(node)
     if value is not None:
-        return RowAmount((Term(Region.everything(), None, value),))
+        return RowAmount((Term(Predicate.everything(), None, value),))
     if is_condition(node):
         return RowAmount((Term(read_condition(node, scope), None),))
     read = _READERS.get(node.key)
@@ -67,10 +67,10 @@ def _column(node: exp.Expression, scope: Scope) -> RowAmount:
         low, _, high = scope.schema.domain[name].amounts  # refuses what cannot be summed
         if (low != high).any():
             scope.middles.append(name)
-    return RowAmount((Term(Region.everything(), name),))
+    return RowAmount((Term(Predicate.everything(), name),))
 
 
-def rows_without_value(node: exp.Expression, scope: Scope) -> Region:
+def rows_without_value(node: exp.Expression, scope: Scope) -> Predicate:
     """The rows for which an expression is NULL, so that COUNT of it leaves them out."""
     return _read_presence(node, scope).absent
 
@@ -93,7 +93,7 @@ def _case(node: exp.Expression, scope: Scope, read: Reader = read_row_amount) ->
     return _first_match(branches, node.args.get("default"), scope, read)
 
 
-def _branch_condition(case: exp.Expression, branch: exp.Expression, scope: Scope) -> Region:
+def _branch_condition(case: exp.Expression, branch: exp.Expression, scope: Scope) -> Predicate:
     if case.this is None:
         return read_condition(branch.this, scope)
     return compare("eq", case.this, branch.this, scope, lambda: f"{quoted(case.this)} = {quoted(branch.this)}")
@@ -103,8 +103,8 @@ def _if(node: exp.Expression, scope: Scope, read: Reader = read_row_amount) -> R
     return _first_match([(read_condition(node.this, scope), node.args["true"])], node.args.get("false"), scope, read)
 
 
-def _first_match(branches: list[tuple[Region, Any]], default: Any, scope: Scope, read: Reader) -> RowAmount:
-    left, absent = Region.everything(), Region.nothing()
+def _first_match(branches: list[tuple[Predicate, Any]], default: Any, scope: Scope, read: Reader) -> RowAmount:
+    left, absent = Predicate.everything(), Predicate.nothing()
     parts = []
     for condition, value in branches:
         parts.append(read(value, scope).within(left & condition))
@@ -162,7 +162,7 @@ _READERS: dict[str, Callable[..., RowAmount]] = {
     "column": _column,
     "case": _case,
     "if": _if,
-    "null": lambda _node, _scope: RowAmount((), Region.everything()),
+    "null": lambda _node, _scope: RowAmount((), Predicate.everything()),
     "paren": lambda node, scope: read_row_amount(node.this, scope),
     "neg": lambda node, scope: read_row_amount(node.this, scope).times(-1.0),
     "add": _sum,

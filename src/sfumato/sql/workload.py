@@ -14,11 +14,11 @@ import numpy as np
 
 from sfumato.arrays import Codes
 from sfumato.domain import Axis, Domain, ValueSet
+from sfumato.domain.boxes import Box, cover
+from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.limits import MOST_LAID_OUT
 from sfumato.queries import Cells, Identity, Kron, Predicates, Queries, Ranges, Stack, Total, Workload
-from sfumato.queries.boxes import Box, cover
-from sfumato.queries.regions import Region
 from sfumato.schema import Schema
 from sfumato.sql.plan import Select
 
@@ -61,7 +61,7 @@ def _block(select: Select, domain: Domain) -> Queries | None:
     return Stack(*parts)
 
 
-def _by_group(region: Region, names: tuple[str, ...], domain: Domain) -> Queries | None:
+def _by_group(region: Predicate, names: tuple[str, ...], domain: Domain) -> Queries | None:
     """The rows of a region counted by some attributes, or None if it touches no cell."""
     if not region:
         return None
@@ -81,7 +81,7 @@ def _box(box: Box, names: tuple[str, ...], domain: Domain) -> Queries | None:
     return Kron(*factors) if len(factors) > 1 else factors[0]
 
 
-def _boxes(region: Region, names: tuple[str, ...], domain: Domain) -> Queries | None:
+def _boxes(region: Predicate, names: tuple[str, ...], domain: Domain) -> Queries | None:
     """A union of boxes is listed cell by cell, over the axes from the first to the last that matters."""
     places = sorted(domain.place(name) for name in {*region.names, *names})
     first, last = places[0], places[-1] + 1

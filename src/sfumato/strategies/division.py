@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.queries import Queries, Scaled, Workload
+from sfumato.queries.strategy import Strategy
 from sfumato.strategies.budget_split import TOLERANCE, best_precisions
-from sfumato.strategies.strategy import Strategy
 
 MOST_PARTS = 32
 MOST_LOADS = 2**21  # numbers kept, one per part and cell: large domains are divided into fewer parts

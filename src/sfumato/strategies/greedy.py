@@ -16,10 +16,10 @@ from functools import lru_cache
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.least_squares.axis_error import axis_error
+from sfumato.least_squares.grams import Gram
+from sfumato.least_squares.products import AxisPart
 from sfumato.queries import Identity, Tree
-from sfumato.strategies.grams import Gram
-from sfumato.strategies.products import AxisPart
-from sfumato.strategies.spread import axis_error
 
 BRANCHINGS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 DIVISIONS = np.linspace(0.0, 0.95, 96)[:, None]  # shares of a node's own count that are tried
@@ -30,7 +30,7 @@ def greedy_for(gram: Gram, pure: bool, bits: int = 10) -> AxisPart:
     """The best of several greedily weighed trees over one axis; shares of few bits, so that many nodes have the same.
 
     >>> from sfumato.queries import AllRanges
-    >>> from sfumato.strategies.grams import gram_of
+    >>> from sfumato.least_squares.grams import gram_of
     >>> greedy_for(gram_of(AllRanges(256)), True).queries
     Tree(256, levels of 1, 16, 256)
     """

@@ -12,12 +12,12 @@ from math import log, prod
 import numpy as np
 
 from sfumato.domain import Domain
+from sfumato.least_squares.marginal_error import Grid, table_queries
+from sfumato.least_squares.products import AxisPart
 from sfumato.queries import Tree, Workload
-from sfumato.strategies.axes import axis_by_axis, wanted_of
-from sfumato.strategies.products import AxisPart
+from sfumato.queries.strategy import Strategy
+from sfumato.strategies.per_axis import axis_by_axis, wanted_of
 from sfumato.strategies.shares import best_shares, whole_shares
-from sfumato.strategies.strategy import Strategy
-from sfumato.strategies.tables import Grid, table_queries
 from sfumato.strategies.trees import tree_for
 
 MOST_TABLES = 2**12

@@ -18,12 +18,12 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
+from sfumato.least_squares.grams import Gram
+from sfumato.least_squares.products import AxisPart, combined
 from sfumato.queries import Identity, Tree, Workload
-from sfumato.strategies.axes import axis_by_axis, wanted_of
-from sfumato.strategies.grams import Gram
-from sfumato.strategies.products import AxisPart, combined
+from sfumato.queries.strategy import Strategy
+from sfumato.strategies.per_axis import axis_by_axis, wanted_of
 from sfumato.strategies.shares import best_shares, squared_error, whole_shares
-from sfumato.strategies.strategy import Strategy
 
 Levels = Literal["uniform", "geometric", "optimised"]
 

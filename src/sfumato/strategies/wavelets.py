@@ -12,12 +12,12 @@ from functools import lru_cache
 import numpy as np
 
 from sfumato.domain import Domain
+from sfumato.least_squares.axis_error import axis_error
+from sfumato.least_squares.grams import Gram
+from sfumato.least_squares.products import AxisPart, combined
 from sfumato.queries import Haar, Identity, NominalHaar, Workload
-from sfumato.strategies.axes import axis_by_axis, wanted_of
-from sfumato.strategies.grams import Gram
-from sfumato.strategies.products import AxisPart, combined
-from sfumato.strategies.spread import axis_error
-from sfumato.strategies.strategy import Strategy
+from sfumato.queries.strategy import Strategy
+from sfumato.strategies.per_axis import axis_by_axis, wanted_of
 
 SURELY_WORTH = 2**12  # cells of an ordered axis from which the wavelet always pays
 

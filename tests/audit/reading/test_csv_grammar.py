@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from sfumato.audit.reading.csv_grammar import records, text
-from sfumato.kernel.engines import csv_records
-from sfumato.kernel.engines.csv_records import batches, first_record
+from sfumato.kernel.source.engines import csv_records
+from sfumato.kernel.source.engines.csv_records import batches, first_record
 
 COMPRESSIONS = {
     ".csv": bytes,

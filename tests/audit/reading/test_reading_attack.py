@@ -18,7 +18,7 @@ def test_no_unit_moves_more_than_is_charged(name, full):
 
 
 def test_an_attack_stops_at_the_first_complaint_unless_it_is_patient():
-    from sfumato.audit.mutant_readers import EngineReadsCsv
+    from sfumato.audit.mutants.readers import EngineReadsCsv
     from sfumato.audit.reading.sources import csv_source
 
     broken = csv_source(",", ".csv", files=EngineReadsCsv)

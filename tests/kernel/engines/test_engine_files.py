@@ -12,10 +12,10 @@ import pytest
 
 from sfumato.audit.reading.sources import SlowParquetFiles
 from sfumato.errors import TableError
-from sfumato.kernel.engines.duckdb import over_origin
-from sfumato.kernel.engines.files import find_files
-from sfumato.kernel.engines.parquet_files import ParquetFiles
-from sfumato.kernel.source import Table, open_table
+from sfumato.kernel.source.engines.duckdb import over_origin
+from sfumato.kernel.source.engines.files import find_files
+from sfumato.kernel.source.engines.parquet_files import ParquetFiles
+from sfumato.kernel.source.table import Table, open_table
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(

@@ -17,12 +17,12 @@ from typing import Any
 from sfumato.audit.reading.csv_tables import AwkwardFile, awkward_file
 from sfumato.audit.reading.reference import Row, unit_of
 from sfumato.audit.reading.tables import POOLS, AwkwardTable, awkward_schema, awkward_table
-from sfumato.kernel.engines import Column
-from sfumato.kernel.engines.csv_files import CsvFiles, find_csv
-from sfumato.kernel.engines.database import Database
-from sfumato.kernel.engines.duckdb import DuckDB, over_origin
-from sfumato.kernel.engines.parquet_files import ParquetFiles
-from sfumato.kernel.source import Table, open_table
+from sfumato.kernel.source.engines import Column
+from sfumato.kernel.source.engines.csv_files import CsvFiles, find_csv
+from sfumato.kernel.source.engines.database import Database
+from sfumato.kernel.source.engines.duckdb import DuckDB, over_origin
+from sfumato.kernel.source.engines.parquet_files import ParquetFiles
+from sfumato.kernel.source.table import Table, open_table
 from sfumato.schema import Schema
 
 BLOCKS = (5, 16, 64, 2**23)  # into which a CSV file is cut; nothing may depend on it

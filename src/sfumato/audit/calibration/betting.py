@@ -1,0 +1,70 @@
+"""What numbers between 0 and 1 show about their mean, whatever their distribution, by betting against it.
+
+Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting (JRSS B 2024). Whoever bets a share of
+his money, again and again, that the next number lies below m wins nothing on average if the mean is at least m. So he
+multiplies his money by a factor f with a chance of at most 1 / f (Markov), for every sample size. The numbers must be
+independent; they need not be alike: a product of means is largest where all are equal, so m may be their average.
+"""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+from scipy.special import betaincinv
+
+from sfumato.arrays import Floats
+from sfumato.planner.public_tables import hashed
+
+STAKES = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])  # money is split evenly over these shares
+HALVINGS = 40
+
+
+def evidence_below(shares: Floats, mean: float) -> Floats:
+    """The logarithm of the money won by betting that the mean is less than this.
+
+    shares: numbers between 0 and 1 along the last axis; several samples may be stacked.
+
+    >>> bool(evidence_below(np.full(10, 0.5), 0.95) > log(1e6)), bool(evidence_below(np.full(10, 0.9), 0.95) > log(1e6))
+    (True, False)
+    """
+    odds = (mean - np.asarray(shares, dtype=np.float64)) / (1.0 - mean)
+    won = np.stack([np.log1p(stake * odds).sum(axis=-1) for stake in STAKES])
+    return np.asarray(np.logaddexp.reduce(won, axis=0) - log(len(STAKES)))
+
+
+def mean_at_most(shares: Floats, alpha: float) -> float:
+    """An upper bound on the mean, wrong with a chance of at most alpha.
+
+    >>> 0.5 < mean_at_most(np.full(100, 0.5), 1e-6) < 0.7
+    True
+    """
+    low, high = float(np.mean(shares)), 1.0
+    if low == 1.0:
+        return 1.0
+    for _ in range(HALVINGS):  # evidence grows with the mean that is bet against
+        middle = (low + high) / 2
+        low, high = (low, middle) if evidence_below(shares, middle) >= log(1 / alpha) else (middle, high)
+    return high
+
+
+def mean_at_least(shares: Floats, alpha: float) -> float:
+    """A lower bound on the mean, wrong with a chance of at most alpha."""
+    return 1.0 - mean_at_most(1.0 - np.asarray(shares), alpha)
+
+
+def shares_at(mean: float, releases: int, questions: int, alike: float, samples: int = 2000) -> Floats:
+    """Samples of shares with a given mean, to see what a test can see: beta-binomial, the same every time.
+
+    alike: the correlation of two hits on one release; at 1 a release holds all its questions or none.
+    """
+    places = np.arange(samples * releases, dtype=np.uint64)
+    if alike >= 1:
+        chances = (hashed(places, 301) < mean).astype(np.float64)
+    elif alike <= 0:
+        chances = np.full(len(places), mean)
+    else:
+        strength = 1.0 / alike - 1.0
+        chances = betaincinv(mean * strength, (1.0 - mean) * strength, hashed(places, 301))
+    hits = sum((hashed(places, 302 + question) < chances).astype(np.int64) for question in range(questions))
+    return np.asarray(hits / questions, dtype=np.float64).reshape(samples, releases)

@@ -1,0 +1,61 @@
+"""Set the audit on every mutant: all must be caught, and no control may be flagged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sfumato.audit.attacks.sampling import audit
+from sfumato.audit.mutants.registry import MUTANTS, Mutant
+from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
+
+Progress = Callable[[int, int], None]  # (mutants done, mutants in all)
+
+CONTROL_RUNS = 4_000  # on each input, after the first round
+
+
+@dataclass(frozen=True)
+class Caught:
+    """Which audit caught something, and what it said; nothing was caught if `by` is None."""
+
+    by: str | None
+    detail: str
+
+
+def catch(mutant: Mutant, entropy: Entropy) -> Caught:
+    """Try the audits on a mutant, the quick ones first."""
+    if mutant.check is not None:
+        complaint = mutant.check()
+        if complaint is not None:
+            return Caught(mutant.checked_by, complaint)
+    if mutant.subject is None:
+        return Caught(None, "no check complained")
+    finding = audit(mutant.subject, mutant.runs, entropy)
+    detail = f"epsilon {float(finding.claimed):g} claimed, at least {finding.bound:.3f} measured: {finding.event}"
+    return Caught("sampling" if finding.violated else None, detail)
+
+
+def mutant_report(entropy: Entropy, progress: Progress | None = None) -> list[tuple[str, str | None, str]]:
+    """Every mutant by name, which audit caught it (None: it survived), and what the audit said."""
+    report = []
+    for done, mutant in enumerate(MUTANTS.values(), 1):
+        caught = catch(mutant, entropy)
+        report.append((mutant.name, caught.by, caught.detail))
+        if progress is not None:
+            progress(done, len(MUTANTS))
+    return report
+
+
+def false_alarms(rounds: int, entropy: Entropy | None = None) -> int:
+    """How often a control was flagged in so many rounds.
+
+    In the first round a control runs as often as its mutant does, later fewer times: a false alarm is as unlikely then.
+    Checks draw nothing at random, so they are part of the first round only.
+    """
+    entropy = entropy or SystemEntropy()
+    controls = [(mutant.control, mutant.runs) for mutant in MUTANTS.values() if mutant.control is not None]
+    alarms = sum(check() is not None for check in {mutant.sound for mutant in MUTANTS.values()} if check is not None)
+    for done in range(rounds):
+        for control, runs in controls:
+            alarms += audit(control, min(runs, CONTROL_RUNS) if done else runs, entropy).violated
+    return alarms

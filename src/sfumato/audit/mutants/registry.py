@@ -1,0 +1,231 @@
+"""NOT PRIVATE: the mutants, deliberately broken variants by name; one that the audit misses is a hole in the audit.
+
+None of them touches the kernel: they are functions, curators, charges and ledgers of their own. Beside each stands its
+control, the same thing done right, which must never be flagged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from inspect import getdoc
+from typing import Any
+
+from sfumato.audit.attacks.replay import Run as Recipe
+from sfumato.audit.mutants import choices, curators, descents, fits, ledgers, noise, outputs, reading, verbs
+from sfumato.audit.mutants.curators import replaying, sifted
+from sfumato.audit.mutants.noise import Run, honest
+from sfumato.audit.mutants.reader_checks import checks as reader_checks
+from sfumato.audit.mutants.reading import Check, sum_moves
+from sfumato.audit.subjects.subject import Subject
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.releases.answers.result import Result
+from sfumato.releases.file.artifact import read_artifact
+
+MANY, MOST = 100_000, 1_000_000  # runs: most leaks are plain to see, some are not
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """Something broken, and the same thing done right.
+
+    subject, control: for the sampling audit, at `runs` runs. check, sound: for what sampling cannot see.
+    """
+
+    name: str
+    broken: str  # what is wrong with it, in words
+    runs: int = 0
+    subject: Subject | None = None
+    control: Subject | None = None
+    check: Check | None = None
+    sound: Check | None = None
+    checked_by: str = "replay"  # the audit that `check` belongs to
+
+
+def _sampled(
+    name: str, made: object, run: Run, control: Run, runs: int = MANY, epsilon: Fraction = Fraction(1)
+) -> Mutant:
+    subject, right = Subject(name, epsilon, run), Subject(f"control of {name}", epsilon, control)
+    return Mutant(name, _what_is_wrong(made), runs, subject, right)
+
+
+def _checked(name: str, made: object, check: Check, sound: Check, by: str = "replay") -> Mutant:
+    return Mutant(name, _what_is_wrong(made), check=check, sound=sound, checked_by=by)
+
+
+def _keeping(name: str, kind: type[Ledger], tempts: Callable[[type[Ledger]], Check]) -> Mutant:
+    return _checked(name, kind, tempts(kind), tempts(Ledger), "ledger")
+
+
+def _shown(name: str, complaint: Callable[[Any], Check], broken: object, real: object) -> Mutant:
+    return _checked(name, broken, complaint(broken), complaint(real), "outputs")
+
+
+def _replayed(name: str, kind: type[Curator], run: Recipe, control: Recipe | None = None) -> Mutant:
+    return _checked(name, kind, replaying(run, kind), replaying(control or run))
+
+
+def _descending(name: str, made: object, run: Recipe) -> Mutant:
+    return _checked(name, made, descents.replaying_descent(run), descents.replaying_descent(descents.descending()))
+
+
+def _quantile(
+    name: str, rate_of: Callable[[Fraction], Fraction], quantile: Fraction, tables: tuple[list[int], list[int]]
+) -> Mutant:
+    """Few outcomes: computed exactly, and sampled on two tables that show it well."""
+    rate, right = rate_of(quantile), choices.honest_rate(quantile)
+    mutant = _sampled(
+        name, rate_of, choices.choosing(quantile, tables, rate), choices.choosing(quantile, tables, right)
+    )
+    check, sound = (choices.exactly(choices.quantile_law(quantile, each)) for each in (rate, right))
+    return replace(mutant, check=check, sound=sound, checked_by="exact")
+
+
+def _what_is_wrong(made: object) -> str:
+    return (getdoc(made) or "").splitlines()[0].removeprefix("NOT PRIVATE: ")
+
+
+def _plain(name: str, run: Run, control: Run, runs: int = MANY, epsilon: Fraction = Fraction(1)) -> Mutant:
+    return _sampled(name, run, run, control, runs, epsilon)
+
+
+_REAL_SUM = sum_moves(reading.real_steps)
+_COUNT = honest([3], [1])
+_SPARSE = ([3, 0], [3, 1])
+_EQUAL = ([4, 4], [4, 5])
+
+MUTANTS: dict[str, Mutant] = {
+    mutant.name: mutant
+    for mutant in (
+        _plain("halved scale", noise.halved_scale, _COUNT),
+        _plain("scale 2 % short", noise.short_scale, _COUNT, 2 * MOST),
+        _plain("two rows as one", noise.two_rows_as_one, honest([3], [2], Fraction(2))),
+        _plain("rounding as protection", noise.rounded_counts, honest([14], [1])),
+        _plain("sensitivity from the data", noise.scale_from_data, honest([2], [20], Fraction(20))),
+        _plain("noise clipped at 8 scales", noise.clipped_noise, _COUNT, 3 * MOST),
+        _plain("noise redrawn", noise.redrawn_noise, _COUNT),
+        _plain("one-sided noise", noise.one_sided_noise, _COUNT),
+        _plain("even noise", noise.even_noise, honest([3], [1], Fraction(8))),
+        _plain("float noise", noise.float_noise, noise.snapped_float_noise, MANY, Fraction(1, 2)),
+        _plain("coarse uniform", noise.coarse_uniform, _COUNT, MOST),
+        _plain("noise reused", noise.reused_noise, honest([5, 5], [0, 1], Fraction(2))),
+        _plain("same noise on all cells", noise.same_noise_on_all_cells, honest([4, 7, 4], [0, 0, 1])),
+        _plain("fixed seed", noise.fixed_seed, _COUNT),
+        _plain("seed from the data", noise.seeded_by_data, _COUNT),
+        _plain("zeros left alone", noise.zeros_left_alone, honest([0], [1])),
+        _plain("exact number of rows", noise.exact_rows, honest([3, 4], [0, 1])),
+        _plain("clipped to the data", noise.clipped_to_data, _COUNT),
+        _plain("threshold without noise", noise.noiseless_threshold, noise.honest_threshold),
+        _plain("order by true count", noise.ordered_by_count, noise.honestly_ordered),
+        _quantile("no factor 2 in select", choices.rate_without_two, choices.MEDIAN, choices.MEDIAN_TABLES),
+        _quantile("rank understated", choices.rate_understated, choices.UPPER, choices.UPPER_TABLES),
+        _checked(
+            "limited domain",
+            choices.limited_domain,
+            choices.limited_domain,
+            choices.exactly(choices.quantile_law(Fraction(1), choices.honest_rate(Fraction(1)))),
+            "exact",
+        ),
+        _sampled(
+            "sparse vector, positives not paid",
+            choices.positives_not_paid,
+            choices.positives_not_paid(),
+            choices.honest_sparse_vector(),
+            MANY // 5,
+        ),
+        _sampled(
+            "sparse vector, positives not counted",
+            choices.positives_not_counted,
+            choices.positives_not_counted(),
+            choices.honest_sparse_vector(),
+            MANY // 5,
+        ),
+        _plain("sparse vector, exact queries", choices.queries_without_noise, choices.queries_with_noise),
+        _sampled(
+            "misfits summed as one",
+            verbs.summed_as_one,
+            verbs.summed_as_one(),
+            verbs.summed_misfits(Fraction(verbs.ROWS)),
+        ),
+        _sampled(
+            "first above, one way only",
+            verbs.one_way_misfits,
+            verbs.one_way_misfits(),
+            verbs.first_misfit(verbs.TWO, verbs.FOUR),
+            3 * MANY,
+        ),
+        replace(
+            _sampled(
+                "partition, exact single cells",
+                verbs.singles_without_noise,
+                verbs.singles_without_noise(),
+                verbs.cut(verbs.EVEN, verbs.ONE, verbs.TWO),
+                5 * MANY,
+            ),
+            check=verbs.exact_cut(None),
+            sound=verbs.exact_cut(verbs.ONE),
+            checked_by="exact",
+        ),
+        _sampled(
+            "partition, costs clipped",
+            verbs.costs_clipped,
+            verbs.costs_clipped(),
+            verbs.cut(verbs.STEEP, verbs.ONE, verbs.TWO, prices=verbs.CHEAP),
+            5 * MANY,
+        ),
+        _sampled(
+            "empty cells never published",
+            curators.NoEmptyCellsCurator,
+            sifted(_SPARSE, curators.NoEmptyCellsCurator),
+            sifted(_SPARSE),
+        ),
+        _sampled(
+            "published cells by true count",
+            curators.ByCountCurator,
+            sifted(_EQUAL, curators.ByCountCurator),
+            sifted(_EQUAL),
+        ),
+        _sampled(
+            "estimate from the table",
+            fits.fitted_to_the_table,
+            fits.released(fits.fitted_to_the_table),
+            fits.released(fits.fitted_evenly),
+            MANY // 250,
+        ),
+        _checked(
+            "estimate put beside the fit",
+            fits.told_beside_the_fit,
+            replaying(fits.told_beside_the_fit),
+            replaying(fits.fitted_evenly),
+        ),
+        _replayed("double spend", curators.ForgetfulCurator, curators.until_refused),
+        _replayed("composition by maximum", curators.LargestCurator, curators.until_refused),
+        _replayed(
+            "budget split forgotten",
+            curators.UnsplitCurator,
+            curators.with_whole_budgets,
+            control=curators.with_even_shares,
+        ),
+        _replayed("overlapping partition", curators.OverlappingCurator, curators.totals_of_groups),
+        _replayed("scale from the data", curators.ScaleFromDataCurator, curators.with_even_shares),
+        _descending("descent, leaves paid twice", descents.paid_twice, descents.descending(descents.paid_twice)),
+        _descending("descent by true counts", descents.steered_by_the_table, descents.steered_by_the_table),
+        _checked(
+            "sum without clipping", reading.unclipped_steps, sum_moves(reading.unclipped_steps), _REAL_SUM, "reading"
+        ),
+        _checked(
+            "NaN through clip", reading.nan_through_clip, sum_moves(reading.nan_through_clip), _REAL_SUM, "reading"
+        ),
+        *(_checked(name, made, check, sound, "reading") for name, (made, check, sound) in reader_checks().items()),
+        _keeping("a ledger for each release", ledgers.FreshLedger, ledgers.spends_twice),
+        _keeping("rows and people added up", ledgers.UnitBlindLedger, ledgers.adds_two_promises),
+        _keeping("a lost ledger made anew", ledgers.SilentLedger, ledgers.starts_afresh),
+        _shown("labels that steer a terminal", outputs.steers, outputs.raw_table, repr),
+        _shown("labels that run as formulas", outputs.runs, outputs.raw_csv, Result.to_csv),
+        _shown("a file without a bound", outputs.takes_all_memory, outputs.open_unbounded, read_artifact),
+        _shown("the engine's words kept", outputs.keeps_words, outputs.silenced_from_none, outputs.real_silence),
+        _shown("an interrupt as damage", outputs.mistakes_interrupt, outputs.silenced_by_kind, outputs.real_silence),
+    )
+}

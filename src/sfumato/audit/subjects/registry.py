@@ -1,0 +1,107 @@
+"""What is audited: the kernel's primitives, and every mechanism of the registry as a whole.
+
+The neighbouring pairs are worst cases: a person's rows in an otherwise empty cell, with the most extreme value of a
+measure, and a cell that stands on the threshold of being published. Of a whole mechanism everything is looked at that
+the file of its release shows.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+
+import numpy as np
+
+from sfumato.audit.subjects.primitives import (
+    BUDGET,
+    ONE,
+    Counts,
+    PooledEntropy,
+    aggregate_of,
+    cells_above_threshold,
+    curator_of,
+    exponential_choice,
+    plain_laplace,
+    primitives,
+    select_subject,
+    threshold_decisions,
+)
+from sfumato.audit.subjects.published import Layout, Shown, shown
+from sfumato.audit.subjects.subject import Outputs, Subject
+from sfumato.kernel.sampling.entropy import Entropy, TestingEntropy
+from sfumato.mechanisms import MECHANISMS, Mechanism
+from sfumato.publishing.publish import describe_guarantee
+from sfumato.releases.file.store import contents_of
+from sfumato.releases.release import Release
+from sfumato.schema import Schema
+
+__all__ = [
+    "all_subjects",
+    "cells_above_threshold",
+    "exponential_choice",
+    "mechanism_subject",
+    "mechanism_subjects",
+    "plain_laplace",
+    "select_subject",
+    "subject_of",
+    "threshold_decisions",
+]
+
+CELLS = 6  # of the small domain on which whole mechanisms run
+FIRST = 12  # runs on either table that show which columns there are
+EMPTY_CELL: Counts = (0, 15, 0, 3, 40, 0)  # rows in each cell before a person adds rows to cell 0
+
+
+def all_subjects() -> list[Subject]:
+    """Primitives and whole mechanisms: a mechanism that is added to the registry is attacked without further ado."""
+    return primitives() + [subject for name in MECHANISMS for subject in mechanism_subjects(name)]
+
+
+def mechanism_subject(name: str, *, contributions: int = 1, before: Counts = EMPTY_CELL) -> Subject:
+    """A mechanism of the registry, with one measure, at epsilon 1: a person adds `contributions` rows to cell 0."""
+    return subject_of(MECHANISMS[name], contributions=contributions, before=before)
+
+
+def mechanism_subjects(name: str) -> list[Subject]:
+    """One mechanism on its worst cases: an empty cell, two rows in a table of nothing, a cell at the threshold."""
+    nothing, crowded = (0,) * CELLS, (15, 0, 0, 3, 40, 0)
+    cases = (1, EMPTY_CELL), (2, nothing), (1, crowded)
+    return [mechanism_subject(name, contributions=rows, before=before) for rows, before in cases]
+
+
+def subject_of(mechanism: Mechanism, *, contributions: int = 1, before: Counts = EMPTY_CELL) -> Subject:
+    """Any mechanism as a subject, in the registry or not."""
+    schema = _schema(contributions)
+    half = schema.measures["m"].half_units
+    after = (before[0] + contributions, *before[1:])
+    sums = (0,) * CELLS, (contributions * half, *[0] * (CELLS - 1))  # the new rows all have the highest value
+    tables = aggregate_of(before, sums[0]), aggregate_of(after, sums[1])
+    guarantee = describe_guarantee(BUDGET, schema)
+
+    def release(which: int, entropy: Entropy) -> Shown:
+        curator = curator_of(schema.domain, tables[which], entropy, contributions, half)
+        cube = mechanism.run(curator, schema, BUDGET, None)
+        return shown(contents_of(Release(cube, mechanism.name, guarantee, entropy.private)), CELLS)
+
+    @cache
+    def layout() -> Layout:
+        fixed = PooledEntropy(TestingEntropy(0))  # the same columns every time, whatever the runs then draw
+        return Layout.of(release(which, fixed) for _ in range(FIRST) for which in (0, 1))
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        pooled = PooledEntropy(entropy)
+        return np.array([layout().row(release(which, pooled)) for _ in range(runs)])
+
+    rows = "1 row" if contributions == 1 else f"{contributions} rows"
+    return Subject(f"{mechanism.name}, {rows} more than {before[0]} of {sum(before)}", ONE, run)
+
+
+@lru_cache(maxsize=8)
+def _schema(contributions: int) -> Schema:
+    return Schema.from_dict(
+        {
+            "dataset": "audit",
+            "privacy_unit": {"column": "person", "contributions": contributions},
+            "attributes": {"x": {"type": "integer", "lower": 0, "upper": CELLS - 1}},
+            "measures": {"m": {"lower": 0, "upper": 100, "step": 1}},
+        }
+    )

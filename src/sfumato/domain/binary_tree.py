@@ -1,0 +1,152 @@
+"""A binary tree over cells: each level cuts every region in two, along one attribute.
+
+Attributes without an order are cut first, so that regions are soon told apart by value; then the ordered attribute with
+the longest side left, so that regions stay about as long as they are wide. A side of s values is cut where k s / 2^j
+rounds down to, for j = 1, 2, ...: as even as can be. Regions of a level that cover the same values of the attribute
+which is cut there form a *strip*: if attributes have nothing to do with each other, all regions of a strip divide
+alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+
+import numpy as np
+
+from sfumato.arrays import Codes
+from sfumato.domain import Domain
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryTree:
+    """The regions of a tree, level by level from the root; a region is a range of places.
+
+    order: the cell at each place. begins: for each level the place at which every region begins, and the number of
+    places. halves: for each level but the last, the number of every region's first half on the next level, and the
+    number of regions there; a region that cannot be cut there has one "half", itself. strips: for each level but the
+    last, the strip of every region; None where every region is a strip of its own.
+    """
+
+    order: Codes
+    begins: tuple[Codes, ...]
+    halves: tuple[Codes, ...]
+    strips: tuple[Codes | None, ...]
+
+    @classmethod
+    def over(cls, domain: Domain) -> BinaryTree:
+        """The tree over the cells of a domain.
+
+        >>> from sfumato.domain import Axis
+        >>> wide = Domain((Axis("x", "integer", np.arange(3.0)), Axis("y", "integer", np.arange(5.0))))
+        >>> tree = BinaryTree.over(wide)
+        >>> tree.order.tolist(), [len(begins) - 1 for begins in tree.begins]
+        ([0, 1, 4, 5, 2, 3, 6, 7], [1, 2, 4, 8])
+        """
+        return _over(tuple(axis.size for axis in domain), tuple(axis.ordered for axis in domain))
+
+    @classmethod
+    def line(cls, leaves: int) -> BinaryTree:
+        """The tree over so many leaves in their order."""
+        return _over((leaves,), (True,))
+
+    @property
+    def height(self) -> int:
+        return len(self.halves)
+
+    def regions(self, level: int) -> int:
+        """How many there are on a level."""
+        return len(self.begins[level]) - 1
+
+    def pair(self, level: int, some: Codes) -> Codes:
+        """Both halves of some regions, (2, regions); -1 where a region has but one."""
+        first, end = self.halves[level][some], self.halves[level][some + 1]
+        return np.stack([first, np.where(end - first == 2, first + 1, -1)])
+
+    def parts(self, level: int, some: Codes, deeper: int) -> tuple[Codes, Codes]:
+        """The parts of some regions so many levels deeper, one region after the other; and how many each has."""
+        low, high = some, some + 1
+        for at in range(level, level + deeper):
+            low, high = self.halves[at][low], self.halves[at][high]
+        counts = high - low
+        skipped = np.repeat(low - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+        return skipped + np.arange(int(counts.sum())), counts
+
+    def above(self, level: int, some: Codes) -> Codes:
+        """The regions one level up that hold some regions."""
+        return self._parents[level - 1][some]
+
+    @cached_property
+    def _parents(self) -> tuple[Codes, ...]:
+        return tuple(np.repeat(np.arange(len(halves) - 1), np.diff(halves)) for halves in self.halves)
+
+
+@lru_cache(maxsize=4)  # a million cells take some 50 MB
+def _over(sides: tuple[int, ...], ordered: tuple[bool, ...]) -> BinaryTree:
+    heights = [(side - 1).bit_length() for side in sides]
+    ends = [_ends(side, height) for side, height in zip(sides, heights, strict=True)]
+    cuts = _cuts(sides, heights, ordered)
+    cells = int(np.prod(sides))
+    code, done = np.zeros(cells, dtype=np.int64), [0] * len(sides)
+    every = np.arange(cells)
+    for axis in cuts:
+        done[axis] += 1
+        code *= 2
+        code += (ends[axis][_along(sides, axis, every)] >> (heights[axis] - done[axis])) & 1
+    del every
+    order = np.argsort(code, kind="stable")
+    code = code[order]
+    begins, halves, strips = [np.array([0, cells])], list[Codes](), list[Codes | None]()
+    done = [0] * len(sides)
+    for level, axis in enumerate(cuts):
+        here = code >> (len(cuts) - level - 1)
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(here)) + 1, [cells]])
+        halves.append(np.searchsorted(starts, begins[-1]))
+        value = _along(sides, axis, order[begins[-1][:-1]])
+        strips.append(ends[axis][value] >> (heights[axis] - done[axis]) if len(sides) > 1 else None)
+        done[axis] += 1
+        begins.append(starts)
+    return BinaryTree(order, tuple(begins), tuple(halves), tuple(strips))
+
+
+def _along(sides: tuple[int, ...], axis: int, cells: Codes) -> Codes:
+    """Where cells lie along one attribute; one at a time, for there may be many."""
+    return np.asarray(cells // prod(sides[axis + 1 :]) % sides[axis])
+
+
+def nodes_over(domain: Domain) -> int:
+    """How many regions the tree over a domain has, on all levels; found without laying it out.
+
+    >>> from sfumato.domain import Axis
+    >>> domain = Domain((Axis("x", "integer", np.arange(6.0)), Axis("y", "integer", np.arange(4.0))))
+    >>> tree = BinaryTree.over(domain)
+    >>> nodes_over(domain) == sum(tree.regions(level) for level in range(tree.height + 1))
+    True
+    """
+    sides, ordered = [axis.size for axis in domain], [axis.ordered for axis in domain]
+    parts = [1] * len(sides)
+    found = 1
+    for axis in _cuts(sides, [(side - 1).bit_length() for side in sides], ordered):
+        parts[axis] = min(2 * parts[axis], sides[axis])
+        found += prod(parts)
+    return found
+
+
+def _ends(side: int, height: int) -> Codes:
+    """For each value of an attribute, which of the 2^height ends of the attribute's own tree holds it."""
+    edges = np.arange(2**height + 1, dtype=np.int64) * side // 2**height
+    return np.flatnonzero(np.diff(edges))
+
+
+def _cuts(sides: Sequence[int], heights: Sequence[int], ordered: Sequence[bool]) -> list[int]:
+    """The attribute that each level cuts, by its number."""
+    done = [0] * len(sides)
+    cuts = []
+    for _ in range(sum(heights)):
+        left = [axis for axis in range(len(sides)) if done[axis] < heights[axis]]
+        axis = max(left, key=lambda axis: (not ordered[axis], sides[axis] / 2.0 ** done[axis]))
+        done[axis] += 1
+        cuts.append(axis)
+    return cuts

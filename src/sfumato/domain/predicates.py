@@ -1,0 +1,195 @@
+"""Regions: the sets of rows a WHERE can describe, kept as disjoint boxes.
+
+Anything additive (a count, a volume, a share of a cell) is then a plain sum over the boxes of a region. Regions know
+nothing of bins; how they cover the cells of a domain is asked separately, and there a cell may be cut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, reduce
+from operator import or_
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain, ValueSet
+from sfumato.domain.boxes import Box, Part, cover
+from sfumato.errors import QueryError
+
+__all__ = ["MOST_BOXES", "Box", "Predicate", "union"]
+
+MOST_BOXES = 1000
+_FEW_BOXES = 50  # the outside of larger regions is not worked out, for it can take seconds
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A set of rows: a union of disjoint boxes, built with `&`, `|`, `-` and `~`.
+
+    >>> first = Predicate.where("age", ValueSet.one_of([1])) | Predicate.where("age", ValueSet.one_of([2]))
+    >>> first == Predicate.where("age", ValueSet.one_of([1, 2]))
+    True
+    >>> bool(first & ~first)
+    False
+    """
+
+    boxes: tuple[Box, ...]
+
+    @classmethod
+    def everything(cls) -> Predicate:
+        """All rows."""
+        return cls((Box(),))
+
+    @classmethod
+    def nothing(cls) -> Predicate:
+        """No row."""
+        return cls(())
+
+    @classmethod
+    def where(cls, name: str, values: ValueSet) -> Predicate:
+        """The rows for which one attribute lies in a set of values."""
+        return _joined([Box.of({name: values})])
+
+    def __bool__(self) -> bool:
+        return bool(self.boxes)
+
+    def __and__(self, other: Predicate) -> Predicate:
+        return _joined(a & b for a in self.boxes for b in other.boxes)
+
+    def __sub__(self, other: Predicate) -> Predicate:
+        left = list(self.boxes)
+        for box in other.boxes:
+            left = _limited(piece for mine in left for piece in mine.minus(box))
+        return _joined(left)
+
+    def __or__(self, other: Predicate) -> Predicate:
+        return _joined([*self.boxes, *(other - self).boxes])
+
+    def __invert__(self) -> Predicate:
+        return Predicate.everything() - self
+
+    def inside(self, other: Predicate) -> bool:
+        """Whether every row of this region is in the other one, whatever the domain."""
+        return not self - other
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes that matter, in order of name."""
+        return tuple(sorted({name for box in self.boxes for name, _ in box.sets}))
+
+    def exact(self, domain: Domain) -> bool:
+        """Whether no cell is cut: each lies wholly inside or wholly outside."""
+        return not self.cuts(domain)
+
+    def cuts(self, domain: Domain) -> list[str]:
+        """The attributes whose cells are cut, in the order of the domain."""
+        cutting = [box for box in self.boxes if box.cuts(domain)]
+        found = {name for box in cutting for name in box.cuts(domain)}
+        if found and self._outside is not None:
+            # A cell is cut where a box from inside and a box from outside both reach into it. Looking at boxes from
+            # inside alone would blame `income < 2500 OR sex = 'F'` for cutting the cells of women too.
+            touched = cache(lambda name, values: cover(domain[name], values).possible > 0)
+            pairs = ((mine, other) for mine in cutting for other in self._outside.boxes)
+            found = {name for mine, other in pairs for name in _torn(mine, other, touched)}
+        return [name for name in domain.names if name in found]
+
+    def weights(self, domain: Domain, codes: Mapping[str, Codes]) -> tuple[Floats, Floats, Floats]:
+        """How much of each cell of a list lies inside: share, sure and possible, as in `Cover`.
+
+        codes: where each cell of the list lies on the axes, for at least the attributes in `names`. Without any codes
+        there is one cell, the whole table. The arrays are read-only, and may be one and the same.
+        """
+        missing = [name for name in self.names if name not in codes]
+        if missing:
+            raise QueryError(f"the cells' places on {', '.join(missing)} are needed, and only {list(codes)} are given")
+        share = self._summed(domain, codes, "share")
+        if all(not box.cuts(domain) for box in self.boxes):
+            return share, share, share
+        possible = self._summed(domain, codes, "possible")
+        if self._outside is None:
+            sure = self._summed(domain, codes, "sure")  # too low where boxes share a cell, so on the safe side
+        else:
+            sure = _read_only(1.0 - self._outside._summed(domain, codes, "possible"))
+        return _read_only(np.clip(share, sure, possible)), sure, possible
+
+    def volume(self, domain: Domain) -> float:
+        """The sum of the shares of all cells of the domain."""
+        return math.fsum(box.volume(domain) for box in self.boxes)
+
+    def _summed(self, domain: Domain, codes: Mapping[str, Codes], part: Part) -> Floats:
+        total = np.zeros(len(next(iter(codes.values()))) if codes else 1)
+        for box in self.boxes:
+            total += box.weights(domain, codes, len(total), part)
+        return _read_only(np.minimum(total, 1.0, out=total))
+
+    @cached_property
+    def _outside(self) -> Predicate | None:
+        """The complement, or None where it is too much work."""
+        if len(self.boxes) > _FEW_BOXES:
+            return None
+        try:
+            return ~self
+        except QueryError:
+            return None
+
+
+def union(regions: Sequence[Predicate]) -> Predicate:
+    """The union of many regions, halves first: long chains of OR then cost little more than their length."""
+    if len(regions) <= 1:
+        return regions[0] if regions else Predicate.nothing()
+    middle = len(regions) // 2
+    return union(regions[:middle]) | union(regions[middle:])
+
+
+def _limited(boxes: Iterable[Box]) -> list[Box]:
+    """The boxes as a list, unless there are too many."""
+    kept = []
+    for box in boxes:
+        kept.append(box)
+        if len(kept) > MOST_BOXES:
+            raise QueryError(
+                f"the conditions are too complicated: they fall into more than {MOST_BOXES} boxes; "
+                "use fewer OR and NOT across different attributes, or ask in parts"
+            )
+    return kept
+
+
+def _joined(boxes: Iterable[Box]) -> Predicate:
+    """A region of disjoint boxes, where boxes that differ in one attribute only are joined."""
+    kept = _limited(box for box in boxes if box)
+    before = len(kept) + 1
+    while 1 < len(kept) < before:
+        before = len(kept)
+        for name in sorted({name for box in kept for name, _ in box.sets}):
+            kept = _joined_along(name, kept)
+    return Predicate(tuple(kept))
+
+
+def _joined_along(name: str, boxes: list[Box]) -> list[Box]:
+    alike: dict[tuple[tuple[str, ValueSet], ...], list[Box]] = {}
+    for box in boxes:
+        alike.setdefault(tuple(pair for pair in box.sets if pair[0] != name), []).append(box)
+    return [
+        group[0] if len(group) == 1 else group[0].replaced(name, reduce(or_, (box[name] for box in group)))
+        for group in alike.values()
+    ]
+
+
+def _torn(mine: Box, other: Box, touched: Callable[[str, ValueSet], NDArray[np.bool_]]) -> list[str]:
+    """The attributes along which two disjoint boxes part within a cell; none if no cell reaches into both."""
+    torn = []
+    for name in {name for name, _ in (*mine.sets, *other.sets)}:
+        if not np.any(touched(name, mine[name]) & touched(name, other[name])):
+            return []
+        if not mine[name] & other[name]:
+            torn.append(name)
+    return torn
+
+
+def _read_only(weights: Floats) -> Floats:
+    weights.setflags(write=False)
+    return weights

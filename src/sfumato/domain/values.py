@@ -1,0 +1,86 @@
+"""Sets of values of one attribute, and how they cover the cells of its axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.arrays import Floats
+
+# A place between values: (v, 0) lies just before v and (v, 1) just after it, so open and closed ends need no flags.
+Place = tuple[float, int]
+START: Place = (-math.inf, 0)
+END: Place = (math.inf, 1)
+
+
+@dataclass(frozen=True)
+class ValueSet:
+    """A set of values of one attribute: disjoint spans between places, in order.
+
+    >>> young = ValueSet.below(18, inclusive=False)
+    >>> young | ~young == ValueSet.everything()
+    True
+    """
+
+    spans: tuple[tuple[Place, Place], ...]
+
+    @classmethod
+    def everything(cls) -> ValueSet:
+        return cls(((START, END),))
+
+    @classmethod
+    def nothing(cls) -> ValueSet:
+        return cls(())
+
+    @classmethod
+    def below(cls, value: float, *, inclusive: bool) -> ValueSet:
+        return cls(((START, (value, int(inclusive))),))
+
+    @classmethod
+    def above(cls, value: float, *, inclusive: bool) -> ValueSet:
+        return cls((((value, int(not inclusive)), END),))
+
+    @classmethod
+    def one_of(cls, values: Iterable[float]) -> ValueSet:
+        return cls(tuple(((v, 0), (v, 1)) for v in sorted(set(values))))
+
+    def __invert__(self) -> ValueSet:
+        ends = [START, *(place for span in self.spans for place in span), END]
+        return ValueSet(tuple((a, b) for a, b in zip(ends[::2], ends[1::2], strict=True) if a < b))
+
+    def __and__(self, other: ValueSet) -> ValueSet:
+        both, mine, its = [], 0, 0
+        while mine < len(self.spans) and its < len(other.spans):  # side by side: the lists of an IN can be long
+            (a, b), (c, d) = self.spans[mine], other.spans[its]
+            start, end = max(a, c), min(b, d)
+            if start < end:
+                both.append((start, end))
+            mine, its = (mine + 1, its) if b <= d else (mine, its + 1)
+        return ValueSet(tuple(both))
+
+    def __or__(self, other: ValueSet) -> ValueSet:
+        return ~(~self & ~other)
+
+    def __bool__(self) -> bool:
+        return bool(self.spans)
+
+
+@dataclass(frozen=True)
+class Cover:
+    """How a set of values covers the cells of an axis.
+
+    share: the part of each cell that is covered if values are spread evenly inside a cell.
+    sure: 1 where every value of the cell is covered, whatever its spread. possible: 1 where some value is.
+    """
+
+    share: Floats
+    sure: Floats
+    possible: Floats
+
+    @property
+    def exact(self) -> bool:
+        """Whether no cell is cut, so that the answer does not depend on the spread inside cells."""
+        return bool(np.array_equal(self.sure, self.possible))

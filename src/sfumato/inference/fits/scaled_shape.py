@@ -1,0 +1,87 @@
+"""A total times a shape: the total was measured, the shape was learned, and how wrong it may be was measured too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.errors import QueryError
+from sfumato.inference.fits.base import Errors, Linear, in_parts
+from sfumato.measurement import Measurement
+from sfumato.queries import Queries
+
+WHOLE = 2.0**50  # a shape is kept in whole multiples of about one part in so many, so that a file holds it exactly
+
+
+@dataclass(frozen=True, eq=False)
+class Shaped:
+    """A fit whose cells are a measured total in fixed proportions.
+
+    total: a fit over the one region that holds all cells. mass: whole numbers in proportion to the cells.
+    spread: how wrong the proportions may be, in rows. A weighted sum of cells has the model error spread^2 times the
+    variance of its weights, each cell counted by the root of its mass: where little is expected, little is also known,
+    and errors shrink more slowly than counts do. misfit: what was measured in order to know the spread.
+    """
+
+    total: Linear
+    mass: Codes
+    spread: float = 0.0
+    misfit: Measurement | None = None
+
+    def __post_init__(self) -> None:
+        mass = np.array(self.mass, dtype=np.int64)
+        if self.total.estimate.shape != (1,) or mass.ndim != 1 or not mass.size or mass.min() < 0 or not mass.any():
+            raise QueryError(
+                "a shape needs one total, and for each cell a whole number of 0 or more, not all of them 0"
+            )
+        mass.setflags(write=False)
+        object.__setattr__(self, "mass", mass)
+        object.__setattr__(self, "spread", float(in_parts(np.array(self.spread))))
+
+    @classmethod
+    def like(cls, total: Linear, cells: Floats) -> Shaped:
+        """The total in the proportions of some positive numbers."""
+        return cls(total, np.rint(cells / cells.sum() * WHOLE).astype(np.int64))
+
+    def with_spread(self, spread: float, misfit: Measurement) -> Shaped:
+        """The same, once it is known how wrong it is."""
+        return replace(self, spread=spread, misfit=misfit)
+
+    @property
+    def of(self) -> str:
+        return self.total.of
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        return self.total.measurements if self.misfit is None else (*self.total.measurements, self.misfit)
+
+    @cached_property
+    def shape(self) -> Floats:
+        """The proportions of the cells."""
+        return np.asarray(self.mass / self.mass.sum())
+
+    @cached_property
+    def doubt(self) -> Floats:
+        """Where a row that the shape has in the wrong cell may be."""
+        roots = np.sqrt(self.mass)
+        return np.asarray(roots / roots.sum())
+
+    @cached_property
+    def estimate(self) -> Floats:
+        return in_parts(self.total.estimate[0] * self.shape)
+
+    def errors(self, columns: Floats) -> Errors:
+        of_total = self.total.errors(self.shape[None, :] @ columns)
+        means = self.doubt @ columns
+        model = columns.T @ (self.doubt[:, None] * columns) - np.outer(means, means)
+        np.fill_diagonal(model, np.maximum(np.diagonal(model), 0.0))  # rounding may leave nothing below zero
+        return Errors(of_total.design, of_total.weights, self.spread**2 * model, of_total.unknown)
+
+    def variances(self, queries: Queries) -> tuple[Floats, Floats]:
+        """For each of many queries, the variance of the model's error at a spread of 1, and of the noise."""
+        means, squares = queries @ self.doubt, queries._magnitudes(2) @ self.doubt
+        noise = self.total.measurement.noise.variance * np.square(queries @ self.shape)
+        return np.maximum(squares - means**2, 0.0), np.asarray(noise)

@@ -1,0 +1,146 @@
+"""A fit over the regions of a binary tree: the estimate of every leaf, and the posterior variance of any sum of them.
+
+A posterior over a tree is told by three numbers for every region: how much of one row more its first half gets (slope),
+by how much its division into halves may be off by itself (deviation), and by how much together with all regions of its
+strip (leaning). The error of a weighted sum follows from the leaves to the root: a region's weight is that of its
+halves, each by its slope; a division adds its variance times the squared difference of the halves' weights, a strip the
+square of the sum of its regions' leanings, each times that difference. Part of that error is noise and part is what the
+prior takes for granted; the posterior does not tell them apart, so all of it counts as the model's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.domain.binary_tree import BinaryTree
+from sfumato.errors import QueryError
+from sfumato.inference.fits.base import Errors, OfOneMeasurement, in_parts
+from sfumato.inference.tree_posterior.messages import Multiscale
+from sfumato.measurement import Design, Laplace, Measurement
+from sfumato.queries import Ranges
+
+FINE = 2**30  # slopes are kept in whole multiples of 1 / FINE
+MOST_LEAVES = 2**22  # of a tree of cells; with more the posterior takes longer than anyone waits
+MOST_REGIONS = 3 * MOST_LEAVES  # of a tree, on all levels: where sides are odd there are many levels
+STEEPEST = 4 * FINE
+CAUTION = 1.1  # times the posterior's own deviations: its prior is learned from what it is then used on
+
+
+@dataclass(frozen=True, eq=False)
+class TreeFit(OfOneMeasurement):
+    """A posterior over a tree whose leaves are cells, or buckets of cells.
+
+    measurement: noisy counts of ranges of places in the tree. estimate: of every leaf. slopes: of every region that has
+    halves, from the root, level by level, in whole multiples of 1 / FINE. deviations: of the whole, then of each
+    region's division. leanings: of each region; none where every region is a strip of its own.
+    """
+
+    measurement: Measurement
+    tree: BinaryTree
+    estimate: Floats
+    slopes: Codes
+    deviations: Floats
+    leanings: Floats
+
+    def __post_init__(self) -> None:
+        leaves, inner = len(self.estimate), inner_regions(self.tree)
+        if leaves != len(self.tree.order):
+            raise QueryError(f"a tree of {len(self.tree.order)} leaves was fitted, the estimate has {leaves}")
+        if self.slopes.shape != (inner,) or self.deviations.shape != (inner + 1,) or self.deviations.min() < 0:
+            raise QueryError(f"this tree over {leaves} leaves has {inner} slopes and one deviation more, none negative")
+        if self.leanings.shape != (inner if has_strips(self.tree) else 0,):
+            raise QueryError(
+                "a tree of several attributes has a leaning for each region with halves, any other has none"
+            )
+        if inner and not -STEEPEST <= int(self.slopes.min()) <= int(self.slopes.max()) <= STEEPEST:
+            raise QueryError("a half gets about as many of its region's rows as there are; a slope is far from that")
+        for name in ("estimate", "deviations", "leanings"):
+            object.__setattr__(self, name, in_parts(getattr(self, name)))
+
+    def errors(self, columns: Floats) -> Errors:
+        """The errors of weighted sums of leaves; `columns` is (leaves, sums)."""
+        sums = columns.shape[1]
+        weights, model = columns[self.tree.order], np.zeros((sums, sums))
+        slopes, variances = self.slopes / FINE, self.deviations[1:] ** 2
+        end = len(slopes)
+        for level in range(self.tree.height - 1, -1, -1):
+            here = slice(end - self.tree.regions(level), end)
+            pair = self.tree.pair(level, np.arange(self.tree.regions(level)))
+            first = weights[pair[0]]
+            second = np.where(pair[1][:, None] >= 0, weights[pair[1]], first)
+            apart = first - second
+            model += apart.T @ (variances[here, None] * apart)
+            strips = self.tree.strips[level]
+            if strips is not None:
+                together = _summed(self.leanings[here, None] * apart, strips)
+                model += together.T @ together
+            weights, end = second + slopes[here, None] * apart, here.start
+        model += self.deviations[0] ** 2 * np.outer(weights[0], weights[0])
+        nothing = Design(self.measurement.queries[:1], self.measurement.noises[:1])
+        return Errors(nothing, np.zeros((1, sums)), model, np.zeros(sums, dtype=np.bool_))
+
+
+def fit_tree(measured: Measurement, tree: BinaryTree, sizes: Codes | None = None) -> TreeFit:
+    """The posterior of the leaves of a tree from noisy counts of its regions (Ranges of places).
+
+    sizes: how many cells each leaf is, along the tree; None: one each.
+    """
+    along = np.ones(len(tree.order), dtype=np.int64) if sizes is None else sizes
+    answers, scales = _by_level(measured, tree)
+    laplace = isinstance(measured.noises[0], Laplace)
+    found = Multiscale(tree, along, answers, scales, laplace=laplace).posterior()
+    estimate = np.empty(len(along))
+    estimate[tree.order] = found.cells
+    slopes = np.concatenate([*found.slopes, np.zeros(0)])
+    deviations = np.sqrt(np.concatenate([np.array([found.total]), *found.variances]))
+    leanings = np.concatenate([*found.leanings, np.zeros(0)]) if has_strips(tree) else np.zeros(0)
+    kept = np.rint(np.clip(slopes * FINE, -STEEPEST, STEEPEST)).astype(np.int64)
+    return TreeFit(measured, tree, estimate, kept, CAUTION * deviations, CAUTION * leanings)
+
+
+def inner_regions(tree: BinaryTree) -> int:
+    """How many regions of a tree have halves."""
+    return sum(tree.regions(level) for level in range(tree.height))
+
+
+def has_strips(tree: BinaryTree) -> bool:
+    """Whether regions of a tree may lean together."""
+    return any(strips is not None for strips in tree.strips)
+
+
+def _summed(rows: Floats, strips: Codes) -> Floats:
+    """Rows summed by strip."""
+    by_strip = np.argsort(strips, kind="stable")
+    starts = np.flatnonzero(np.diff(strips[by_strip], prepend=-1))
+    return np.asarray(np.add.reduceat(rows[by_strip], starts, axis=0))
+
+
+def _by_level(measured: Measurement, tree: BinaryTree) -> tuple[list[Floats], list[Floats]]:
+    """For every region of every level its noisy count and the scale of its noise, inf where it was not measured.
+
+    Several answers for one region count as one: their mean, weighed by precision, with a scale that has its variance. A
+    region that appears on several levels, because it cannot be cut there, is taken on the first.
+    """
+    queries, sizes = measured.queries, measured.design.sizes
+    if not isinstance(queries, Ranges):
+        raise QueryError("a tree is measured by ranges of its leaves")
+    laplace = isinstance(measured.noises[0], Laplace)
+    answers, scales = [], []
+    taken = np.zeros(queries.rows, dtype=np.bool_)
+    for begins in tree.begins:
+        where = np.searchsorted(begins, queries.lows, side="right") - 1
+        here = ~taken & (begins[where] == queries.lows) & (begins[where + 1] == queries.highs + 1)
+        taken |= here
+        count = len(begins) - 1
+        precision = np.bincount(where[here], weights=1.0 / sizes[here], minlength=count)
+        weighed = np.bincount(where[here], weights=measured.answers[here] / sizes[here], minlength=count)
+        seen = precision > 0.0
+        answers.append(np.divide(weighed, precision, out=np.zeros(count), where=seen))
+        variance = np.divide(1.0, precision, out=np.full(count, np.inf), where=seen)
+        scales.append(np.sqrt(variance * (0.5 if laplace else 1.0)))
+    if not taken.all():
+        raise QueryError("a tree is measured by counts of its own regions; a range in this measurement is none of them")
+    return answers, scales

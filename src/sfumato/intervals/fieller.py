@@ -1,0 +1,176 @@
+"""Intervals for linear answers and for ratios of two of them.
+
+An answer is a sum of noisy numbers with public weights. Where it depends on how rows are spread inside cells it is
+known only between two such sums, a low and a high end. The interval then reaches from the low end less its noise to the
+high end plus its noise, each with half of the error that the confidence leaves.
+
+A ratio's interval is Fieller's, with exact laws: it holds every r for which numerator - r * denominator, a sum of noisy
+numbers itself, is compatible with zero. Noise that both share is accounted for, and a denominator that may be zero
+gives the wide interval it deserves. With ends: numerator = r * denominator implies, for r >= 0,
+
+    numerator's low - r * denominator's high  <=  0  <=  numerator's high - r * denominator's low
+
+(for r < 0 the denominator's ends change places), and each half is tested at its own one-sided level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import hypot, inf, nan, sqrt
+
+from sfumato.intervals.noise_sum import stderr, upper_quantile
+from sfumato.measurement import Noise
+
+Bounds = tuple[float, float]
+
+TOLERANCE = 1e-3  # of the distance from value to end; ends are rounded outwards by no more than this
+STEPS = 15  # from a bracket to an end; the first ones interpolate, which nearly always suffices
+
+
+@dataclass(frozen=True)
+class Functional:
+    """A noisy linear answer: its value, and the low and high end that the spread inside cells allows."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Term:
+    """Independent noises that enter numerator and denominator with the same weights: value, low and high end.
+
+    model: an error that was assumed, not drawn: what an estimate takes for granted about cells it did not measure.
+    """
+
+    noise: Noise
+    multiplicity: int
+    n: float
+    n_low: float
+    n_high: float
+    d: float = 0.0
+    d_low: float = 0.0
+    d_high: float = 0.0
+    model: bool = False
+
+    @classmethod
+    def of(cls, noise: Noise, multiplicity: int, *weights: float) -> Term:
+        """A term from weights in order: value, low, high of the numerator, then of the denominator."""
+        n, n_low, n_high, d, d_low, d_high = (*weights, *[0.0] * (6 - len(weights)))
+        return cls(noise, multiplicity, n, n_low, n_high, d, d_low, d_high)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate: noise and model are the parts of stderr that come from noise and from what was assumed."""
+
+    value: float
+    stderr: float
+    low: float
+    high: float
+    noise: float
+    model: float = 0.0
+
+
+def linear_interval(answer: Functional, terms: Sequence[Term], confidence: float) -> Interval:
+    """The interval of a linear answer.
+
+    >>> from fractions import Fraction; from sfumato.measurement import Laplace
+    >>> found = linear_interval(Functional(100, 100, 100), [Term.of(Laplace(Fraction(1)), 4, 1, 1, 1)], 0.95)
+    >>> found.low, found.high
+    (95.0, 105.0)
+    """
+    level = (1.0 + confidence) / 2.0
+    noise = stderr((t.n, t.noise, t.multiplicity) for t in terms if not t.model)
+    low = answer.low - upper_quantile([(t.n_low, t.noise, t.multiplicity) for t in terms], level)
+    high = answer.high + upper_quantile([(t.n_high, t.noise, t.multiplicity) for t in terms], level)
+    model = max(answer.high - answer.low, 0.0) / sqrt(12.0)  # as if spread evenly over what is possible
+    model = hypot(model, stderr((t.n, t.noise, t.multiplicity) for t in terms if t.model))
+    return Interval(
+        answer.value, sqrt(noise**2 + model**2), min(low, answer.value), max(high, answer.value), noise, model
+    )
+
+
+def ratio_interval(
+    top: Functional, bottom: Functional, terms: Sequence[Term], confidence: float, bounds: Bounds | None = None
+) -> Interval:
+    """The interval of a ratio with a denominator that is not negative; `bounds` are what no table can make it leave.
+
+    The value is nan, and the interval all that the bounds allow, where the noisy denominator is not positive.
+    Where the denominator may be zero the confidence set can fall in two; the interval then spans both.
+
+    >>> from fractions import Fraction; from sfumato.measurement import Laplace
+    >>> terms = [Term.of(Laplace(Fraction(1)), 1, 1, 1, 1, 1, 1, 1), Term.of(Laplace(Fraction(1)), 1, 0, 0, 0, 1, 1, 1)]
+    >>> found = ratio_interval(Functional(30, 30, 30), Functional(100, 100, 100), terms, 0.95, (0, 1))
+    >>> round(found.value, 3), round(found.low, 2), round(found.high, 2)
+    (0.3, 0.28, 0.32)
+    """
+    least, most = bounds if bounds is not None else (-inf, inf)
+    if not bottom.value > 0.0:
+        return Interval(nan, nan, least, most, nan)
+    level = (1.0 + confidence) / 2.0
+    value = min(max(top.value / bottom.value, least), most)
+    noise, assumed = (
+        stderr((t.n - value * t.d, t.noise, t.multiplicity) for t in terms if t.model is model) / bottom.value
+        for model in (False, True)
+    )
+    model = max(top.high - top.low + abs(value) * (bottom.high - bottom.low), 0.0) / bottom.value / sqrt(12.0)
+    model = hypot(model, assumed)
+    positive = bottom.low > upper_quantile([(t.d_low, t.noise, t.multiplicity) for t in terms], level)
+
+    def room_above(r: float, sign: float) -> float:
+        """What is left before r is too large; with sign -1 the same for the negative ratio."""
+        denominator = bottom.low if r >= 0.0 else bottom.high
+        numerator = top.high if sign > 0.0 else -top.low
+        combined = [
+            (
+                (t.n_high if sign > 0.0 else -t.n_low) - r * (t.d_low if r >= 0.0 else t.d_high),
+                t.noise,
+                t.multiplicity,
+            )
+            for t in terms
+        ]
+        return numerator - r * denominator + upper_quantile(combined, level)
+
+    high = _end(lambda r: room_above(r, 1.0), value, most, bottom.value, positive)
+    low = -_end(lambda r: room_above(r, -1.0), -value, -least, bottom.value, positive)
+    return Interval(value, sqrt(noise**2 + model**2), low, high, noise, model)
+
+
+def _end(room: Callable[[float], float], start: float, limit: float, slope: float, positive: bool) -> float:
+    """The greatest r up to `limit` with room, from a start that has some; just past it, never short of it.
+
+    Room is convex in r and falls by about `slope` per unit. It falls for ever if the denominator is surely positive;
+    otherwise it may rise again, so the limit is looked at first.
+    """
+    inside, at_inside = start, room(start)
+    if at_inside <= 0.0 or start >= limit:
+        return start
+    if not positive and (limit == inf or room(limit) >= 0.0):
+        return limit
+    stride = at_inside / slope
+    while True:
+        outside = min(inside + stride, limit)
+        at_outside = room(outside)
+        if at_outside < 0.0:
+            break
+        if outside >= limit:
+            return limit
+        # A little past the point where a straight line through both would meet zero, within a quarter and four strides.
+        ahead = 1.1 * at_outside / (at_inside - at_outside) if at_inside > at_outside else inf
+        stride *= min(max(ahead, 0.25), 4.0)
+        inside, at_inside = outside, at_outside
+    for step in range(STEPS):
+        close = TOLERANCE * (outside - start)
+        if outside - inside <= close:
+            break
+        share = at_inside / (at_inside - at_outside) if step < STEPS // 2 else 0.5
+        trial = inside + share * (outside - inside)
+        trial = min(max(trial, inside + close / 2.0), outside - close / 2.0)  # so that both sides close in
+        left = room(trial)
+        if left >= 0.0:
+            inside, at_inside = trial, left
+        else:
+            outside, at_outside = trial, left
+    return outside

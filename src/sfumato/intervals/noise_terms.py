@@ -1,0 +1,119 @@
+"""The noises in an answer from a fitted cube, group by group.
+
+A fit says with which weight every measured noise enters a weighted sum of cells. Rows with the same weights are counted
+together; of very many the weightiest stay as they are and the others, each of them small, are taken together as one
+normal law with their covariance, which moves the end of a 95 % interval by less than 0.3 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.arrays import Floats
+from sfumato.domain import Domain
+from sfumato.inference.fits.base import Errors, Fit
+from sfumato.intervals.fieller import Term
+from sfumato.measurement import Gaussian, Noise
+
+NUMBERS_AT_ONCE = 2**24  # weights of cells that are laid out at a time
+SUMS_AT_ONCE = 240
+ALONE = 24  # measured rows that keep their own law
+NEGLIGIBLE = 1e-12  # a share of the variance that changes no figure of any answer
+SMOOTH = 2**10  # steps in a standard deviation of the lattice that stands for a normal law
+NORMAL = Gaussian(Fraction(SMOOTH**2))
+
+
+@dataclass(frozen=True, eq=False)
+class Noises:
+    """What one answer carries; None where the measurements do not determine it."""
+
+    terms: tuple[Term, ...] | None
+
+
+def spread_over(domain: Domain, names: Sequence[str], columns: Floats) -> Floats:
+    """Weights on the cells of some axes, (cells of these axes, k), as weights on all cells of the domain."""
+    places = sorted(domain.place(name) for name in names)
+    shape = [domain.shape[place] if place in places else 1 for place in range(len(domain.shape))]
+    wide = np.broadcast_to(columns.reshape([*shape, columns.shape[1]]), [*domain.shape, columns.shape[1]])
+    return np.ascontiguousarray(wide).reshape(domain.size, columns.shape[1])
+
+
+def at_once(cells: int) -> int:
+    """How many sums are worked out at a time: the covariance of all of them is, and it takes their square."""
+    return max(6, min(SUMS_AT_ONCE, NUMBERS_AT_ONCE // cells))
+
+
+def noises_of(fits: Sequence[tuple[Fit, Floats]], order: Sequence[Sequence[int]]) -> list[Noises]:
+    """The noises of several answers.
+
+    fits: each statistic's fit with weights on its cells, (cells, k). order: for every answer, the columns that are its
+    value, low and high end, and those of its denominator if there is one.
+    """
+    found: list[list[Term]] = [[] for _ in order]
+    unknown = [False] * len(order)
+    for fit, columns in fits:
+        if not columns.any():
+            continue
+        errors = fit.errors(columns)
+        for place, chosen in enumerate(order):
+            if errors.unknown[list(chosen)].any():
+                unknown[place] = True
+            else:
+                found[place] += _terms(errors, list(chosen))
+    return [Noises(None if unknown[place] else tuple(terms)) for place, terms in enumerate(found)]
+
+
+def _terms(errors: Errors, chosen: list[int]) -> list[Term]:
+    distinct, back = np.unique(chosen, return_inverse=True)
+    weights = errors.weights[:, distinct]
+    variances = errors.design.variances
+    parts = variances[:, None] * weights**2
+    whole = parts.sum(axis=0)
+    shares = (parts / np.where(whole > 0, whole, 1.0)).max(axis=1)
+    rows = np.flatnonzero(shares > NEGLIGIBLE)
+    terms: list[Term] = []
+    rest = np.zeros((len(distinct), len(distinct)))
+    kinds, counts = _alike(errors, weights[rows], rows)
+    if len(kinds) > ALONE:
+        order = np.argsort(-shares[rows[kinds]] * counts)
+        many = order[ALONE:]
+        small = weights[rows[kinds[many]]]
+        rest = small.T @ (small * (variances[rows[kinds[many]]] * counts[many])[:, None])
+        kinds, counts = kinds[order[:ALONE]], counts[order[:ALONE]]
+    for kind, count in zip(kinds, counts, strict=True):
+        row = rows[kind]
+        terms.append(Term.of(_noise(errors, int(row)), int(count), *weights[row][back].tolist()))
+    model = errors.model[np.ix_(distinct, distinct)]
+    return [*terms, *_normal(rest, back, model=False), *_normal(model, back, model=True)]
+
+
+def _noise(errors: Errors, row: int) -> Noise:
+    which = errors.design.which
+    return errors.design.noises[0 if which is None else int(which[row])]
+
+
+def _alike(errors: Errors, weights: Floats, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """An example of each kind of row, same noise and same weights to ten digits, and how many there are of each."""
+    if not len(rows):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    which = np.zeros(len(rows)) if errors.design.which is None else errors.design.which[rows].astype(np.float64)
+    scale = np.abs(weights).max(axis=0)
+    rounded = np.rint(weights / np.where(scale > 0, scale, 1.0) * 1e10)
+    key = np.column_stack([which, rounded])
+    _, example, counts = np.unique(key, axis=0, return_index=True, return_counts=True)
+    return example, counts
+
+
+def _normal(covariance: Floats, back: NDArray[np.int64], *, model: bool) -> list[Term]:
+    """Independent normal terms that have this covariance."""
+    if not covariance.any():
+        return []
+    values, vectors = np.linalg.eigh(covariance)
+    kept = np.flatnonzero(values > NEGLIGIBLE * values.max())
+    factors = vectors[:, kept] * np.sqrt(values[kept]) / SMOOTH
+    return [replace(Term.of(NORMAL, 1, *factor[back].tolist()), model=model) for factor in factors.T]

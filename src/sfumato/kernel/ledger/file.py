@@ -1,0 +1,191 @@
+"""The ledger's file: its tables, how it is created, read, sealed, and what can be wrong with it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import LedgerError
+from sfumato.kernel.ledger.book import Book, Entry, chained, is_count, read_fraction, read_total
+from sfumato.kernel.ledger.history import read_changes
+from sfumato.kernel.unit import Unit
+
+# Format 1 wrote a total delta of 0 where nobody had stated one. It cannot be told from a 0 that was meant, so it is
+# kept as it is: too strict, and `sfumato ledger set` mends it. Format 2 says "unstated". Format 3 records the privacy
+# unit and the contributions of each entry, and keeps a history of the totals.
+FORMAT = 3
+APPLICATION = 0x5F0A702D  # marks the file as ours, so that no other database is ever written to
+CHANGES = (
+    "CREATE TABLE changes (number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, old_epsilon TEXT, old_delta TEXT, "
+    "epsilon TEXT NOT NULL, delta TEXT NOT NULL, who TEXT NOT NULL, changed_at TEXT NOT NULL, reason TEXT NOT NULL, "
+    "chain TEXT NOT NULL)"
+)
+TABLES = (
+    "CREATE TABLE meta (id TEXT NOT NULL, seal TEXT NOT NULL)",
+    "CREATE TABLE budgets (dataset TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL)",
+    "CREATE TABLE entries (number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, epsilon TEXT NOT NULL, "
+    "delta TEXT NOT NULL, mechanism TEXT NOT NULL, nonce TEXT NOT NULL, reserved_at TEXT NOT NULL, "
+    "state TEXT NOT NULL, digest TEXT, chain TEXT NOT NULL, unit TEXT, contributions INTEGER)",
+    CHANGES,
+)
+UPGRADE = (  # from formats 1 and 2; the new columns of old entries are NULL: nobody knows what they would say
+    "ALTER TABLE entries ADD COLUMN unit TEXT",
+    "ALTER TABLE entries ADD COLUMN contributions INTEGER",
+    CHANGES,
+)
+RESTORE = "restore it from a backup"
+PERMIT = "make sure that you may write to it and to its folder, or name another file (--ledger)"
+DAMAGED = f"is damaged; {RESTORE}"
+PROBLEMS = {
+    sqlite3.SQLITE_BUSY: "is locked by another process; wait until it is done and try again",
+    sqlite3.SQLITE_LOCKED: "is locked by another process; wait until it is done and try again",
+    sqlite3.SQLITE_NOTADB: f"is not a sfumato ledger, or is damaged; {RESTORE} or name another file (--ledger)",
+    sqlite3.SQLITE_CORRUPT: DAMAGED,
+    sqlite3.SQLITE_ERROR: DAMAGED,  # a table or a column is missing
+    sqlite3.SQLITE_READONLY: f"is read-only; {PERMIT}",
+    sqlite3.SQLITE_CANTOPEN: f"cannot be opened; {PERMIT}",
+    sqlite3.SQLITE_FULL: "cannot grow because the disk is full; free some space and try again",
+    sqlite3.SQLITE_IOERR: "cannot be read or written; check the disk, and keep the ledger on a local one",
+}
+
+
+def open_book(connection: sqlite3.Connection, path: Path) -> Book:
+    """Read everything and check it: a few microseconds an entry, and no damage can make spent budget look unspent."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION:
+        raise LedgerError(f"{path} is not a sfumato ledger, or is damaged; {RESTORE} or name another file (--ledger)")
+    if version > FORMAT:
+        raise LedgerError(f"the ledger {path} is from a newer version of sfumato; upgrade sfumato")
+    try:
+        ((identity, seal),) = connection.execute("SELECT id, seal FROM meta")
+        intact = version >= 1 and seal == seal_of(connection, version)
+        totals = {
+            dataset: (read_fraction(epsilon), read_total(delta))
+            for dataset, epsilon, delta in connection.execute("SELECT dataset, epsilon, delta FROM budgets")
+        }
+        entries: list[Entry] = []
+        chain = identity
+        for number, row in enumerate(connection.execute("SELECT * FROM entries ORDER BY number"), start=1):
+            entry = _entry(row, version)
+            chain = chained(chain, row[:7] if entry.unit is None else (*row[:7], *row[10:]))
+            intact = intact and entry.number == number and entry.chain == chain and entry.dataset in totals
+            # Once units are recorded they are recorded for good.
+            intact = intact and (entry.unit is not None or not entries or entries[-1].unit is None)
+            entries.append(entry)
+        changes = read_changes(connection, identity, totals) if version >= 3 else ()
+    except (TypeError, ValueError):
+        intact = False
+    if not intact:
+        raise LedgerError(f"the ledger {path} is damaged or was altered by hand (its seal is broken); {RESTORE}")
+    return Book(identity, totals, tuple(entries), changes)
+
+
+def _entry(row: tuple[Any, ...], version: int) -> Entry:
+    """An entry of the file; a TypeError or ValueError says that it is none of this format."""
+    number, dataset, epsilon, delta, mechanism, nonce, at, state, digest, chain, *protected = row
+    unit, contributions = protected if version >= 3 else (*protected, None, None)
+    if (unit is None) != (contributions is None) or not (unit is None or is_count(contributions)):
+        raise ValueError("half a privacy unit")
+    amounts, recorded = (read_fraction(epsilon), read_fraction(delta)), None if unit is None else Unit.read(unit)
+    return Entry(number, dataset, *amounts, mechanism, nonce, at, state, digest, chain, recorded, contributions)
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Bring a ledger of an older format to the present one, within the transaction that first writes to it.
+
+    SQLite changes tables and the version inside the transaction as well, so that a crash leaves the old file, whole.
+    """
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version < FORMAT:
+        for statement in UPGRADE:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {FORMAT}")  # an older sfumato must not misread what is new
+
+
+def seal_of(connection: sqlite3.Connection, version: int = FORMAT) -> str:
+    """A digest over what the chains leave open: the totals, the states, and which entry and change are the last."""
+    queries = [
+        "SELECT id FROM meta",
+        "SELECT dataset, epsilon, delta FROM budgets ORDER BY dataset",
+        "SELECT number, state, digest, chain FROM entries ORDER BY number",
+    ]
+    if version >= 3:
+        queries.append("SELECT number, chain FROM changes ORDER BY number")
+    parts = [connection.execute(query).fetchall() for query in queries]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def create_file(path: Path) -> None:
+    """Write a new ledger beside its place and link it in whole, so that an empty file can only mean damage."""
+    for folder in reversed([folder for folder in path.parents if not folder.is_dir()]):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _sync(folder.parent)  # or a loss of power could take the new folder, and the ledger in it, away
+    if Path(f"{path}-journal").exists() and not is_present(path):
+        # SQLite would play the old journal into the new ledger.
+        raise LedgerError(f"the ledger {path} is gone but {path}-journal is still there; {RESTORE}")
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+    os.close(handle)
+    try:
+        connection = sqlite3.connect(name, isolation_level=None)
+        try:
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("PRAGMA journal_mode = MEMORY")  # nobody sees this file before it is complete
+            connection.execute("BEGIN")
+            for statement in TABLES:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+            connection.execute("INSERT INTO meta VALUES (?, '')", (secrets.token_hex(16),))
+            connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+        with suppress(FileExistsError):  # another process was first, and its ledger is the one
+            path.hardlink_to(name)
+    finally:
+        Path(name).unlink()
+
+
+def _sync(folder: Path) -> None:
+    """Make sure that what was created in a folder is still there after a loss of power."""
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def is_present(path: Path) -> bool:
+    with explained(path):
+        try:
+            mode = path.stat().st_mode
+        except FileNotFoundError:
+            return False
+    if not stat.S_ISREG(mode):
+        raise LedgerError(f"the ledger {path} is a folder or a device, not a file; name another (--ledger)")
+    return True
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Whatever SQLite or the system says, as one line with a remedy."""
+    try:
+        yield
+    except (sqlite3.Error, UnicodeError) as error:
+        # The low byte is the kind of error; without a code, Python met bytes that are not text.
+        kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        raise LedgerError(f"the ledger {path} {PROBLEMS.get(kind, f'cannot be used ({error}); {RESTORE}')}") from error
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise LedgerError(f"the ledger {path} cannot be used ({reason}); {PERMIT}") from error

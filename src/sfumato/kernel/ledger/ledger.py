@@ -1,0 +1,298 @@
+"""The ledger: what has been spent on each dataset, across processes and for ever.
+
+One SQLite file. Order of work: reserve here (committed and fsynced), then read the table, then draw, then publish. A
+reservation counts as spent from the moment it is committed, whatever comes of it, so a crash can only over-count.
+
+- One connection per call, so a forked process shares nothing; every change is one BEGIN IMMEDIATE transaction, so two
+  writers queue up and the second one sees what the first one spent.
+- A rollback journal rather than WAL: writes are rare, and one plain file is what people back up. After a SIGKILL the
+  next connection finds the hot journal and rolls the half-made change back. synchronous=EXTRA also fsyncs the folder,
+  so a commit survives a loss of power.
+- Each entry is chained to the one before it and a seal covers the rest, so damage and edited rows are noticed. The key
+  is not secret: whoever owns the file can rebuild it all, put back an old copy or delete it. That shows as soon as a
+  published release is checked, because its receipt names the ledger, the entry and a random nonce.
+- A ledger that is lost, or another user's, cannot be told from one that never was. So whoever writes the first line of
+  a new one is warned, and a curator can require that there is one, or name its identity in the schema.
+- Locking is the file system's: on NFS and other network drives it may be missing, so keep the ledger on a local disk.
+  Symbolic links are followed; a hard link is not safe, because SQLite seeks the journal beside the name it is given.
+- Entries are ordered by number; the time is for people and may jump with the clock. Nothing private is in here.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sqlite3
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+
+from sfumato.errors import BudgetError, LedgerError, NewLedgerWarning
+from sfumato.kernel.budget import Amount, as_delta, as_epsilon
+from sfumato.kernel.ledger.book import (
+    NOTHING,
+    Account,
+    Book,
+    Change,
+    Entry,
+    Promise,
+    Receipt,
+    chained,
+    check_name,
+    is_count,
+    is_hex,
+    write_fraction,
+)
+from sfumato.kernel.ledger.file import create_file, explained, is_present, open_book, seal_of, upgrade
+from sfumato.kernel.ledger.history import IN_THE_SCHEMA, check_reason, record_change
+from sfumato.kernel.ledger.refusals import (
+    refuse_another_unit,
+    refuse_missing,
+    refuse_other_ledger,
+    refuse_overspending,
+)
+from sfumato.kernel.unit import ROW, Unit
+
+__all__ = ["ROW", "Account", "Change", "Entry", "Ledger", "Promise", "Receipt", "Unit", "default_path"]
+
+
+class Ledger:
+    """The ledger at a path, in SFUMATO_LEDGER or in the platform's data directory; created when first written to."""
+
+    def __init__(self, path: Path | str | None = None, *, timeout: float = 10.0, required: bool = False) -> None:
+        """Name a ledger; nothing is read or made yet.
+
+        timeout: seconds to wait for another process that is writing.
+        required: refuse, rather than make a new ledger, where there is none that has ever recorded anything.
+        """
+        named = default_path() if path is None else Path(path)
+        try:
+            # The file behind any symbolic links, so that all its names share one journal and one lock.
+            self.path = named.expanduser().resolve()
+        except (OSError, RuntimeError, ValueError):
+            raise LedgerError(f"{str(named)!r} is no usable path for a ledger; name a file (--ledger)") from None
+        self.timeout = timeout
+        self.required = required
+
+    def reserve(
+        self,
+        dataset: str,
+        epsilon: Amount,
+        *,
+        limit: Amount | None,
+        mechanism: str,
+        nonce: str,
+        unit: Unit,
+        contributions: int,
+        another_unit: bool = False,
+        delta: Amount = 0,
+        limit_delta: Amount | None = None,
+        identity: str | None = None,
+    ) -> Receipt:
+        """Spend before anything is read; committed and fsynced on return, or nothing is spent and an error says why.
+
+        limit, limit_delta: the schema's totals. The smaller of each and the ledger's recorded total holds. Where nobody
+        has stated a total delta, deltas are counted and may add up to anything below 1.
+        nonce: 32 hexadecimal digits, new for each reservation, so that no retry can draw on an old debit.
+        unit, contributions: whom the epsilon protects, and how many rows of each are used. A unit other than those
+        recorded for the dataset is refused, unless `another_unit` states that a further promise is meant.
+        identity: the ledger that the schema requires; any other, and a new one, is refused.
+        """
+        check_name(dataset, "dataset")
+        check_name(mechanism, "mechanism")
+        if not is_hex(nonce):
+            raise LedgerError("a reservation needs a nonce of 32 hexadecimal digits, such as secrets.token_hex(16)")
+        asked, asked_delta = as_epsilon(epsilon), _delta(delta)
+        stated = None if limit is None else as_epsilon(limit, "the budget's epsilon")
+        stated_delta = None if limit_delta is None else _delta(limit_delta)
+        if type(unit) is not Unit or not is_count(contributions) or contributions >= 2**63:
+            raise LedgerError("a reservation needs a unit, ROW or Unit('person_id'), and its contributions, such as 1")
+        with self._writing(identity=identity) as (connection, book):
+            now = _now()
+            if dataset not in book.totals:
+                if stated is None:
+                    raise BudgetError(
+                        f"dataset {dataset!r} has no total budget yet; state the total once: budget: {{epsilon: 3}} "
+                        f"in the schema, or `sfumato ledger set {shlex.quote(dataset)} --epsilon 3`"
+                    )
+                record_change(connection, book, dataset, stated, stated_delta, now=now, reason=IN_THE_SCHEMA)
+                book.totals[dataset] = stated, stated_delta
+            account = book.account(dataset)
+            if not another_unit:
+                refuse_another_unit(account, unit, contributions)
+            refuse_overspending(account, asked, asked_delta, stated, stated_delta)
+            if any(entry.nonce == nonce for entry in book.entries):
+                raise LedgerError("this nonce has been used for another reservation; draw a new one for each")
+            number, amounts = len(book.entries) + 1, (write_fraction(asked), write_fraction(asked_delta))
+            row, protected = (number, dataset, *amounts, mechanism, nonce, now), (unit.written(), contributions)
+            chain = chained(book.chain, (*row, *protected))
+            connection.execute(
+                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', NULL, ?, ?, ?)", (*row, chain, *protected)
+            )
+        return Receipt(book.id, number, dataset, asked, asked_delta, nonce)
+
+    def publish(self, receipt: Receipt, digest: str) -> None:
+        """Mark a reservation as published, once, with the digest of the manifest that carries its receipt."""
+        check_name(digest, "digest")
+        with self._writing(create=False) as (connection, book):
+            entry = _matching(book, receipt)
+            if entry.state != "reserved":
+                raise LedgerError(f"entry {entry.number} has been published before; reserve anew for another release")
+            change = "UPDATE entries SET state = 'published', digest = ? WHERE number = ?"
+            connection.execute(change, (digest, entry.number))
+
+    def verify(self, receipt: Receipt, digest: str) -> None:
+        """Check a release against the ledger; silent when they agree."""
+        book = self._book()
+        if book is None:
+            raise LedgerError(f"no ledger at {self.path}; name the one the release was made with (--ledger)")
+        entry = _matching(book, receipt)
+        if entry.state == "reserved":
+            raise LedgerError(f"entry {entry.number} was reserved but never marked as published; ask the curator")
+        if entry.digest != digest:
+            raise LedgerError(f"entry {entry.number} was published with other contents; use the original release")
+
+    def set_budget(
+        self, dataset: str, epsilon: Amount, delta: Amount | None = None, *, reason: str | None = None
+    ) -> None:
+        """Record the total for a dataset, and in its history who did so and why.
+
+        delta: one that is not named stays as it was, unstated at first.
+        reason: one line for whoever reads the history; it is kept for ever, so nothing private belongs in it.
+        """
+        check_name(dataset, "dataset")
+        why = check_reason(reason)
+        total, total_delta = as_epsilon(epsilon), None if delta is None else _delta(delta)
+        with self._writing() as (connection, book):
+            if total_delta is None:
+                total_delta = book.totals.get(dataset, (NOTHING, None))[1]
+            record_change(connection, book, dataset, total, total_delta, now=_now(), reason=why)
+
+    def show(self) -> list[Account]:
+        """Every dataset with its total and what is spent, by name."""
+        book = self._book()
+        return [book.account(dataset) for dataset in sorted(book.totals)] if book else []
+
+    def account(self, dataset: str) -> Account:
+        """Where one dataset stands; nothing is spent on a dataset that the ledger does not know."""
+        book = self._book()
+        return (book or Book("", {}, (), ())).account(dataset)
+
+    def entries(self, dataset: str | None = None) -> list[Entry]:
+        """The reservations, of one dataset or of all, in the order they were made."""
+        book = self._book()
+        return [entry for entry in book.entries if dataset in (None, entry.dataset)] if book else []
+
+    def changes(self, dataset: str) -> list[Change]:
+        """The history of a dataset's total, in the order it was made."""
+        book = self._book()
+        return [change for change in book.changes if change.dataset == dataset] if book else []
+
+    def identity(self) -> str | None:
+        """The ledger's own name for itself, drawn at random when it was made; None where there is no ledger."""
+        book = self._book()
+        return book.id if book else None
+
+    def _book(self) -> Book | None:
+        if not is_present(self.path):
+            if self.required:
+                refuse_missing(self.path, None)
+            return None
+        with self._transaction("BEGIN") as connection:
+            return open_book(connection, self.path)
+
+    @contextmanager
+    def _writing(
+        self, *, create: bool = True, identity: str | None = None
+    ) -> Iterator[tuple[sqlite3.Connection, Book]]:
+        if not is_present(self.path):
+            if self.required or identity is not None:
+                refuse_missing(self.path, identity)
+            if not create:
+                raise LedgerError(f"no ledger at {self.path}; name the one the reservation was made in (--ledger)")
+            with explained(self.path):
+                create_file(self.path)
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            book = open_book(connection, self.path)
+            refuse_other_ledger(book, self.path, required=self.required, identity=identity)
+            blank = book.is_blank
+            upgrade(connection)
+            yield connection, book
+            connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
+            if blank:
+                # Before the commit: whoever makes an error of this warning has spent nothing. And whoever was refused
+                # or killed with the file made but nothing in it is still told the next time.
+                _warn_of_new_ledger(book.id, self.path)
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        with explained(self.path):
+            # mode=rw never creates a file, and nothing but SQLite may open it: POSIX drops all locks a process holds
+            # on a file as soon as it closes any descriptor of that file.
+            where = f"{self.path.as_uri()}?mode=rw"
+            connection = sqlite3.connect(where, uri=True, timeout=self.timeout, isolation_level=None)
+            try:
+                connection.execute("PRAGMA synchronous = EXTRA")
+                connection.execute("PRAGMA fullfsync = ON")  # macOS: a plain fsync stops at the drive's cache
+                connection.execute(begin)
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                connection.close()  # rolls back what was not committed
+
+
+def default_path() -> Path:
+    """Where the ledger is when nobody says: SFUMATO_LEDGER, or one per user in the platform's data directory."""
+    named = os.environ.get("SFUMATO_LEDGER")
+    if named:
+        return Path(named)
+    if sys.platform == "win32":
+        data = Path(os.environ.get("APPDATA") or "~/AppData/Roaming")
+    elif sys.platform == "darwin":
+        data = Path("~/Library/Application Support")
+    else:
+        data = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share")
+        if not data.is_absolute():  # the XDG specification: a relative path is to be ignored
+            data = Path("~/.local/share")
+    return data / "sfumato" / "ledger.sqlite"
+
+
+def _warn_of_new_ledger(identity: str, path: Path) -> None:
+    # The identity is new each time, so that Python does not take the text for one that it has shown before.
+    warnings.warn(
+        f"a NEW ledger was made at {path} (identity {identity}); it knows of no earlier release. If the dataset was "
+        "released before, by another user, on another machine or with a ledger that was deleted, what was spent then "
+        "is not counted: restore that ledger in its place, or name it with --ledger (SFUMATO_LEDGER)",
+        NewLedgerWarning,
+        stacklevel=2,
+    )
+
+
+def _matching(book: Book, receipt: Receipt) -> Entry:
+    if receipt.ledger != book.id:
+        raise LedgerError("the receipt was issued by another ledger; name the one the release was made with (--ledger)")
+    if not 1 <= receipt.entry <= len(book.entries):
+        raise LedgerError(
+            f"the ledger has no entry {receipt.entry}, which the receipt names: entries were deleted or an old copy "
+            "was put back; restore the latest backup"
+        )
+    entry = book.entries[receipt.entry - 1]
+    recorded = Receipt(book.id, entry.number, entry.dataset, entry.epsilon, entry.delta, entry.nonce)
+    if recorded != receipt:
+        raise LedgerError(
+            f"entry {receipt.entry} of the ledger is not the one on the receipt: the receipt was altered, or an old "
+            "copy of the ledger was put back and written to; restore the latest backup"
+        )
+    return entry
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _delta(value: Amount) -> Fraction:
+    return NOTHING if value == 0 and not isinstance(value, bool) else as_delta(value)

@@ -1,0 +1,87 @@
+"""What a ledger refuses, and what it says then: overspending, a second promise by accident, the wrong ledger.
+
+Nothing has been written when one of these is raised, so nothing is spent.
+"""
+
+from __future__ import annotations
+
+import shlex
+from fractions import Fraction
+from pathlib import Path
+from typing import NoReturn
+
+from sfumato.errors import BudgetError, BudgetExhausted, LedgerError
+from sfumato.kernel.budget import readable
+from sfumato.kernel.ledger.book import NOTHING, Account, Book
+from sfumato.kernel.unit import Unit
+
+LOST = "restore it, or name the one that holds what was spent before (--ledger)"
+
+
+def refuse_overspending(
+    account: Account, asked: Fraction, asked_delta: Fraction, stated: Fraction | None, stated_delta: Fraction | None
+) -> None:
+    """Exact comparisons, no tolerance: the privacy of the dataset rests on these lines."""
+    total = account.total if stated is None else min(account.total, stated)
+    totals_delta = [delta for delta in (account.total_delta, stated_delta) if delta is not None]
+    needed, needed_delta = account.spent + asked, account.spent_delta + asked_delta
+    enough_delta = needed_delta <= min(totals_delta) if totals_delta else needed_delta < 1
+    if needed <= total and (enough_delta or asked_delta == 0):
+        return
+    name, set_total = repr(account.dataset), f"sfumato ledger set {shlex.quote(account.dataset)} --epsilon"
+    if needed <= total:
+        whole = min(totals_delta, default=Fraction(1))
+        raise BudgetExhausted(
+            f"asked for delta {readable(asked_delta)} on dataset {name}: {readable(account.spent_delta)} of its total "
+            f"{readable(whole)} is spent, {readable(max(NOTHING, whole - account.spent_delta))} is left; use pure "
+            f"epsilon (no --delta), or, if the data owner agrees, raise the total: `{set_total} "
+            f"{readable(account.total)} --delta {readable(needed_delta)}`"
+            + (" and budget: {delta: ...} in the schema" if stated_delta is not None else "")
+        )
+    note = ""
+    if stated is not None and stated > account.total:
+        note = f" (the schema says {readable(stated)}, but the total recorded in the ledger is smaller and holds)"
+    elif stated is not None and stated < account.total:
+        note = f" (the ledger says {readable(account.total)}, but the schema's total is smaller and holds)"
+    places = [f"`{set_total} {readable(needed)}`"] if account.total < needed else []
+    if stated is not None and stated < needed:
+        places.append(f"budget: {{epsilon: {readable(needed)}}} in the schema")
+    raise BudgetExhausted(
+        f"asked for epsilon {readable(asked)} on dataset {name}: {readable(account.spent)} of its total "
+        f"{readable(total)} is spent, {readable(max(NOTHING, total - account.spent))} is left{note}; ask for a smaller "
+        f"--epsilon or, if the data owner agrees, raise the total: {' and '.join(places)}"
+    )
+
+
+def refuse_another_unit(account: Account, unit: Unit, contributions: int) -> None:
+    """Refuse to add an epsilon for one privacy unit to epsilons for another: their sum would promise nothing.
+
+    What protects any one row protects a person with ten rows ten times less, so the two are not the same epsilon.
+    Entries without a recorded unit fit any: what they promised is not known.
+    """
+    known = [promise for promise in account.promises if promise.unit is not None]
+    if not known or any(promise.unit == unit for promise in known):
+        return
+    before = " and ".join(f"epsilon {readable(promise.spent)} to {promise.whom}" for promise in known)
+    raise BudgetError(
+        f"asked to protect {unit.in_words(contributions)}, but dataset {account.dataset!r} has spent {before}: that is "
+        "another promise, and the epsilons do not add up to one; keep to the privacy_unit of before or, if the data "
+        "owner agrees to both promises, say so: --another-unit (another_unit=True)"
+    )
+
+
+def refuse_missing(path: Path, identity: str | None) -> NoReturn:
+    """Refuse to go on without a ledger where one is required, by the curator or by the schema."""
+    which = "a ledger is required" if identity is None else f"the schema requires the ledger {identity}"
+    raise LedgerError(f"{which}, but there is none at {path}; {LOST}")
+
+
+def refuse_other_ledger(book: Book, path: Path, *, required: bool, identity: str | None) -> None:
+    """Refuse a ledger that is not the one the schema names, and one that knows nothing where one is required."""
+    if identity is not None and book.id != identity:
+        raise LedgerError(
+            f"the schema requires the ledger {identity}, but the one at {path} is {book.id}; restore the former, name "
+            "it (--ledger), or correct `ledger` in the schema"
+        )
+    if required and book.is_blank:  # such as one that a refused release has left behind
+        raise LedgerError(f"a ledger is required, but the one at {path} is new and knows of no dataset; {LOST}")

@@ -1,0 +1,223 @@
+"""Exact noise: discrete Laplace and discrete Gaussian, with no floating-point number between random bits and noise.
+
+Everything is made of coins. If G is geometric, P(G = g) proportional to r**g, then the binary digits of G are
+independent: r**g is the product of r**(2**j) over the digits j that are one, so digit j is one with probability
+r**(2**j) / (1 + r**(2**j)). Digits 0 to J - 1 give G modulo 2**J, and G // 2**J, independent of them, is the length of
+a run of successes of one more coin, r**(2**J). So nothing is cut off.
+
+    Laplace     the difference of two geometric variables
+    Gaussian    a Laplace proposal, kept with probability exp(-gamma), gamma rational (Canonne, Kamath, Steinke 2020)
+    hits        the gaps between rare events are geometric
+
+Privacy, timing: every sample tosses the same coins whatever comes of it, and Python looks at a single toss only where
+its first 32 bits leave it undecided, a chance of about 2**-32. How many proposals are rejected is independent of the
+values that are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, isqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import MechanismError, PrivacyError
+from sfumato.kernel.sampling.entropy import Entropy
+from sfumato.kernel.sampling.exact import Coins, Real, bernoulli, complement, exp_minus, over_one_plus, squared
+from sfumato.measurement import LARGEST_SCALE, Laplace, Noise
+
+Integers = NDArray[np.int64]
+
+WORKING_COINS = 2**18  # tossed at once: a megabyte of random bits, however many samples are drawn
+TOP_DIGIT = 62  # a geometric variable of 2**62 or more is reported as 2**62, so that no int64 can overflow
+TOP = 2**TOP_DIGIT
+VARIANCES = (Fraction(1, 2**60), Fraction(2**46))  # of Gaussian noise; the squares in `_keep` then stay below 2**62
+MOST_HITS = 2**27
+
+
+def draw(noise: Noise, count: int, entropy: Entropy) -> Integers:
+    """`count` independent samples of `noise`, exactly distributed.
+
+    >>> from sfumato.kernel.sampling.entropy import SystemEntropy
+    >>> draw(Laplace(Fraction(20)), 1000, SystemEntropy()).dtype
+    dtype('int64')
+    """
+    samples = np.empty(count, dtype=np.int64)
+    if isinstance(noise, Laplace):
+        digits = _laplace_digits(noise.scale)
+        for block in _blocks(count, 2 * len(digits.chances)):
+            samples[block] = _laplace(digits, block.stop - block.start, entropy)
+        return samples
+    proposal = _proposal(noise.sigma_squared)
+    largest = WORKING_COINS // (2 * len(proposal.digits.chances) + proposal.limbs)
+    filled = 0
+    while filled < count:
+        proposed = _laplace(proposal.digits, min(largest, 2 * (count - filled) + 16), entropy)
+        kept = proposed[_keep(proposed, proposal, entropy)][: count - filled]
+        samples[filled : filled + kept.size] = kept
+        filled += kept.size
+    return samples
+
+
+def draw_geometric(rate: Fraction, count: int, entropy: Entropy) -> Integers:
+    """`count` independent samples g >= 0 with P(g) proportional to exp(-rate * g)."""
+    if rate <= 0:
+        raise PrivacyError(f"Geometric noise of rate {rate} was asked for; the rate must be positive")
+    samples = np.empty(count, dtype=np.int64)
+    digits = _laplace_digits(1 / rate)
+    for block in _blocks(count, len(digits.chances)):
+        samples[block] = _in_range(_geometric(digits, block.stop - block.start, entropy))
+    return samples
+
+
+def sparse_hits(domain_size: int, threshold: int, noise: Laplace, entropy: Entropy) -> tuple[Integers, Integers]:
+    """Which of `domain_size` cells would draw noise of at least `threshold`, and that noise, without visiting them.
+
+    Returns the cells, ascending, and their noise. The same in distribution as one draw per cell: every cell is a hit
+    with the same probability p, so the number of cells passed over before the next hit is geometric with ratio 1 - p;
+    and what geometric noise has beyond a threshold it passes is geometric again.
+    """
+    if not (1 <= threshold <= TOP and 0 <= domain_size <= TOP):
+        raise MechanismError(f"Sparse noise needs a threshold from 1 to 2**{TOP_DIGIT} and at most so many cells")
+    hit, gap_digits = _gaps(noise.scale, threshold)
+    expected = (domain_size * hit(64)[1] >> 64) + 1
+    if expected > MOST_HITS:
+        raise MechanismError(
+            f"Threshold {threshold} would let about {expected} empty cells pass, {MOST_HITS} is the most; raise it"
+        )
+    batch = min(WORKING_COINS // len(gap_digits.chances), expected + 4 * isqrt(expected) + 8)
+    end = np.uint64(domain_size)
+    start = np.zeros(1, dtype=np.uint64)  # the first cell not yet decided
+    found = []
+    while start[0] < end:
+        steps = _geometric(gap_digits, batch, entropy).astype(np.uint64) + np.uint64(1)
+        # `after` is the cell after each hit. A step is at most 2**62 + 1 long, so the first that leaves the domain
+        # still fits 64 bits; only what follows it, and is dropped, may wrap round.
+        after = start + np.cumsum(steps, dtype=np.uint64)
+        beyond = np.flatnonzero(after > end)
+        inside = int(beyond[0]) if beyond.size else batch
+        found.append(after[:inside].astype(np.int64) - 1)
+        start = after[inside : inside + 1] if beyond.size else after[-1:]
+    cells = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+    return cells, threshold + draw_geometric(1 / noise.scale, cells.size, entropy)
+
+
+def _digit_coins(ratio: Real) -> Coins:
+    """The coins of a geometric variable: its binary digits from the lowest, then the one of the run beyond them.
+
+    As many digits as it takes for a run to start with a chance below 2**-62, that is never in practice.
+    """
+    digits = 0
+    while digits < TOP_DIGIT and squared(ratio, digits)(64)[1] > 2:
+        digits += 1
+    powers = [squared(ratio, j) for j in range(digits + 1)]
+    return Coins.of([over_one_plus(power, power) for power in powers[:-1]] + powers[-1:])
+
+
+def _geometric(coins: Coins, count: int, entropy: Entropy) -> Integers:
+    """`count` samples, where 2**62 stands for itself and all above."""
+    digits = len(coins.chances) - 1
+    tossed = coins.toss(np.arange(digits + 1)[:, None], (digits + 1, count), entropy)
+    values = np.zeros(count, dtype=np.int64)
+    for first in range(0, digits, 8):  # gathered by bytes, because byte arithmetic is the fastest
+        octet = np.zeros(count, dtype=np.uint8)
+        for j in range(first, min(first + 8, digits)):
+            octet |= tossed[j].view(np.uint8) << np.uint8(j - first)
+        values |= octet.astype(np.int64) << np.int64(first)
+    run = np.flatnonzero(tossed[-1])
+    while run.size:
+        values[run] = np.minimum(values[run], TOP - 2**digits) + 2**digits
+        again = [values[i] < TOP and bernoulli(coins.chances[-1], entropy) for i in run]
+        run = run[np.array(again, dtype=np.bool_)]
+    return values
+
+
+def _laplace(coins: Coins, count: int, entropy: Entropy) -> Integers:
+    both = _in_range(_geometric(coins, 2 * count, entropy))
+    difference: Integers = both[:count] - both[count:]
+    return difference
+
+
+def _in_range(values: Integers) -> Integers:
+    """Refuse noise of 2**62 and more: a chance of exp(-4096) at the largest scale, whatever is in the table."""
+    if (values >= TOP).any():
+        raise PrivacyError("The noise drawn does not fit 64 bits, so nothing was published; ask again")
+    return values
+
+
+def _blocks(count: int, coins_per_sample: int) -> Iterator[slice]:
+    size = WORKING_COINS // coins_per_sample
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+@lru_cache(maxsize=1024)
+def _laplace_digits(scale: Fraction) -> Coins:
+    if not 0 < scale <= LARGEST_SCALE:
+        raise PrivacyError(f"Laplace noise of scale {scale} was asked for; it must be positive and at most 2**50")
+    return _digit_coins(exp_minus(1 / scale))
+
+
+@lru_cache(maxsize=64)
+def _gaps(scale: Fraction, threshold: int) -> tuple[Real, Coins]:
+    """The chance of a hit and the coins of the gap before it: P(Z >= t) = r**t / (1 + r), r = exp(-1 / scale)."""
+    _laplace_digits(scale)  # refuses scales out of range
+    hit = over_one_plus(exp_minus(threshold / scale), exp_minus(1 / scale))
+    return hit, _digit_coins(complement(hit))
+
+
+@dataclass(frozen=True, eq=False)
+class _Proposal:
+    """Laplace noise to propose, and the coins that turn it into Gaussian noise.
+
+    A proposal y of scale sigma_squared / c is kept with chance exp(-(|y| - c)**2 / (2 sigma_squared)): multiplied with
+    exp(-|y| * c / sigma_squared) that is exp(-y**2 / (2 sigma_squared)) times a constant, for any c > 0. A rational
+    c = centre / unit just below or at sigma keeps most and makes the chance exp(-square / divisor), where `square`,
+    (unit * |y| - centre)**2, is whole. Written to base 256 the square is a sum of d * 256**i, so the chance is the
+    product of exp(-d * 256**i / divisor): one toss per digit, with coin number d of the 256 coins of that place.
+    """
+
+    digits: Coins
+    unit: int
+    centre: int
+    divisor: Fraction
+    limbs: int
+    coins: Coins
+
+
+@lru_cache(maxsize=256)
+def _proposal(sigma_squared: Fraction) -> _Proposal:
+    if not VARIANCES[0] <= sigma_squared <= VARIANCES[1]:
+        raise PrivacyError(
+            f"Gaussian noise with sigma squared {sigma_squared} was asked for; it must lie between 2**-60 and 2**46"
+        )
+    if sigma_squared >= 1:
+        unit, centre = 1, isqrt(int(sigma_squared))
+    else:
+        unit, centre = isqrt(ceil(1 / sigma_squared) - 1) + 1, 1
+    digits = _laplace_digits(sigma_squared * unit / centre)
+    divisor = 2 * unit**2 * sigma_squared
+    limbs = -(-(max(centre, unit * _limit(digits)) ** 2).bit_length() // 8)
+    coins = Coins.of([exp_minus((d << 8 * i) / divisor) for i in range(limbs) for d in range(256)])
+    return _Proposal(digits, unit, centre, divisor, limbs, coins)
+
+
+def _limit(digits: Coins) -> int:
+    """What only a run of the last coin can lift the noise above."""
+    return int(2 ** (len(digits.chances) - 1))
+
+
+def _keep(proposed: Integers, proposal: _Proposal, entropy: Entropy) -> NDArray[np.bool_]:
+    """Which of the proposals to keep."""
+    size = np.abs(proposed)
+    square = (np.minimum(size, _limit(proposal.digits)) * proposal.unit - proposal.centre) ** 2
+    places = np.arange(proposal.limbs)[:, None]
+    which = ((square >> 8 * places) & 255) + 256 * places
+    kept: NDArray[np.bool_] = np.logical_and.reduce(proposal.coins.toss(which, which.shape, entropy), axis=0)
+    for i in np.flatnonzero(size > _limit(proposal.digits)):  # practically never: squares too large for 64 bits
+        exact_square = (int(size[i]) * proposal.unit - proposal.centre) ** 2
+        kept[i] = bernoulli(exp_minus(exact_square / proposal.divisor), entropy)
+    return kept

@@ -1,0 +1,137 @@
+"""The statement: the only code that touches private rows, as one SQL expression that every engine can run.
+
+    read     each row's values, as numbers, dates or text; what cannot be read is missing
+    bound    clip to the bounds, look up in the lists; rows without a value or a unit fall out
+    place    the row's flat cell number, and its measures in whole steps
+    cap      at most `contributions` rows per unit
+    gather   rows and sums of steps by cell
+
+Privacy leans on four properties of it, which docs/privacy.md uses and the tests check.
+1. Read, bound and place look at one row at a time: a person's rows become the same placed rows whoever else is there.
+2. Cap looks at one person's placed rows and the key only: the order is by hash, then by all that is kept, so rows that
+   tie are equal. Hence adding or removing a person changes what is gathered by at most `contributions` rows, each in
+   one cell and of at most `half_units` steps.
+3. Every row becomes one placed row at most, because a cell is worked out by scalar expressions and nothing is joined:
+   where several listed values match, whatever the column's collation, one of them is taken; texts are compared by
+   their bytes.
+4. No value of a row can make it fail: casts yield NULL, numbers are clipped before they are made whole, and sums are
+   taken in 38 digits and then clipped to 64 bits, which never widens the distance between two sums.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import reduce
+from typing import TypeVar
+
+from sqlglot import exp
+
+from sfumato.errors import SchemaError
+from sfumato.kernel.source.binning import cell_along, place_in_list, read_number, read_unit, read_value, within_bounds
+from sfumato.kernel.source.engines import Column, Engine
+from sfumato.kernel.source.expressions import SQL, cast, clip, column, double, is_present, named, over, select, whole
+from sfumato.schema import Measure, Schema
+from sfumato.schema.attributes import Category
+
+LARGEST_SUM = 2**62
+T = TypeVar("T")
+
+
+def aggregate_statement(schema: Schema, engine: Engine, columns: Mapping[str, Column], key: int) -> SQL:
+    """Rows and sums by cell, in the columns cell, n, s0, s1, ... and in the order of cells.
+
+    columns: the engine's column for each name that the schema uses.
+    key: which of a unit's rows survive the cap depends on it, and on that unit's rows.
+    """
+    steps = [f"m{place}" for place in range(len(schema.measures))]
+    rows = _placed(schema, _bounded(schema, engine, _read(schema, engine, columns)))
+    if schema.privacy_unit.column is not None:
+        rows = _capped(rows, ["cell", *steps], schema.privacy_unit.contributions, engine, key)
+    sums = [named(_clipped_sum(column(step)), f"s{place}") for place, step in enumerate(steps)]
+    gathered = select([column("cell"), named(exp.Count(this=exp.Star()), "n"), *sums], rows)
+    gathered.set("group", exp.Group(expressions=[column("cell")]))
+    gathered.set("order", exp.Order(expressions=[exp.Ordered(this=column("cell"))]))
+    return gathered
+
+
+def _read(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
+    attributes = _numbered(schema.attributes)
+    wanted = [named(read_value(part, columns[part.column], engine), f"a{place}") for place, part in attributes]
+    wanted += [named(read_number(columns[part.column]), f"m{i}") for i, part in _numbered(schema.measures)]
+    if schema.privacy_unit.column is not None:
+        wanted.append(named(read_unit(columns[schema.privacy_unit.column], engine), "unit"))
+    return exp.Select(expressions=wanted).from_(engine.table(), copy=False)
+
+
+def _bounded(schema: Schema, engine: Engine, values: exp.Select) -> exp.Select:
+    """Rows whose every value is within its bounds; a category's value becomes its place in the list."""
+    wanted: list[SQL] = []
+    present: list[SQL] = []
+    for place, attribute in _numbered(schema.attributes):
+        name, value = f"a{place}", column(f"a{place}", "rows")
+        if isinstance(attribute, Category):
+            code = place_in_list(attribute, value, f"list{place}", engine)
+            other = [whole(len(attribute.values))]
+            wanted.append(named(exp.Coalesce(this=code, expressions=other) if attribute.other else code, name))
+        else:
+            present.append(is_present(value))
+            wanted.append(named(within_bounds(attribute, value.copy()), name))
+    for place, measure in _numbered(schema.measures):
+        # A missing measure counts as the centre, 0 steps. Its row stays, and pulls an average to the middle.
+        value = exp.Coalesce(this=column(f"m{place}", "rows"), expressions=[double(measure.centre)])
+        wanted.append(named(clip(value, double(measure.lower), double(measure.upper)), f"m{place}"))
+    if schema.privacy_unit.column is not None:
+        wanted.append(column("unit", "rows"))
+        present.append(is_present(column("unit", "rows")))  # for privacy: a row of nobody could not be capped
+    rows = select(wanted, values)
+    return rows.where(*present, copy=False) if present else rows
+
+
+def _placed(schema: Schema, values: exp.Select) -> exp.Select:
+    """Rows as flat cell number, steps and unit; nothing else is carried on, so that the cap sorts little.
+
+    Rows whose value is not listed, and not put into `other`, fall out here.
+    """
+    cells: list[SQL] = []
+    listed: list[SQL] = []
+    for (place, attribute), axis in zip(_numbered(schema.attributes), schema.domain, strict=True):
+        if isinstance(attribute, Category) and not attribute.other:
+            listed.append(is_present(column(f"a{place}")))
+        stride = whole(math.prod(schema.domain.shape[place + 1 :]))
+        cells.append(exp.Mul(this=cast(cell_along(attribute, axis, f"a{place}"), "bigint"), expression=stride))
+    wanted = [named(reduce(lambda left, right: exp.Add(this=left, expression=right), cells), "cell")]
+    wanted += [named(_steps(measure, f"m{place}"), f"m{place}") for place, measure in _numbered(schema.measures)]
+    if schema.privacy_unit.column is not None:
+        wanted.append(column("unit"))
+    rows = select(wanted, values)
+    return rows.where(*listed, copy=False) if listed else rows
+
+
+def _steps(measure: Measure, name: str) -> SQL:
+    """A measure in whole steps from its centre."""
+    if float(measure.step) == 0.0:
+        raise SchemaError(f"the measure of {measure.column} has bounds too small for floating-point numbers; scale it")
+    steps = exp.Floor(this=over(column(name) - double(measure.centre), double(measure.step)) + double(0.5))
+    # For privacy: whatever rounding did, a row adds no more than the noise is made for.
+    return cast(clip(steps, double(-measure.half_units), double(measure.half_units)), "bigint")
+
+
+def _capped(rows: exp.Select, kept: list[str], most: int, engine: Engine, key: int) -> exp.Select:
+    """At most `most` rows of each unit, chosen by a hash of the row itself."""
+    drawn = engine.scramble([column("unit"), *map(column, kept), whole(key % 2**63)])
+    order = exp.Order(expressions=[exp.Ordered(this=part) for part in (drawn, *map(column, kept))])
+    place = exp.Window(this=exp.RowNumber(), partition_by=[column("unit")], order=order)
+    numbered = select([*map(column, kept), named(place, "place")], rows)
+    return select([*map(column, kept)], numbered).where(column("place") <= whole(most), copy=False)
+
+
+def _clipped_sum(steps: SQL) -> SQL:
+    def wide(value: SQL) -> SQL:
+        return cast(value, "decimal(38, 0)")
+
+    return cast(clip(exp.Sum(this=wide(steps)), wide(whole(-LARGEST_SUM)), wide(whole(LARGEST_SUM))), "bigint")
+
+
+def _numbered(parts: Mapping[str, T]) -> list[tuple[int, T]]:
+    return list(enumerate(parts.values()))

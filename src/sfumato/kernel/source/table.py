@@ -1,0 +1,188 @@
+"""The private source: a table that is checked by names and types, then read once, as counts by cell."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.arrays import Codes
+from sfumato.errors import PrivacyError, TableError
+from sfumato.kernel.aggregate import Aggregate
+from sfumato.kernel.source.engines import Column, Engine
+from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Aggregate", "Table", "open_table"]
+
+_NO_AGGREGATE = "the engine did not return one row of whole numbers for each cell; nothing is published"
+
+
+def open_table(table: Any, *, name: str | None = None, allow_views: bool = False) -> Table:
+    """Open a table: its column names and types are looked at, no row is read.
+
+    table: a path or pattern (.csv, .tsv, .csv.gz, .parquet), a URL duckdb:///FILE, or a pandas, polars or Arrow frame.
+    name: which table of a database.
+    allow_views: take a view, a lazy frame or a relation too. What one of its rows means may depend on others, so the
+    promise is about the rows it gives.
+    """
+    from sfumato.kernel.source.engines.duckdb import open_duckdb
+
+    return Table(open_duckdb(table, name), allow_views)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A private table. `check` looks at names and types; `aggregate` is the only reading of rows."""
+
+    engine: Engine = field(repr=False)  # for privacy: it may hold a frame, whose repr shows rows
+    allow_views: bool = False
+
+    @property
+    def columns(self) -> list[tuple[str, str | None]]:
+        """Names and types as the engine words them; a CSV file has no types."""
+        return [(column.name, column.type) for column in self.engine.columns]
+
+    def check(self, schema: Schema) -> None:
+        """Refuse, before anything is spent, a schema that this table cannot serve.
+
+        What is refused depends on names, types and the schema, never on a row; an empty table is accepted, because to
+        refuse it would tell that it is empty.
+        """
+        from sfumato.kernel.source.statement import aggregate_statement
+
+        aggregate_statement(schema, self.engine, self._columns(schema), key=0)
+
+    def aggregate(self, schema: Schema, key: int) -> Aggregate:
+        """Rows and sums of measures in every cell that holds rows; see `sfumato.kernel.source.statement` for the rules.
+
+        Values outside their bounds count at the bound. A row falls out if an attribute is missing, unreadable or not
+        listed (unless the category has `other`), or if its privacy unit is missing. A missing measure counts as the
+        middle of its bounds. key: chooses which rows of a unit are kept; draw it afresh for every reading.
+        """
+        from sfumato.kernel.source.statement import aggregate_statement
+
+        columns = self._columns(schema)
+        statement = aggregate_statement(schema, self.engine, columns, key)
+        used = [column for column in self.engine.columns if column in columns.values()]
+        return _checked(self.engine.run(statement, used), schema)
+
+    def derived(self, schema: Schema) -> bool:
+        """Whether values that the schema uses are worked out by a view or a lazy frame when they are read."""
+        return any(column.derived for column in self._columns(schema).values())
+
+    def _columns(self, schema: Schema) -> dict[str, Column]:
+        """The column for each name that the schema uses."""
+        found = {}
+        for role, kind, wanted in _wanted(schema):
+            column = _match(self.engine.columns, role, wanted)
+            if column.derived and not self.allow_views:
+                raise TableError(
+                    f"{role} asks for the column {wanted!r} of a view, a lazy frame or an expression, where one row "
+                    "can depend on others or fail on a value; write it to a table or file first, or allow it "
+                    "(--allow-views): the promise is then about the rows of the view, not about those behind it"
+                )
+            _refuse_unfit(role, kind, column, self.engine.dialect)
+            found[wanted] = column
+        return found
+
+
+def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
+    """Every use of a column: what asks for it, as what kind, under which name."""
+    for name, attribute in schema.attributes.items():
+        yield f"attributes.{name}", attribute.type, attribute.column
+    for name, measure in schema.measures.items():
+        yield f"measures.{name}", "measure", measure.column
+    if schema.privacy_unit.column is not None:
+        yield "privacy_unit", "unit", schema.privacy_unit.column
+
+
+def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
+    """The column of this name: spelled exactly so, or else the only one that differs in case or outer blanks."""
+    close = [column for column in columns if column.name == wanted]
+    if not close:
+        close = [column for column in columns if column.name.strip().lower() == wanted.strip().lower()]
+    if len(close) == 1:
+        return close[0]
+    names = [column.name if column.name.isprintable() else repr(column.name) for column in columns]
+    if close:
+        there = ", ".join(repr(column.name) for column in close)
+        raise TableError(f"{role} asks for the column {wanted!r}, and the table has {there}; rename all but one")
+    if any(column.type is None and not re.search(r"[^\W\d_]", column.name) for column in columns):
+        # For privacy: a first line with a number in it may be a row, which a message must not show.
+        raise TableError(
+            f"{role} asks for the column {wanted!r}, but the first line does not name every column; add names"
+        )
+    guess = difflib.get_close_matches(wanted.lower(), {name.lower(): name for name in names}, 1)
+    hint = next((f"; did you mean {name!r}?" for name in names if [name.lower()] == guess), "")
+    shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    raise TableError(f"{role} asks for the column {wanted!r}, which the table lacks; it has {shown}{hint}")
+
+
+def _refuse_unfit(role: str, kind: str, column: Column, dialect: str) -> None:
+    """Refuse a column whose type cannot serve; a source without types, such as CSV, is read as far as it can be."""
+    if kind == "unit" and column.inexact:
+        raise TableError(
+            f"the column {column.name!r} says who a row is about, but pandas holds it as floats, in which two large "
+            "numbers can become one; turn it into text or into Int64 where the frame is made"
+        )
+    if column.type is None:
+        return
+    from sqlglot import errors, exp
+
+    types = exp.DataType.Type
+    whole, text = exp.DataType.INTEGER_TYPES - {types.BIT}, exp.DataType.TEXT_TYPES
+    numbers = whole | exp.DataType.REAL_TYPES | {types.BOOLEAN}
+    days = exp.DataType.TEMPORAL_TYPES - {types.TIME, types.TIMETZ}
+    names = text | numbers | {types.ENUM, types.UUID, types.DATE}
+    serves, words = {
+        "date": (days, "dates or times"),
+        "boolean": (whole | text | {types.BOOLEAN}, "booleans, whole numbers or text"),
+        "category": (names, "text, numbers, booleans or dates"),
+        "unit": (names, "text, numbers, booleans or dates"),
+    }.get(kind, (numbers, "numbers"))
+    try:
+        found = exp.DataType.build(column.type, dialect=dialect).this
+    except errors.SqlglotError:
+        found = None
+    if found in serves or found == types.NULL:
+        return
+    what = f"holds text ({column.type})" if found in text else f"is of type {column.type}"
+    raise TableError(
+        f"{role} needs {words}, but the column {column.name!r} {what}; convert it when the table is written"
+    )
+
+
+def _checked(answer: pa.Table, schema: Schema) -> Aggregate:
+    """The engine's answer, if it is what the statement must give; noise is made for nothing else."""
+    found: Aggregate | None = None
+    with suppress(Exception):  # for privacy: its text could quote a count
+        found = _aggregate(answer, schema)
+    del answer  # for privacy: a traceback keeps what this frame holds
+    if found is None:
+        raise PrivacyError(_NO_AGGREGATE)
+    return found
+
+
+def _aggregate(answer: pa.Table, schema: Schema) -> Aggregate | None:
+    cells, counts, *sums = (_whole_numbers(column) for column in answer.columns)
+    right = len(sums) == len(schema.measures) and bool((np.diff(cells) > 0).all() and (counts > 0).all())
+    if len(cells):
+        right &= bool(cells[0] >= 0 and cells[-1] < schema.domain.size)
+    for measure, total in zip(schema.measures.values(), sums, strict=True):
+        right &= bool((-(-np.abs(total) // measure.half_units) <= counts).all())
+    return Aggregate(cells, counts, dict(zip(schema.measures, sums, strict=True))) if right else None
+
+
+def _whole_numbers(column: pa.ChunkedArray) -> Codes:
+    if str(column.type) != "int64" or column.null_count:
+        raise TypeError
+    # Not by to_numpy, which imports pandas wherever that is installed.
+    return np.asarray(np.from_dlpack(column.combine_chunks()), dtype=np.int64)

@@ -1,0 +1,63 @@
+"""Sums of misfits by group: what `Curator.measure_misfit` adds noise to, and what it costs.
+
+A row of data in cell c moves row j of a misfit by at most |A[j, c]|, so it moves the sums of all groups together by at
+most column sum c of |A|, however the rows are grouped (docs/privacy.md, theorem 3).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.arrays import Codes
+from sfumato.errors import QueryError
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import Load, noise_for
+from sfumato.kernel.verbs.scores import Misfit
+from sfumato.limits import MOST_MISFIT_GROUPS
+from sfumato.measurement import Laplace, Noise
+
+LARGEST_COLUMN = 2**30  # whose square fits 64 bits
+
+
+def labels_of(misfit: Misfit, groups: Codes | None) -> tuple[Codes, int]:
+    """The group of every row, and how many groups there are; one group if none is named."""
+    rows = misfit.queries.rows
+    if groups is None:
+        return np.zeros(rows, dtype=np.int64), 1
+    labels = np.array(groups)  # a copy: nobody may change it between the charge and the sum
+    if labels.shape != (rows,) or labels.dtype.kind not in "iu" or not rows:
+        raise QueryError(f"{rows} rows need as many group labels, in whole numbers")
+    if not 0 <= int(labels.min()) <= int(labels.max()) < MOST_MISFIT_GROUPS:
+        raise QueryError(f"group labels count from 0 and stay below {MOST_MISFIT_GROUPS}; some lie outside")
+    return labels.astype(np.int64), int(labels.max()) + 1
+
+
+def misfit_noise(misfit: Misfit, budget: Budget, contributions: int) -> Noise:
+    """The least noise, the same for every group, that a budget pays for.
+
+    Under zero-concentrated privacy the groups' moves are bounded by their sum, whose square is at least the sum of
+    their squares; where each cell lies in the rows of one group only, as it does for single cells, nothing is lost.
+    """
+    l1 = int(misfit.queries.l1)
+    if not l1:
+        raise QueryError("these queries touch no cell")
+    if l1 > LARGEST_COLUMN:
+        raise QueryError("these queries weigh a single cell with more than 2^30; use smaller weights")
+    return noise_for(budget, contributions, l1=Fraction(l1), l2_squared=Fraction(l1**2))
+
+
+def misfit_load(column_sums: NDArray[np.int64] | int, noise: Noise) -> Load:
+    """What the noisy sums cost each cell."""
+    if isinstance(noise, Laplace):
+        return Load(column_sums, 1 / noise.scale)
+    return Load(column_sums**2, 1 / (2 * noise.sigma_squared))
+
+
+def group_sums(misfits: NDArray[np.int64], labels: Codes, groups: int) -> NDArray[np.int64]:
+    """The sum of each group modulo 2^64, where noise hides it as well as anywhere."""
+    sums = np.zeros(groups, dtype=np.int64)
+    np.add.at(sums, labels, misfits)
+    return sums

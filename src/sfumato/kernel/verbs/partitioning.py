@@ -1,0 +1,152 @@
+"""The best way to cut a line of cells into even buckets: the first stage of DAWA.
+
+Li, Hay, Miklau, "A Data- and Workload-Aware Algorithm for Range Queries Under Differential Privacy" (VLDB 2014),
+section 5. A bucket costs its deviation, the sum of |count - median| over its cells, plus a public price; a partition
+costs what its buckets do; published is the cheapest partition, by deviations with noise, and nothing else.
+
+Corrected: buckets of a single cell deviate by 0 whatever they hold, and yet carry noise; and a noisy deviation stays as
+it is where it is negative. Without either the proof fails, and so does the promise (docs/privacy.md, theorem 5).
+Gained: the proof shifts noise one way only, so noise of one sign does. And buckets of 8 cells or more start at every
+quarter of their length only: the fewer there are, the fewer are cheap by their noise alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+
+from sfumato.arrays import Codes, Whole
+from sfumato.errors import PrivacyError, QueryError
+from sfumato.kernel.verbs.window_medians import WindowMedians
+from sfumato.measurement import Laplace
+
+UNITS = 2**8  # a price is rounded down to a 256th; it is public, so that costs accuracy at most
+QUARTERS = 4  # starts of buckets in the length of one
+MOST_CELLS = 2**20
+ROOM = 2**59  # what the counts, the noise or the prices of a partition may come to, in units
+NO_BUCKET = 2**62  # a cost above that of any partition, and with any added to it within 64 bits
+TAIL = 2**12  # noise of so many scales has a chance of exp(-4096)
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """How a line of so many cells may be cut, all of it public: bucket lengths, the price of each, and the noise.
+
+    single: the noise of buckets of one cell. longer: that of all others. What is drawn is taken off without its sign.
+    """
+
+    cells: int
+    prices: tuple[int, ...]  # in units, for lengths 1, 2, 4, ...
+    single: Laplace
+    longer: Laplace
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """What a bucket may hold, in cells."""
+        return tuple(2**power for power in range(len(self.prices)))
+
+    @property
+    def most(self) -> int:
+        """Where counts are cut off, and what no noise may exceed, so that every sum fits 64 bits."""
+        return ROOM // (self.cells * UNITS)
+
+    @property
+    def candidates(self) -> tuple[int, int]:
+        """How many buckets there are of a single cell, and how many longer ones."""
+        return self.cells, sum(len(self.starts(length)) for length in self.lengths[1:])
+
+    def starts(self, length: int) -> range:
+        """Where buckets of a length start."""
+        return range(0, self.cells - length + 1, max(1, length // QUARTERS))
+
+
+def cutting(
+    cells: int, price: Fraction | Sequence[Fraction], longest: int | None, epsilon: Fraction, contributions: int
+) -> Cutting:
+    """What may be cut, and the noise that epsilon pays for.
+
+    Moving one row of data takes a shift of the noise of one bucket: by 2 for a longer bucket, for its own deviation and
+    that of the others move by 1 each, and by 1 for a single cell, whose own does not.
+    """
+    if cells > MOST_CELLS:
+        raise QueryError(f"{cells} cells are too many to cut into buckets; {MOST_CELLS} are allowed: use fewer cells")
+    if longest is not None and (type(longest) is not int or longest < 1):
+        raise QueryError("the longest bucket holds a whole number of cells, at least 1")
+    powers = min(cells, longest or cells).bit_length()
+    listed = list(price) if isinstance(price, Sequence) else [price] * powers
+    if len(listed) != powers or not all(isinstance(each, Fraction | int) for each in listed):
+        raise QueryError(f"a price is one fraction, or one for each of {powers} lengths of a bucket")
+    prices = tuple(floor(each * UNITS) for each in listed)
+    if max(map(abs, prices)) > ROOM // cells:
+        raise QueryError("this price is beyond any cost a table can have; give a smaller one")
+    scale = Fraction(contributions) / epsilon
+    found = Cutting(cells, prices, Laplace(scale), Laplace(2 * scale))
+    if found.longer.scale * TAIL > found.most:
+        raise QueryError(f"epsilon is too small to cut {cells} cells: the noise would not fit 64 bits; give more of it")
+    return found
+
+
+def checked_order(order: Codes, cells: int) -> Codes:
+    """A copy, so that nobody may change it between the charge and the draw, of an order that names each cell once."""
+    places = np.array(order)
+    if (
+        places.shape != (cells,)
+        or places.dtype.kind not in "iu"
+        or not np.array_equal(np.sort(places), np.arange(cells))
+    ):
+        raise QueryError(f"an order names each of the {cells} cells once")
+    return places.astype(np.int64)
+
+
+def line_up(counts: Whole, order: Codes, plan: Cutting) -> Whole:
+    """The private counts in their public order, each cut off at a fixed number, which brings tables only closer."""
+    return np.clip(counts[order], 0, plan.most)
+
+
+def cheapest(counts: Whole, plan: Cutting, singles: Whole, longer: Whole) -> Codes:
+    """The bucket of every place in the cheapest partition, numbered along the line.
+
+    singles, longer: what was drawn for all buckets, by length, then by start. Its size makes a bucket cheaper.
+    """
+    if (len(singles), len(longer)) != plan.candidates:
+        raise PrivacyError("every bucket needs noise of its own")
+    if max(np.abs(singles).max(), np.abs(longer).max(initial=0)) > plan.most:  # says nothing of the counts
+        raise PrivacyError("The noise drawn does not fit 64 bits, so nothing was published; ask again")
+    medians, noise, used = WindowMedians(counts), -np.abs(np.concatenate([singles, longer])), 0
+    costs = np.full((plan.cells, len(plan.lengths)), NO_BUCKET, dtype=np.int64)  # of the bucket that ends at a place
+    for column, (length, price) in enumerate(zip(plan.lengths, plan.prices, strict=True)):
+        starts = np.array(plan.starts(length))
+        mine = noise[used : used + len(starts)]
+        costs[starts + length - 1, column] = (medians.deviations(length)[starts] + mine) * UNITS + price
+        used += len(starts)
+    return _labels(_last_buckets(costs, np.array(plan.lengths)))
+
+
+def _last_buckets(costs: Whole, lengths: Whole) -> Whole:
+    """For every place, the length of the last bucket in the cheapest partition of the line up to it.
+
+    Of equally cheap partitions the one whose last bucket is the shortest wins, then the last but one, and so on: an
+    order of partitions that is fixed beforehand, as the proof asks. Every place takes the same steps.
+    """
+    best = np.zeros(len(costs) + 1, dtype=np.int64)  # of the line up to before each place
+    chosen = np.empty(len(costs), dtype=np.int64)
+    for place in range(len(costs)):
+        usable = int(place + 1).bit_length() if place + 1 < lengths[-1] else len(lengths)
+        totals = best[place + 1 - lengths[:usable]] + costs[place, :usable]
+        chosen[place] = pick = totals.argmin()
+        best[place + 1] = totals[pick]
+    return np.asarray(lengths[chosen], dtype=np.int64)
+
+
+def _labels(last: Whole) -> Codes:
+    """Walk back from the end and number the buckets."""
+    begins = np.zeros(len(last), dtype=np.int64)
+    place = len(last)
+    while place > 0:
+        place -= int(last[place - 1])
+        begins[place] = 1
+    return np.asarray(np.cumsum(begins) - 1, dtype=np.int64)

@@ -1,0 +1,121 @@
+"""Scores that `select` may maximise, each with a proved sensitivity.
+
+A score is a whole number per candidate. Its sensitivity is the most that one row of data can change any candidate's
+score. Only the scores of this file are accepted, so that a wrong sensitivity cannot come from outside. `Misfit` also
+says what `measure_misfit` adds up and what `first_above` compares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import QueryError
+from sfumato.queries import Queries
+from sfumato.queries.arrays import LARGEST, frozen
+
+FINEST_QUANTILE = 2**20
+
+
+@dataclass(frozen=True)
+class MostRows:
+    """Which cell holds the most rows.
+
+    A row lies in one cell and changes its count by 1: sensitivity 1.
+    """
+
+    @property
+    def sensitivity(self) -> int:
+        return 1
+
+    def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        return counts
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Which cell, in the order of cells, holds the given quantile of the rows (1/2 is the median).
+
+    With n rows, L(j) of them before cell j and U(j) up to and including it, the score of j is minus the distance from
+    the target a n / b to the span from L(j) to U(j), times b so that it is whole:
+
+        score(j) = -max(0, a n - b U(j), b L(j) - a n)
+
+    One more row changes n by 1 and U(j), L(j) by 0 or 1 each, so a n - b U(j) changes by a or by a - b, and
+    b L(j) - a n by -a or by b - a. The larger of these in size is max(a, b - a), the sensitivity; taking a maximum of
+    terms does not increase it.
+
+    Products that 64 bits cannot hold are worked out in Python's own whole numbers. A distance beyond 2^62 counts as
+    2^62: cutting off at a fixed number brings scores only closer.
+
+    >>> Rank(Fraction(1, 2)).scores(np.array([1, 1, 8])).tolist()
+    [-8, -6, 0]
+    """
+
+    quantile: Fraction
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.quantile <= 1:
+            raise QueryError(f"a quantile lies between 0 and 1, not {self.quantile}")
+        if self.quantile.denominator > FINEST_QUANTILE:
+            raise QueryError(
+                f"a quantile is a fraction with a denominator of at most {FINEST_QUANTILE:,}; write 1/10, not 0.1"
+            )
+
+    @property
+    def sensitivity(self) -> int:
+        a, b = self.quantile.as_integer_ratio()
+        return max(a, b - a)
+
+    def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        a, b = self.quantile.as_integer_ratio()
+        up_to = np.cumsum(counts)
+        if b * int(up_to[-1]) > LARGEST:  # exact whole numbers of any size: an overflow would betray how many rows
+            up_to = np.cumsum(counts.astype(object))
+        target = a * up_to[-1]
+        short, beyond = target - b * up_to, b * (up_to - counts) - target
+        return np.asarray(-np.minimum(LARGEST, np.maximum(0, np.maximum(short, beyond))), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Misfit:
+    """Which query a public guess answers worst: |A[j] x - targets[j]| for every row j.
+
+    targets: whole numbers, public, one for each row; what an estimate made from published numbers would answer.
+
+    One row of data in cell c moves A[j] x by A[j, c], and a distance changes by no more than its end moves: row j by at
+    most |A[j, c]|. `entry_bound` is at least the largest of these. A sum over rows moves by at most their sum.
+
+    The counts are multiplied out modulo 2^64, so what is computed is the distance between two numbers on a circle of
+    2^64: that too changes by no more than its end does, so nothing is lost where a sum leaves 64 bits. The one distance
+    that int64 cannot hold, 2^63, is taken as 2^63 - 1, and cutting off at a fixed number brings values only closer.
+
+    >>> from sfumato.queries import Identity
+    >>> Misfit(Identity(3), [4, 0, 1]).scores(np.array([5, 5, 1])).tolist()
+    [1, 5, 0]
+    """
+
+    queries: Queries
+    targets: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        targets = np.asarray(self.targets)
+        if targets.shape != (self.queries.rows,) or targets.dtype.kind not in "iu":
+            raise QueryError(f"{self.queries.rows} queries need as many targets, in whole numbers; round them")
+        if targets.size and not -LARGEST <= int(targets.min()) <= int(targets.max()) <= LARGEST:
+            raise QueryError("a target lies beyond 2^62; no table holds so many rows, so bring it within")
+        object.__setattr__(self, "targets", frozen(targets.astype(np.int64)))
+
+    @property
+    def sensitivity(self) -> int:
+        return int(self.queries.entry_bound)
+
+    def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        apart = self.queries.apply_wrapping(counts) - self.targets  # modulo 2^64, as arrays of int64 are
+        return np.asarray(np.abs(np.maximum(apart, -(2**63 - 1))), dtype=np.int64)
+
+
+Score = MostRows | Rank | Misfit

@@ -1,0 +1,57 @@
+"""Least squares on all cells and further queries, few (as in a p-identity strategy) or disjoint (as regions are).
+
+McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018, section 4: with D the cells' precisions and p further rows B of
+variances V, (D + B^T V^-1 B)^-1 = D^-1 - D^-1 B^T (V + B D^-1 B^T)^-1 B D^-1 (Sherman, Morrison, Woodbury). The matrix
+in the middle is p x p; where no cell is in two rows it is diagonal, and p may be large.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sfumato.arrays import Flags, Floats
+from sfumato.least_squares.base import all_known
+from sfumato.queries import Queries
+from sfumato.queries.indicators import Indicators
+
+
+class Woodbury:
+    """Linear in the cells times p, once p x p has been factored; linear in the cells for disjoint rows."""
+
+    certain = True
+
+    def __init__(self, cells: Floats, rows: Queries, precisions: Floats) -> None:
+        asked = precisions > 0
+        kept = rows if asked.all() else rows[asked]
+        self._apart = disjoint(kept)
+        self._cells, self._precisions = cells[:, None], precisions[asked, None]
+        variances = 1.0 / precisions[asked]
+        self._few: Any = kept  # what @ and .T apply to: here queries, below a matrix
+        if self._apart:
+            self._middle = (variances + kept @ (1.0 / cells))[:, None]
+        else:
+            self._few = matrix = kept.dense().astype(np.float64)
+            self._middle = np.asarray(
+                np.linalg.cholesky(np.diag(variances) + (matrix / cells) @ matrix.T), dtype=np.float64
+            )
+
+    def solve(self, columns: Floats) -> tuple[Floats, Flags]:
+        """Solved once, and what rounding left over once more: the difference above may cancel."""
+        solved = self._once(columns)
+        left = columns - self._cells * solved - self._few.T @ (self._precisions * (self._few @ solved))
+        return solved + self._once(left), all_known(columns)
+
+    def _once(self, columns: Floats) -> Floats:
+        from scipy.linalg import cho_solve
+
+        alone = columns / self._cells
+        shared = self._few @ alone
+        shared = shared / self._middle if self._apart else cho_solve((self._middle, True), shared)
+        return np.asarray(alone - (self._few.T @ shared) / self._cells)
+
+
+def disjoint(rows: Queries) -> bool:
+    """Whether these are rows of ones and zeros, and no cell is in two of them."""
+    return isinstance(rows, Indicators) and rows.l1 <= 1

@@ -1,0 +1,54 @@
+"""What all linear mechanisms share: a strategy, noise in proportion, least squares.
+
+A linear mechanism is told by its strategy alone. Its error depends on no data, so a plan knows it exactly.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sfumato.inference.fits.base import Linear
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import noise_for
+from sfumato.kernel.curator import Curator
+from sfumato.measurement import Design, Gaussian, Laplace, Noise
+from sfumato.queries.strategy import Strategy
+from sfumato.releases.cube import Cube
+from sfumato.schema import Schema
+
+
+def design_of(strategy: Strategy, budget: Budget, contributions: int, unit: int = 1) -> Design:
+    """The noise that a budget buys each row of a strategy; the fullest cell bears the whole of it.
+
+    unit: the most one row of data adds to a cell: 1 for counts, half_units for a measure.
+    """
+    weighted = strategy.weighted
+    whole = noise_for(
+        budget, contributions, l1=unit * Fraction(weighted.l1), l2_squared=unit**2 * Fraction(weighted.l2_squared)
+    )
+
+    def noise(share: int) -> Noise:
+        if isinstance(whole, Laplace):
+            return Laplace(whole.scale / share)
+        return Gaussian(whole.sigma_squared / share**2)
+
+    return Design(strategy.queries, tuple(noise(share) for share in strategy.shares), strategy.which)
+
+
+def designs(strategy: Strategy, schema: Schema, budget: Budget) -> dict[str, Design]:
+    """What a linear mechanism would ask of each statistic, the budget split evenly over them; reads no data."""
+    units = {"count": 1} | {name: measure.half_units for name, measure in schema.measures.items()}
+    shares = zip(units.items(), budget.evenly(len(units)), strict=True)
+    return {of: design_of(strategy, share, schema.privacy_unit.contributions, unit) for (of, unit), share in shares}
+
+
+def measure_and_fit(curator: Curator, schema: Schema, strategy: Strategy, budget: Budget) -> Cube:
+    """Measure a strategy for every statistic and fit all cells by least squares."""
+    fits = []
+    for of, design in designs(strategy, schema, budget).items():
+        scales = [noise.parameter for noise in design.noises]
+        measured = curator.measure(
+            design.queries, of=of, scales=scales if design.which is not None else scales[0], which=design.which
+        )
+        fits.append(Linear.of_answers(measured))
+    return Cube(schema, fits=tuple(fits))

@@ -1,0 +1,151 @@
+"""What mwem and pmw share: a measured total, a shape learned query by query, and an error that is itself measured.
+
+The shape is fitted to what was measured, and no noise tells whether it is right elsewhere. So the last tenth of the
+budget measures how far the finished estimate lies from the truth, on average over the workload; intervals come from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, isqrt
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Partition
+from sfumato.inference.fits.base import Linear
+from sfumato.inference.fits.scaled_shape import Shaped
+from sfumato.inference.measured_spread import ALLOWANCE, allow_for_noise, spread_for
+from sfumato.inference.multiplicative_weights import multiplicative_weights
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.scores import Misfit
+from sfumato.measurement import Laplace, Measurement
+from sfumato.queries import Identity, Queries, Selected, Stack, Weighted, Workload
+from sfumato.schema import Schema
+
+MOST_CHECKED = 2**16  # queries over which the finished estimate's error is measured
+MOST_CELLS = 2**22
+FEWEST_ROUNDS, MOST_ROUNDS = 4, 64
+MOST_MOVES = 2**27  # cells moved in all: over large domains there are fewer rounds
+PASSES = 4  # over everything measured so far, after each round
+A_STEP, AN_ANSWER = 3000, 8  # work of one small step besides its cells, and of one answer, in numbers changed
+GOLDEN = (5**0.5 - 1) / 2
+
+
+def sampled(workload: Workload, most: int) -> Queries:
+    """At most about so many queries of a workload, blocks alike: a public choice, and the same every time.
+
+    Rows are taken in steps of the golden section, which fall in with no pattern of a block.
+
+    >>> from sfumato.queries import AllRanges
+    >>> sampled(Workload(("ranges",), (AllRanges(100),)), 50).rows
+    50
+    """
+    room = max(1, most // len(workload.blocks))
+    parts = [_spaced(block, room) for block in workload.blocks]
+    return parts[0] if len(parts) == 1 else Stack(*parts)
+
+
+def _spaced(block: Queries, room: int) -> Queries:
+    if block.rows <= room:
+        return block
+    step = max(1, round(GOLDEN * block.rows))
+    while gcd(step, block.rows) > 1:  # so that no row is taken twice
+        step += 1
+    # In Python's integers: the products of a large block leave 64 bits.
+    return block[np.array(sorted(step * place % block.rows for place in range(room)), dtype=np.int64)]
+
+
+def measure_total(curator: Curator, budget: Budget) -> Linear:
+    """The number of rows, as a fit over one region that holds all cells."""
+    everything = Partition(curator.domain, np.zeros(curator.domain.size, dtype=np.int64))
+    return Linear.of_answers(curator.reduce(everything).measure(Identity(1), budget))
+
+
+def even_start(total: Linear, cells: int) -> Floats:
+    """The noisy total spread evenly; never less than its noise and one row, for nothing at all has no shape."""
+    return np.full(cells, max(float(total.estimate[0]), total.measurement.noise.variance**0.5, 1.0) / cells)
+
+
+def rounds_for(total: Linear, budget: Budget, contributions: int, cells: int) -> int:
+    """How many queries are worth their share: a quarter of the root of rows times epsilon.
+
+    More rows show more structure above the noise. The rule was found by simulation on made-up shapes, where anything
+    from half to double of it costs little; it knows the noisy total only.
+    """
+    return _rounds(max(0.0, float(total.estimate[0])), budget, contributions, cells)
+
+
+def _rounds(rows: float, budget: Budget, contributions: int, cells: int) -> int:
+    assert budget.epsilon is not None  # noqa: S101 (pure epsilon only)
+    strength = rows * float(budget.epsilon) / contributions
+    return max(1, min(max(FEWEST_ROUNDS, isqrt(int(strength)) // 4), MOST_ROUNDS, isqrt(MOST_MOVES // cells)))
+
+
+def shaping_work(schema: Schema, asked: Queries, budget: Budget, rows: int) -> int:
+    """About how many numbers in memory are changed in learning a shape of so many rows from these queries.
+
+    Every round asks all queries and goes several times through what was measured so far, a query and its rest a round.
+    """
+    cells, share = schema.domain.size, budget.evenly(1 + len(schema.measures))[0]
+    rounds = _rounds(rows, share, schema.privacy_unit.contributions, cells)
+    return (rounds + 1) * (rounds * PASSES * (A_STEP + cells) + AN_ANSWER * _answers(asked))
+
+
+def _answers(asked: Queries) -> int:
+    """How many answers are worked out: some rows of a family with no shorter way are had by answering all of them."""
+    if isinstance(asked, Stack):
+        return sum(_answers(block) for block in asked.blocks)
+    return asked.queries.rows if isinstance(asked, Selected) else asked.rows
+
+
+def with_rest(row: Codes) -> Queries:
+    """A query and its complement. Together they touch every cell alike, so the second costs nothing.
+
+    The complement of a query that touches no cell is the total: whichever is chosen, something is measured.
+    """
+    rest = max(1, int(np.abs(row).max())) - np.abs(row)
+    return Weighted(np.stack([row, rest] if rest.any() else [row]))
+
+
+def misfit_of(queries: Queries, estimate: Floats) -> Misfit:
+    """How far the truth lies from what an estimate answers, rounded to whole rows."""
+    return Misfit(queries, np.rint(queries @ estimate).astype(np.int64))
+
+
+def learn(estimate: Floats, seen: Sequence[Measurement]) -> Floats:
+    """The estimate moved towards everything measured so far."""
+    answers = np.concatenate([measured.answers for measured in seen])
+    return multiplicative_weights(
+        estimate, Stack(*(m.queries for m in seen)), answers.astype(np.float64), passes=PASSES
+    )
+
+
+def shaped_fit(curator: Curator, total: Linear, estimate: Floats, workload: Workload, budget: Budget) -> Shaped:
+    """The total times the estimate's shape, with a spread that explains the misfit now measured."""
+    asked = sampled(workload, MOST_CHECKED)
+    fit = Shaped.like(total, estimate)
+    measured = curator.measure_misfit(misfit_of(asked, fit.estimate), budget)
+    noise = measured.noise
+    assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon only)
+    mean, scale = float(measured.answers[0]) / asked.rows, float(noise.scale) / asked.rows
+    spread = spread_for(ALLOWANCE * allow_for_noise(mean, scale), *fit.variances(asked))
+    return fit.with_spread(spread, measured)
+
+
+def shape_refuses(schema: Schema, workload: Workload | None) -> str | None:
+    """Why no shape can be learned for a schema and a workload, or None."""
+    if schema.domain.size > MOST_CELLS:
+        return f"a shape over {schema.domain.size:,} cells takes too long to learn; use hierarchical or sparse-cells"
+    if workload is not None and not workload.queries.integral:
+        return "the workload has weights that are not whole numbers; hierarchical and matrix take any weights"
+    return None
+
+
+def plain_cells(curator: Curator, shares: Sequence[Budget]) -> tuple[Linear, ...]:
+    """The measures, for which there is no shape to learn: noise on every cell."""
+    every_cell, measures = Identity(curator.domain.size), curator.statistics[1:]
+    return tuple(
+        Linear.of_answers(curator.measure(every_cell, share, of=of)) for of, share in zip(measures, shares, strict=True)
+    )

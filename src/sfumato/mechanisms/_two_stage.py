@@ -1,0 +1,83 @@
+"""What kdtree and ispe share: noisy cells, regions found in them, noisy totals of the regions, an estimate from both.
+
+Everything after the two measurements is post-processing. A region's total is known twice, from its own measurement and
+from its cells, and the two are weighed by their variances. Inside a region, halved again and again, the contrast of two
+halves is kept as far as the posterior mean says (inference/fits/shrinkage.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain, Partition
+from sfumato.errors import QueryError
+from sfumato.inference.contrasts import kept_and_spread
+from sfumato.inference.fits.base import Linear
+from sfumato.inference.fits.shrinkage import Nested
+from sfumato.inference.halvings import Halvings
+from sfumato.inference.partition_search import halving_order
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.measurement import Measurement
+from sfumato.queries import Identity
+from sfumato.releases.cube import Cube
+from sfumato.schema import Schema
+
+Regions = Callable[[Floats, float], Codes]  # noisy cells in the shape of the domain, and the variance of their noise
+
+MOST_CELLS = 2**22  # cells that are laid out, smoothed and cut
+
+
+def release_regions(curator: Curator, schema: Schema, budget: Budget, first: Fraction, find: Regions) -> Cube:
+    """Measure cells with the `first` share, find regions in them, measure these with the rest, and fit both.
+
+    budget: split evenly over the count and the measures, which get noise on every cell.
+    """
+    if not 0 < first < 1:
+        raise QueryError(f"the cells' share of the budget lies between 0 and 1, such as 3/4; got {first}")
+    for_count, *for_measures = budget.evenly(len(curator.statistics))
+    for_cells, for_regions = for_count.split(first, 1 - first)
+    every_cell = Identity(schema.domain.size)
+
+    cells = curator.measure(every_cell, for_cells)
+    labels = find(cells.answers.astype(np.float64).reshape(schema.domain.shape), cells.noise.variance)
+    regions = curator.reduce(Partition(schema.domain, labels))
+    totals = Linear.of_answers(regions.measure(Identity(int(labels.max()) + 1), for_regions))
+
+    measures = zip(curator.statistics[1:], for_measures, strict=True)
+    others = (Linear.of_answers(curator.measure(every_cell, share, of=of)) for of, share in measures)
+    return Cube(schema, fits=(both_used(schema.domain, labels, cells, totals), *others))
+
+
+def both_used(domain: Domain, labels: Codes, cells: Measurement, totals: Linear) -> Nested:
+    """The estimate from noisy cells and noisy totals of regions, with the unevenness that the cells show."""
+    noise, of_totals = cells.noise.variance, totals.measurement.noise.variance
+    sizes = np.bincount(labels)
+    order = halving_order(labels, places_along(domain))
+    noisy = cells.answers.astype(np.float64)[order]
+    keep, spread = kept_and_spread(Halvings.of(sizes), noisy, noise)
+    lean: Floats = of_totals / (of_totals + sizes.astype(np.float64) * noise) if noise > 0 else np.zeros(len(sizes))
+    return Nested(labels, order, totals, cells, lean, keep, spread)
+
+
+def ordered_axes(domain: Domain) -> list[int]:
+    """The axes along which cells have neighbours; all of them where none is ordered."""
+    found = [place for place, axis in enumerate(domain) if axis.ordered]
+    return found or list(range(len(domain.shape)))
+
+
+def places_along(domain: Domain) -> Sequence[Codes]:
+    """Where each cell lies on every axis."""
+    cells = np.arange(domain.size, dtype=np.int64)
+    return [domain.codes_along(axis.name, cells) for axis in domain]
+
+
+def too_large(name: str, schema: Schema) -> str | None:
+    """Why a mechanism of this kind does not fit a schema."""
+    if schema.domain.size > MOST_CELLS:
+        return f"{name} takes at most {MOST_CELLS:,} cells, there are {schema.domain.size:,}; use hierarchical or cells"
+    return None

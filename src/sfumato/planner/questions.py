@@ -1,0 +1,164 @@
+"""What a plan puts a price on: the statements of a workload, or the questions everybody asks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+from sfumato.domain import Axis, ValueSet
+from sfumato.domain.predicates import Predicate
+from sfumato.errors import QueryError
+from sfumato.queries import Identity, Queries, Total, Workload
+from sfumato.queries.marginals import over
+from sfumato.queries.workload import default_workload
+from sfumato.schema import Schema
+from sfumato.sql import Amount, Column, Select, compile_select, read_workload
+from sfumato.sql.workload import workload_of
+
+Statements = Sequence[tuple[str, Select]]
+MOST_PAIRS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """One question of a plan.
+
+    block: the counts it asks for, where it asks for counts alone; otherwise `select` says what is worked out from them.
+    guess: whether its error depends on the data even if the noise does not, as that of an average does.
+    """
+
+    query: str
+    unit: str
+    block: Queries | None = None
+    select: Select | None = None
+    guess: bool = False
+
+
+def read_statements(workload: str | Path | Sequence[str] | Statements, schema: Schema) -> Statements:
+    """Statements as SQL text, a file of it, a list of texts or already understood; each checked against the schema."""
+    where = "the workload"
+    if isinstance(workload, str) and not _is_sql(workload):
+        workload = Path(workload)
+    if isinstance(workload, Path):
+        where = f"the workload {workload}"
+        try:
+            workload = workload.read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            raise QueryError(f"{where} cannot be read; name a text file of SELECT statements") from None
+    listed: list[str | tuple[str, Select]] = list(read_workload(workload) if isinstance(workload, str) else workload)
+    if not listed:
+        raise QueryError(f"{where} holds no query; write SELECT statements, separated by semicolons")
+    found = []
+    for place, one in enumerate(listed, 1):
+        try:
+            found.append((" ".join(one.split()), compile_select(one, schema)) if isinstance(one, str) else one)
+        except QueryError as problem:
+            raise type(problem)(f"{where}, statement {place} of {len(listed)}: {problem}") from None
+    return found
+
+
+def _is_sql(text: str) -> bool:
+    """Whether a text is SQL rather than the name of a file.
+
+    >>> _is_sql("SELECT COUNT(*) FROM t"), _is_sql("queries.sql"), _is_sql("my queries.sql")
+    (True, False, False)
+    """
+    return not text.strip() or re.search(r"\bselect\s|--|;|\n", text, re.IGNORECASE) is not None
+
+
+def statement_items(statements: Statements, schema: Schema) -> tuple[list[Item], Workload]:
+    """The statements of a workload file, and the counts they rest on."""
+    workload = workload_of(statements, schema)
+    blocks = dict(zip(workload.names, workload.blocks, strict=True))
+    items = []
+    for query, select in statements:
+        if not select.aggregates:
+            raise QueryError(f"this query has no number in it, so there is no error to plan: {query}")
+        counts = select.exact and all(column.kind == "count" and column.scale == 1 for column in select.aggregates)
+        ratio = any(column.denominator is not None for column in select.aggregates)
+        block = blocks.get(query) if counts else None
+        items.append(Item(query, _unit_of(select), block, select, ratio or not select.exact))
+    return items, workload
+
+
+def default_items(schema: Schema) -> tuple[list[Item], Workload]:
+    """What everybody asks: the total, ranges and values of one and two attributes, one cell; sums and averages."""
+    domain, dataset = schema.domain, schema.dataset
+    workload, several = default_workload(domain), len(domain.axes) > 1
+    items = [Item(f"COUNT(*) FROM {dataset}", "rows", Total(domain.size))]
+    pairs = 0
+    sets = [(axis,) for axis in domain] + list(combinations(domain, 2))
+    for axes, block in zip(sets, workload.blocks, strict=True):
+        pairs += len(axes) == 2
+        if len(axes) == 1 and several and axes[0].ordered:
+            alone = over(domain, {axes[0].name: Identity(axes[0].size)})
+            items.append(Item(f"COUNT(*) ... GROUP BY {axes[0].name}", "rows", alone))
+        if pairs <= MOST_PAIRS and (several or axes[0].ordered):
+            items.append(Item(_in_words(axes), "rows", block))
+    items.append(Item("COUNT(*) of one cell", "rows", Identity(domain.size)))
+    items += [Item(query, _unit_of(select), None, select, guess) for query, select, guess in of_measures(schema)]
+    return items, workload
+
+
+def sparse_items(schema: Schema) -> list[Item]:
+    """The questions that a domain too large to lay out can be asked."""
+    axes = list(schema.domain)
+    asked = [(f"COUNT(*) FROM {schema.dataset}", _count(()))]
+    asked += [(f"COUNT(*) ... GROUP BY {axis.name}", _count((axis,))) for axis in axes if len(axes) > 1]
+    asked.append(("COUNT(*) of one cell", _count(tuple(axes))))
+    asked += [(query, select) for query, select, _ in of_measures(schema)]
+    return [Item(query, _unit_of(select), None, select, True) for query, select in asked]
+
+
+def of_measures(schema: Schema) -> list[tuple[str, Select, bool]]:
+    """The sum of every measure, and its average where the number of rows can be guessed."""
+    asked = []
+    for name, measure in schema.measures.items():
+        everyone = Amount(Predicate.everything(), name)
+        summed = _select(Column("sum", (everyone,), kind="sum"))
+        asked.append((f"SUM({name}) FROM {schema.dataset}", summed, False))
+        if schema.expected_rows:
+            rows, bounds = (Amount(Predicate.everything(), None),), (float(measure.lower), float(measure.upper))
+            mean = _select(Column("avg", (everyone,), rows, bounds=bounds, kind="average"))
+            asked.append((f"AVG({name}) FROM {schema.dataset}", mean, True))
+    return asked
+
+
+def _in_words(axes: tuple[Axis, ...]) -> str:
+    """A block of the default workload, as SQL of which it holds every case."""
+    ranges = [axis.name for axis in axes if axis.ordered]
+    values = [axis.name for axis in axes if not axis.ordered]
+    where = " WHERE " + " AND ".join(f"{name} BETWEEN ? AND ?" for name in ranges) if ranges else ""
+    return "COUNT(*) ..." + where + (f" GROUP BY {', '.join(values)}" if values else "")
+
+
+def _count(axes: tuple[Axis, ...]) -> Select:
+    """The count of one group of a GROUP BY; without data one is as good as another."""
+    region = Predicate.everything()
+    for axis in axes:
+        edges = axis.edges
+        first = ValueSet.above(float(edges[0]), inclusive=True)
+        if axis.size > 1:
+            first &= ValueSet.below(float(edges[1]), inclusive=False)
+        region &= Predicate.where(axis.name, first)
+    return _select(Column("count", (Amount(region, None),)))
+
+
+def _select(column: Column) -> Select:
+    return Select((column,), (), Predicate.everything())
+
+
+def _unit_of(select: Select) -> str:
+    units = {_unit(column) for column in select.aggregates}
+    return units.pop() if len(units) == 1 else "mixed"
+
+
+def _unit(column: Column) -> str:
+    """What an aggregate is counted in."""
+    if column.kind == "count":
+        return "rows"
+    of = {amount.of for amount in column.numerator if amount.of is not None}
+    return of.pop() if column.kind in ("sum", "average") and len(of) == 1 else column.kind

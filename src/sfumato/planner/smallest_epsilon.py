@@ -1,0 +1,133 @@
+"""The other way round: the smallest epsilon that keeps answers within an error (the question of APEx, SIGMOD 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil, floor, inf, isfinite, log10, sqrt
+
+from sfumato.errors import QueryError
+from sfumato.kernel.budget import Budget
+from sfumato.mechanisms import Mechanism
+from sfumato.planner.forecast import Outlook, Question, cube_without_data, outlook, strategy_of
+from sfumato.planner.price import Line, price, worst_of
+from sfumato.planner.questions import Item
+from sfumato.planner.usefulness import epsilon_for
+from sfumato.queries.strategy import Strategy
+
+MOST = 1000  # epsilon, beyond which nobody is protected and noise is too small to be told from rounding
+CORRECTIONS = 6  # of the guess that errors fall in proportion to epsilon
+TRIALS = 4  # of mechanisms that have to be tried out, each of which takes a second or so
+FARTHEST = 16.0  # times the last epsilon is the next one at most; errors of less than a row are no guide
+CLOSE = 1.3  # times what was too little is near enough to the least
+
+
+def least_epsilon(
+    mechanism: Mechanism, question: Question, error: float, *, line_by_line: bool, most: float = MOST
+) -> Outlook:
+    """A mechanism at the smallest epsilon that keeps every question within `error`, with the plan's confidence.
+
+    line_by_line: also the smallest for each question by itself, which takes longer. most: where trials end.
+    """
+    at_one = outlook(mechanism, question, Budget.pure(1), patient=line_by_line)
+    if at_one.how == "not priced":
+        return at_one
+    try:
+        if at_one.how == "simulated":
+            return _about(mechanism, question, error, at_one, most)
+        return _exactly(mechanism, question, error, at_one, line_by_line=line_by_line)
+    except QueryError as problem:
+        return replace(at_one, how="not priced", lines=(), note=str(problem))
+
+
+def _exactly(mechanism: Mechanism, question: Question, error: float, at_one: Outlook, *, line_by_line: bool) -> Outlook:
+    """By search on the exact law of the noise; cells, whose law is quick, by bisection."""
+    strategy = strategy_of(mechanism, question, Budget.pure(1))
+    cube = cube_without_data(mechanism, question.schema, Budget.pure(1), strategy)
+
+    def smallest(item: Item) -> Fraction:
+        hardest = worst_of(item, cube)  # at one epsilon it is so at every other, but for the steps of whole numbers
+
+        def within(epsilon: Fraction) -> float:
+            return _line(mechanism, question, hardest, strategy, epsilon).within
+
+        return epsilon_for(within, error) if mechanism.strategy is None else near_epsilon(within, error)
+
+    if line_by_line:
+        least = [smallest(item) for item in question.items]
+        lines = [
+            replace(_line(mechanism, question, item, strategy, epsilon), epsilon=epsilon)
+            for item, epsilon in zip(question.items, least, strict=True)
+        ]
+        return replace(at_one, lines=tuple(lines), epsilon=max(least))
+    hardest = max(range(len(at_one.lines)), key=lambda place: at_one.lines[place].within)
+    return replace(at_one, lines=(), epsilon=smallest(question.items[hardest]))
+
+
+def near_epsilon(within: Callable[[Fraction], float], error: float) -> Fraction:
+    """The smallest epsilon to about three digits, for errors that fall nearly in proportion to it.
+
+    What is returned was tried, so it does keep the error.
+
+    >>> near_epsilon(lambda epsilon: 1 / float(epsilon), 3)
+    Fraction(167, 500)
+    """
+    epsilon = Fraction(1)
+    for _ in range(CORRECTIONS):
+        found = within(epsilon)
+        if not isfinite(found) or (wanted := float(epsilon) * max(found, error / 1e3) / error) > MOST:
+            raise _out_of_reach(error)
+        settled = abs(wanted / float(epsilon) - 1) < 1e-3
+        epsilon = rounded_up(wanted, 3)
+        if settled:
+            break
+    step = epsilon / 500
+    while within(epsilon) > error:
+        epsilon, step = rounded_up(float(epsilon + step), 4), 2 * step
+        if epsilon > MOST:
+            raise _out_of_reach(error)
+    return epsilon
+
+
+def _line(mechanism: Mechanism, question: Question, item: Item, strategy: Strategy | None, epsilon: Fraction) -> Line:
+    cube = cube_without_data(mechanism, question.schema, Budget.pure(epsilon), strategy)
+    found = price(item, cube, question.confidence)
+    return found if isfinite(found.within) else replace(found, within=inf)
+
+
+def _about(mechanism: Mechanism, question: Question, error: float, at_one: Outlook, most: float) -> Outlook:
+    """By trial on the public shapes. What is returned was tried, so there it does keep the error."""
+    epsilon, found = Fraction(1), at_one
+    too_little, enough, kept = 0.0, inf, None
+    for trial in range(TRIALS):
+        if trial:
+            found = outlook(mechanism, question, Budget.pure(epsilon), patient=False)
+        off = max((line.within for line in found.lines), default=inf) / error
+        if off <= 1:
+            enough, kept = float(epsilon), replace(found, epsilon=epsilon, about=True)
+        else:
+            too_little = float(epsilon)
+        if enough <= CLOSE * too_little or too_little >= most:
+            break
+        wanted = min(float(epsilon) * min(max(off, 1 / FARTHEST), FARTHEST), most)
+        if not too_little < wanted < enough / 1.1:  # so that rounding up does not lead back to what was tried
+            wanted = sqrt(max(too_little, enough / FARTHEST) * enough)
+        epsilon = rounded_up(wanted, 2)
+    if kept is None:
+        raise QueryError(f"no epsilon up to {too_little:,g} was found to keep it within {error:,g}")
+    return kept
+
+
+def _out_of_reach(error: float) -> QueryError:
+    return QueryError(f"no epsilon up to {MOST} keeps it within {error:,g}")
+
+
+def rounded_up(number: float, digits: int) -> Fraction:
+    """A number rounded up to some significant digits.
+
+    >>> rounded_up(0.1234, 2), rounded_up(51.2, 2)
+    (Fraction(13, 100), Fraction(52, 1))
+    """
+    last = Fraction(10) ** (floor(log10(number)) + 1 - digits)
+    return ceil(Fraction(str(number)) / last) * last

@@ -1,0 +1,97 @@
+"""What could not be written to a file afterwards is refused before anything is spent."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from math import ceil, log2, sqrt
+from typing import TYPE_CHECKING
+
+from sfumato.errors import BudgetError, MechanismError, SchemaError
+from sfumato.kernel.sampling.noise import VARIANCES
+from sfumato.measurement import LARGEST_SCALE, Design, Laplace, Noise
+from sfumato.mechanisms._measure_and_fit import designs
+from sfumato.mechanisms.cells import is_sparse, planned_noises
+from sfumato.releases.file.manifest import MOST_MANIFEST_BYTES
+from sfumato.releases.file.parquet import MOST_BYTES
+from sfumato.releases.file.query_records import Arrays, describe
+from sfumato.releases.file.records import fraction_text
+
+if TYPE_CHECKING:
+    from sfumato.kernel.cost import Cost
+    from sfumato.mechanisms import Mechanism
+    from sfumato.queries import Workload
+    from sfumato.schema import Schema
+
+MOST_WRITTEN = MOST_MANIFEST_BYTES * 9 // 10
+FINER = 2**16  # a mechanism that is not linear may measure the count with so much more noise than plain cells carry,
+MORE_DIGITS = 10**30  # and with scales of so many more digits
+COLUMNS_EACH = 8  # and keep so many numbers per cell
+
+
+def check_writable(schema: Schema, cost: Cost, mechanism: Mechanism, workload: Workload | None) -> None:
+    """Refuse a release whose noise, numbers or description no file can hold; reads no data and spends nothing."""
+    written = json.dumps({"schema": schema.to_dict()}, indent=2, ensure_ascii=False).encode()
+    if len(written) > MOST_WRITTEN:
+        raise SchemaError("the schema's lists of values are too long for a release file; use fewer values and `other`")
+    for measure in schema.measures.values():
+        fraction_text(measure.step), fraction_text(measure.centre)
+    for amount in (cost.epsilon, cost.delta, cost.budget.rho or Fraction(1)):
+        fraction_text(amount)
+    if mechanism.strategy is not None and workload is not None:
+        asked = designs(mechanism.strategy(schema, workload, cost.pure), schema, cost.budget)
+        for of, design in asked.items():
+            _check_noises(design.noises, of, schema)
+        _check_size(asked, schema, len(written))
+        return
+    planned = planned_noises(schema, cost.budget, sparse=is_sparse(schema, mechanism.name))
+    for of, noises in planned.items():
+        _check_noises(noises, of, schema)
+    if mechanism.name not in ("cells", "sparse-cells"):
+        _check_with_room(planned["count"][1])
+        if 8 * COLUMNS_EACH * len(planned) * schema.domain.size > MOST_BYTES:
+            raise MechanismError(f"{mechanism.name} on so many cells does not fit a release file; use cells")
+
+
+def _check_noises(noises: tuple[Noise, ...], of: str, schema: Schema) -> None:
+    for noise in noises:
+        if isinstance(noise, Laplace):
+            fraction_text(noise.scale)
+            if noise.scale > LARGEST_SCALE:
+                raise BudgetError(
+                    "epsilon is so small that the noise would not fit 64 bits; give more, or coarser `step`s"
+                )
+            continue
+        fraction_text(noise.sigma_squared)
+        least, most = VARIANCES
+        if noise.sigma_squared < least:
+            raise BudgetError("epsilon is so large that Gaussian noise has no use; leave out delta")
+        if noise.sigma_squared > most and of == "count":
+            raise BudgetError("epsilon is so small that Gaussian noise would not fit 64 bits; give more")
+        if noise.sigma_squared > most:
+            coarser = schema.measures[of].step * 2 ** ceil(log2(sqrt(noise.sigma_squared / most)))
+            raise BudgetError(
+                f"Gaussian noise on sums of {of} needs a coarser step: give the measure `step: "
+                f"{1.01 * float(coarser):.3g}` or more in the schema, or leave out delta"
+            )
+
+
+def _check_with_room(noise: Noise) -> None:
+    """How a mechanism that is not linear divides its budget is its own affair, so there must be room for any way."""
+    fraction_text(noise.parameter * MORE_DIGITS), fraction_text(noise.parameter / MORE_DIGITS)
+    if noise.parameter * FINER > LARGEST_SCALE:
+        raise BudgetError("epsilon is so small that the noise may not fit 64 bits; give more, or use cells")
+
+
+def _check_size(asked: dict[str, Design], schema: Schema, written: int) -> None:
+    """All statistics ask the same queries, which are written once."""
+    design = next(iter(asked.values()))
+    arrays = Arrays()
+    record = json.dumps([describe(design.queries, arrays)], indent=2)
+    if written + 3 * len(record) > MOST_WRITTEN:  # indented further in the file
+        raise MechanismError(
+            "the queries to ask are too many kinds for a release file; give a shorter --workload, or use hierarchical"
+        )
+    per_statistic = 2 * schema.domain.size + 2 * design.queries.rows
+    if 8 * (len(asked) * per_statistic + sum(map(len, arrays.all))) > MOST_BYTES:
+        raise MechanismError("so many cells and queries do not fit a release file; use cells, or fewer measures")

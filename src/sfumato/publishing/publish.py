@@ -1,0 +1,195 @@
+"""The whole line, once: table, schema and budget in; release out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import exp
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import PrivacyError, ReleaseFileError
+from sfumato.kernel.budget import Amount, Budget, readable
+from sfumato.kernel.cost import Cost
+from sfumato.kernel.ledger.ledger import Ledger, Receipt
+from sfumato.kernel.ledger.standing import telling_what_stays
+from sfumato.kernel.opening import Step, open_curator
+from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
+from sfumato.kernel.source.table import Table, open_table
+from sfumato.kernel.unit import Unit
+from sfumato.publishing.prepare import Prepared, prepare
+from sfumato.queries import Workload
+from sfumato.releases.file.manifest import CONCENTRATED, PURE, Guarantee
+from sfumato.releases.release import Release
+from sfumato.schema import Schema
+
+
+def release(
+    table: Any,
+    schema: Schema,
+    epsilon: Amount,
+    *,
+    delta: Amount | None = None,
+    mechanism: str = "auto",
+    workload: Workload | str | Path | None = None,
+    ledger: Ledger | str | Path | None = None,
+    another_unit: bool = False,
+    table_name: str | None = None,
+    allow_views: bool = False,
+    entropy: Entropy | None = None,
+    step: Step = lambda name: None,
+) -> Release:
+    """Publish a private table: reserve the budget, read, add noise, and hand back what anyone may see.
+
+    table: a path or glob (csv, parquet), a database URL with `table_name`, or a pandas, polars or Arrow frame.
+    epsilon: what this release costs, charged to `schema.dataset` in the ledger before the table is read.
+    delta: allows mechanisms that can use it Gaussian noise; it is charged too, unless the mechanism needs none.
+    workload: the queries that matter most: SELECT statements as text or in a file; if None, one- and two-way ranges.
+    another_unit: states that a further promise is meant where the ledger knows the dataset with another privacy unit.
+    allow_views: read a view, a lazy frame or a relation too; the promise is then about the rows it gives.
+    entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
+    step: told the name of each step as it begins.
+    """
+    source, book = entropy or SystemEntropy(), ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    nonce = source.bytes(16).hex()
+    with telling_what_stays(book, schema.dataset, nonce):
+        prepared = prepare(schema, epsilon, delta=delta, mechanism=mechanism, workload=workload)
+        opened = open_table(table, name=table_name, allow_views=allow_views)
+        return _carry_out(prepared, opened, book, another_unit, source, step, nonce)
+
+
+def _carry_out(
+    prepared: Prepared,
+    table: Table,
+    book: Ledger,
+    another_unit: bool,
+    source: Entropy,
+    step: Step,
+    nonce: str,
+) -> Release:
+    schema, mechanism, cost = prepared.schema, prepared.mechanism, prepared.cost
+    opened = open_curator(
+        table,
+        schema,
+        cost,
+        ledger=book,
+        mechanism=mechanism.name,
+        entropy=source,
+        step=step,
+        nonce=nonce,
+        another_unit=another_unit,
+    )
+    step("measure")
+    cube = mechanism.run(opened.curator, schema, cost.budget, prepared.workload)
+    if not opened.curator.charge.fullest <= opened.curator.charge.limit:
+        raise PrivacyError("the mechanism spent more than was reserved; nothing is published")
+    return Release(
+        cube,
+        mechanism.name,
+        describe_guarantee(cost.budget, schema, cost, derived=table.derived(schema)),
+        source.private,
+        opened.receipt.to_dict(),
+        _mark_published(book, opened.receipt, step),
+    )
+
+
+@dataclass(frozen=True)
+class Published:
+    """A release on disk, why its mechanism was chosen, and where an earlier file of the same name went."""
+
+    release: Release
+    path: Path
+    kept: Path | None
+    why: str | None = None
+
+
+def publish(
+    table: Any,
+    schema: Schema,
+    epsilon: Amount,
+    out: str | Path,
+    *,
+    step: Step,
+    ledger: Ledger | str | Path | None = None,
+    another_unit: bool = False,
+    table_name: str | None = None,
+    allow_views: bool = False,
+    entropy: Entropy | None = None,
+    **how: Any,
+) -> Published:
+    """Release a table straight into a file. What can be refused is refused before the budget is reserved."""
+    path = Path(out)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise ReleaseFileError(f"{path} cannot be written; name a file in a folder that exists")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise ReleaseFileError(f"the folder of {path} cannot be written to; choose another with -o")
+    source, book = entropy or SystemEntropy(), ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    nonce = source.bytes(16).hex()
+    with telling_what_stays(book, schema.dataset, nonce):
+        prepared = prepare(schema, epsilon, **how)
+        opened = open_table(table, name=table_name, allow_views=allow_views)
+        made = _carry_out(prepared, opened, book, another_unit, source, step, nonce)
+        # A release cannot be made again without paying again, so an earlier one is never overwritten.
+        kept = _keep_earlier(path)
+        step("write")
+        made.save(path)
+        step("done")
+        return Published(made, path, kept, prepared.why)
+
+
+def open_release(path: str | Path, *, most_cells: int | None = None, allow_not_private: bool = False) -> Release:
+    """Open a published release. One made with a testing generator is refused unless asked for by name.
+
+    most_cells: how many numbers the file may lay out in memory, if the usual bound is too low for it.
+    """
+    found = Release.load(path, most_cells=most_cells)
+    return found if allow_not_private else found.refuse_unless_private()
+
+
+def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None, *, derived: bool = False) -> Guarantee:
+    """The promise in symbols and in plain words.
+
+    cost: what was reserved for the budget; for rho-zCDP the epsilon at the usual delta of 1e-6 where none is given.
+    derived: the rows came from a view, so that the promise is about them and not about the tables behind it.
+    """
+    cost = cost or Cost.of(budget)
+    unit = Unit(schema.privacy_unit.column).in_words(schema.privacy_unit.contributions)
+    factor = exp(min(float(cost.epsilon), 700.0))
+    what, where = ("results of the view", "what the view gave") if derived else ("tables", "the table")
+    slack = "" if cost.pure else f", give or take a chance of {readable(cost.delta)},"
+    return Guarantee(
+        epsilon=cost.epsilon,
+        unit=unit,
+        neighbours=f"two {what} are neighbours if one has all the rows of one privacy unit and the other has none",
+        statement=(
+            f"Whatever this file shows would have been shown with at most {factor:.3g} times higher or lower "
+            f"probability{slack} if {unit} had been left out of {where}."
+        ),
+        definition=PURE if cost.pure else CONCENTRATED,
+        delta=cost.delta,
+        rho=budget.rho,
+    )
+
+
+def _keep_earlier(path: Path) -> Path | None:
+    if not path.exists():
+        return None
+    number = 1
+    while (kept := path.with_name(f"{path.name}.~{number}~")).exists():
+        number += 1
+    path.rename(kept)
+    return kept
+
+
+def _mark_published(ledger: Ledger, receipt: Receipt, step: Step) -> Callable[[str], None]:
+    """What to do when the release is first saved. Until then, and if it fails, the entry stays reserved: spent."""
+    done: list[str] = []
+
+    def published(digest: str) -> None:
+        if not done:
+            step("publish")
+            ledger.publish(receipt, digest)
+            done.append(digest)
+
+    return published

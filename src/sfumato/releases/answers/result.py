@@ -1,0 +1,163 @@
+"""The table a query gives back: keys as they are, numbers with their error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from sfumato.domain import Label
+from sfumato.plain_text import aligned, escaped_json, printable, spreadsheet_safe, width
+from sfumato.releases.answers.estimate import Estimate
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+Cell = Label | Estimate
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """Rows of keys and estimates, in the order of the select list.
+
+    notes: what was assumed, in sentences.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    confidence: float
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[tuple[Cell, ...]]:
+        return iter(self.rows)
+
+    def column(self, name: str) -> list[Cell]:
+        """One column, by name."""
+        place = self.columns.index(name)
+        return [row[place] for row in self.rows]
+
+    def records(self) -> list[dict[str, Label | float | None]]:
+        """One flat mapping for each row: every number `n` comes with `n_stderr`, `n_low` and `n_high`.
+
+        What is not a finite number (an average over what may be no rows at all) is None.
+        """
+        return [_record(self.columns, row) for row in self.rows]
+
+    def to_arrow(self) -> pa.Table:
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.records())
+
+    def to_pandas(self) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame.from_records(self.records())
+
+    def to_csv(self) -> str:
+        """The records as comma-separated values, one line each; what is unknown is left empty.
+
+        Names and labels come from the maker of the release: no terminal obeys them and no spreadsheet runs them.
+        """
+        import csv
+        import io
+
+        records, text = self.records(), io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(_cell(name) for name in (records[0] if records else self.columns))
+        writer.writerows([_cell(value) for value in row.values()] for row in records)
+        return text.getvalue()
+
+    def texts(self) -> tuple[list[str], list[list[str]]]:
+        """Headers and cells as printable texts for a reader: numbers rounded to where their error begins."""
+        percent = f"{self.confidence * 100:.6g}"
+        numbers = [bool(self.rows) and isinstance(self.rows[0][place], Estimate) for place in range(len(self.columns))]
+        headers = []
+        for name, number in zip(self.columns, numbers, strict=True):
+            shown = printable(name)
+            headers += [shown, "± std. error", f"{percent} % interval"] if number else [shown]
+        return headers, [[text for cell in row for text in _texts(cell)] for row in self.rows]
+
+    def __repr__(self) -> str:
+        headers, rows = self.texts()
+        head, *lines = aligned([headers, *rows])
+        notes = (printable(f"note: {note}") for note in self.notes)
+        return "\n".join([head, "-" * width(head), *lines, *notes])
+
+    def _repr_html_(self) -> str:
+        headers, rows = self.texts()
+        head = "".join(f"<th>{escape(text)}</th>" for text in headers)
+        body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
+        notes = "".join(f"<p><small>{escape(printable(note))}</small></p>" for note in self.notes)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+def _record(columns: tuple[str, ...], row: tuple[Cell, ...]) -> dict[str, Label | float | None]:
+    record: dict[str, Label | float | None] = {}
+    for name, cell in zip(columns, row, strict=True):
+        if isinstance(cell, Estimate):
+            parts = {"": cell.value, "_stderr": cell.stderr, "_low": cell.low, "_high": cell.high}
+            record |= {name + suffix: _finite(number) for suffix, number in parts.items()}
+        else:
+            record[name] = cell
+    return record
+
+
+def _cell(value: Label | float | None) -> Label | float:
+    """A value as a spreadsheet may see it; numbers are not text and stay as they are."""
+    if value is None:
+        return ""
+    return spreadsheet_safe(printable(value)) if isinstance(value, str) else value
+
+
+def _finite(number: float) -> float | int | None:
+    if not math.isfinite(number):
+        return None
+    return int(number) if number == int(number) and abs(number) < 2**53 else number
+
+
+def _texts(cell: Cell) -> list[str]:
+    if not isinstance(cell, Estimate):
+        return [str(cell).lower() if isinstance(cell, bool) else printable(str(cell))]
+    if math.isnan(cell.value):
+        return ["unknown", "", _interval(cell, 0)]
+    decimals = decimals_for(cell.stderr)
+    return [
+        _number(cell.value, decimals),
+        _number(cell.stderr, decimals),
+        _interval(cell, decimals),
+    ]
+
+
+def _interval(cell: Estimate, decimals: int) -> str:
+    if math.isinf(cell.low) and math.isinf(cell.high):
+        return "anything"
+    return f"{_number(cell.low, decimals)} to {_number(cell.high, decimals)}"
+
+
+def decimals_for(stderr: float) -> int:
+    """How many decimals are worth printing: two figures of the error.
+
+    >>> decimals_for(57.1), decimals_for(0.0312)
+    (0, 3)
+    """
+    if not math.isfinite(stderr) or stderr <= 0:
+        return 0
+    return max(0, 1 - math.floor(math.log10(stderr)))
+
+
+def _number(number: float, decimals: int) -> str:
+    return f"{number:,.{decimals}f}" if math.isfinite(number) else ("unbounded" if number > 0 else "-unbounded")
+
+
+def as_json(records: list[dict[str, Any]]) -> str:
+    """Records as strict JSON, one object a line; what would steer a terminal is escaped."""
+    import json
+
+    lines = (escaped_json(json.dumps(record, ensure_ascii=False, allow_nan=False)) for record in records)
+    return "[" + ",\n ".join(lines) + "]"

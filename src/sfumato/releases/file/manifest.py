@@ -1,0 +1,182 @@
+"""The manifest: what a release says about itself.
+
+A manifest is read from files that strangers hand around: every field is known, so that nothing can hide in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import field
+from fractions import Fraction
+from functools import cache
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+
+from sfumato.errors import ReleaseFileError
+from sfumato.releases.file.records import (
+    Exact,
+    FitRecord,
+    Int64,
+    MemberName,
+    NoiseRecord,
+    PositiveExact,
+    QueriesRecord,
+    Sha256,
+    Size,
+    Text,
+    record,
+)
+from sfumato.releases.file.strict_json import canonical, refusal, strict_json
+from sfumato.version import __version__
+
+FORMAT_VERSION: Final = 2  # 2 brought fitted cubes, Gaussian noise and guarantees with a delta; 1 is still read
+MOST_MANIFEST_BYTES = 2**20
+
+PURE: Final = "pure epsilon-differential privacy"
+CONCENTRATED: Final = "(epsilon, delta)-differential privacy, from rho-zCDP"
+
+
+@record
+class MechanismRecord:
+    """Which mechanism made the release, and how it was set."""
+
+    name: Text
+    options: dict[str, str | int | bool] = field(default_factory=dict)
+
+
+@record
+class Guarantee:
+    """What is promised, to whom, in symbols and in words; delta and rho only where the promise is not pure epsilon."""
+
+    epsilon: PositiveExact
+    unit: Text
+    neighbours: Text
+    statement: Text
+    definition: Literal["pure epsilon-differential privacy", "(epsilon, delta)-differential privacy, from rho-zCDP"] = (
+        PURE
+    )
+    delta: Exact = Fraction(0)
+    rho: PositiveExact | None = None
+
+    def __post_init__(self) -> None:
+        pure = self.definition == PURE
+        if not 0 <= self.delta < 1 or pure != (self.delta == 0) or pure != (self.rho is None):
+            raise ValueError("a pure guarantee has neither delta nor rho, and any other has both")
+
+
+@record
+class Statistic:
+    """One published column: noisy whole numbers, each worth `step`, around `centre` per row.
+
+    of: "count" or the name of a measure. member, column: where its values are kept. noise: none for a fitted cube,
+    whose cells are estimates; there the column "parts of " + column adds 1024ths.
+    """
+
+    of: Text
+    member: MemberName
+    column: Text
+    noise: NoiseRecord | None
+    step: PositiveExact = Fraction(1)
+    centre: Exact = Fraction(0)
+
+
+@record
+class Total:
+    """A noisy total over all cells, in the steps of its statistic; a sparse cube does not publish every cell."""
+
+    of: Text
+    value: Int64
+    noise: NoiseRecord
+
+
+@record
+class Member:
+    """A Parquet member, described closely enough to refuse it before reading it."""
+
+    file: Text
+    sha256: Sha256
+    bytes: Size
+    rows: Size
+    columns: Annotated[list[Text], Field(min_length=1)]
+
+
+@record
+class Manifest:
+    """Everything about a release but its values. `members` is filled in when the file is written.
+
+    fits, queries, arrays: of a fitted cube. The arrays stand one after the other in one member; here is how long each
+    of them is. Measurements name the queries and the arrays by their places.
+    """
+
+    kind: Literal["cube", "sparse-cube", "fitted-cube"]
+    schema: dict[str, JsonValue]
+    mechanism: MechanismRecord
+    guarantee: Guarantee
+    private: bool  # False: made with a testing generator and NOT PRIVATE
+    statistics: Annotated[list[Statistic], Field(min_length=1)]
+    receipt: dict[str, JsonValue] | None = None
+    threshold: Int64 | None = None  # sparse: the least noisy count that was published
+    totals: list[Total] = field(default_factory=list)
+    fits: list[FitRecord] = field(default_factory=list)
+    queries: list[QueriesRecord] = field(default_factory=list)
+    arrays: list[Size] = field(default_factory=list)
+    members: dict[MemberName, Member] = field(default_factory=dict)
+    format: Literal["sfumato"] = "sfumato"
+    version: Literal[1, 2] = FORMAT_VERSION
+    written_by: Text = f"sfumato {__version__}"
+    limits: Literal["docs/known-limits.md"] = "docs/known-limits.md"
+
+
+@cache
+def _checker() -> TypeAdapter[Manifest]:
+    """Made when first needed, because making it takes longer than using it."""
+    return TypeAdapter(Manifest)
+
+
+def content_of(manifest: Manifest) -> dict[str, JsonValue]:
+    """The manifest as JSON has it: all of it but its digest."""
+    content: dict[str, JsonValue] = _checker().dump_python(manifest, mode="json")
+    return content
+
+
+def manifest_bytes(manifest: Manifest) -> tuple[bytes, str]:
+    """The manifest as the bytes of its file, and its digest, which stands in the file as well."""
+    try:
+        content = content_of(manifest)
+        digest = hashlib.sha256(canonical(content)).hexdigest()
+        raw = canonical({**content, "digest": digest})
+    except (ValueError, TypeError, RecursionError):
+        raise ReleaseFileError("the manifest holds something that strict JSON cannot; use text and numbers") from None
+    if len(raw) > MOST_MANIFEST_BYTES:
+        raise ReleaseFileError("the manifest would be larger than 1 MB; shorten the schema's lists of values")
+    parse_manifest(raw)  # what could not be opened again is not written
+    return raw, digest
+
+
+def parse_manifest(raw: bytes) -> tuple[Manifest, str]:
+    """Read an untrusted manifest; everything that `manifest_bytes` would not write is refused."""
+    if len(raw) > MOST_MANIFEST_BYTES:
+        raise refusal("its manifest is larger than 1 MB")
+    content = strict_json(raw)
+    if not isinstance(content, dict) or content.get("format") != "sfumato":
+        raise refusal("its manifest does not say that it is a Sfumato release")
+    version = content.get("version")
+    if type(version) is not int or version < 1:
+        raise refusal("its manifest does not name the version of its format")
+    if version > FORMAT_VERSION:
+        raise refusal(f"it was made by a newer Sfumato (format {version})", "upgrade to open it")
+    digest = content.pop("digest", None)
+    try:
+        spelled = canonical(content)
+        spelled_otherwise = canonical({**content, "digest": digest}) != raw
+    except ValueError:  # half of a surrogate pair, which UTF-8 cannot hold
+        raise refusal("its manifest holds broken text") from None
+    if digest != hashlib.sha256(spelled).hexdigest() or spelled_otherwise:
+        raise refusal("it was changed after publication: its manifest does not match its digest")
+    try:
+        return _checker().validate_json(spelled), digest
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part)[:60] for part in first["loc"])
+        raise refusal(f"its manifest is not well formed at {where!r}: {first['msg']}") from None

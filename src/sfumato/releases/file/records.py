@@ -1,0 +1,158 @@
+"""What the records of a manifest are made of: exact numbers as text, names that are safe, noise, fits.
+
+A record is read from files that strangers hand around: every field is known, so that nothing can hide in it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Annotated, Literal, TypeVar, dataclass_transform
+
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, PlainSerializer, PlainValidator
+
+from sfumato.errors import ReleaseFileError
+from sfumato.measurement import LARGEST_SCALE, Gaussian, Laplace, Noise
+from sfumato.releases.file.strict_json import MOST_DIGITS, refusal
+
+T = TypeVar("T")
+
+_FRACTION = re.compile(r"(-?[0-9]{1,100})(?:/([1-9][0-9]{0,99}))?")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def record(cls: type[T]) -> type[T]:
+    """A frozen value; read from a file, it is checked strictly, and keys that it does not know are refused."""
+    cls.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[attr-defined]
+    return dataclass(frozen=True)(cls)
+
+
+def fraction_text(value: Fraction) -> str:
+    """An exact number as text.
+
+    >>> fraction_text(Fraction(2, 4)), fraction_text(Fraction(3))
+    ('1/2', '3')
+    """
+    if max(abs(value.numerator), value.denominator) >= 10**MOST_DIGITS:
+        raise ReleaseFileError(f"a number in the manifest has more than {MOST_DIGITS} digits; use a rounder one")
+    return str(value)
+
+
+def parse_fraction(text: str) -> Fraction:
+    """The exact number that `fraction_text` wrote; refuses any other spelling.
+
+    >>> parse_fraction("1/2")
+    Fraction(1, 2)
+    """
+    parts = _FRACTION.fullmatch(text)
+    number = Fraction(int(parts[1]), int(parts[2] or 1)) if parts else None
+    if number is None or str(number) != text:
+        raise refusal("a number in the manifest is not a fraction in lowest terms such as '1/2'")
+    return number
+
+
+def _as_fraction(value: object) -> Fraction:
+    if isinstance(value, Fraction):
+        fraction_text(value)  # refuses what could not be written
+        return value
+    if not isinstance(value, str):
+        raise ValueError("exact numbers are text such as '1/2'")
+    try:
+        return parse_fraction(value)
+    except ReleaseFileError as error:
+        raise ValueError(str(error)) from None
+
+
+def _positive(value: Fraction) -> Fraction:
+    if value <= 0:
+        raise ValueError("must be above zero")
+    return value
+
+
+def _drawable(scale: Fraction) -> Fraction:
+    if scale > LARGEST_SCALE:
+        raise ValueError("is more noise than Sfumato ever draws")
+    return scale
+
+
+def _drawable_variance(sigma_squared: Fraction) -> Fraction:
+    if sigma_squared > LARGEST_SCALE**2:
+        raise ValueError("is more noise than Sfumato ever draws")
+    return sigma_squared
+
+
+Exact = Annotated[Fraction, PlainValidator(_as_fraction), PlainSerializer(fraction_text, return_type=str)]
+PositiveExact = Annotated[Exact, AfterValidator(_positive)]
+Variance = Annotated[PositiveExact, AfterValidator(_drawable_variance)]
+Scale = Annotated[PositiveExact, AfterValidator(_drawable)]
+Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+\z")]  # one line that cannot steer a terminal
+MemberName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}\z")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}\z")]
+Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Place = Annotated[int, Field(ge=0, lt=2**31)]  # in one of the manifest's own lists
+Size = Annotated[int, Field(ge=0, lt=2**62)]
+
+
+@record
+class LaplaceRecord:
+    """Discrete Laplace noise of a known scale."""
+
+    scale: Scale
+    family: Literal["laplace"] = "laplace"
+
+    @property
+    def noise(self) -> Laplace:
+        return Laplace(self.scale)
+
+
+@record
+class GaussianRecord:
+    """Discrete Gaussian noise of a known variance parameter."""
+
+    sigma_squared: Variance
+    family: Literal["gaussian"] = "gaussian"
+
+    @property
+    def noise(self) -> Gaussian:
+        return Gaussian(self.sigma_squared)
+
+
+NoiseRecord = Annotated[LaplaceRecord | GaussianRecord, Field(discriminator="family")]
+
+
+def noise_record(noise: Noise) -> LaplaceRecord | GaussianRecord:
+    """How a file writes down a noise."""
+    return LaplaceRecord(noise.scale) if isinstance(noise, Laplace) else GaussianRecord(noise.sigma_squared)
+
+
+@record
+class MeasurementRecord:
+    """Noisy answers to queries. Queries and arrays are named by their places in the lists of the manifest.
+
+    columns: what the queries span, cells or regions or groups of rows.
+    """
+
+    of: Text
+    columns: Size
+    queries: Place
+    answers: Place
+    noises: Annotated[list[NoiseRecord], Field(min_length=1)]
+    which: Place | None = None
+
+
+@record
+class FitRecord:
+    """How one statistic was estimated in every cell; the estimate itself is a column of the member of cells.
+
+    family: the kind of fit; arrays: what it keeps besides its measurements, by name. The leaves of a "tree" are the
+    schema's cells along the tree of domain/binary_tree.py, which is not kept; another tree would be another family.
+    """
+
+    of: Text
+    family: Literal["linear", "regional", "nested", "shaped", "tree"]
+    measurements: Annotated[list[MeasurementRecord], Field(min_length=1)]
+    arrays: dict[MemberName, Place] = field(default_factory=dict)
+
+
+QueriesRecord = dict[str, JsonValue]  # read by query_records

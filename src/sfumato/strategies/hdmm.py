@@ -1,0 +1,112 @@
+"""The best strategy found for a workload: several kinds are optimised, the expected error decides.
+
+McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018 (HDMM): p-identity strategies per axis, optimised in turn (OPT_x), and
+tables by some of the axes (OPT_M, which also serves unions of products). Single cells, trees, greedily weighed trees
+and wavelets are candidates like any other. On each axis of a product the best of p-identity and trees is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from sfumato.domain import Domain
+from sfumato.least_squares.axis_error import axis_error
+from sfumato.least_squares.expected_error import overall_error
+from sfumato.least_squares.grams import Gram
+from sfumato.least_squares.products import AxisPart, combined, kind, products
+from sfumato.queries import Identity, Scaled, Workload
+from sfumato.queries.strategy import Strategy
+from sfumato.strategies.greedy import greedy_for
+from sfumato.strategies.marginal import marginal_strategy
+from sfumato.strategies.per_axis import axis_by_axis, wanted_of
+from sfumato.strategies.pidentity import MOST_CELLS, p_identity_for
+from sfumato.strategies.trees import SHARE_BITS, tree_for, tree_strategy
+from sfumato.strategies.wavelets import wavelet_strategy
+
+MOST_CELLS_BESIDE_OTHERS = 2**10  # of an axis whose sums are optimised; several axes are optimised several times over
+BITS = 20  # of all axes' weights together: counts times weights stay below 2^62 for 2^42 rows
+
+
+def best_strategy(domain: Domain, workload: Workload, pure: bool, *, bits: int = BITS) -> Strategy:
+    """The strategy of least expected error among all kinds.
+
+    >>> from sfumato.domain import Axis
+    >>> from sfumato.queries import AllRanges
+    >>> domain = Domain((Axis("age", "integer", np.arange(65.0)),))
+    >>> best_strategy(domain, Workload(("ranges",), (AllRanges(64),)), True).queries
+    Stack(Scaled(Identity(64), 64 weights), Weighted(4 x 64))
+    """
+    return _best(_Case(_key(domain, workload), domain, workload), pure, bits)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A domain and a workload, equal to others of the same sizes and families, so that none is optimised twice."""
+
+    key: tuple[object, ...]
+    domain: Domain = field(compare=False)
+    workload: Workload = field(compare=False)  # kept, so that what the key tells apart by identity stays what it was
+
+
+def _key(domain: Domain, workload: Workload) -> tuple[object, ...]:
+    sizes = tuple(axis.size for axis in domain)
+    blocks = []
+    for block in workload.blocks:
+        parts = products(block, sizes)
+        told = id(block) if parts is None else tuple((one.weight, *map(kind, one.factors)) for one in parts)
+        blocks.append((block.rows, told))
+    return (sizes, tuple(axis.ordered for axis in domain), tuple(blocks))
+
+
+@lru_cache(maxsize=64)
+def _best(case: _Case, pure: bool, bits: int) -> Strategy:
+    found = candidates(case.domain, case.workload, pure, bits=bits)
+    errors = {name: overall_error(strategy, case.workload, pure) for name, strategy in found.items()}
+    return found[min(errors, key=lambda name: errors[name])]
+
+
+def candidates(domain: Domain, workload: Workload, pure: bool, *, bits: int = BITS) -> dict[str, Strategy]:
+    """All kinds of strategy that are tried, by name."""
+    found = {
+        "cells": Strategy(Identity(domain.size)),
+        "trees": tree_strategy(domain, workload, pure),
+        "wavelets": wavelet_strategy(domain, workload, pure),
+        "product": product_strategy(domain, workload, pure, bits=bits),
+    }
+    if len(list(domain)) > 1:
+        for name, trees in (("tables", False), ("tables of trees", True)):
+            tables = marginal_strategy(domain, workload, pure, trees=trees)
+            if tables is not None:
+                found[name] = tables
+    return found
+
+
+def product_strategy(domain: Domain, workload: Workload, pure: bool, *, bits: int = BITS) -> Strategy:
+    """On every axis the best of p-identity, tree and greedy tree, given the other axes; combined."""
+    sizes = tuple(axis.size for axis in domain)
+    axes = max(1, sum(size > 1 for size in sizes))
+    whole, shares = min(12, bits // axes), min(12, SHARE_BITS // axes)
+    most = MOST_CELLS if axes == 1 else MOST_CELLS_BESIDE_OTHERS
+    return combined(
+        axis_by_axis(
+            wanted_of(domain, workload), sizes, lambda axis, gram: _best_on_axis(gram, pure, whole, shares, most)
+        )
+    )
+
+
+def _best_on_axis(gram: Gram, pure: bool, bits: int, share_bits: int, most: int) -> AxisPart:
+    parts = [AxisPart(Identity(gram.n), np.ones(gram.n))]
+    if gram.n > 1:
+        parts += [tree_for(gram, pure, "optimised", share_bits), greedy_for(gram, pure, min(10, share_bits))]
+    if 1 < gram.n <= most:
+        parts.append(p_identity_for(gram, pure, bits))
+    return min(parts, key=lambda part: _error(part, gram, pure))
+
+
+def _error(part: AxisPart, gram: Gram, pure: bool) -> float:
+    weighted = Scaled(part.queries, part.shares.astype(np.int64))
+    load = float(weighted.l1) ** 2 if pure else float(weighted.l2_squared)
+    return load * axis_error(part.queries, part.shares, gram)

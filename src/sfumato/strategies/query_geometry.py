@@ -1,0 +1,67 @@
+"""How the queries of a workload lie in a binary tree over the cells: what they cut, and what they take whole.
+
+Queries spread evenly over the blocks of the workload stand for all of them, so that a million cells take no longer to
+look through than the noise takes to draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.arrays import Codes, Floats
+from sfumato.domain.binary_tree import BinaryTree
+from sfumato.queries import Workload
+
+SAMPLED = 64  # queries that are looked at, or fewer where there are very many cells
+MOST_NUMBERS = 2**24  # cells of all queries together that are looked at
+AT_ONCE = 2**20  # and of those that are held at once
+GOLDEN = 0.6180339887498949  # its multiples, modulo 1, fill the unit interval evenly
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """For each level of a tree, how many regions a query cuts on average, and the chance that it takes one whole."""
+
+    cut: Floats
+    whole: Floats
+
+
+def geometry_of(workload: Workload, tree: BinaryTree) -> Geometry:
+    """Look at how queries lie in a tree.
+
+    >>> from sfumato.queries import Prefix
+    >>> geometry_of(Workload(("p",), (Prefix(4),)), BinaryTree.line(4)).cut.tolist()
+    [0.75, 0.5, 0.0]
+    """
+    cut, whole, queries = np.zeros(tree.height + 1), np.zeros(tree.height + 1), 0
+    for rows in _written_out(workload):
+        running = np.zeros((len(rows), len(tree.order) + 1), dtype=np.int32)
+        np.cumsum(rows[:, tree.order] != 0, axis=1, out=running[:, 1:])
+        queries += len(rows)
+        for level, begins in enumerate(tree.begins):
+            sizes, inside = np.diff(begins), np.diff(running[:, begins], axis=1)
+            cut[level] += np.count_nonzero((inside > 0) & (inside < sizes))
+            whole[level] += np.count_nonzero(inside == sizes) / len(sizes)
+    return Geometry(cut / queries, whole / queries)
+
+
+def _written_out(workload: Workload) -> Iterator[NDArray[np.int64] | Floats]:
+    """Some queries of every block, or of some blocks where these are many, a few at a time."""
+    most = max(1, min(SAMPLED, MOST_NUMBERS // workload.columns))
+    blocks = [workload.blocks[place] for place in _spread(len(workload.blocks), most)]
+    at_once = max(1, AT_ONCE // workload.columns)
+    for block in blocks:
+        chosen = _spread(block.rows, max(1, most // len(blocks)))
+        for start in range(0, len(chosen), at_once):
+            yield block[chosen[start : start + at_once]].dense()
+
+
+def _spread(rows: int, count: int) -> Codes:
+    """Numbers of rows spread over all of them without a pattern that rows might share; all, where they are few."""
+    if rows <= count:
+        return np.arange(rows)
+    return np.unique(np.floor(np.arange(1, count + 1) * GOLDEN % 1.0 * rows).astype(np.int64))
