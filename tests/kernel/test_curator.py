@@ -3,8 +3,8 @@ from math import exp
 
 import numpy as np
 import pytest
+from curators import CENSUS, curator_of
 
-from conftest import CENSUS, curator_of
 from sfumato.domain import Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget

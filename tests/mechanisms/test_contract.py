@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from curators import curator_of
 
-from conftest import curator_of
 from sfumato.audit.calibration.calibrate import as_lines, calibrate, pooled
 from sfumato.audit.calibration.known_coverage import complaints
 from sfumato.audit.calibration.tables import KINDS, Case, small_cases, wide_cases

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from curators import curator_of
 from grid_tables import GRID, SHAPES, X, Y
 
-from conftest import curator_of
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy

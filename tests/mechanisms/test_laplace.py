@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+from curators import curator_of
 from grid_tables import line
 
-from conftest import curator_of
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.mechanisms.laplace import MOST_QUERIES, laplace, laplace_refuses, laplace_strategy

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from curators import curator_of
 from shaped_tables import CELLS, SHAPES, X, coverage, line
 
-from conftest import curator_of
 from sfumato.inference.measured_spread import ALLOWANCE
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from curators import curator_of
 from grid_tables import line
 
-from conftest import curator_of
 from sfumato.inference.fits.base import Linear
 from sfumato.inference.fits.tree import MOST_LEAVES, TreeFit
 from sfumato.kernel.budget import Budget

@@ -4,9 +4,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from curators import CENSUS
 
 import sfumato as sf
-from conftest import CENSUS
 from sfumato.errors import BudgetError, MechanismError, QueryError
 from sfumato.intervals.noise_sum import half_width, stderr
 from sfumato.measurement import Laplace

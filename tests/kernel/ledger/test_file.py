@@ -1,0 +1,176 @@
+"""Ledgers of older formats: files that older versions wrote open, show, reserve, and survive being upgraded."""
+
+import os
+import signal
+import sqlite3
+from contextlib import closing
+from fractions import Fraction
+
+import pytest
+from ledgers import old_ledger, raw, refusal, reserve
+
+from sfumato.errors import BudgetError, BudgetExhausted, LedgerError
+from sfumato.kernel.ledger import ledger as module
+from sfumato.kernel.ledger.book import chained
+from sfumato.kernel.ledger.file import UPGRADE, seal_of
+from sfumato.kernel.ledger.ledger import ROW, Ledger, Promise, Receipt, Unit
+
+PERSON = Unit("person_id")
+forms = pytest.mark.parametrize("form", [1, 2])
+
+
+def version(path):
+    return raw(path, "PRAGMA user_version")[0][0][0]
+
+
+@forms
+def test_an_old_ledger_is_read_as_it_is(tmp_path, form):
+    path = old_ledger(tmp_path, form)
+    before, ledger = path.read_bytes(), Ledger(path)
+    census, survey = ledger.show()
+    assert (census.dataset, census.total, census.spent) == ("census", 3, Fraction(3, 4))
+    assert (census.total_delta, census.spent_delta) == (Fraction(1, 10**5), Fraction(1, 10**6))
+    assert census.promises == (Promise(None, (), Fraction(3, 4), Fraction(1, 10**6)),)
+    assert census.promises[0].whom == "a unit that was not recorded"
+    assert (survey.total, survey.spent, survey.promises) == (1, 0, ())
+    assert [(e.state, e.unit, e.contributions) for e in ledger.entries()] == [
+        ("published", None, None),
+        ("reserved", None, None),
+    ]
+    assert ledger.changes("census") == []
+    receipt = Receipt(ledger.identity(), 1, "census", Fraction(1, 2), Fraction(0), f"{1:032x}")
+    ledger.verify(receipt, "d" * 64)
+    assert path.read_bytes() == before and version(path) == form
+
+
+@forms
+def test_an_old_ledger_is_upgraded_by_the_first_change_and_keeps_what_it_knew(tmp_path, form):
+    path = old_ledger(tmp_path, form)
+    ledger = Ledger(path)
+    identity, old = ledger.identity(), ledger.entries()
+    assert reserve(ledger, 1, limit=None, unit=PERSON, contributions=2).entry == 3
+    assert version(path) == 3 and ledger.identity() == identity and ledger.entries()[:2] == old
+    assert ledger.account("census").promises == (
+        Promise(None, (), Fraction(3, 4), Fraction(1, 10**6)),
+        Promise(PERSON, (2,), Fraction(1), Fraction(0)),
+    )
+    refusal(BudgetError, reserve, ledger, limit=None, unit=ROW)
+    assert "1.75 of its total 3 is spent" in refusal(BudgetExhausted, reserve, ledger, 2, limit=None, unit=PERSON)
+    ledger.set_budget("census", 4, reason="more is allowed")
+    (change,) = ledger.changes("census")
+    assert (change.old_total, change.total, change.reason) == (3, 4, "more is allowed")
+    receipt = Receipt(identity, 2, "census", Fraction(1, 4), Fraction(1, 10**6), f"{2:032x}")
+    ledger.publish(receipt, "e" * 64)
+    ledger.verify(receipt, "e" * 64)
+    assert [entry.number for entry in ledger.entries()] == [1, 2, 3]
+
+
+@forms
+def test_publishing_and_setting_upgrade_as_well(tmp_path, form):
+    path = old_ledger(tmp_path, form)
+    ledger = Ledger(path)
+    ledger.publish(Receipt(ledger.identity(), 2, "census", Fraction(1, 4), Fraction(1, 10**6), f"{2:032x}"), "e" * 64)
+    assert version(path) == 3 and ledger.entries()[1].digest == "e" * 64
+    path = old_ledger(tmp_path, form)
+    Ledger(path).set_budget("new", 1)
+    assert version(path) == 3 and [account.dataset for account in Ledger(path).show()] == ["census", "new", "survey"]
+
+
+@forms
+def test_a_refusal_leaves_an_old_ledger_byte_for_byte(tmp_path, form):
+    path = old_ledger(tmp_path, form)
+    before = path.read_bytes()
+    refusal(BudgetExhausted, reserve, Ledger(path), 9, limit=None)
+    assert path.read_bytes() == before
+
+
+def test_the_first_formats_nil_delta_stands(tmp_path):
+    """There a total delta of 0 could also mean that nobody had stated one; it is held to until someone does."""
+    first, second = (Ledger(old_ledger(tmp_path, form)) for form in (1, 2))
+    assert (first.account("survey").total_delta, second.account("survey").total_delta) == (0, None)
+    message = refusal(BudgetExhausted, reserve, first, dataset="survey", limit=None, delta="1e-6")
+    assert "`sfumato ledger set survey --epsilon 1 --delta 0.000001`" in message
+    reserve(second, dataset="survey", limit=None, delta="1e-6")
+    first.set_budget("survey", 1, "1e-6")
+    reserve(first, dataset="survey", limit=None, delta="1e-6")
+
+
+STATEMENTS = [*UPGRADE, "PRAGMA user_version = 3", "INSERT INTO entries", "UPDATE meta", "COMMIT"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork and SIGKILL are POSIX")
+@forms
+@pytest.mark.parametrize("fatal", STATEMENTS, ids=lambda text: text[:24])
+def test_killed_while_it_is_upgraded_a_ledger_is_the_old_one(tmp_path, form, fatal):
+    """Killed just before a statement, with a cache so small that changed pages have reached the file."""
+    path = old_ledger(tmp_path, form)
+    before = Ledger(path).show(), Ledger(path).entries()
+    child = os.fork()
+    if child == 0:
+        try:
+            connect = sqlite3.connect
+
+            def meet(statement: str) -> None:
+                if statement.startswith(fatal):
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            def traced(*arguments, **named):
+                connection = connect(*arguments, **named)
+                connection.execute("PRAGMA cache_size = 1")
+                connection.set_trace_callback(meet)
+                return connection
+
+            module.sqlite3.connect = traced
+            reserve(Ledger(path), limit=None)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    assert (Ledger(path).show(), Ledger(path).entries()) == before  # a hot journal is rolled back
+    assert version(path) == form
+    assert reserve(Ledger(path), limit=None).entry == 3 and version(path) == 3
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entries SET unit = NULL, contributions = NULL WHERE number = 3",
+        "UPDATE entries SET unit = NULL, contributions = NULL WHERE number = 4",
+        "UPDATE entries SET unit = 'row', contributions = 1 WHERE number = 2",
+        "UPDATE entries SET unit = 'row' WHERE number = 3",
+        "UPDATE entries SET contributions = 1 WHERE number = 3",
+    ],
+)
+def test_a_unit_that_was_altered_breaks_the_chain_even_under_a_new_seal(tmp_path, statement):
+    """A recorded unit made to look like one that was never recorded is the case that would let anything be added."""
+    ledger = Ledger(old_ledger(tmp_path, 2))
+    for _ in range(2):
+        reserve(ledger, limit=None, unit=PERSON, contributions=2)
+    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
+        connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
+    assert len(ledger.entries()) == 4  # a new seal alone breaks nothing
+    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
+        connection.execute(statement)
+        connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
+    assert "altered by hand" in refusal(LedgerError, reserve, ledger, limit=None, unit=ROW)
+
+
+def test_an_old_entry_is_chained_as_before(tmp_path):
+    """After an upgrade the chain of formats 1 and 2 still holds, field by field."""
+    path = old_ledger(tmp_path, 1)
+    before = raw(path, "SELECT number, chain FROM entries")
+    reserve(Ledger(path), limit=None)
+    assert raw(path, "SELECT number, chain FROM entries WHERE number < 3") == before
+
+
+def test_no_entry_without_a_unit_follows_one_that_has_it(tmp_path):
+    """Even where chain and seal were made to fit: units are recorded for good once they are."""
+    ledger = Ledger(old_ledger(tmp_path, 2))
+    for _ in range(2):
+        reserve(ledger, limit=None, unit=PERSON, contributions=2)
+    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
+        row = connection.execute("SELECT * FROM entries WHERE number = 4").fetchone()
+        chain = chained(ledger.entries()[2].chain, row[:7])  # as formats 1 and 2 chained it
+        connection.execute("UPDATE entries SET unit = NULL, contributions = NULL, chain = ? WHERE number = 4", (chain,))
+        connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
+    assert "altered by hand" in refusal(LedgerError, ledger.entries)
