@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from curators import curator_of
 
-from sfumato.inference.fits.base import Linear
+from sfumato.inference.fits.linear import LinearFit
 from sfumato.intervals.noise_sum import half_width
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms._measure_and_fit import measure_and_fit
@@ -65,7 +65,7 @@ def test_a_fit_to_single_cells_answers_like_the_cells_themselves(sql):
         for of, share in zip(held.statistics, Budget.pure(1).evenly(2), strict=True)
     )
     plain = Cube(SCHEMA, measured)
-    fitted = Cube(SCHEMA, fits=tuple(Linear.of_answers(m) for m in measured))
+    fitted = Cube(SCHEMA, fits=tuple(LinearFit.of_answers(m) for m in measured))
     select = compile_select(sql, SCHEMA)
     one, other = (answer_select(select, cube, 0.95) for cube in (plain, fitted))
     # ALONE rows keep their own law, the others become a normal one: a few parts in a thousand of the width.

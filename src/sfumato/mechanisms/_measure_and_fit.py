@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from sfumato.inference.fits.base import Linear
+from sfumato.inference.fits.linear import LinearFit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
@@ -50,5 +50,5 @@ def measure_and_fit(curator: Curator, schema: Schema, strategy: Strategy, budget
         measured = curator.measure(
             design.queries, of=of, scales=scales if design.which is not None else scales[0], which=design.which
         )
-        fits.append(Linear.of_answers(measured))
+        fits.append(LinearFit.of_answers(measured))
     return Cube(schema, fits=tuple(fits))

@@ -13,8 +13,8 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Partition
-from sfumato.inference.fits.base import Linear
-from sfumato.inference.fits.scaled_shape import Shaped
+from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.scaled_shape import ScaledShape
 from sfumato.inference.measured_spread import ALLOWANCE, allow_for_noise, spread_for
 from sfumato.inference.multiplicative_weights import multiplicative_weights
 from sfumato.kernel.budget import Budget
@@ -57,18 +57,18 @@ def _spaced(block: Queries, room: int) -> Queries:
     return block[np.array(sorted(step * place % block.rows for place in range(room)), dtype=np.int64)]
 
 
-def measure_total(curator: Curator, budget: Budget) -> Linear:
+def measure_total(curator: Curator, budget: Budget) -> LinearFit:
     """The number of rows, as a fit over one region that holds all cells."""
     everything = Partition(curator.domain, np.zeros(curator.domain.size, dtype=np.int64))
-    return Linear.of_answers(curator.reduce(everything).measure(Identity(1), budget))
+    return LinearFit.of_answers(curator.reduce(everything).measure(Identity(1), budget))
 
 
-def even_start(total: Linear, cells: int) -> Floats:
+def even_start(total: LinearFit, cells: int) -> Floats:
     """The noisy total spread evenly; never less than its noise and one row, for nothing at all has no shape."""
     return np.full(cells, max(float(total.estimate[0]), total.measurement.noise.variance**0.5, 1.0) / cells)
 
 
-def rounds_for(total: Linear, budget: Budget, contributions: int, cells: int) -> int:
+def rounds_for(total: LinearFit, budget: Budget, contributions: int, cells: int) -> int:
     """How many queries are worth their share: a quarter of the root of rows times epsilon.
 
     More rows show more structure above the noise. The rule was found by simulation on made-up shapes, where anything
@@ -122,10 +122,10 @@ def learn(estimate: Floats, seen: Sequence[Measurement]) -> Floats:
     )
 
 
-def shaped_fit(curator: Curator, total: Linear, estimate: Floats, workload: Workload, budget: Budget) -> Shaped:
+def shaped_fit(curator: Curator, total: LinearFit, estimate: Floats, workload: Workload, budget: Budget) -> ScaledShape:
     """The total times the estimate's shape, with a spread that explains the misfit now measured."""
     asked = sampled(workload, MOST_CHECKED)
-    fit = Shaped.like(total, estimate)
+    fit = ScaledShape.like(total, estimate)
     measured = curator.measure_misfit(misfit_of(asked, fit.estimate), budget)
     noise = measured.noise
     assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon only)
@@ -143,9 +143,10 @@ def shape_refuses(schema: Schema, workload: Workload | None) -> str | None:
     return None
 
 
-def plain_cells(curator: Curator, shares: Sequence[Budget]) -> tuple[Linear, ...]:
+def plain_cells(curator: Curator, shares: Sequence[Budget]) -> tuple[LinearFit, ...]:
     """The measures, for which there is no shape to learn: noise on every cell."""
     every_cell, measures = Identity(curator.domain.size), curator.statistics[1:]
     return tuple(
-        Linear.of_answers(curator.measure(every_cell, share, of=of)) for of, share in zip(measures, shares, strict=True)
+        LinearFit.of_answers(curator.measure(every_cell, share, of=of))
+        for of, share in zip(measures, shares, strict=True)
     )

@@ -16,8 +16,8 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain, Partition
 from sfumato.errors import QueryError
 from sfumato.inference.contrasts import kept_and_spread
-from sfumato.inference.fits.base import Linear
-from sfumato.inference.fits.shrinkage import Nested
+from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.inference.halvings import Halvings
 from sfumato.inference.partition_search import halving_order
 from sfumato.kernel.budget import Budget
@@ -46,14 +46,14 @@ def release_regions(curator: Curator, schema: Schema, budget: Budget, first: Fra
     cells = curator.measure(every_cell, for_cells)
     labels = find(cells.answers.astype(np.float64).reshape(schema.domain.shape), cells.noise.variance)
     regions = curator.reduce(Partition(schema.domain, labels))
-    totals = Linear.of_answers(regions.measure(Identity(int(labels.max()) + 1), for_regions))
+    totals = LinearFit.of_answers(regions.measure(Identity(int(labels.max()) + 1), for_regions))
 
     measures = zip(curator.statistics[1:], for_measures, strict=True)
-    others = (Linear.of_answers(curator.measure(every_cell, share, of=of)) for of, share in measures)
+    others = (LinearFit.of_answers(curator.measure(every_cell, share, of=of)) for of, share in measures)
     return Cube(schema, fits=(both_used(schema.domain, labels, cells, totals), *others))
 
 
-def both_used(domain: Domain, labels: Codes, cells: Measurement, totals: Linear) -> Nested:
+def both_used(domain: Domain, labels: Codes, cells: Measurement, totals: LinearFit) -> ShrinkageFit:
     """The estimate from noisy cells and noisy totals of regions, with the unevenness that the cells show."""
     noise, of_totals = cells.noise.variance, totals.measurement.noise.variance
     sizes = np.bincount(labels)
@@ -61,7 +61,7 @@ def both_used(domain: Domain, labels: Codes, cells: Measurement, totals: Linear)
     noisy = cells.answers.astype(np.float64)[order]
     keep, spread = kept_and_spread(Halvings.of(sizes), noisy, noise)
     lean: Floats = of_totals / (of_totals + sizes.astype(np.float64) * noise) if noise > 0 else np.zeros(len(sizes))
-    return Nested(labels, order, totals, cells, lean, keep, spread)
+    return ShrinkageFit(labels, order, totals, cells, lean, keep, spread)
 
 
 def ordered_axes(domain: Domain) -> list[int]:

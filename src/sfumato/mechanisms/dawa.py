@@ -18,8 +18,8 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.domain.hilbert import curve_order
-from sfumato.inference.fits.base import Linear
-from sfumato.inference.fits.partition import Regional
+from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.partition import PartitionFit
 from sfumato.inference.fits.tree import TreeFit, fit_tree
 from sfumato.inference.partition_search import in_quarters
 from sfumato.inference.unevenness import from_misfit
@@ -76,7 +76,9 @@ def dawa(
 
     every_cell = Identity(schema.domain.size)
     measures = zip(curator.statistics[1:], for_measures, strict=True)
-    return Cube(schema, fits=(count, *(Linear.of_answers(curator.measure(every_cell, b, of=of)) for of, b in measures)))
+    return Cube(
+        schema, fits=(count, *(LinearFit.of_answers(curator.measure(every_cell, b, of=of)) for of, b in measures))
+    )
 
 
 def refuses(schema: Schema, workload: Workload | None) -> str | None:
@@ -97,9 +99,9 @@ def _measure_tree(buckets: Curator, tree: BinaryTree, budget: Budget) -> Measure
     return buckets.measure(Ranges(len(tree.order), begins, closes), scales=noise.scale)
 
 
-def _with_spread(curator: Curator, labels: Codes, totals: TreeFit, budget: Budget) -> Regional:
+def _with_spread(curator: Curator, labels: Codes, totals: TreeFit, budget: Budget) -> PartitionFit:
     """The even estimate, with the unevenness that quarters of the buckets show."""
-    even = Regional(labels, totals, np.zeros(len(totals.estimate)))
+    even = PartitionFit(labels, totals, np.zeros(len(totals.estimate)))
     expected = totals.estimate
 
     sizes = np.bincount(labels)
@@ -137,7 +139,7 @@ def _by_size(sizes: Codes) -> Codes:
     return classes
 
 
-def _deviations(even: Regional) -> Floats:
+def _deviations(even: PartitionFit) -> Floats:
     """The standard deviation of every region's total; of very many regions, of some and between them alike."""
     count = len(even.totals.estimate)
     chosen = np.unique(np.linspace(0, count - 1, min(count, 256)).astype(np.int64))

@@ -21,7 +21,7 @@ from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree, nodes_over
 from sfumato.inference import adaptive_descent as descent
 from sfumato.inference.adaptive_descent import PARTS, Front, GoOn, next_looks
-from sfumato.inference.fits.base import Linear
+from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.tree import MOST_LEAVES, MOST_REGIONS, fit_tree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
@@ -44,7 +44,9 @@ def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload
 
     every_cell = Identity(schema.domain.size)
     measures = zip(curator.statistics[1:], for_measures, strict=True)
-    return Cube(schema, fits=(count, *(Linear.of_answers(curator.measure(every_cell, b, of=of)) for of, b in measures)))
+    return Cube(
+        schema, fits=(count, *(LinearFit.of_answers(curator.measure(every_cell, b, of=of)) for of, b in measures))
+    )
 
 
 def refuses(schema: Schema, workload: Workload | None) -> str | None:

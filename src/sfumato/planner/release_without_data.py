@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.inference.fits.base import Fit, Linear
+from sfumato.inference.fits.base import Fit
+from sfumato.inference.fits.linear import LinearFit
 from sfumato.kernel.budget import Budget
 from sfumato.measurement import Measurement
 from sfumato.mechanisms._measure_and_fit import designs
@@ -58,7 +59,7 @@ def _even_fits(schema: Schema, budget: Budget, strategy: Strategy) -> dict[str, 
         table = _evenly((schema.expected_rows or 0) if of == "count" else 0, schema.domain.size)
         answers = np.asarray(design.queries @ table, dtype=np.int64)
         measured = Measurement(of, design.queries, answers, design.noises, design.which)
-        fits[of] = Linear(measured, table.astype(np.float64))
+        fits[of] = LinearFit(measured, table.astype(np.float64))
     return fits
 
 

@@ -21,7 +21,7 @@ from sfumato.audit.subjects.registry import (
 )
 from sfumato.audit.subjects.subject import HIDDEN, Subject
 from sfumato.errors import ReleaseFileError
-from sfumato.inference.fits.base import Linear
+from sfumato.inference.fits.linear import LinearFit
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS, Mechanism
 from sfumato.mechanisms.cells import cells, sparse_cells
@@ -147,7 +147,7 @@ def test_which_answer_carries_which_noise_is_seen():
         def run(curator, schema, budget, workload=None):
             which = (np.arange(CELLS) == cell).astype(np.int64)
             made = curator.measure(Identity(CELLS), scales=[Fraction(4), Fraction(4)], which=which)
-            return Cube(schema, fits=(Linear.of_answers(made),))
+            return Cube(schema, fits=(LinearFit.of_answers(made),))
 
         return subject_of(Mechanism("finer", "", run)).run(0, 1, TestingEntropy(1))[0].tolist()
 

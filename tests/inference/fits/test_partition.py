@@ -1,4 +1,4 @@
-"""Regional fits: what they estimate, which noises enter a sum, and that the model's share is what it says."""
+"""Partition fits: what they estimate, which noises enter a sum, and that the model's share is what it says."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.inference.fits.base import Linear
-from sfumato.inference.fits.partition import TOGETHER, Regional
+from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.partition import TOGETHER, PartitionFit
 from sfumato.inference.unevenness import PATTERN, from_misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import Identity
@@ -21,8 +21,8 @@ def measured(answers):
     return Measurement("count", Identity(len(answers)), np.array(answers, dtype=np.int64), (Laplace(Fraction(2)),))
 
 
-def fit() -> Regional:
-    return Regional(LABELS, Linear.of_answers(measured([30, 8, 5])), np.array([12.0, 4.0, 0.0]))
+def fit() -> PartitionFit:
+    return PartitionFit(LABELS, LinearFit.of_answers(measured([30, 8, 5])), np.array([12.0, 4.0, 0.0]))
 
 
 def test_totals_are_spread_evenly():
@@ -40,14 +40,14 @@ def test_noise_weights_reproduce_the_estimate_of_any_sum():
 
 def test_model_variance_is_that_of_half_a_region():
     labels = np.zeros(4, dtype=np.int64)
-    found = Regional(labels, Linear.of_answers(measured([8])), np.array([6.0]))
+    found = PartitionFit(labels, LinearFit.of_answers(measured([8])), np.array([6.0]))
     errors = found.errors(np.array([[1.0, 1], [1, 1], [0, 1], [0, 1]]))
     assert np.allclose(errors.model, [[9.0, 0.0], [0.0, 0.0]])  # spread / 2 for the half, nothing for the whole
 
 
 def test_regions_cut_by_one_query_err_together_in_part():
     labels = np.array([0, 0, 1, 1])
-    found = Regional(labels, Linear.of_answers(measured([8, 8])), np.array([6.0, 6.0]))
+    found = PartitionFit(labels, LinearFit.of_answers(measured([8, 8])), np.array([6.0, 6.0]))
     one, both = np.diagonal(found.errors(np.array([[1.0, 1], [0, 0], [0, 1], [0, 0]])).model)
     assert one == pytest.approx(9.0)
     assert both == pytest.approx(18.0 * (1 + TOGETHER))
@@ -70,6 +70,6 @@ def test_misfit_gives_back_the_spread_it_came_from():
     ],
 )
 def test_parts_that_do_not_fit_are_refused(wrong):
-    given = {"labels": LABELS, "totals": Linear.of_answers(measured([1, 2, 3])), "spread": np.ones(3)} | wrong
+    given = {"labels": LABELS, "totals": LinearFit.of_answers(measured([1, 2, 3])), "spread": np.ones(3)} | wrong
     with pytest.raises(QueryError):
-        Regional(**given)
+        PartitionFit(**given)

@@ -9,19 +9,20 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.inference.fits.base import PARTS, Linear
-from sfumato.inference.fits.scaled_shape import Shaped
+from sfumato.inference.fits.base import PARTS
+from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.scaled_shape import ScaledShape
 from sfumato.inference.measured_spread import allow_for_noise, spread_for
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import AllRanges, Identity, Weighted
 
 
-def total(rows: int = 100) -> Linear:
-    return Linear.of_answers(Measurement("count", Identity(1), np.array([rows]), (Laplace(Fraction(5)),)))
+def total(rows: int = 100) -> LinearFit:
+    return LinearFit.of_answers(Measurement("count", Identity(1), np.array([rows]), (Laplace(Fraction(5)),)))
 
 
 def test_the_estimate_is_the_total_in_proportion():
-    fit = Shaped.like(total(), np.array([1.0, 3.0, 0.0, 4.0]))
+    fit = ScaledShape.like(total(), np.array([1.0, 3.0, 0.0, 4.0]))
     assert fit.estimate.tolist() == [12.5, 37.5, 0.0, 50.0]
     assert fit.of == "count" and len(fit.measurements) == 1
     misfit = Measurement("misfit", Identity(1), np.array([7]), (Laplace(Fraction(5)),))
@@ -30,7 +31,7 @@ def test_the_estimate_is_the_total_in_proportion():
 
 
 def test_errors_are_the_totals_noise_by_share_and_a_model_that_leaves_the_total_alone():
-    fit = Shaped(total(), np.array([1, 4, 0, 9]), spread=6.0)
+    fit = ScaledShape(total(), np.array([1, 4, 0, 9]), spread=6.0)
     columns = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 1.0]])
     errors = fit.errors(columns)
     assert errors.weights == pytest.approx(np.array([[1.0, 5 / 14, 9 / 14]]))
@@ -40,7 +41,7 @@ def test_errors_are_the_totals_noise_by_share_and_a_model_that_leaves_the_total_
 
 
 def test_variances_of_many_queries_are_the_diagonal_of_their_errors():
-    fit = Shaped(total(), np.array([1, 4, 0, 9, 25]), spread=1.0)
+    fit = ScaledShape(total(), np.array([1, 4, 0, 9, 25]), spread=1.0)
     for queries in (AllRanges(5), Weighted(np.array([[1, -2, 3, 0, 5], [0, 0, -1, 1, 0]]))):
         model, noise = fit.variances(queries)
         errors = fit.errors(queries.dense().T.astype(np.float64))
@@ -51,7 +52,7 @@ def test_variances_of_many_queries_are_the_diagonal_of_their_errors():
 def test_a_shape_without_mass_is_refused():
     for mass in ([], [0, 0], [1, -1]):
         with pytest.raises(QueryError, match="a shape needs"):
-            Shaped(total(), np.array(mass, dtype=np.int64))
+            ScaledShape(total(), np.array(mass, dtype=np.int64))
 
 
 def test_the_spread_explains_the_mean_error():

@@ -9,8 +9,8 @@ import pytest
 
 from sfumato.errors import QueryError
 from sfumato.inference.contrasts import kept_and_spread
-from sfumato.inference.fits.base import Linear
-from sfumato.inference.fits.shrinkage import Nested
+from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.inference.halvings import Halvings
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
@@ -26,17 +26,17 @@ def measured(answers, scale=2, queries=None):
     return Measurement("count", queries, np.array(answers, dtype=np.int64), (Laplace(Fraction(scale)),))
 
 
-def fit(**more) -> Nested:
+def fit(**more) -> ShrinkageFit:
     given = {
         "labels": LABELS,
         "order": ORDER,
-        "totals": Linear.of_answers(measured([30, 8, 5])),
+        "totals": LinearFit.of_answers(measured([30, 8, 5])),
         "cells": measured([3, 12, 9, 4, 1, 7, 0], scale=3),
         "lean": np.array([0.25, 0.5, 0.0]),
         "keep": np.array([0.5, 0.25, 0.75]),
         "spread": np.array([4.0, 2.0, 1.0]),
     }
-    return Nested(**given | more)
+    return ShrinkageFit(**given | more)
 
 
 def test_contrasts_are_at_right_angles_and_make_up_the_cells_again():
@@ -78,7 +78,7 @@ def test_what_is_left_out_errs_together_at_one_size_and_vanishes_for_whole_regio
     found = fit(
         labels=labels,
         order=order,
-        totals=Linear.of_answers(measured([9])),
+        totals=LinearFit.of_answers(measured([9])),
         cells=measured([1, 2, 3, 4]),
         lean=np.zeros(1),
         keep=np.array([0.5, 0.5]),
@@ -122,7 +122,7 @@ def test_rough_cells_are_kept_and_cells_without_noise_are_the_truth():
         {"order": np.arange(7)},
         {"order": np.array([6, 1, 2, 2, 3, 0, 5])},
         {"cells": measured([1, 2, 3])},
-        {"totals": Linear.of_answers(measured([1, 2, 3, 4, 5], queries=Tree(3, 2)))},
+        {"totals": LinearFit.of_answers(measured([1, 2, 3, 4, 5], queries=Tree(3, 2)))},
         {"keep": np.ones(2)},
         {"spread": np.ones(4)},
         {"lean": np.ones(2)},

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import ReleaseFileError
-from sfumato.inference.fits.base import PARTS, Linear, in_parts
-from sfumato.inference.fits.partition import Regional
-from sfumato.inference.fits.scaled_shape import Shaped
-from sfumato.inference.fits.shrinkage import Nested
+from sfumato.inference.fits.base import PARTS, in_parts
+from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.partition import PartitionFit
+from sfumato.inference.fits.scaled_shape import ScaledShape
+from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.inference.fits.tree import fit_tree
 from sfumato.inference.halvings import Halvings
 from sfumato.kernel.budget import Budget, rho_for
@@ -111,20 +112,20 @@ def regional(kind: str = "even") -> Release:
     total = curator.measure(Total(SIZE), half)
     if kind == "shape":
         whole = curator.reduce(Partition(SCHEMA.domain, np.zeros(SIZE, dtype=np.int64))).measure(Identity(1), half)
-        fit = Shaped.like(Linear.of_answers(whole), np.arange(1.0, SIZE + 1)).with_spread(7.25, misfit)
+        fit = ScaledShape.like(LinearFit.of_answers(whole), np.arange(1.0, SIZE + 1)).with_spread(7.25, misfit)
     elif kind == "nested":
         cells = curator.measure(Identity(SIZE), half)
-        each = Linear.of_answers(curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(Identity(3), half))
+        each = LinearFit.of_answers(curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(Identity(3), half))
         order = np.array([4, 3, 2, 1, 0, 6, 5, 7, 8, 13, 12, 9, 10, 11])
         families = len(Halvings.of(np.bincount(LABELS)).above)
-        fit = Nested(
+        fit = ShrinkageFit(
             LABELS, order, each, cells, np.array([0.5, 0.25, 0]), 1 / np.arange(1, families + 1), np.ones(families)
         )
     elif kind == "tree":
         asked = Ranges(3, [0, 0, 1, 2], [2, 0, 1, 2])
         tree = curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(asked, half)
         totals = fit_tree(tree, BinaryTree.line(3), np.bincount(LABELS))
-        fit = Regional(LABELS, totals, np.array([3.5, 0, 1]), besides=(misfit,))
+        fit = PartitionFit(LABELS, totals, np.array([3.5, 0, 1]), besides=(misfit,))
     elif kind == "leaves":
         over = BinaryTree.over(SCHEMA.domain)
         along = curator.reduce(Partition(SCHEMA.domain, np.argsort(over.order)))
@@ -134,8 +135,8 @@ def regional(kind: str = "even") -> Release:
         fit = fit_tree(looks, over)
         fit = replace(fit, leanings=np.arange(len(fit.leanings)) / 8.0 - 1.0)  # of either sign
     else:
-        fit = Regional(LABELS, Linear.of_answers(totals), np.array([3.5, 0, 2**40 / 7]), (misfit, total))
-    charge = Linear.of_answers(curator.measure(Identity(SIZE), half, of="charge"))
+        fit = PartitionFit(LABELS, LinearFit.of_answers(totals), np.array([3.5, 0, 2**40 / 7]), (misfit, total))
+    charge = LinearFit.of_answers(curator.measure(Identity(SIZE), half, of="charge"))
     release = made()
     return replace(release, cube=replace(release.cube, fits=(fit, charge)))
 
@@ -355,7 +356,7 @@ def test_leanings_in_a_tree_of_one_attribute_are_refused(tmp_path):
 def test_a_tree_measured_by_something_else_or_with_too_many_leaves_is_refused(monkeypatch, tmp_path):
     release = regional("leaves")
     tree, *others = release.cube.fits
-    cells = Linear.of_answers(curator_of(SCHEMA, np.arange(SIZE)).measure(Identity(SIZE), Budget.pure("1/2")))
+    cells = LinearFit.of_answers(curator_of(SCHEMA, np.arange(SIZE)).measure(Identity(SIZE), Budget.pure("1/2")))
     odd = replace(release, cube=replace(release.cube, fits=(replace(tree, measurement=cells.measurement), *others)))
     with pytest.raises(ReleaseFileError, match="ranges"):
         Release.load(odd.save(tmp_path / "odd.sfumato"))
@@ -524,7 +525,7 @@ def test_gaussian_cells_can_be_kept_as_well(tmp_path):
 
 
 def test_a_fit_of_an_unknown_kind_is_not_written(tmp_path):
-    class Guess(Linear):
+    class Guess(LinearFit):
         pass
 
     release = made()

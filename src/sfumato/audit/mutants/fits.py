@@ -13,8 +13,8 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.audit.mutants.noise import Run
 from sfumato.audit.subjects.registry import subject_of
-from sfumato.inference.fits.base import Linear
-from sfumato.inference.fits.scaled_shape import Shaped
+from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.scaled_shape import ScaledShape
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.mechanisms import Mechanism
@@ -40,11 +40,11 @@ def fitted_evenly(curator: Curator, schema: Schema, budget: Budget, workload: Wo
     return _shaped(curator, schema, budget, lambda total: even_start(total, schema.domain.size))
 
 
-def _shaped(curator: Curator, schema: Schema, budget: Budget, estimate: Callable[[Linear], Floats]) -> Cube:
+def _shaped(curator: Curator, schema: Schema, budget: Budget, estimate: Callable[[LinearFit], Floats]) -> Cube:
     for_count, *for_measures = budget.evenly(len(curator.statistics))
     for_total, for_misfit = for_count.evenly(2)
     total = measure_total(curator, for_total)
-    count = Shaped.like(total, estimate(total))
+    count = ScaledShape.like(total, estimate(total))
     misfit = curator.measure_misfit(misfit_of(Identity(schema.domain.size), count.estimate), for_misfit)
     return Cube(schema, fits=(count.with_spread(1.0, misfit), *plain_cells(curator, for_measures)))
 

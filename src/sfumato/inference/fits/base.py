@@ -8,14 +8,12 @@ what the fit takes for granted without having measured it (the model's share).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Floats
-from sfumato.least_squares.solver import Solver, solver
 from sfumato.measurement import Design, Measurement
 
 PARTS = 2**10  # an estimate is kept in whole multiples of 1 / PARTS, so that a file holds it exactly
@@ -66,33 +64,6 @@ class OfOneMeasurement:
     @property
     def measurements(self) -> tuple[Measurement, ...]:
         return (self.measurement,)
-
-
-@dataclass(frozen=True, eq=False)
-class Linear(OfOneMeasurement):
-    """Least squares: the unbiased estimate of least variance from noisy answers to linear queries."""
-
-    measurement: Measurement
-    estimate: Floats
-
-    @classmethod
-    def of_answers(cls, measurement: Measurement) -> Linear:
-        """The least-squares fit to a measurement."""
-        design = measurement.design
-        weighed = measurement.answers / design.sizes
-        estimate = solver(design.queries, design.sizes).solve((design.queries.T @ weighed)[:, None])[0][:, 0]
-        return cls(measurement, in_parts(estimate))
-
-    @cached_property
-    def _solver(self) -> Solver:
-        return solver(self.measurement.queries, self.measurement.design.sizes)
-
-    def errors(self, columns: Floats) -> Errors:
-        design = self.measurement.design
-        solved, known = self._solver.solve(columns)
-        weights = (design.queries @ solved) / design.sizes[:, None]
-        sums = columns.shape[1]
-        return Errors(design, weights, np.zeros((sums, sums)), ~known)
 
 
 def in_parts(estimate: Floats) -> Floats:

@@ -22,7 +22,8 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
-from sfumato.inference.fits.base import Errors, Linear, in_parts
+from sfumato.inference.fits.base import Errors, in_parts
+from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.tree import TreeFit
 from sfumato.measurement import Measurement
 
@@ -32,7 +33,7 @@ TOGETHER = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class Regional:
+class PartitionFit:
     """Totals of regions, spread evenly over their cells.
 
     labels: the region of each cell, numbered from 0. totals: the fit of the regions' totals, by least squares or as a
@@ -41,7 +42,7 @@ class Regional:
     """
 
     labels: Codes
-    totals: Linear | TreeFit
+    totals: LinearFit | TreeFit
     spread: Floats
     besides: tuple[Measurement, ...] = field(default=())
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
-from sfumato.inference.fits.base import Errors, Linear, in_parts
+from sfumato.inference.fits.base import Errors, in_parts
+from sfumato.inference.fits.linear import LinearFit
 from sfumato.measurement import Measurement
 from sfumato.queries import Queries
 
@@ -17,7 +18,7 @@ WHOLE = 2.0**50  # a shape is kept in whole multiples of about one part in so ma
 
 
 @dataclass(frozen=True, eq=False)
-class Shaped:
+class ScaledShape:
     """A fit whose cells are a measured total in fixed proportions.
 
     total: a fit over the one region that holds all cells. mass: whole numbers in proportion to the cells.
@@ -26,7 +27,7 @@ class Shaped:
     and errors shrink more slowly than counts do. misfit: what was measured in order to know the spread.
     """
 
-    total: Linear
+    total: LinearFit
     mass: Codes
     spread: float = 0.0
     misfit: Measurement | None = None
@@ -42,11 +43,11 @@ class Shaped:
         object.__setattr__(self, "spread", float(in_parts(np.array(self.spread))))
 
     @classmethod
-    def like(cls, total: Linear, cells: Floats) -> Shaped:
+    def like(cls, total: LinearFit, cells: Floats) -> ScaledShape:
         """The total in the proportions of some positive numbers."""
         return cls(total, np.rint(cells / cells.sum() * WHOLE).astype(np.int64))
 
-    def with_spread(self, spread: float, misfit: Measurement) -> Shaped:
+    def with_spread(self, spread: float, misfit: Measurement) -> ScaledShape:
         """The same, once it is known how wrong it is."""
         return replace(self, spread=spread, misfit=misfit)
 

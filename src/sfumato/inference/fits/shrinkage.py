@@ -25,14 +25,15 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
-from sfumato.inference.fits.base import Errors, Linear, in_parts
+from sfumato.inference.fits.base import Errors, in_parts
+from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.halvings import Halvings
 from sfumato.measurement import Design, Measurement
 from sfumato.queries import Identity
 
 
 @dataclass(frozen=True, eq=False)
-class Nested:
+class ShrinkageFit:
     """Noisy cells and noisy totals of regions, and how much of each contrast inside a region is kept.
 
     labels: the region of each cell, numbered from 0. order: all cells, region after region, so that halving a region's
@@ -42,7 +43,7 @@ class Nested:
 
     labels: Codes
     order: Codes
-    totals: Linear
+    totals: LinearFit
     cells: Measurement
     lean: Floats
     keep: Floats

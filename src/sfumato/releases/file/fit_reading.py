@@ -14,10 +14,11 @@ from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.domain.binary_tree import BinaryTree, nodes_over
 from sfumato.errors import QueryError
-from sfumato.inference.fits.base import PARTS, Fit, Linear
-from sfumato.inference.fits.partition import Regional
-from sfumato.inference.fits.scaled_shape import Shaped
-from sfumato.inference.fits.shrinkage import Nested
+from sfumato.inference.fits.base import PARTS, Fit
+from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.partition import PartitionFit
+from sfumato.inference.fits.scaled_shape import ScaledShape
+from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.inference.fits.tree import MOST_LEAVES, MOST_REGIONS, TreeFit
 from sfumato.limits import MOST_SPANNED
 from sfumato.measurement import Measurement
@@ -57,7 +58,7 @@ class Reading:
     def _linear(self, record: FitRecord, estimate: Floats) -> Fit:
         if len(record.measurements) != 1 or record.arrays:
             raise refusal("a fit in it has measurements or arrays that do not go with its kind")
-        return Linear(self.measurement(record.measurements[0], len(estimate), record.of), estimate)
+        return LinearFit(self.measurement(record.measurements[0], len(estimate), record.of), estimate)
 
     def _tree(self, record: FitRecord, given: dict[str, Column], estimate: Floats) -> Fit:
         slopes = given.pop("slopes", None)
@@ -80,11 +81,11 @@ class Reading:
         if not record.measurements:
             raise refusal("a fit in it lacks a measurement")
         measured = self.measurement(record.measurements[0], len(estimate), record.of)
-        totals: Linear | TreeFit = Linear(measured, estimate)
+        totals: LinearFit | TreeFit = LinearFit(measured, estimate)
         if slopes is not None and deviations is not None:
             totals = TreeFit(measured, BinaryTree.line(len(estimate)), estimate, slopes, deviations, np.zeros(0))
         besides = tuple(self._beside(beside) for beside in record.measurements[1:])
-        return Regional(_labels(labels, size, len(spread)), totals, spread, besides)
+        return PartitionFit(_labels(labels, size, len(spread)), totals, spread, besides)
 
     def _nested(self, record: FitRecord, given: dict[str, Column], size: int) -> Fit:
         labels, order = given.pop("labels", None), given.pop("order", None)
@@ -96,7 +97,7 @@ class Reading:
         totals = self.measurement(record.measurements[1], len(lean), record.of)
         if cells.queries.rows != size or totals.queries.rows != len(lean):
             raise refusal("a fit in it does not measure every cell and every region")
-        return Nested(labels, order, Linear.of_answers(totals), cells, lean, keep, spread)
+        return ShrinkageFit(labels, order, LinearFit.of_answers(totals), cells, lean, keep, spread)
 
     def _shaped(self, record: FitRecord, given: dict[str, Column], size: int) -> Fit:
         mass = given.pop("mass", None)
@@ -105,9 +106,9 @@ class Reading:
             raise refusal("a fit in it has measurements or arrays that do not go with its kind")
         if mass.sum(dtype=np.float64) >= LARGEST:  # as whole numbers they would come to less than nothing
             raise refusal("a fit in it has cells of more mass than there is")
-        counted = Linear(self.measurement(record.measurements[0], 1, record.of), total)
+        counted = LinearFit(self.measurement(record.measurements[0], 1, record.of), total)
         misfit = self._beside(record.measurements[1]) if len(record.measurements) > 1 else None
-        return Shaped(counted, mass, float(spread[0]), misfit)
+        return ScaledShape(counted, mass, float(spread[0]), misfit)
 
     def _beside(self, record: MeasurementRecord) -> Measurement:
         """A measurement that no estimate leans on, over whatever it says it spans."""

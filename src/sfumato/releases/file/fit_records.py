@@ -13,10 +13,11 @@ from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import ReleaseFileError
-from sfumato.inference.fits.base import PARTS, Fit, Linear
-from sfumato.inference.fits.partition import Regional
-from sfumato.inference.fits.scaled_shape import Shaped
-from sfumato.inference.fits.shrinkage import Nested
+from sfumato.inference.fits.base import PARTS, Fit
+from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.partition import PartitionFit
+from sfumato.inference.fits.scaled_shape import ScaledShape
+from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.inference.fits.tree import TreeFit, has_strips
 from sfumato.measurement import Measurement
 from sfumato.releases.file.query_records import Arrays, Column, describe
@@ -34,23 +35,23 @@ class Written:
     arrays: Arrays = field(default_factory=Arrays)
     _places: dict[int, int] = field(default_factory=dict)
 
-    def linear(self, fit: Linear) -> FitRecord:
+    def linear(self, fit: LinearFit) -> FitRecord:
         return FitRecord(fit.of, "linear", [self.measurement(fit.measurement)])
 
-    def regional(self, fit: Regional) -> FitRecord:
+    def regional(self, fit: PartitionFit) -> FitRecord:
         arrays = {"labels": self.arrays.keep(fit.labels)} | self._numbers("spread", fit.spread)
         arrays |= self._numbers("totals", fit.totals.estimate)
         if isinstance(fit.totals, TreeFit):
             arrays |= self._divisions(fit.totals)
         return FitRecord(fit.of, "regional", [self.measurement(measured) for measured in fit.measurements], arrays)
 
-    def nested(self, fit: Nested) -> FitRecord:
+    def nested(self, fit: ShrinkageFit) -> FitRecord:
         arrays = {"labels": self.arrays.keep(fit.labels), "order": self.arrays.keep(fit.order)}
         for name, values in (("lean", fit.lean), ("keep", fit.keep), ("spread", fit.spread)):
             arrays |= self._numbers(name, values)
         return FitRecord(fit.of, "nested", [self.measurement(measured) for measured in fit.measurements], arrays)
 
-    def shaped(self, fit: Shaped) -> FitRecord:
+    def shaped(self, fit: ScaledShape) -> FitRecord:
         numbers = self._numbers("total", fit.total.estimate) | self._numbers("spread", np.array([fit.spread]))
         arrays = {"mass": self.arrays.keep(fit.mass), **numbers}
         return FitRecord(fit.of, "shaped", [self.measurement(measured) for measured in fit.measurements], arrays)
@@ -87,13 +88,13 @@ def write_fits(fits: tuple[Fit, ...], domain: Domain) -> Written:
     """The records of fits over the cells of a domain; their estimates are kept apart, with the cells."""
     written = Written()
     for fit in fits:
-        if type(fit) is Linear:
+        if type(fit) is LinearFit:
             written.fits.append(written.linear(fit))
-        elif type(fit) is Regional:
+        elif type(fit) is PartitionFit:
             written.fits.append(written.regional(fit))
-        elif type(fit) is Nested:
+        elif type(fit) is ShrinkageFit:
             written.fits.append(written.nested(fit))
-        elif type(fit) is Shaped:
+        elif type(fit) is ScaledShape:
             written.fits.append(written.shaped(fit))
         elif type(fit) is TreeFit:
             written.fits.append(written.tree(fit, domain))

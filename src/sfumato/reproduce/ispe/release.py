@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.arrays import Floats, Whole
-from sfumato.inference.fits.shrinkage import Nested
+from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.mechanisms.ispe import ispe
@@ -64,7 +64,7 @@ def publish(counts: Whole, setting: Setting, entropy: Entropy) -> Published:
         xi=setting.xi,
     )
     (fit,) = cube.fits
-    assert isinstance(fit, Nested)  # noqa: S101 (what ispe publishes)
+    assert isinstance(fit, ShrinkageFit)  # noqa: S101 (what ispe publishes)
     noisy = fit.cells.answers.astype(np.float64)
     totals = fit.totals.measurement
     sizes = np.bincount(fit.labels)

@@ -1,0 +1,40 @@
+"""Least squares as a fit: the unbiased estimate of least variance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.inference.fits.base import Errors, OfOneMeasurement, in_parts
+from sfumato.least_squares.solver import Solver, solver
+from sfumato.measurement import Measurement
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFit(OfOneMeasurement):
+    """Least squares: the unbiased estimate of least variance from noisy answers to linear queries."""
+
+    measurement: Measurement
+    estimate: Floats
+
+    @classmethod
+    def of_answers(cls, measurement: Measurement) -> LinearFit:
+        """The least-squares fit to a measurement."""
+        design = measurement.design
+        weighed = measurement.answers / design.sizes
+        estimate = solver(design.queries, design.sizes).solve((design.queries.T @ weighed)[:, None])[0][:, 0]
+        return cls(measurement, in_parts(estimate))
+
+    @cached_property
+    def _solver(self) -> Solver:
+        return solver(self.measurement.queries, self.measurement.design.sizes)
+
+    def errors(self, columns: Floats) -> Errors:
+        design = self.measurement.design
+        solved, known = self._solver.solve(columns)
+        weights = (design.queries @ solved) / design.sizes[:, None]
+        sums = columns.shape[1]
+        return Errors(design, weights, np.zeros((sums, sums)), ~known)
