@@ -22,6 +22,7 @@ from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.planner.choose import choose_mechanism
 from sfumato.queries import default_workload
+from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 EPSILON = Fraction(1, 10)
@@ -71,7 +72,7 @@ def schema_of(rows: int) -> Schema:
 def one(mechanism: str, schema: Schema, counts: np.ndarray, asked: Boxes) -> tuple[float, float, float]:
     """Error, part of intervals that hold the truth, and seconds of one release."""
     began = time.perf_counter()
-    cube = release_counts(mechanism, schema, counts, EPSILON, default_workload(schema.domain)).cube
+    cube = release_counts(mechanism, schema, counts, EPSILON, default_workload(schema.domain)).content
     seconds = time.perf_counter() - began
     estimate = cube.values["count"]
     off = estimate - counts
@@ -80,13 +81,10 @@ def one(mechanism: str, schema: Schema, counts: np.ndarray, asked: Boxes) -> tup
     return float(np.sqrt(np.mean(asked.sums(off) ** 2))), float(held.mean()), seconds
 
 
-def widths(cube: object, asked: Boxes) -> np.ndarray:
+def widths(cube: Cube, asked: Boxes) -> np.ndarray:
     """Half of a 95 % interval, by the normal law: sums of this many noises are close to it."""
-    fits = getattr(cube, "fits", ())
-    if not fits:  # noise on every cell
-        return 1.96 * np.sqrt(cube.noise("count").variance * (asked.highs - asked.lows + 1)[:, 0])  # type: ignore[attr-defined]
     place = np.arange(CELLS)[:, None]
-    found = fits[0].errors(((place >= asked.lows[:, 0]) & (place <= asked.highs[:, 0])).astype(np.float64))
+    found = cube.fits[0].errors(((place >= asked.lows[:, 0]) & (place <= asked.highs[:, 0])).astype(np.float64))
     noise = (found.weights**2 * found.design.variances[:, None]).sum(axis=0)
     return 1.96 * np.sqrt(noise + np.diagonal(found.model))
 

@@ -38,7 +38,6 @@ from releasing import release_counts
 from sfumato.errors import SfumatoError
 from sfumato.mechanisms import MECHANISMS
 from sfumato.planner.forecast import QUERY_BY_QUERY
-from sfumato.planner.simulate import estimated_cells
 from sfumato.queries import default_workload
 from sfumato.releases.release import Release
 from shapes import Case, own_cases
@@ -105,7 +104,7 @@ def measured(job: Job, suite: str, case: Case, epsilon: Fraction) -> Row:
                 job.mechanism, case.schema, case.counts, epsilon, default_workload(case.schema.domain)
             )
             seconds.append(time.process_time() - began)
-        off = estimated_cells(release.cube).reshape(case.counts.shape) - case.counts
+        off = release.content.cells().reshape(case.counts.shape) - case.counts
         errors.append(float(np.sqrt(np.mean(case.boxes.sums(off) ** 2))))
         if run < job.looks:
             held.append(parts_held(release, case, seed=run))

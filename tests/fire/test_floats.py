@@ -29,7 +29,7 @@ from sfumato.measurement import Measurement
 from sfumato.mechanisms import MECHANISMS
 from sfumato.publishing.publish import open_release, release
 from sfumato.queries import Identity, Total, Workload
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.content import Content
 from sfumato.releases.file.artifact import read_artifact
 from sfumato.schema import Schema
 
@@ -62,18 +62,22 @@ def table(rows: int, order: np.ndarray | slice = slice(None)) -> pa.Table:
     return pa.table({"g": groups, "v": values, "m": values, "tiny": values * 1e-9})
 
 
-def measured(cube: Cube) -> tuple[Measurement, ...]:
-    """Everything that was measured for a cube, whether it publishes the answers as they are or fits them."""
-    found = (*cube.measurements, *cube.totals, *(each for fit in cube.fits for each in fit.measurements))
-    assert {each.of for each in found} >= {"count", *cube.schema.measures} or cube.sparse
+def measured(content: Content) -> tuple[Measurement, ...]:
+    """Everything that was measured for a content, whether it publishes the answers as they are or fits them."""
+    found = content.about.measured
+    assert {each.of for each in found} >= {"count", *content.schema.measures}
     return found
+
+
+def is_fitted(content: Content) -> bool:
+    return content.write().kind == "fitted-cube"
 
 
 def numbers(made) -> list[np.ndarray]:
     """Every number that a release publishes: answers in steps, and estimates in parts of a step."""
-    estimates = [fit.estimate * PARTS for fit in made.cube.fits]
+    estimates = [fit.estimate * PARTS for fit in made.content.fits] if is_fitted(made.content) else []
     assert all((estimate == np.rint(estimate)).all() for estimate in estimates)
-    return [each.answers for each in measured(made.cube)] + [estimate.astype(np.int64) for estimate in estimates]
+    return [each.answers for each in measured(made.content)] + [estimate.astype(np.int64) for estimate in estimates]
 
 
 def noises_in(manifest) -> list[tuple[str, list[tuple[str, int, list[Fraction]]]]]:
@@ -104,7 +108,7 @@ def test_what_is_published_lies_on_a_lattice_of_the_schema(mechanism, schema, tm
         listed = {s.of: (s.step, s.centre, s.noise and s.noise.scale) for s in found.manifest.statistics}
         exact = [part for lattice in listed.values() for part in lattice if part is not None]
         assert all(type(part) in (int, Fraction) for part in exact)
-        assert len(exact) == (2 if made.cube.fits else 3) * len(listed)
+        assert len(exact) == (2 if is_fitted(made.content) else 3) * len(listed)
         lattices.append((listed, found.manifest.threshold, [(t.of, t.noise.scale) for t in found.manifest.totals]))
         for name, measure in schema.measures.items():
             if name in listed:
@@ -113,7 +117,7 @@ def test_what_is_published_lies_on_a_lattice_of_the_schema(mechanism, schema, tm
     full_lists = [lattice for lattice in lattices if len(lattice[0]) == 3]
     assert full_lists and all(lattice == full_lists[0] for lattice in full_lists)
     assert len({lattice[1] for lattice in lattices}) == 1 and all(lattice[2] == lattices[0][2] for lattice in lattices)
-    assert len(fitted[0]) == len(made.cube.fits)
+    assert len(fitted[0]) == (len(listed) if is_fitted(made.content) else 0)
     for fits in fitted:
         scales = [scale for _, measurements in fits for *_, scales in measurements for scale in scales]
         assert all(type(scale) in (int, Fraction) for scale in scales)
@@ -151,7 +155,7 @@ def test_a_row_moves_sums_by_whole_steps_however_small_or_large_it_is(mechanism,
             made.append(release(frame, schema, 900, mechanism=mechanism, ledger=book, entropy=TestingEntropy(8)))
         bounds = {"count": 1} | {name: measure.half_units for name, measure in schema.measures.items()}
         compared = set()
-        pairs = list(zip(*[measured(m.cube) for m in made], strict=True))
+        pairs = list(zip(*[measured(m.content) for m in made], strict=True))
         for one, other in pairs[:1] if mechanism in CHOOSING else pairs:  # after a choice, noise is no longer frozen
             if one.queries.columns != other.queries.columns:  # other regions were found
                 continue
@@ -324,8 +328,8 @@ def test_answers_are_functions_of_what_is_published(schema, tmp_path):
 def test_a_sum_is_exactly_steps_and_centres_of_published_numbers(mechanism, schema):
     """Worked out in fractions from the published numbers, then rounded once: what the answer says, up to rounding."""
     made = release(table(500), schema, 3, mechanism=mechanism)
-    values = {of: sum(map(Fraction, cells.tolist())) for of, cells in made.cube.values.items()}
-    assert all((PARTS if made.cube.fits else 1) % value.denominator == 0 for value in values.values())
+    values = {of: sum(map(Fraction, cells.tolist())) for of, cells in made.content.values.items()}
+    assert all((PARTS if is_fitted(made.content) else 1) % value.denominator == 0 for value in values.values())
     for name, measure in schema.measures.items():
         exact = measure.step * values[name] + measure.centre * values["count"]
         ((found,),) = made.query(f"SELECT SUM({name}) FROM t").rows

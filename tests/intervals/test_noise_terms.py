@@ -14,9 +14,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.mechanisms._measure_and_fit import measure_and_fit
 from sfumato.queries import Identity, Kron, Prefix, Stack, Total
 from sfumato.queries.strategy import Strategy
-from sfumato.releases.answers.answer import answer_queries, answer_select
-from sfumato.releases.cube import Cube
-from sfumato.releases.sampling import sample_rows
+from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 from sfumato.sql import compile_select
 
@@ -64,10 +62,10 @@ def test_a_fit_to_single_cells_answers_like_the_cells_themselves(sql):
         held.measure(Identity(SIZE), share, of=of)
         for of, share in zip(held.statistics, Budget.pure(1).evenly(2), strict=True)
     )
-    plain = Cube(SCHEMA, measured)
+    plain = Cube.of_cells(SCHEMA, measured)
     fitted = Cube(SCHEMA, fits=tuple(LinearFit.of_answers(m) for m in measured))
     select = compile_select(sql, SCHEMA)
-    one, other = (answer_select(select, cube, 0.95) for cube in (plain, fitted))
+    one, other = (cube.select(select, 0.95) for cube in (plain, fitted))
     # ALONE rows keep their own law, the others become a normal one: a few parts in a thousand of the width.
     assert numbers(other) == pytest.approx(numbers(one), rel=5e-3, abs=0.6)
 
@@ -75,7 +73,7 @@ def test_a_fit_to_single_cells_answers_like_the_cells_themselves(sql):
 def test_linear_queries_on_a_fit_have_the_exact_law_of_their_noise():
     cube = measure_and_fit(curator(), SCHEMA, Strategy(Stack(Identity(SIZE), Total(SIZE))), Budget.pure(1))
     queries = Prefix(SIZE)
-    estimates = answer_queries(queries, cube, 0.95)
+    estimates = cube.linear(queries, 0.95)
     design = cube.fits[0].measurements[0].design
     a = design.queries.dense() / np.sqrt(design.variances)[:, None]
     covariance = np.linalg.inv(a.T @ a)
@@ -89,12 +87,12 @@ def test_linear_queries_on_a_fit_have_the_exact_law_of_their_noise():
 def test_what_was_not_measured_is_unknown_and_says_so():
     only_x = Strategy(Kron(Identity(12), Total(10)))
     cube = measure_and_fit(curator(), SCHEMA, only_x, Budget.pure(1))
-    known = answer_select(compile_select("SELECT COUNT(*) FROM t WHERE x < 4", SCHEMA), cube, 0.95)
+    known = cube.select(compile_select("SELECT COUNT(*) FROM t WHERE x < 4", SCHEMA), 0.95)
     assert known.notes == () and known.records()[0]["count_stderr"] > 0
-    unknown = answer_select(compile_select("SELECT COUNT(*) FROM t WHERE g = 'a'", SCHEMA), cube, 0.95)
+    unknown = cube.select(compile_select("SELECT COUNT(*) FROM t WHERE g = 'a'", SCHEMA), 0.95)
     assert unknown.records() == [{"count": None, "count_stderr": None, "count_low": None, "count_high": None}]
     assert "does not determine" in unknown.notes[0]
-    assert np.isnan(answer_queries(Identity(SIZE)[:1], cube, 0.95)[0].value)
+    assert np.isnan(cube.linear(Identity(SIZE)[:1], 0.95)[0].value)
 
 
 def test_budget_is_spent_exactly_by_shares_and_for_measures():
@@ -108,5 +106,5 @@ def test_budget_is_spent_exactly_by_shares_and_for_measures():
 
 def test_synthetic_rows_come_from_fitted_cubes_too():
     cube = measure_and_fit(curator(100), SCHEMA, Strategy(Identity(SIZE)), Budget.pure(100))
-    rows = sample_rows(cube, 500)
+    rows = cube.draw(500)
     assert rows.num_rows == 500 and set(rows.column_names) == {"x", "g", "v", "m"}

@@ -63,7 +63,7 @@ def released(name: str, counts: np.ndarray, sums: np.ndarray, epsilon: Fraction 
     budget = Budget.pure(epsilon)
     cube = MECHANISMS[name].run(curator, SCHEMA, budget, None)
     # To the last bit, unless no cell was published that a sum could be measured in.
-    assert curator.charge.fullest == curator.charge.limit or cube.published == 0
+    assert curator.charge.fullest == curator.charge.limit or not len(cube.listed)
     return Release(cube, name, describe_guarantee(budget, SCHEMA), curator.private)
 
 
@@ -139,13 +139,13 @@ def test_cells_has_the_error_of_its_closed_form():
     errors = []
     for _ in range(300):
         release = released("cells", counts, sums, 1)
-        errors.append(release.cube.values["count"].reshape(counts.shape) - counts)
+        errors.append(release.content.values["count"].reshape(counts.shape) - counts)
     squares = np.square(errors)
-    expected = release.cube.noise("count").variance
+    expected = release.content.noises["count"].variance
     assert abs(squares.mean() - expected) < 6 * squares.std() / np.sqrt(squares.size)
 
 
 def test_sparse_cells_publishes_little_of_an_empty_table():
     counts, sums = tables()["nothing"]
-    published = [released("sparse-cells", counts, sums, 1).cube.published for _ in range(50)]
+    published = [len(released("sparse-cells", counts, sums, 1).content.listed) for _ in range(50)]
     assert np.mean(published) < 3  # at most one on average: 50 runs exceed 3 with a chance below 1e-20

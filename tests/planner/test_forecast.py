@@ -16,7 +16,7 @@ from sfumato.planner.explain import explain
 from sfumato.planner.forecast import Outlook, Question, outlook, refuse_misfit
 from sfumato.planner.questions import default_items, read_statements, statement_items
 from sfumato.planner.report import as_text
-from sfumato.planner.simulate import estimated_cells, made_up_curator, root_mean_square, try_out
+from sfumato.planner.simulate import made_up_curator, root_mean_square, try_out
 from sfumato.planner.smallest_epsilon import near_epsilon, rounded_up
 from sfumato.queries import AllRanges, Identity, Stack, Total, default_workload
 from sfumato.queries.strategy import Strategy
@@ -98,7 +98,7 @@ def test_a_sparse_cube_has_an_estimate_for_every_cell():
     table[5], table[6] = 10**6, 1
     budget = Budget.pure(1)
     cube = sparse_cells(made_up_curator(SMALL, table, budget, seed=3), SMALL, budget)
-    estimate = estimated_cells(cube)
+    estimate = cube.cells()
     assert abs(estimate[5] - 10**6) < 100 and abs(estimate.sum() - (10**6 + 1)) < 400 and len(set(estimate)) == 2
 
 

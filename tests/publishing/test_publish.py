@@ -205,7 +205,7 @@ def test_one_person_changes_only_the_noisy_values_they_touch(table, census, tmp_
         manifest.pop("digest")
         manifests.append((manifest, names))
         sizes.append(file.stat().st_size)
-        values.append(open_release(file, allow_not_private=True).cube.measurements)
+        values.append(open_release(file, allow_not_private=True).content.about.measured)
     assert manifests[0] == manifests[1]
     assert abs(sizes[0] - sizes[1]) < 0.02 * sizes[0]
     bounds = {"count": 1, "income": census.measures["income"].half_units}
@@ -326,7 +326,7 @@ def test_a_schema_that_names_its_ledger_is_released_with_no_other(table, census,
             release(table, named, 1, ledger=tmp_path / elsewhere)
     assert not (tmp_path / "new.sqlite").exists() and Ledger(tmp_path / "other.sqlite").entries() == []
     made.save(tmp_path / "r.sfumato")
-    assert open_release(tmp_path / "r.sfumato").cube.schema == named
+    assert open_release(tmp_path / "r.sfumato").content.schema == named
 
 
 # Linear mechanisms, Gaussian noise, workloads
@@ -360,7 +360,7 @@ def test_epsilon_and_delta_are_charged_and_promised(table, tree, tmp_path):
     assert Fraction(999, 1000) < epsilon_for(promise.rho, promise.delta) <= 1
     account = Ledger().account("census")
     assert (account.spent, account.spent_delta) == (1, Fraction(1, 10**6))
-    for fit in made.cube.fits:
+    for fit in made.content.fits:
         assert all(isinstance(noise, Gaussian) for measured in fit.measurements for noise in measured.noises)
     opened = open_release(made.save(tmp_path / "r.sfumato"))
     assert opened.query(SQL).records() == made.query(SQL).records()
@@ -371,7 +371,7 @@ def test_the_gaussian_count_costs_exactly_the_rho_that_is_promised(tree, table):
     """sigma^2 = l2^2 / (2 rho): the tree has five nodes over each cell, and the count gets half the rho."""
     made = release(table, Schema.from_dict(COARSE), 1, delta="1e-6", mechanism="tree")
     levels = Tree(100, 4).l2_squared
-    (noise,) = made.cube.fits[0].measurements[0].noises
+    (noise,) = made.content.fits[0].measurements[0].noises
     assert noise.sigma_squared == levels / (2 * made.guarantee.rho / 2)
 
 
@@ -379,7 +379,7 @@ def test_a_mechanism_without_use_for_delta_is_charged_none(table, census):
     made = release(table, census, 1, delta="1e-6", mechanism="cells")
     assert made.guarantee.delta == 0 and made.guarantee.rho is None
     assert Ledger().account("census").spent_delta == 0
-    assert isinstance(made.cube.measurements[0].noise, Laplace)
+    assert isinstance(made.content.about.measured[0].noise, Laplace)
 
 
 def test_the_total_delta_of_the_schema_holds(table, tree):
@@ -463,7 +463,7 @@ def test_mechanisms_that_divide_their_budget_as_they_like_have_room_to_do_so(tab
     with pytest.raises(ReleaseFileError, match="digits"):
         release(table, census, Fraction(10**80, 10**80 + 1), mechanism="free")
     assert Ledger().show() == []
-    assert release(table, census, "0.5", mechanism="free").cube.fits
+    assert release(table, census, "0.5", mechanism="free").content.fits
 
 
 def test_auto_weighs_both_kinds_of_noise_for_sfumato_too():

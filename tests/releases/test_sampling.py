@@ -10,7 +10,7 @@ from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS
 from sfumato.queries import Identity, Workload
 from sfumato.releases.rows import write_rows
-from sfumato.releases.sampling import _without_negatives, sample_rows
+from sfumato.releases.sampling import _without_negatives
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(
@@ -47,7 +47,7 @@ def test_rows_follow_the_release(mechanism):
     """Asked for every cell, so that even those mechanisms determine each that measure nothing but the workload."""
     counts = np.zeros(SCHEMA.domain.shape, dtype=np.int64)
     counts[2, 0, 1, 1, 0], counts[5, 1, 3, 0, 2] = 300, 100
-    rows = sample_rows(cube_of(counts, counts * 20, 10**5, mechanism, CELLS), 400, TestingEntropy(6)).to_pandas()
+    rows = cube_of(counts, counts * 20, 10**5, mechanism, CELLS).draw(400, TestingEntropy(6)).to_pandas()
     women, men = rows[rows.sex == "F"], rows[rows.sex == "M"]
     assert len(women) == 300 and len(men) == 100
     assert women.age.between(20, 29).all() and women.age.nunique() > 5
@@ -62,7 +62,7 @@ def test_rows_follow_a_shape_that_was_learned(mechanism):
     """Rounds are few and end a little off, and no cell gets nothing: most rows are where they should be."""
     counts = np.zeros(SCHEMA.domain.shape, dtype=np.int64)
     counts[2, 0, 1, 1, 0], counts[5, 1, 3, 0, 2] = 300, 100
-    rows = sample_rows(cube_of(counts, counts * 20, 10**5, mechanism, CELLS), 400, TestingEntropy(6)).to_pandas()
+    rows = cube_of(counts, counts * 20, 10**5, mechanism, CELLS).draw(400, TestingEntropy(6)).to_pandas()
     women = rows.age.between(20, 29) & (rows.sex == "F") & rows.height.between(1.25, 1.5) & rows.urgent
     men = rows.age.between(50, 59) & (rows.sex == "M") & rows.height.between(1.75, 2) & ~rows.urgent
     assert abs(women.sum() - 300) <= 12 and abs(men.sum() - 100) <= 12
@@ -76,9 +76,9 @@ def test_rows_follow_what_a_workload_determines(mechanism):
     counts = np.zeros(SCHEMA.domain.shape, dtype=np.int64)
     counts[2, 0, 1, 1, 0], counts[5, 1, 3, 0, 2] = 300, 100
     cube = cube_of(counts, counts * 20, 10**5, mechanism)
-    gathered = cube.gather(("age", "sex")).values["count"].reshape(10, 2)
+    gathered = cube.view(("age", "sex")).cells.values["count"].reshape(10, 2)
     assert np.allclose(gathered, counts.sum(axis=(2, 3, 4)), atol=0.5)
-    rows = sample_rows(cube, 400, TestingEntropy(6)).to_pandas()
+    rows = cube.draw(400, TestingEntropy(6)).to_pandas()
     assert len(rows[rows.sex == "F"]) > len(rows[rows.sex == "M"])
     assert (rows.age.between(20, 29) | rows.age.between(50, 59)).mean() > 0.5
     assert rows.cost.between(0, 100).all()
@@ -89,14 +89,14 @@ def test_any_number_of_rows_even_from_noise_alone(mechanism):
     nothing = np.zeros(SCHEMA.domain.shape, dtype=np.int64)
     cube = cube_of(nothing, nothing, 1, mechanism, CELLS)
     for rows in (1, 17, 1000):
-        assert sample_rows(cube, rows).num_rows == rows
+        assert cube.draw(rows).num_rows == rows
 
 
 @pytest.mark.parametrize("rows", [0, -1, 10**10])
 def test_a_senseless_number_of_rows_is_refused(rows):
     nothing = np.zeros(SCHEMA.domain.shape, dtype=np.int64)
     with pytest.raises(QueryError):
-        sample_rows(cube_of(nothing, nothing, 1), rows)
+        cube_of(nothing, nothing, 1).draw(rows)
 
 
 def test_the_nearest_table_without_negatives_keeps_the_total():
@@ -110,7 +110,7 @@ def test_the_nearest_table_without_negatives_keeps_the_total():
 
 def test_rows_are_written_whole_or_not_at_all(tmp_path):
     nothing = np.zeros(SCHEMA.domain.shape, dtype=np.int64)
-    rows = sample_rows(cube_of(nothing, nothing, 1), 5)
+    rows = cube_of(nothing, nothing, 1).draw(5)
     with pytest.raises(ReleaseFileError):
         write_rows(rows, tmp_path / "no" / "x.csv")
     write_rows(rows, tmp_path / "x.csv")

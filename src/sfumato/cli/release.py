@@ -87,9 +87,8 @@ def release(
     except KeyboardInterrupt as stop:
         unsure = "what is reserved counts as spent, see `sfumato ledger show`" if begun else "nothing was reserved yet"
         raise Interrupted(left_behind(stop) or unsure) from None
-    made, cube = published.release, published.release.cube
-    cells = f"{cube.published:,} of {cube.domain.size:,} cells" if cube.sparse else f"{cube.domain.size:,} cells"
-    say(f": {cells}, mechanism {made.mechanism}.", bold=str(published.path))
+    made = published.release
+    say(f": {made.content.about.extent}, mechanism {made.mechanism}.", bold=str(published.path))
     if published.why is not None:
         say(f"Why this mechanism: {published.why}.")
     say(made.guarantee.statement)

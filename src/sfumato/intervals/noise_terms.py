@@ -8,7 +8,7 @@ normal law with their covariance, which moves the end of a 95 % interval by less
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -28,13 +28,6 @@ SMOOTH = 2**10  # steps in a standard deviation of the lattice that stands for a
 NORMAL = Gaussian(Fraction(SMOOTH**2))
 
 
-@dataclass(frozen=True, eq=False)
-class Noises:
-    """What one answer carries; None where the measurements do not determine it."""
-
-    terms: tuple[Term, ...] | None
-
-
 def spread_over(domain: Domain, names: Sequence[str], columns: Floats) -> Floats:
     """Weights on the cells of some axes, (cells of these axes, k), as weights on all cells of the domain."""
     places = sorted(domain.place(name) for name in names)
@@ -48,8 +41,8 @@ def at_once(cells: int) -> int:
     return max(6, min(SUMS_AT_ONCE, NUMBERS_AT_ONCE // cells))
 
 
-def noises_of(fits: Sequence[tuple[Fit, Floats]], order: Sequence[Sequence[int]]) -> list[Noises]:
-    """The noises of several answers.
+def noises_of(fits: Sequence[tuple[Fit, Floats]], order: Sequence[Sequence[int]]) -> list[tuple[Term, ...] | None]:
+    """The noises of several answers; None where the measurements do not determine one.
 
     fits: each statistic's fit with weights on its cells, (cells, k). order: for every answer, the columns that are its
     value, low and high end, and those of its denominator if there is one.
@@ -65,7 +58,7 @@ def noises_of(fits: Sequence[tuple[Fit, Floats]], order: Sequence[Sequence[int]]
                 unknown[place] = True
             else:
                 found[place] += _terms(errors, list(chosen))
-    return [Noises(None if unknown[place] else tuple(terms)) for place, terms in enumerate(found)]
+    return [None if unknown[place] else tuple(terms) for place, terms in enumerate(found)]
 
 
 def _terms(errors: Errors, chosen: list[int]) -> list[Term]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sfumato.kernel.curator import Curator
     from sfumato.queries import Workload
     from sfumato.queries.strategy import Strategy
-    from sfumato.releases.cube import Cube
+    from sfumato.releases.contents.content import Content
     from sfumato.schema import Schema
 
 Refusal = Callable[["Schema", "Workload | None"], "str | None"]
@@ -67,7 +67,7 @@ class Mechanism:
 
     name: str
     summary: str
-    run: Callable[[Curator, Schema, Budget, Workload | None], Cube]
+    run: Callable[[Curator, Schema, Budget, Workload | None], Content]
     strategy: Callable[[Schema, Workload, bool], Strategy] | None = None
     gaussian: bool = False
     refuses: Refusal = fits_every_schema

@@ -13,7 +13,7 @@ from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Design, Gaussian, Laplace, Noise
 from sfumato.queries.strategy import Strategy
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 

@@ -24,7 +24,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.queries import Identity
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 Regions = Callable[[Floats, float], Codes]  # noisy cells in the shape of the domain, and the variance of their noise

@@ -16,13 +16,14 @@ from sfumato.kernel.curator import Curator
 from sfumato.limits import MOST_DENSE
 from sfumato.measurement import Noise
 from sfumato.queries import Cells, Identity, Total, Workload
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.cube import Cube
+from sfumato.releases.contents.sparse_cube import SparseCube
 from sfumato.schema import Schema
 
 EMPTY_PUBLISHED = 0.01  # empty cells that the threshold lets through, on average
 
 
-def cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
+def cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube | SparseCube:
     """Publish a noisy count, and a noisy sum of every measure, for every cell.
 
     budget: split evenly over the count and the measures. A row of data lies in one cell, so every cell is measured with
@@ -32,10 +33,10 @@ def cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload |
         return sparse_cells(curator, schema, budget)
     every_cell = Identity(curator.domain.size)
     shares = zip(curator.statistics, shares_of(budget, len(curator.statistics), sparse=False), strict=True)
-    return Cube(schema, tuple(curator.measure(every_cell, for_cells, of=of) for of, (_, for_cells) in shares))
+    return Cube.of_cells(schema, [curator.measure(every_cell, for_cells, of=of) for of, (_, for_cells) in shares])
 
 
-def sparse_cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
+def sparse_cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> SparseCube:
     """Publish only cells whose noisy count reaches a threshold, and the noisy totals.
 
     budget: split evenly over the count and the measures; a tenth of each share goes to the total, so that what lies in
@@ -53,7 +54,7 @@ def sparse_cells(curator: Curator, schema: Schema, budget: Budget, workload: Wor
         elif len(counts.answers):
             assert counts.cells is not None  # noqa: S101 (measured above a threshold)
             published.append(curator.measure(Cells(size, counts.cells), for_cells, of=of))
-    return Cube(schema, tuple(published), tuple(totals))
+    return SparseCube(schema, tuple(published), tuple(totals))
 
 
 def planned_noises(schema: Schema, budget: Budget, *, sparse: bool) -> dict[str, tuple[Noise, Noise]]:

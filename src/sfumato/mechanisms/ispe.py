@@ -16,7 +16,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.mechanisms._two_stage import ordered_axes, release_regions, too_large
 from sfumato.queries import Workload
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 APART = 3.0  # deviations of the noise left in a difference of smoothed neighbours, up to which they grow together

@@ -14,7 +14,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.mechanisms._two_stage import release_regions, too_large
 from sfumato.queries import Workload
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 

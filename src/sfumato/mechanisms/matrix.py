@@ -13,7 +13,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.mechanisms._measure_and_fit import measure_and_fit
 from sfumato.queries import Workload, default_workload
 from sfumato.queries.strategy import Strategy
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies.hdmm import BITS, best_strategy
 

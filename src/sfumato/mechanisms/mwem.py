@@ -24,7 +24,7 @@ from sfumato.mechanisms._multiplicative_weights import (
     with_rest,
 )
 from sfumato.queries import Workload, default_workload
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 MOST_CANDIDATES = 2**16

@@ -27,7 +27,7 @@ from sfumato.mechanisms._multiplicative_weights import (
     with_rest,
 )
 from sfumato.queries import Workload, default_workload
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 MOST_QUERIES = 2**12  # every query on the way adds its noise to the search, so fewer are found more surely

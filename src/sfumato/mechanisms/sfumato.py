@@ -28,7 +28,7 @@ from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, as_one
 from sfumato.queries import Identity, Ranges, Workload, default_workload
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies.query_geometry import geometry_of
 

@@ -21,7 +21,7 @@ from sfumato.planner.release_without_data import linear_stand_in, stand_in
 from sfumato.planner.simulate import MOST_SIMULATED, geometric_mean, root_mean_square, simulated_line, try_out
 from sfumato.queries import Identity, Workload
 from sfumato.queries.strategy import Strategy
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.content import Content
 from sfumato.schema import Schema
 
 How = Literal["exact", "simulated", "not priced"]
@@ -121,7 +121,7 @@ def strategy_of(mechanism: Mechanism, question: Question, budget: Budget) -> Str
     return question.strategies[key]
 
 
-def cube_without_data(mechanism: Mechanism, schema: Schema, budget: Budget, strategy: Strategy | None) -> Cube:
+def cube_without_data(mechanism: Mechanism, schema: Schema, budget: Budget, strategy: Strategy | None) -> Content:
     """The release of a mechanism whose noise is known beforehand, of an even table."""
     if mechanism.strategy is None or strategy is None:
         return stand_in(schema, budget, mechanism.name)

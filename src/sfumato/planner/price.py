@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sfumato.errors import QueryError
 from sfumato.planner.questions import Item
 from sfumato.queries import Queries
-from sfumato.releases.answers.answer import answer_queries, answer_select
 from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.content import Content
+from sfumato.releases.contents.cube import Cube
 
 MOST_SAMPLED = 32  # queries of a block that stand for all of them where they are many
 AT_ONCE = 2**22  # numbers laid out at a time
@@ -40,28 +40,28 @@ class Line:
     worst: float | None = None
 
 
-def price(item: Item, cube: Cube, confidence: float, known: float | None = None, bounds: bool = True) -> Line:
-    """What a cube without data says of an item's error.
+def price(item: Item, content: Content, confidence: float, known: float | None = None, bounds: bool = True) -> Line:
+    """What a content without data says of an item's error.
 
     known: its root mean square error, if worked out already. bounds: whether the worst of its answers matters.
     """
-    if item.block is None or cube.sparse:
-        return _price_select(item, cube, confidence)
+    if item.block is None or not isinstance(content, Cube):
+        return _price_select(item, content, confidence)
     if known is not None and not bounds:
         return Line(item.query, known, nan, item.unit, item.guess)
-    stderr, worst = _block_errors(item.block, cube)
+    stderr, worst = _block_errors(item.block, content)
     if not isfinite(stderr):
         return Line(item.query, inf, inf, item.unit, item.guess)
-    (found,) = answer_queries(item.block[[worst]], cube, confidence)
+    (found,) = content.linear(item.block[[worst]], confidence)
     within = float(found.high - found.value)
     return Line(item.query, stderr if known is None else known, within, item.unit, item.guess)
 
 
-def worst_of(item: Item, cube: Cube) -> Item:
+def worst_of(item: Item, content: Content) -> Item:
     """The answer of an item that is furthest off, by itself; all of it where it is no block of counts."""
-    if item.block is None or cube.sparse:
+    if item.block is None or not isinstance(content, Cube):
         return item
-    return replace(item, block=item.block[[_block_errors(item.block, cube)[1]]])
+    return replace(item, block=item.block[[_block_errors(item.block, content)[1]]])
 
 
 def sampled(block: Queries, most: int = MOST_SAMPLED) -> NDArray[np.int64]:
@@ -82,10 +82,8 @@ def _block_errors(block: Queries, cube: Cube) -> tuple[float, int]:
     """The root mean square error of a block, and the row that is worst among those looked at."""
     chosen = sampled(block)
     rows = np.asarray(block[chosen].dense(), dtype=np.float64)
-    if (
-        not cube.fits
-    ):  # noise of one size on every cell: the squares of all entries can be added up without listing rows
-        variance = cube.noise("count").variance
+    if cube.plain:  # noise of one size on every cell: squares of all entries are added up without listing rows
+        variance = cube.noises["count"].variance
         mean = float(np.sum(block.column_squares(), dtype=np.float64)) / block.rows
         return sqrt(variance * mean), int(chosen[np.argmax((rows**2).sum(axis=1))])
     errors = cube.fits[0].errors(rows.T)
@@ -95,10 +93,10 @@ def _block_errors(block: Queries, cube: Cube) -> tuple[float, int]:
     return sqrt(float(variances.mean())), int(chosen[np.argmax(variances)])
 
 
-def _price_select(item: Item, cube: Cube, confidence: float) -> Line:
+def _price_select(item: Item, content: Content, confidence: float) -> Line:
     if item.select is None:
         raise QueryError(f"a sparse release cannot be planned for this question, which is no SQL: {item.query}")
-    result = answer_select(item.select, cube, confidence)
+    result = content.select(item.select, confidence)
     numbers = [cell for row in result.rows for cell in row if isinstance(cell, Estimate)]
     if not numbers:
         raise QueryError(f"this query has no number in it, so there is no error to plan: {item.query}")
@@ -106,4 +104,5 @@ def _price_select(item: Item, cube: Cube, confidence: float) -> Line:
     squares = [number.stderr**2 for number in numbers]
     stderr = sqrt(sum(squares) / len(squares))
     known = all(isfinite(square) for square in squares)
-    return Line(item.query, stderr if known else inf, within if known else inf, item.unit, item.guess or cube.sparse)
+    guess = item.guess or not content.answers_linear
+    return Line(item.query, stderr if known else inf, within if known else inf, item.unit, guess)

@@ -18,11 +18,13 @@ from sfumato.mechanisms._measure_and_fit import designs
 from sfumato.mechanisms.cells import is_sparse, planned_noises, shares_of, threshold
 from sfumato.queries import Identity, Total
 from sfumato.queries.strategy import Strategy
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.content import Content
+from sfumato.releases.contents.cube import Cube
+from sfumato.releases.contents.sparse_cube import SparseCube
 from sfumato.schema import Schema
 
 
-def stand_in(schema: Schema, budget: Budget, mechanism: str) -> Cube:
+def stand_in(schema: Schema, budget: Budget, mechanism: str) -> Content:
     """The cube that cells or sparse-cells would publish of a table whose `expected_rows` are spread evenly."""
     size, rows = schema.domain.size, schema.expected_rows or 0
     sparse = is_sparse(schema, mechanism)
@@ -38,7 +40,7 @@ def stand_in(schema: Schema, budget: Budget, mechanism: str) -> Cube:
             totals.append(Measurement(of, Total(size), np.array([in_all]), (on_total,)))
         else:
             cells.append(Measurement(of, Identity(size), _evenly(in_all, size), (on_cells,)))
-    return Cube(schema, tuple(cells), tuple(totals))
+    return SparseCube(schema, tuple(cells), tuple(totals)) if sparse else Cube.of_cells(schema, cells)
 
 
 def linear_stand_in(schema: Schema, budget: Budget, strategy: Strategy) -> Cube:

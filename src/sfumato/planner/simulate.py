@@ -24,7 +24,8 @@ from sfumato.planner.public_tables import Counts, guessed_rows, prior_tables
 from sfumato.planner.questions import Item
 from sfumato.planner.release_without_data import stand_in, with_measures
 from sfumato.queries import Queries, Workload
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.content import Content
+from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 MOST_SIMULATED = 2**14  # cells up to which mechanisms are tried out
@@ -36,12 +37,12 @@ class Trial:
     """One run of a mechanism on one made-up table."""
 
     table: Counts
-    cube: Cube
+    content: Content
 
     @cached_property
     def off(self) -> Floats:
         """By how much the estimate of each cell is off."""
-        return estimated_cells(self.cube) - self.table
+        return self.content.cells() - self.table
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,24 +92,11 @@ def made_up_curator(schema: Schema, table: Counts, budget: Budget, seed: int) ->
     return Curator(schema.domain, Aggregate(cells, table[cells]), {"count": 1}, charge, TestingEntropy(seed))
 
 
-def estimated_cells(cube: Cube) -> Floats:
-    """An estimate for every cell; what a sparse cube holds back is spread evenly over the cells it does not show."""
-    values = cube.values["count"]
-    if not cube.sparse:
-        return values
-    cells = cube.measurements[0].cells
-    assert cells is not None  # noqa: S101 (a sparse cube lists its cells)
-    hidden = max(1, cube.domain.size - len(cells))
-    estimate = np.full(cube.domain.size, cube.remainder["count"] / hidden)
-    estimate[cells] = values
-    return estimate
-
-
 def simulated_line(item: Item, trials: Trials, schema: Schema, budget: Budget, confidence: float) -> Line:
     """What the trials say of one question: the middle of the shapes, and the kindest and the unkindest of them."""
     if item.block is None:
         first = next(iter(trials.by_shape.values()))[0]
-        line = _stated(item, first.cube, schema, budget, confidence)
+        line = _stated(item, first.content, schema, budget, confidence)
         return replace(line, guess=True, best=line.stderr, worst=line.stderr)
     off = trials.errors(item.block).values()
     errors = [root_mean_square(each) for each in off]
@@ -117,11 +105,11 @@ def simulated_line(item: Item, trials: Trials, schema: Schema, budget: Budget, c
     return Line(item.query, middle, within, item.unit, True, best=min(errors), worst=max(errors))
 
 
-def _stated(item: Item, cube: Cube, schema: Schema, budget: Budget, confidence: float) -> Line:
+def _stated(item: Item, content: Content, schema: Schema, budget: Budget, confidence: float) -> Line:
     """Sums and averages: the error that a release of an even table would state by itself."""
-    if cube.sparse:
-        return price(item, stand_in(schema, budget, "sparse-cells"), confidence)
-    return price(item, with_measures(schema, budget, cube.fits[0]), confidence)
+    if isinstance(content, Cube):
+        return price(item, with_measures(schema, budget, content.fits[0]), confidence)
+    return price(item, stand_in(schema, budget, "sparse-cells"), confidence)
 
 
 def root_mean_square(errors: Floats) -> float:

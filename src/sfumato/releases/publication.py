@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.content import Content
 from sfumato.releases.file.manifest import Guarantee
 
 
@@ -14,7 +14,7 @@ from sfumato.releases.file.manifest import Guarantee
 class Publication:
     """A value that knows nothing of files or SQL, so that what writes files depends on it and not on the release."""
 
-    cube: Cube
+    content: Content
     mechanism: str
     guarantee: Guarantee
     private: bool

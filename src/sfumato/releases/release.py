@@ -23,43 +23,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release(Publication):
-    """A published cube with its guarantee. No private data, no curator and no budget are needed to use it.
+    """A published content with its guarantee. No private data, no curator and no budget are needed to use it.
 
     What a method needs is imported when it is called: publishing needs no SQL, and asking needs no noise.
     """
 
     @property
     def schema(self) -> Schema:
-        return self.cube.schema
+        return self.content.schema
 
     @property
     def domain(self) -> Domain:
-        return self.cube.domain
+        return self.content.domain
 
     def query(self, sql: str, *, confidence: float = 0.95, strict: bool = False) -> Result:
         """Answer a SELECT, with an interval for every number.
 
         strict: refuse a query whose answer depends on how rows are spread inside a cell.
         """
-        from sfumato.releases.answers.answer import answer_select
         from sfumato.sql import compile_select, strict_check
 
         select = compile_select(sql, self.schema)
         if strict:
             strict_check(select, self.domain)
-        return answer_select(select, self.cube, confidence)
+        return self.content.select(select, confidence)
 
     def answer(self, queries: Queries, *, confidence: float = 0.95) -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts, one estimate for each."""
-        from sfumato.releases.answers.answer import answer_queries
-
-        return answer_queries(queries, self.cube, confidence)
+        return self.content.linear(queries, confidence)
 
     def sample(self, rows: int) -> pa.Table:
         """Draw synthetic rows from the release."""
-        from sfumato.releases.sampling import sample_rows
-
-        return sample_rows(self.cube, rows)
+        return self.content.draw(rows)
 
     def save(self, path: str | Path) -> Path:
         """Write the release to one file. Whoever has the file can query it for ever."""
@@ -75,11 +70,11 @@ class Release(Publication):
         most_cells: how many numbers it may lay out in memory, where the usual bound is too low for it.
         """
         from sfumato.releases.file.artifact import read_artifact
-        from sfumato.releases.file.store import read_cube
+        from sfumato.releases.file.store import read_content
 
         artifact = read_artifact(Path(path), most_cells)
         about = artifact.manifest
-        return cls(read_cube(artifact), about.mechanism.name, about.guarantee, about.private, about.receipt)
+        return cls(read_content(artifact), about.mechanism.name, about.guarantee, about.private, about.receipt)
 
     def refuse_unless_private(self) -> Release:
         """Stop a release made with a testing generator from being served as if it protected anyone."""
@@ -91,8 +86,8 @@ class Release(Publication):
         return self
 
     def __repr__(self) -> str:
-        cells = f"{self.cube.published:,} of {self.domain.size:,} cells"
         promise = f"epsilon {self.guarantee.epsilon}"
         if self.guarantee.delta:
             promise += f", delta {float(self.guarantee.delta):g}"
-        return printable(f"<Release of {self.schema.dataset}: {self.mechanism}, {cells}, {promise}>")
+        extent = self.content.about.extent
+        return printable(f"<Release of {self.schema.dataset}: {self.mechanism}, {extent}, {promise}>")

@@ -6,6 +6,8 @@ they are not unbiased: noisy cells are first moved to the nearest table without 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Axis
 from sfumato.errors import QueryError
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
-from sfumato.releases.cube import Cube
+from sfumato.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,27 +25,42 @@ if TYPE_CHECKING:
 MOST_ROWS = 10**9
 
 
-def sample_rows(cube: Cube, rows: int, entropy: Entropy | None = None) -> pa.Table:
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What rows are drawn from.
+
+    values: the estimates of each statistic in each cell, or in the `listed` ones. errors: the standard error of one
+    cell. remainder: what the cells that are not listed hold together.
+    """
+
+    schema: Schema
+    values: Mapping[str, Floats]
+    errors: Mapping[str, float]
+    listed: Codes | None = None
+    remainder: Mapping[str, float] = field(default_factory=dict)
+
+
+def sample_rows(known: Known, rows: int, entropy: Entropy | None = None) -> pa.Table:
     """Draw synthetic rows: every attribute, and every measure at its cell's estimated mean."""
     import pyarrow as pa
 
     if not 0 < rows <= MOST_ROWS:
         raise QueryError(f"the number of rows must be a whole number from 1 to {MOST_ROWS:,}")
     entropy = entropy or SystemEntropy()
-    weights = _without_negatives(cube.values["count"])
-    places = _draw_places(weights, max(0.0, cube.remainder.get("count", 0.0)), rows, entropy)
-    listed = cube.measurements[0].cells if cube.sparse else None
+    domain, listed = known.schema.domain, known.listed
+    weights = _without_negatives(known.values["count"])
+    places = _draw_places(weights, max(0.0, known.remainder.get("count", 0.0)), rows, entropy)
     inside = places >= 0
     cells = places.copy() if listed is None else np.zeros(rows, dtype=np.int64)
     if listed is not None:
         cells[inside] = listed[places[inside]]
-        anywhere = _uniform(int((~inside).sum()), entropy) * cube.domain.size
-        cells[~inside] = np.minimum(anywhere.astype(np.int64), cube.domain.size - 1)
+        anywhere = _uniform(int((~inside).sum()), entropy) * domain.size
+        cells[~inside] = np.minimum(anywhere.astype(np.int64), domain.size - 1)
     columns: dict[str, Any] = {
-        axis.name: _values_in(axis, cube.domain.codes_along(axis.name, cells), entropy) for axis in cube.domain
+        axis.name: _values_in(axis, domain.codes_along(axis.name, cells), entropy) for axis in domain
     }
-    for name in cube.schema.measures:
-        means, overall = _means(cube, name)
+    for name in known.schema.measures:
+        means, overall = _means(known, name)
         drawn = np.where(inside, means[np.maximum(places, 0)] if len(means) else overall, overall)
         columns[name if name not in columns else f"{name}_value"] = pa.array(drawn)
     return pa.table(columns)
@@ -97,17 +114,17 @@ def _values_in(axis: Axis, codes: Codes, entropy: Entropy) -> Any:
     return pa.array(whole.astype(np.int32)).cast(pa.date32()) if axis.kind == "date" else pa.array(whole)
 
 
-def _means(cube: Cube, name: str) -> tuple[Floats, float]:
+def _means(known: Known, name: str) -> tuple[Floats, float]:
     """A measure's mean in each published cell, drawn towards the overall mean where the noise is large."""
-    measure = cube.schema.measures[name]
+    measure = known.schema.measures[name]
     step, centre = float(measure.step), float(measure.centre)
-    counts, sums = np.maximum(cube.values["count"], 0.0), cube.values[name] * step
-    rows = max(1.0, float(cube.values["count"].sum()) + cube.remainder.get("count", 0.0))
-    everything = float(sums.sum()) + cube.remainder.get(name, 0.0) * step
+    counts, sums = np.maximum(known.values["count"], 0.0), known.values[name] * step
+    rows = max(1.0, float(known.values["count"].sum()) + known.remainder.get("count", 0.0))
+    everything = float(sums.sum()) + known.remainder.get(name, 0.0) * step
     low, high = float(measure.lower), float(measure.upper)
     overall = float(np.clip(centre + everything / rows, low, high))
     # Worth as many rows as would drown the noise of one cell's sum.
-    trust = max(cube.cell_error(name) / measure.half_units, 1e-9)
+    trust = max(known.errors[name] / measure.half_units, 1e-9)
     return np.clip(centre + (sums + trust * (overall - centre)) / (counts + trust), low, high), overall
 
 

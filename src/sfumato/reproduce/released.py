@@ -16,10 +16,10 @@ from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.queries import Workload
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.content import Content
 from sfumato.schema import Schema
 
-Recipe = Callable[[Curator, Schema, Budget, Workload | None], Cube]  # a mechanism's own function
+Recipe = Callable[[Curator, Schema, Budget, Workload | None], Content]  # a mechanism's own function
 
 
 @cache
@@ -45,5 +45,5 @@ def released(
 ) -> Floats:
     """The estimate of every cell that a mechanism publishes, in the shape of the counts."""
     curator, schema = curator_of(counts, epsilon, entropy), schema_of(counts.shape)
-    cube = mechanism(curator, schema, Budget.pure(epsilon), workload)
-    return np.asarray(cube.values["count"], dtype=np.float64).reshape(counts.shape)
+    content = mechanism(curator, schema, Budget.pure(epsilon), workload)
+    return content.cells().reshape(counts.shape)

@@ -154,7 +154,7 @@ def test_arrays_that_change_in_length_do_not_move_those_behind_them():
 def test_cells_that_are_numbered_are_laid_out_by_their_numbers():
     release = released("sparse-cells")
     found = shown(contents_of(release), CELLS)
-    cells, answers = release.cube.measurements[0].cells, release.cube.measurements[0].answers
+    cells, answers = release.content.measurements[0].cells, release.content.measurements[0].answers
     assert 0 < len(cells) < CELLS and found.numbers["cells, rows"] == len(cells)
     assert (found.columns["cells, count"][cells] == answers).all()
     assert np.count_nonzero(found.columns["cells, count"] == HIDDEN) == CELLS - len(cells)
@@ -163,7 +163,7 @@ def test_cells_that_are_numbered_are_laid_out_by_their_numbers():
 def test_estimates_are_laid_out_in_parts_too():
     release = released("mwem")
     found = shown(contents_of(release), CELLS).columns
-    estimate = release.cube.fits[0].estimate
+    estimate = release.content.fits[0].estimate
     assert (found["cells, count in parts"] == estimate * 1024).all()
     assert (found["cells, count"] == np.floor(estimate)).all()
 

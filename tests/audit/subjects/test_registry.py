@@ -25,8 +25,9 @@ from sfumato.inference.fits.linear import LinearFit
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS, Mechanism
 from sfumato.mechanisms.cells import cells, sparse_cells
-from sfumato.queries import Identity, Total
-from sfumato.releases.cube import Cube
+from sfumato.queries import Identity
+from sfumato.releases.contents.cube import Cube
+from sfumato.releases.contents.sparse_cube import SparseCube
 
 SUBJECTS = {subject.name: subject for subject in all_subjects()}
 
@@ -60,22 +61,26 @@ def test_names_are_unique_and_every_mechanism_is_among_them():
 def true_counts(curator, schema, budget, workload=None):
     """A mechanism that publishes one cell without noise."""
     cube = cells(curator, schema, budget)
-    answers = cube.measurements[0].answers.copy()
+    first, *others = cube.about.measured
+    answers = first.answers.copy()
     answers[0] = curator._dense("count")[0]
-    return Cube(schema, (replace(cube.measurements[0], answers=answers), *cube.measurements[1:]))
+    return Cube.of_cells(schema, [replace(first, answers=answers), *others])
 
 
 def scale_from_data(curator, schema, budget, workload=None):
     """Noise that follows the table, and says so: the answers are noisy, the scale tells."""
     budget = budget if curator._dense("count")[0] else budget.split(1, 1)[0]
-    return Cube(schema, (curator.measure(Identity(CELLS), budget),))
+    return Cube.of_cells(schema, [curator.measure(Identity(CELLS), budget)])
 
 
 def first_row_first(curator, schema, budget, workload=None):
-    """The total is measured only if there is a row in cell 0."""
-    cube = cells(curator, schema, budget.split(1, 1)[0])
-    seen = curator._dense("count")[0] > 0
-    return Cube(schema, cube.measurements, (curator.measure(Total(CELLS), budget.split(1, 3)[0]),) if seen else ())
+    """A cell is published without its number being looked at, but only if there is a row in cell 0."""
+    made = sparse_cells(curator, schema, budget)
+    if curator._dense("count")[0] == 0:
+        return made
+    listed = np.array([0])
+    first = replace(made.measurements[0], answers=np.array([made.threshold]), cells=listed)
+    return SparseCube(schema, (first,), made.totals)
 
 
 @pytest.mark.parametrize("run", [true_counts, scale_from_data, first_row_first])
@@ -136,7 +141,7 @@ def test_the_columns_are_the_same_every_time():
 
 def test_a_cube_that_no_file_could_hold_is_refused_rather_than_seen_in_part():
     def twice(curator, schema, budget, workload=None):
-        return Cube(schema, tuple(curator.measure(Identity(CELLS), half) for half in budget.evenly(2)))
+        return Cube.of_cells(schema, [curator.measure(Identity(CELLS), half) for half in budget.evenly(2)])
 
     with pytest.raises(ReleaseFileError, match="each statistic of noisy cells once"):
         subject_of(Mechanism("twice", "", twice)).run(0, 1, TestingEntropy(1))

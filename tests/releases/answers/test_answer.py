@@ -46,12 +46,12 @@ def release() -> Release:
 
 @pytest.fixture
 def x(release) -> np.ndarray:
-    return release.cube.values["count"].reshape(SHAPE)
+    return release.content.values["count"].reshape(SHAPE)
 
 
 @pytest.fixture
 def noise(release):
-    return release.cube.noise("count")
+    return release.content.noises["count"]
 
 
 def only(release: Release, sql: str):
@@ -101,11 +101,11 @@ def test_binned_boolean_and_date_groups_have_readable_keys(release, x):
 
 def test_sums_of_a_measure_put_the_centre_back(release):
     found = only(release, "SELECT SUM(cost) FROM t WHERE sex = 'M'")
-    cube = release.cube
+    cube = release.content
     centred, counts = (cube.values[of].reshape(SHAPE)[:, 1].sum() for of in ("cost", "count"))
     assert found.value == centred + 10 * counts
     cells = COUNTS[:, 1].size
-    terms = [(1.0, cube.noise("cost"), cells), (10.0, cube.noise("count"), cells)]
+    terms = [(1.0, cube.noises["cost"], cells), (10.0, cube.noises["count"], cells)]
     assert found.stderr == pytest.approx(stderr(terms))
     assert found.high - found.value == pytest.approx(half_width(terms, 0.95), rel=1e-3)
 

@@ -31,10 +31,10 @@ from sfumato.mechanisms.sfumato import sfumato
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import Haar, Identity, Kron, NominalHaar, Ranges, Stack, Total, Tree
 from sfumato.queries.strategy import Strategy
+from sfumato.releases.contents.cube import Cube
 from sfumato.releases.file.artifact import read_artifact, write_artifact
 from sfumato.releases.file.fit_records import from_whole_numbers, in_whole_numbers
 from sfumato.releases.file.manifest import Manifest
-from sfumato.releases.file.store import read_cube
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 
@@ -77,7 +77,7 @@ def test_a_fitted_cube_comes_back_to_the_last_bit(name, gaussian, tmp_path):
     assert opened.guarantee == release.guarantee and opened.mechanism == release.mechanism
     assert opened.receipt == release.receipt and opened.private is False
     columns = np.column_stack([np.ones(SIZE), np.eye(SIZE)[3], np.arange(SIZE) / 8.0])
-    for before, after in zip(release.cube.fits, opened.cube.fits, strict=True):
+    for before, after in zip(release.content.fits, opened.content.fits, strict=True):
         assert type(after) is type(before) and after.of == before.of
         assert np.array_equal(after.estimate, before.estimate)
         (was,), (now,) = before.measurements, after.measurements
@@ -138,14 +138,14 @@ def regional(kind: str = "even") -> Release:
         fit = PartitionFit(LABELS, LinearFit.of_answers(totals), np.array([3.5, 0, 2**40 / 7]), (misfit, total))
     charge = LinearFit.of_answers(curator.measure(Identity(SIZE), half, of="charge"))
     release = made()
-    return replace(release, cube=replace(release.cube, fits=(fit, charge)))
+    return replace(release, content=replace(release.content, fits=(fit, charge)))
 
 
 @pytest.mark.parametrize("kind", ["even", "shape", "tree", "nested", "leaves"])
 def test_a_fit_that_leans_on_a_model_comes_back_to_the_last_bit(kind, tmp_path):
     release = regional(kind)
     opened = Release.load(release.save(tmp_path / "r.sfumato"))
-    before, after = release.cube.fits[0], opened.cube.fits[0]
+    before, after = release.content.fits[0], opened.content.fits[0]
     assert type(after) is type(before) and np.array_equal(after.estimate, before.estimate)
     for was, now in zip(before.measurements, after.measurements, strict=True):
         assert (now.of, now.noises, repr(now.queries)) == (was.of, was.noises, repr(was.queries))
@@ -180,7 +180,7 @@ def descended(schema: Schema) -> Release:
 def test_a_descent_comes_back_to_the_last_bit(schema, tmp_path):
     release = descended(schema)
     opened = Release.load(release.save(tmp_path / "r.sfumato"))
-    before, after = release.cube.fits[0], opened.cube.fits[0]
+    before, after = release.content.fits[0], opened.content.fits[0]
     for name in ("estimate", "slopes", "deviations", "leanings"):
         assert np.array_equal(getattr(before, name), getattr(after, name))
     assert len(after.leanings) == (0 if schema is ONE_ATTRIBUTE else len(after.slopes))
@@ -345,7 +345,7 @@ def test_forged_trees_of_cells_are_refused(name, tmp_path):
 def test_leanings_in_a_tree_of_one_attribute_are_refused(tmp_path):
     """Also as many as there are regions: nothing leans together where every region is a strip of its own."""
     release = descended(ONE_ATTRIBUTE)
-    count = len(release.cube.fits[0].slopes)
+    count = len(release.content.fits[0].slopes)
     for change in (lambda leanings: np.zeros(count), lambda leanings: np.ones(1)):
         forged = resized(lambda leanings, change=change: change(leanings).astype(np.int64), *LEANING)
         with pytest.raises(ReleaseFileError, match="contradicts itself"):
@@ -355,9 +355,11 @@ def test_leanings_in_a_tree_of_one_attribute_are_refused(tmp_path):
 
 def test_a_tree_measured_by_something_else_or_with_too_many_leaves_is_refused(monkeypatch, tmp_path):
     release = regional("leaves")
-    tree, *others = release.cube.fits
+    tree, *others = release.content.fits
     cells = LinearFit.of_answers(curator_of(SCHEMA, np.arange(SIZE)).measure(Identity(SIZE), Budget.pure("1/2")))
-    odd = replace(release, cube=replace(release.cube, fits=(replace(tree, measurement=cells.measurement), *others)))
+    odd = replace(
+        release, content=replace(release.content, fits=(replace(tree, measurement=cells.measurement), *others))
+    )
     with pytest.raises(ReleaseFileError, match="ranges"):
         Release.load(odd.save(tmp_path / "odd.sfumato"))
     monkeypatch.setattr("sfumato.releases.file.fit_reading.MOST_LEAVES", SIZE - 1)
@@ -367,10 +369,10 @@ def test_a_tree_measured_by_something_else_or_with_too_many_leaves_is_refused(mo
 
 def test_a_tree_in_another_order_is_not_written(tmp_path):
     release = regional("leaves")
-    tree, *others = release.cube.fits
+    tree, *others = release.content.fits
     for order in (np.arange(SIZE), tree.tree.order[::-1]):
         moved = replace(tree, tree=replace(tree.tree, order=order))
-        changed = replace(release, cube=replace(release.cube, fits=(moved, *others)))
+        changed = replace(release, content=replace(release.content, fits=(moved, *others)))
         with pytest.raises(ReleaseFileError, match="cut as that domain is cut"):
             changed.save(tmp_path / "r.sfumato")
 
@@ -520,8 +522,8 @@ def test_gaussian_cells_can_be_kept_as_well(tmp_path):
     curator = curator_of(SCHEMA, np.arange(SIZE), rho=Fraction(1, 8))
     measured = tuple(curator.measure(Identity(SIZE), Budget.zcdp("1/16"), of=of) for of in curator.statistics)
     release = made()
-    path = replace(release, cube=replace(release.cube, fits=(), measurements=measured)).save(tmp_path / "r.sfumato")
-    assert [m.noise for m in read_cube(read_artifact(path)).measurements] == [m.noise for m in measured]
+    path = replace(release, content=Cube.of_cells(SCHEMA, measured)).save(tmp_path / "r.sfumato")
+    assert list(Release.load(path).content.noises.values()) == [m.noise for m in measured]
 
 
 def test_a_fit_of_an_unknown_kind_is_not_written(tmp_path):
@@ -529,7 +531,9 @@ def test_a_fit_of_an_unknown_kind_is_not_written(tmp_path):
         pass
 
     release = made()
-    first, *others = release.cube.fits
-    guessed = replace(release, cube=replace(release.cube, fits=(Guess(first.measurement, first.estimate), *others)))
+    first, *others = release.content.fits
+    guessed = replace(
+        release, content=replace(release.content, fits=(Guess(first.measurement, first.estimate), *others))
+    )
     with pytest.raises(ReleaseFileError, match="Guess"):
         guessed.save(tmp_path / "r.sfumato")

@@ -108,7 +108,7 @@ def test_numbers_with_too_many_digits_are_not_written():
     [
         lambda c: c.update(extra=1),
         lambda c: c.pop("kind"),
-        lambda c: c.update(kind="model"),
+        lambda c: c.update(kind="two\nlines"),
         lambda c: c.update(private="yes"),
         lambda c: c.update(private=1),
         lambda c: c.update(limits="https://elsewhere.example"),
@@ -150,7 +150,7 @@ def test_a_forger_who_changes_nothing_is_let_in():
 
 
 def test_a_newer_format_says_to_upgrade():
-    refused(spelled(lambda c: c.update(version=3, kind="model")), r"newer Sfumato \(format 3\); upgrade")
+    refused(spelled(lambda c: c.update(version=4, kind="model")), r"newer Sfumato \(format 4\); upgrade")
 
 
 def test_what_the_first_format_wrote_is_still_read():

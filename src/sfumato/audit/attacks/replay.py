@@ -28,7 +28,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.measurement import Laplace
 from sfumato.mechanisms import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.content import Content
 from sfumato.releases.file.manifest import content_of
 from sfumato.releases.file.store import contents_of
 from sfumato.releases.release import Release
@@ -156,7 +156,7 @@ def replay_findings(
 
 def _file(made: object, schema: Schema, budget: Budget) -> Hashable:
     """What a file would hold of a cube: with equal answers it must be the same, for all else is made of them alone."""
-    if not isinstance(made, Cube):
+    if not isinstance(made, Content):
         return None
     contents = contents_of(Release(made, "replay", describe_guarantee(budget, schema), private=False))
     members = contents.members.items()

@@ -20,7 +20,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.mechanisms import Mechanism
 from sfumato.mechanisms._multiplicative_weights import even_start, measure_total, misfit_of, plain_cells
 from sfumato.queries import Identity, Workload
-from sfumato.releases.cube import Cube
+from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 Line = Callable[[Curator, Schema, Budget, Workload | None], Cube]

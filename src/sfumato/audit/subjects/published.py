@@ -20,8 +20,8 @@ from pydantic import JsonValue
 
 from sfumato.audit.subjects.subject import HIDDEN, Outputs
 from sfumato.inference.fits.base import PARTS
-from sfumato.releases.file.consistency import CELL, parts_column
 from sfumato.releases.file.manifest import content_of
+from sfumato.releases.file.members import CELL, parts_column
 from sfumato.releases.file.store import Contents
 
 Numbers = dict[str, int]

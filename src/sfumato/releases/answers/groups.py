@@ -11,7 +11,7 @@ from sfumato.arrays import Codes
 from sfumato.domain import Domain
 from sfumato.domain.boxes import cover
 from sfumato.errors import QueryError
-from sfumato.releases.cube import Gathered
+from sfumato.releases.answers.gathered import Gathered
 from sfumato.sql import Select
 
 MOST_GROUPS = 1_000_000

@@ -57,11 +57,8 @@ class Artifact:
         if member not in self._data:
             raise ReleaseFileError(f"{self.path} has no member {member!r}; it has {', '.join(self._data)}")
         described = self.manifest.members[member]
-        try:
-            columns = read_columns(self._data[member], described.columns, described.rows)
-            check_values(self.manifest, self.schema, columns)
-        except ReleaseFileError as error:
-            raise ReleaseFileError(f"cannot read {self.path}: {error}") from None
+        columns = read_columns(self._data[member], described.columns, described.rows)
+        check_values(self.manifest, self.schema, columns)
         return columns
 
 

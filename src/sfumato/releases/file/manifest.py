@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import field
 from fractions import Fraction
 from functools import cache
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
@@ -31,7 +31,10 @@ from sfumato.releases.file.strict_json import canonical, refusal, strict_json
 from sfumato.version import __version__
 
 FORMAT_VERSION: Final = 2  # 2 brought fitted cubes, Gaussian noise and guarantees with a delta; 1 is still read
+DETAILED_VERSION: Final = 3  # with details, which only contents that need them have
 MOST_MANIFEST_BYTES = 2**20
+
+Details = TypeVar("Details")
 
 PURE: Final = "pure epsilon-differential privacy"
 CONCENTRATED: Final = "(epsilon, delta)-differential privacy, from rho-zCDP"
@@ -106,10 +109,11 @@ class Manifest:
     """Everything about a release but its values. `members` is filled in when the file is written.
 
     fits, queries, arrays: of a fitted cube. The arrays stand one after the other in one member; here is how long each
-    of them is. Measurements name the queries and the arrays by their places.
+    of them is. Measurements name the queries and the arrays by their places. details: what other kinds say of
+    themselves, checked by them (`details_as`) and left out where there is nothing.
     """
 
-    kind: Literal["cube", "sparse-cube", "fitted-cube"]
+    kind: Text
     schema: dict[str, JsonValue]
     mechanism: MechanismRecord
     guarantee: Guarantee
@@ -121,9 +125,10 @@ class Manifest:
     fits: list[FitRecord] = field(default_factory=list)
     queries: list[QueriesRecord] = field(default_factory=list)
     arrays: list[Size] = field(default_factory=list)
+    details: dict[str, JsonValue] = field(default_factory=dict)
     members: dict[MemberName, Member] = field(default_factory=dict)
     format: Literal["sfumato"] = "sfumato"
-    version: Literal[1, 2] = FORMAT_VERSION
+    version: Literal[1, 2, 3] = FORMAT_VERSION
     written_by: Text = f"sfumato {__version__}"
     limits: Literal["docs/known-limits.md"] = "docs/known-limits.md"
 
@@ -136,8 +141,17 @@ def _checker() -> TypeAdapter[Manifest]:
 
 def content_of(manifest: Manifest) -> dict[str, JsonValue]:
     """The manifest as JSON has it: all of it but its digest."""
-    content: dict[str, JsonValue] = _checker().dump_python(manifest, mode="json")
+    left_out = None if manifest.details else {"details"}
+    content: dict[str, JsonValue] = _checker().dump_python(manifest, mode="json", exclude=left_out)
     return content
+
+
+def details_as(form: type[Details], manifest: Manifest) -> Details:
+    """The details of an untrusted manifest as a record, which says all that they may hold."""
+    try:
+        return TypeAdapter(form).validate_json(canonical(manifest.details))
+    except (ValidationError, ValueError):
+        raise refusal("its manifest has details that do not go with its kind") from None
 
 
 def manifest_bytes(manifest: Manifest) -> tuple[bytes, str]:
@@ -164,8 +178,10 @@ def parse_manifest(raw: bytes) -> tuple[Manifest, str]:
     version = content.get("version")
     if type(version) is not int or version < 1:
         raise refusal("its manifest does not name the version of its format")
-    if version > FORMAT_VERSION:
+    if version > DETAILED_VERSION:
         raise refusal(f"it was made by a newer Sfumato (format {version})", "upgrade to open it")
+    if ("details" in content) != (version == DETAILED_VERSION):
+        raise refusal("its manifest has details that do not go with its version, or lacks them")
     digest = content.pop("digest", None)
     try:
         spelled = canonical(content)

@@ -1,0 +1,27 @@
+"""Cells that were measured one by one: the estimate is what was published, and its error the noise on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.inference.fits.base import Errors, OfOneMeasurement
+from sfumato.measurement import Measurement
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCells(OfOneMeasurement):
+    """A measurement of every cell by itself, all with the same noise."""
+
+    measurement: Measurement
+
+    @cached_property
+    def estimate(self) -> Floats:
+        return self.measurement.answers.astype(np.float64)
+
+    def errors(self, columns: Floats) -> Errors:
+        sums = columns.shape[1]
+        return Errors(self.measurement.design, columns, np.zeros((sums, sums)), np.zeros(sums, dtype=bool))

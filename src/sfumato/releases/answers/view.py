@@ -1,0 +1,57 @@
+"""What the evaluator is given for one query: cells, where their errors come from, and what is not shown of them.
+
+A content that can lay out cells for the attributes of a query, and say which noises a weighted sum of them carries, has
+every SELECT answered by the evaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sfumato.arrays import Floats
+from sfumato.intervals.fieller import Term
+from sfumato.releases.answers.cell_weights import ByStatistic
+from sfumato.releases.answers.gathered import Gathered
+from sfumato.releases.answers.groups import Groups
+from sfumato.releases.answers.suppressed import Suppressed
+from sfumato.schema import Schema
+
+Terms = tuple[Term, ...] | None  # the noises of one answer; None where what was measured does not determine it
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """A linear combination of amounts, as weights.
+
+    split: on the cells of the group asked about. whole: on all cells, whatever the group. rest: for each group, on what
+    the suppressed cells hold together. unseen: for each group, how many suppressed cells may belong to it.
+    """
+
+    split: ByStatistic
+    whole: ByStatistic
+    rest: ByStatistic
+    unseen: Floats
+
+    @property
+    def exact(self) -> bool:
+        """Whether value, low and high end are one and the same."""
+        return all(w.exact for kind in (self.split, self.whole, self.rest) for w in kind.values())
+
+
+class NoiseSource(Protocol):
+    """Which noises the answers about some cells carry."""
+
+    def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
+        """For every present group, the noises of its numerator and denominator, with the weights of each."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The cells of a content along the attributes of one query."""
+
+    schema: Schema
+    cells: Gathered
+    noises: NoiseSource
+    suppressed: Suppressed | None = None

@@ -1,0 +1,127 @@
+"""What every content of a release can do, and the table of contents by kind.
+
+A release promises; its content knows. Files, SQL, the command line, sampling, the audit and the planner ask a content
+through what stands here, so that a new kind of release is a file beside this one and a line in `KINDS`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from sfumato.arrays import Floats
+from sfumato.domain import Domain
+from sfumato.errors import QueryError
+from sfumato.measurement import Measurement
+from sfumato.queries import Queries
+from sfumato.releases.file.manifest import Manifest, Statistic
+from sfumato.releases.file.members import Columns
+from sfumato.releases.file.strict_json import refusal
+from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.kernel.sampling.entropy import Entropy
+    from sfumato.releases.answers.estimate import Estimate
+    from sfumato.releases.answers.result import Result
+    from sfumato.sql import Select
+
+# How a manifest names a content, and where it lives. A module is imported when a file or a mechanism needs it.
+KINDS = {
+    "cube": "sfumato.releases.contents.cube.Cube",
+    "fitted-cube": "sfumato.releases.contents.cube.Cube",
+    "sparse-cube": "sfumato.releases.contents.sparse_cube.SparseCube",
+}
+
+
+@dataclass(frozen=True)
+class About:
+    """What a content says of itself.
+
+    extent: how much is published, in words. measured: everything the curator handed out for it. errors: how the errors
+    of its answers arise, in a sentence.
+    """
+
+    attributes: tuple[str, ...]
+    extent: str
+    measured: tuple[Measurement, ...]
+    errors: str
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """What goes into a file. further: fields of the manifest that only this kind has; `details` is for new ones."""
+
+    kind: str
+    statistics: list[Statistic]
+    members: Mapping[str, Columns]
+    further: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Content(ABC):
+    """Something published that answers questions. It holds no private data."""
+
+    answers_linear: ClassVar[bool] = False  # whether linear queries over the cells have answers
+    schema: Schema
+
+    @property
+    def domain(self) -> Domain:
+        return self.schema.domain
+
+    @property
+    def threshold(self) -> int | None:
+        """The least noisy count that was published, where not every cell is."""
+        return None
+
+    @abstractmethod
+    def select(self, select: Select, confidence: float) -> Result:
+        """Answer a compiled SELECT, with an interval for every number."""
+
+    def linear(self, queries: Queries, confidence: float) -> Sequence[Estimate]:
+        """Answer linear queries over the cells' counts."""
+        raise QueryError("a release without a number for every cell answers SQL, and no linear queries; ask it by SQL")
+
+    def cells(self) -> Floats:
+        """The estimated count of every cell of the domain, laid out."""
+        raise QueryError("this kind of release does not lay out its cells; ask it by SQL")
+
+    @abstractmethod
+    def draw(self, rows: int, entropy: Entropy | None = None) -> pa.Table:
+        """Draw synthetic rows."""
+
+    @property
+    @abstractmethod
+    def about(self) -> About:
+        """What the content says of itself."""
+
+    @abstractmethod
+    def write(self) -> Written:
+        """All that a file keeps of it. The audit looks at nothing else, so nothing else may be published."""
+
+    @classmethod
+    @abstractmethod
+    def check(cls, manifest: Manifest, schema: Schema) -> None:
+        """Refuse a manifest whose parts do not go together for this kind; no member has been read yet."""
+
+    @classmethod
+    @abstractmethod
+    def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
+        """Refuse values that no release of this kind has. columns: of one member."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Self:
+        """The content of a file nobody has vouched for, whose manifest was checked. member: its columns, by name."""
+
+
+def kind_named(kind: str) -> type[Content]:
+    """The content that a manifest names."""
+    if kind not in KINDS:
+        raise refusal("it holds a kind of release that this Sfumato does not know", "upgrade to open it")
+    module, _, name = KINDS[kind].rpartition(".")
+    found: type[Content] = getattr(import_module(module), name)
+    return found

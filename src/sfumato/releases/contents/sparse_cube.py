@@ -1,0 +1,183 @@
+"""A sparse cube: noisy numbers for cells that stand out, and noisy totals for all cells together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.errors import ReleaseFileError
+from sfumato.measurement import Measurement, Noise
+from sfumato.queries import Cells, Identity, Total
+from sfumato.releases.contents.content import About, Content, Written
+from sfumato.releases.file.manifest import Manifest
+from sfumato.releases.file.manifest import Total as TotalRecord
+from sfumato.releases.file.members import (
+    CELL,
+    CELLS,
+    Columns,
+    check_columns,
+    check_rows,
+    check_statistics,
+    statistic,
+)
+from sfumato.releases.file.query_records import Column
+from sfumato.releases.file.records import noise_record
+from sfumato.releases.file.strict_json import refusal
+from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.kernel.sampling.entropy import Entropy
+    from sfumato.releases.answers.result import Result
+    from sfumato.releases.answers.suppressed import Suppressed
+    from sfumato.releases.answers.view import View
+    from sfumato.sql import Select
+
+
+@dataclass(frozen=True, eq=False)
+class SparseCube(Content):
+    """Noisy numbers of the cells whose noisy count reaches a threshold.
+
+    measurements: "count" first, with the threshold and the cells; measures are missing where no cell was published.
+    totals: of every statistic over all cells.
+    """
+
+    schema: Schema
+    measurements: tuple[Measurement, ...]
+    totals: tuple[Measurement, ...]
+
+    @property
+    def listed(self) -> Codes:
+        """The cells that are published."""
+        cells = self.measurements[0].cells
+        assert cells is not None  # noqa: S101 (measured above a threshold)
+        return cells
+
+    @property
+    def threshold(self) -> int:
+        above = self.measurements[0].above
+        assert above is not None  # noqa: S101 (measured above a threshold)
+        return above
+
+    @cached_property
+    def values(self) -> dict[str, Floats]:
+        """The noisy number of each published cell, by statistic."""
+        found = {measured.of: measured.answers.astype(np.float64) for measured in self.measurements}
+        return {of: found.get(of, np.zeros(len(self.listed))) for of in self.total_noises}
+
+    @cached_property
+    def remainder(self) -> dict[str, float]:
+        """For each statistic, what lies in the unpublished cells together: the noisy total less what is published."""
+        return {total.of: float(total.answers[0]) - float(self.values[total.of].sum()) for total in self.totals}
+
+    @property
+    def total_noises(self) -> dict[str, Noise]:
+        return {total.of: total.noise for total in self.totals}
+
+    @property
+    def noises(self) -> dict[str, Noise]:
+        """The noise on each cell; where nothing was published no cell carries any, and any will do."""
+        return self.total_noises | {measured.of: measured.noise for measured in self.measurements}
+
+    @property
+    def suppressed(self) -> Suppressed:
+        from sfumato.releases.answers.suppressed import Suppressed
+
+        return Suppressed(self.schema, self.threshold, len(self.listed), self.remainder, self.noises["count"])
+
+    def view(self, names: tuple[str, ...]) -> View:
+        """The published cells along some attributes, for the evaluator."""
+        from sfumato.releases.answers.counted_noise import CountedNoise
+        from sfumato.releases.answers.gathered import gather_listed
+        from sfumato.releases.answers.view import View
+
+        cells = gather_listed(self.domain, self.listed, self.values, names)
+        return View(self.schema, cells, CountedNoise(self.noises, self.total_noises), self.suppressed)
+
+    def select(self, select: Select, confidence: float) -> Result:
+        from sfumato.releases.answers.answer import answer_select
+
+        return answer_select(select, self.schema, self.view, confidence)
+
+    def cells(self) -> Floats:
+        """What is held back is spread evenly over the cells that are not shown."""
+        hidden = max(1, self.domain.size - len(self.listed))
+        estimate = np.full(self.domain.size, self.remainder["count"] / hidden)
+        estimate[self.listed] = self.values["count"]
+        return estimate
+
+    def draw(self, rows: int, entropy: Entropy | None = None) -> pa.Table:
+        from sfumato.releases.sampling import Known, sample_rows
+
+        errors = {of: float(np.sqrt(noise.variance)) for of, noise in self.noises.items()}
+        return sample_rows(Known(self.schema, self.values, errors, self.listed, self.remainder), rows, entropy)
+
+    @property
+    def about(self) -> About:
+        return About(
+            self.domain.names,
+            f"{len(self.listed):,} of {self.domain.size:,} cells",
+            (*self.measurements, *self.totals),
+            self.suppressed.note,
+        )
+
+    def write(self) -> Written:
+        statistics = [statistic(measured.of, self.schema, measured.noise) for measured in self.measurements]
+        columns: dict[str, Column] = {CELL: self.listed}
+        columns |= {one.column: m.answers for one, m in zip(statistics, self.measurements, strict=True)}
+        if len(columns) <= len(self.measurements):
+            raise ReleaseFileError("a file keeps each statistic of noisy cells once; put several into a fit")
+        totals = [TotalRecord(total.of, int(total.answers[0]), noise_record(total.noise)) for total in self.totals]
+        return Written("sparse-cube", statistics, {CELLS: columns}, {"threshold": self.threshold, "totals": totals})
+
+    @classmethod
+    def check(cls, manifest: Manifest, schema: Schema) -> None:
+        if manifest.threshold is None:
+            raise refusal("its manifest has a threshold or totals that do not go with its kind")
+        if len(manifest.members) != 1:
+            raise refusal("it is a sparse cube and does not have exactly one member")
+        if any(one.noise is None for one in manifest.statistics):
+            raise refusal("its statistics have a noise that does not go with its kind, or lack one")
+        if manifest.fits or manifest.queries:
+            raise refusal("its manifest has fits that do not go with its kind or its statistics")
+        if manifest.arrays:
+            raise refusal("its manifest has arrays that do not go with its kind")
+        check_columns(manifest, [(name, CELL) for name in manifest.members])
+        check_rows(manifest, dict.fromkeys(manifest.members, schema.domain.size), at_most=True)
+
+    @classmethod
+    def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
+        """Cells are numbered in order, each once, and none was published below the threshold."""
+        cells = columns[CELL]
+        counts = next(columns[one.column] for one in manifest.statistics if one.of == "count")
+        if len(cells) and (cells[0] < 0 or cells[-1] >= schema.domain.size or not (cells[1:] > cells[:-1]).all()):
+            raise refusal("its cells are not in order, or lie outside its schema")
+        if manifest.threshold is None or (counts < manifest.threshold).any():
+            raise refusal("it holds a count below its own threshold")
+
+    @classmethod
+    def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> SparseCube:
+        check_statistics(manifest, schema, all_of_them=False)
+        if [total.of for total in manifest.totals] != ["count", *schema.measures]:
+            raise refusal("its totals do not match its schema")
+        size = schema.domain.size
+        (name,) = manifest.members
+        columns = member(name)
+        cells = columns[CELL]
+        measurements = []
+        for one in manifest.statistics:
+            assert one.noise is not None  # noqa: S101 (checked when the file was opened)
+            answers, noises = columns[one.column], (one.noise.noise,)
+            if one.of == "count":
+                counted = Measurement(one.of, Identity(size), answers, noises, above=manifest.threshold, cells=cells)
+                measurements.append(counted)
+            else:
+                measurements.append(Measurement(one.of, Cells(size, cells), answers, noises))
+        totals = (Measurement(t.of, Total(size), np.array([t.value]), (t.noise.noise,)) for t in manifest.totals)
+        return cls(schema, tuple(measurements), tuple(totals))
