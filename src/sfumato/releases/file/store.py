@@ -11,6 +11,7 @@ from sfumato.releases.contents.content import Content, kind_named
 from sfumato.releases.file.artifact import Artifact, write_artifact
 from sfumato.releases.file.manifest import DETAILED_VERSION, FORMAT_VERSION, Manifest, MechanismRecord
 from sfumato.releases.file.members import NUMBERS, VALUE, Columns, arrays_in
+from sfumato.releases.file.parquet import Column
 from sfumato.releases.publication import Publication
 
 
@@ -22,12 +23,12 @@ class Contents:
     members: Mapping[str, Columns]
 
     @property
-    def columns(self) -> dict[str, Columns]:
+    def columns(self) -> dict[str, dict[str, Column]]:
         """The columns of all members, where one that holds many arrays is cut into them."""
-        found = dict(self.members)
+        found = {name: dict(columns) for name, columns in self.members.items()}
         if NUMBERS in found and self.manifest.arrays:
-            arrays = arrays_in(self.manifest, found[NUMBERS][VALUE])
-            found[NUMBERS] = {f"array {place}": array for place, array in enumerate(arrays)}
+            arrays = arrays_in(self.manifest, found[NUMBERS].pop(VALUE))
+            found[NUMBERS] |= {f"array {place}": array for place, array in enumerate(arrays)}
         return found
 
 
