@@ -105,7 +105,7 @@ STAGES = {
     "reserving, not committed": ("sfumato.kernel.ledger.ledger.chained", NOTHING, []),
     "reserving, committed": ("sfumato.kernel.ledger.ledger.Receipt", STAYS, ["reserved"]),
     "reading": ("sfumato.kernel.source.table.Table.aggregate", STAYS, ["reserved"]),
-    "checking what was read": ("sfumato.kernel.source.table._aggregate", STAYS, ["reserved"]),
+    "checking what was read": ("sfumato.kernel.source.table.as_aggregate", STAYS, ["reserved"]),
     "adding noise": ("sfumato.kernel.curator.draw", STAYS, ["reserved"]),
     "writing": ("sfumato.releases.file.artifact.write_columns", STAYS, ["reserved"]),
     "putting the file in its place": ("sfumato.releases.file.artifact.os.fsync", STAYS, ["reserved"]),
@@ -172,7 +172,7 @@ def test_a_ledger_that_cannot_be_read_is_not_called_empty(folder, monkeypatch):
         (("reproduce", "wd", "--quick"), "sfumato.reproduce.papers.reproduce"),
         (("demo",), "sfumato.cli.census.write_census"),
         (("--help",), "typer.core.TyperGroup.format_help"),
-        (("query", "--help"), "sfumato.cli._run"),
+        (("query", "--help"), "sfumato.cli.run"),
     ],
 )
 def test_every_other_command(folder, monkeypatch, command, place):

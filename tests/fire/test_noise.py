@@ -20,7 +20,7 @@ from scipy import stats
 from sfumato.errors import PrivacyError
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.kernel.sampling.noise import _laplace_digits, draw
+from sfumato.kernel.sampling.noise import draw, laplace_digits
 from sfumato.measurement import Laplace
 from sfumato.publishing import publish
 
@@ -99,7 +99,7 @@ def test_the_chi_square_would_notice_a_scale_that_is_off():
 @pytest.mark.parametrize("scale", [*SCALES, Fraction(10**15 + 37, 10**3), Fraction(1, 10**6)], ids=str)
 def test_every_coin_has_the_digits_of_its_chance(scale, full):
     """The first 32 binary digits, which decide nearly all tosses, and the first 256 (4,096 in full)."""
-    coins = _laplace_digits(scale)
+    coins = laplace_digits(scale)
     bits = 4096 if full else 256
     with mpmath.workprec(bits + 200):
         for j, (chance, sure) in enumerate(zip(coins.chances, coins.sure, strict=True)):

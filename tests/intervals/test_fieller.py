@@ -120,7 +120,7 @@ def test_with_ends_the_set_holds_what_fits_between_them_and_nothing_else(middle)
 
 
 def test_an_end_is_found_where_laws_jump():
-    end = ratios._end(lambda r: 1.0 if r < 0.37 else -1000.0, 0.0, 1.0, 0.5, True)
+    end = ratios.end_of_interval(lambda r: 1.0 if r < 0.37 else -1000.0, 0.0, 1.0, 0.5, True)
     assert 0.37 <= end <= 0.38
 
 

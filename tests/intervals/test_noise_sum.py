@@ -154,9 +154,9 @@ def test_signs_order_and_how_terms_are_listed_do_not_matter():
 
 def test_a_question_asked_for_every_group_is_worked_out_once():
     half_width([(0.6, laplace(3), 4), (0.3, laplace(3), 2)], 0.9)
-    before = laws._reach.cache_info().misses
+    before = laws.two_sided_quantile.cache_info().misses
     assert half_width([(-0.3, laplace(3), 2), (0.6, laplace(3), 1), (-0.6, laplace(3), 3)], 0.9) > 0
-    assert laws._reach.cache_info().misses == before
+    assert laws.two_sided_quantile.cache_info().misses == before
 
 
 def test_many_cells_approach_the_normal_law():
@@ -172,10 +172,10 @@ def test_many_cells_approach_the_normal_law():
 )
 def test_wide_sums_agree_with_the_lattice_they_are_too_wide_for(terms, confidence, monkeypatch):
     width = half_width(terms, confidence)
-    assert not getattr(laws._law(laws._normalised(terms)[1], 4), "exact", False)
+    assert not getattr(laws.distribution_of(laws.normalised(terms)[1], 4), "exact", False)
     monkeypatch.setattr(laws, "FINEST", 10**5)
-    monkeypatch.setattr(laws, "_law", laws._law.__wrapped__)
-    monkeypatch.setattr(laws, "_reach", laws._reach.__wrapped__)
+    monkeypatch.setattr(laws, "distribution_of", laws.distribution_of.__wrapped__)
+    monkeypatch.setattr(laws, "two_sided_quantile", laws.two_sided_quantile.__wrapped__)
     assert width == half_width(terms, confidence)
 
 
@@ -186,7 +186,7 @@ def test_a_small_weight_on_a_large_noise_is_not_lost():
 
 def test_rare_noise_does_not_make_the_lattice_huge():
     terms = [(1.0, laplace("1/20"), 1), (0.3712345, laplace("1/20"), 1)]
-    assert len(laws._law(laws._normalised(terms)[1], 2).inside) < 2**15
+    assert len(laws.distribution_of(laws.normalised(terms)[1], 2).inside) < 2**15
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 1 - 1e-6])
@@ -271,10 +271,10 @@ def test_a_term_that_is_none_is_refused(term):
 
 def test_the_chernoff_bound_holds():
     terms = [(1.0, laplace(2), 3), (2.0, gaussian(3), 2), (1.0, gaussian("1/4"), 1)]
-    table = np.array(laws._normalised(terms)[1]).T
-    pieces = np.stack([2 * table[0], *laws._matched(table, np.ones(3)), table[3]])
+    table = np.array(laws.normalised(terms)[1]).T
+    pieces = np.stack([2 * table[0], *laws.matched(table, np.ones(3)), table[3]])
     law = law_of([(1.0, laplace(2), 3), (2.0, gaussian(3), 2), (1.0, gaussian("1/4"), 1)])
-    for tail, reach in zip((1e-2, 1e-6), laws._chernoff(pieces, 1e-2, 1e-6), strict=True):
+    for tail, reach in zip((1e-2, 1e-6), laws.chernoff(pieces, 1e-2, 1e-6), strict=True):
         assert 1 - coverage(law, reach) <= tail
         assert reach <= 1.4 * half_width(terms, 1 - tail)
         assert reach <= 20 * log(1 / tail)

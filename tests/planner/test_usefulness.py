@@ -94,23 +94,23 @@ def test_the_error_of_every_query_at_once_agrees_with_simulation():
 @pytest.mark.parametrize("tail", [0.25, 0.025, 5e-6])
 @pytest.mark.parametrize(("cells", "scale"), [(1, 4000.0), (7, 900.0), (300, 120.0)])
 def test_a_coarse_lattice_agrees_with_the_one_of_whole_numbers(cells, scale, tail, monkeypatch):
-    exact = usefulness._positive_sum_quantile(cells, scale, tail)
+    exact = usefulness.positive_sum_quantile(cells, scale, tail)
     monkeypatch.setattr(usefulness, "FINEST", 500)
     monkeypatch.setattr(usefulness, "COARSE", 100)
-    step = sqrt(cells * usefulness._positive_cumulants(scale)[1]) / 100
-    assert -0.1 * step <= usefulness._positive_sum_quantile(cells, scale, tail) - exact <= 1.1 * step
+    step = sqrt(cells * usefulness.positive_cumulants(scale)[1]) / 100
+    assert -0.1 * step <= usefulness.positive_sum_quantile(cells, scale, tail) - exact <= 1.1 * step
 
 
 @pytest.mark.parametrize("tail", [0.25, 0.025, 5e-6])
 def test_the_expansion_agrees_with_the_lattice_of_whole_numbers(tail, monkeypatch):
-    expanded = usefulness._positive_sum_quantile(20_000, 90.0, tail)
+    expanded = usefulness.positive_sum_quantile(20_000, 90.0, tail)
     monkeypatch.setattr(usefulness, "FINEST", 10**7)
-    assert expanded == pytest.approx(usefulness._positive_sum_quantile(20_000, 90.0, tail), abs=2)
+    assert expanded == pytest.approx(usefulness.positive_sum_quantile(20_000, 90.0, tail), abs=2)
 
 
 def test_one_cell_follows_from_the_closed_form():
     scale = 4000.0  # P(positive part > k) = r^(k + 1) / (1 + r)
-    k = usefulness._positive_sum_quantile(1, scale, 0.025)
+    k = usefulness.positive_sum_quantile(1, scale, 0.025)
     ratio = exp(-1 / scale)
     assert ratio ** (k + 1) / (1 + ratio) <= 0.025 < ratio**k / (1 + ratio)
 

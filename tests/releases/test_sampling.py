@@ -10,7 +10,7 @@ from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS
 from sfumato.queries import Identity, Workload
 from sfumato.releases.rows import write_rows
-from sfumato.releases.sampling import _without_negatives
+from sfumato.releases.sampling import without_negatives
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(
@@ -101,11 +101,11 @@ def test_a_senseless_number_of_rows_is_refused(rows):
 
 def test_the_nearest_table_without_negatives_keeps_the_total():
     noisy = np.array([5.0, -3.0, 2.0, 0.5, -0.5])
-    found = _without_negatives(noisy)
+    found = without_negatives(noisy)
     assert found.min() >= 0 and found.sum() == pytest.approx(noisy.sum())
     for other in np.eye(5) * noisy.sum():  # nearer than any corner of the simplex
         assert ((found - noisy) ** 2).sum() <= ((other - noisy) ** 2).sum()
-    assert _without_negatives(np.array([-1.0, -2.0])).tolist() == [0.0, 0.0]
+    assert without_negatives(np.array([-1.0, -2.0])).tolist() == [0.0, 0.0]
 
 
 def test_rows_are_written_whole_or_not_at_all(tmp_path):

@@ -18,7 +18,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     try:
-        _run()
+        run()
     except SfumatoError as error:
         _fail(str(error))
     except KeyboardInterrupt:  # before or after a command
@@ -35,7 +35,7 @@ def main() -> None:
         _fail(f"internal error: {type(error).__name__}{where}; its text is withheld as it could quote private data")
 
 
-def _run() -> None:
+def run() -> None:
     from sfumato.cli.app import app
     from sfumato.cli.stopping import EXIT_CODE, Interrupted
 

@@ -133,12 +133,12 @@ def ratio_interval(
         ]
         return numerator - r * denominator + upper_quantile(combined, level)
 
-    high = _end(lambda r: room_above(r, 1.0), value, most, bottom.value, positive)
-    low = -_end(lambda r: room_above(r, -1.0), -value, -least, bottom.value, positive)
+    high = end_of_interval(lambda r: room_above(r, 1.0), value, most, bottom.value, positive)
+    low = -end_of_interval(lambda r: room_above(r, -1.0), -value, -least, bottom.value, positive)
     return Interval(value, sqrt(noise**2 + model**2), low, high, noise, model)
 
 
-def _end(room: Callable[[float], float], start: float, limit: float, slope: float, positive: bool) -> float:
+def end_of_interval(room: Callable[[float], float], start: float, limit: float, slope: float, positive: bool) -> float:
     """The greatest r up to `limit` with room, from a start that has some; just past it, never short of it.
 
     Room is convex in r and falls by about `slope` per unit. It falls for ever if the denominator is surely positive;

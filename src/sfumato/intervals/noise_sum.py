@@ -63,8 +63,8 @@ def half_width(terms: Terms, confidence: float) -> float:
     """
     if not 0.0 < confidence < 1.0:
         raise QueryError(f"confidence must lie between 0 and 1, such as 0.95; got {confidence}")
-    unit, signature = _normalised(terms)
-    return unit * _reach(signature, float(confidence)) if signature else 0.0
+    unit, signature = normalised(terms)
+    return unit * two_sided_quantile(signature, float(confidence)) if signature else 0.0
 
 
 def upper_quantile(terms: Terms, probability: float) -> float:
@@ -129,7 +129,7 @@ class _NearNormal:
         return float(max(0, ceil(reach - 0.5))) if self.whole else reach
 
 
-def _normalised(terms: Terms) -> tuple[float, Signature]:
+def normalised(terms: Terms) -> tuple[float, Signature]:
     """The largest |weight|, and the terms in units of it, equal ones merged: what GROUP BY asks again and again."""
     moments: dict[int, tuple[float, float]] = {}
     merged: dict[tuple[float, float, float], int] = {}
@@ -152,17 +152,17 @@ def _normalised(terms: Terms) -> tuple[float, Signature]:
 
 
 @lru_cache(maxsize=8192)
-def _reach(signature: Signature, confidence: float) -> float:
+def two_sided_quantile(signature: Signature, confidence: float) -> float:
     tail = 1.0 - confidence
     (_, variance, sigma_squared, many), *others = signature
     if many == 1 and not others and not sigma_squared:  # P(|Z| > k) = 2 r^(k + 1) / (1 + r), r = exp(-1 / scale)
         rate = _rate(variance)
         return float(max(0, ceil(log(2.0 / (tail * (1.0 + exp(-rate)))) / rate) - 1))
-    return _law(signature, max(1, ceil(-log10(tail)))).reach(confidence)
+    return distribution_of(signature, max(1, ceil(-log10(tail)))).reach(confidence)
 
 
 @lru_cache(maxsize=64)
-def _law(signature: Signature, digits: int) -> _Lattice | _NearNormal:
+def distribution_of(signature: Signature, digits: int) -> _Lattice | _NearNormal:
     """The law of a sum, good for tails down to 10 ** -digits."""
     table = np.array(signature, dtype=np.float64).T
     weight, variance, _, many = table
@@ -180,8 +180,8 @@ def _law(signature: Signature, digits: int) -> _Lattice | _NearNormal:
     step, exact = _step(table, max(deviation, 0.125), smooth)
     steps = np.rint(weight / step)
     steps = np.where(steps < 2.0, np.maximum(np.ceil(weight / step - 1e-9), 1.0), steps)
-    pieces = np.stack([steps, *_matched(table, (weight / (steps * step)) ** 2), table[3]])
-    reach, outside = _chernoff(pieces, 10.0**-digits, 10.0 ** (-digits - 8))
+    pieces = np.stack([steps, *matched(table, (weight / (steps * step)) ** 2), table[3]])
+    reach, outside = chernoff(pieces, 10.0**-digits, 10.0 ** (-digits - 8))
     if digits > RAREST:
         bound = float(ceil(step * reach)) if whole else step * reach
         return _Lattice(bound, np.array([0.0, 1.0, 1.0]), True, whole, False, 0.0)
@@ -233,7 +233,7 @@ def _step(table: Floats, grain: float, smooth: bool) -> tuple[float, bool]:
     return largest / float(parts[int(close.argmax() if close.any() else astray.argmin())]), False
 
 
-def _matched(table: Floats, ratio: Floats) -> tuple[Floats, Floats]:
+def matched(table: Floats, ratio: Floats) -> tuple[Floats, Floats]:
     """The size of each noise on the lattice, its variance times `ratio`; and for a Gaussian the share that is not 0.
 
     A discrete Laplace law of any variance has the characteristic function 1 / (1 + variance (1 - cos)). A Gaussian
@@ -251,7 +251,7 @@ def _rate(variance: float) -> float:
     return log1p(1.0 / variance + sqrt((2.0 + 1.0 / variance) / variance))
 
 
-def _chernoff(pieces: Floats, *tails: float) -> list[float]:
+def chernoff(pieces: Floats, *tails: float) -> list[float]:
     """Numbers of steps that |T| exceeds with at most these probabilities: for each, the best of 24 moments."""
     steps, size, share, many = pieces
     laplace = share == 0.0

@@ -106,7 +106,7 @@ def every_query_error(cells: int, epsilon: Number, confidence: float, sensitivit
     1361.0
     """
     delta = _delta(cells, confidence)
-    return _positive_sum_quantile(cells, float(Fraction(sensitivity) / as_epsilon(epsilon)), delta / 2.0)
+    return positive_sum_quantile(cells, float(Fraction(sensitivity) / as_epsilon(epsilon)), delta / 2.0)
 
 
 def epsilon_for(error_of: Callable[[Fraction], float], error: float) -> Fraction:
@@ -143,7 +143,7 @@ def epsilon_for(error_of: Callable[[Fraction], float], error: float) -> Fraction
     return good * unit
 
 
-def _positive_sum_quantile(cells: int, scale: float, tail: float) -> float:
+def positive_sum_quantile(cells: int, scale: float, tail: float) -> float:
     """The smallest whole k with P(sum of the positive parts of `cells` discrete Laplace noises > k) <= tail.
 
     With r = exp(-1 / scale) a positive part has the generating function (1 - r^2 x) / ((1 + r) (1 - r x)), so its
@@ -152,7 +152,7 @@ def _positive_sum_quantile(cells: int, scale: float, tail: float) -> float:
     or, of many cells, the Cornish-Fisher expansion with skewness and kurtosis. Beside the lattice of whole numbers, for
     tails down to 5e-8, the first was 0 to 5e-4 of the error too large, the second within 5e-6.
     """
-    mean, variance, third, fourth = (cells * cumulant for cumulant in _positive_cumulants(scale))
+    mean, variance, third, fourth = (cells * cumulant for cumulant in positive_cumulants(scale))
     deviation = sqrt(variance)
     if cells >= MANY and deviation > FINEST / 10:
         from statistics import NormalDist
@@ -164,12 +164,12 @@ def _positive_sum_quantile(cells: int, scale: float, tail: float) -> float:
     if deviation <= FINEST:
         return float(_lattice_quantile(cells, scale, tail))
     step = deviation / COARSE
-    coarse_mean, coarse_variance = (cells * cumulant for cumulant in _positive_cumulants(scale / step)[:2])
+    coarse_mean, coarse_variance = (cells * cumulant for cumulant in positive_cumulants(scale / step)[:2])
     place = _lattice_quantile(cells, scale / step, tail) + 0.5  # a coarse value stands for half a step on either side
     return float(max(0, ceil(mean + (place - coarse_mean) * deviation / sqrt(coarse_variance))))
 
 
-def _positive_cumulants(scale: float) -> tuple[float, float, float, float]:
+def positive_cumulants(scale: float) -> tuple[float, float, float, float]:
     """The first four cumulants of the positive part of discrete Laplace noise."""
 
     def geometric(rate: float) -> tuple[float, float, float, float]:

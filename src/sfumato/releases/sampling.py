@@ -48,7 +48,7 @@ def sample_rows(known: Known, rows: int, entropy: Entropy | None = None) -> pa.T
         raise QueryError(f"the number of rows must be a whole number from 1 to {MOST_ROWS:,}")
     entropy = entropy or SystemEntropy()
     domain, listed = known.schema.domain, known.listed
-    weights = _without_negatives(known.values["count"])
+    weights = without_negatives(known.values["count"])
     places = _draw_places(weights, max(0.0, known.remainder.get("count", 0.0)), rows, entropy)
     inside = places >= 0
     cells = places.copy() if listed is None else np.zeros(rows, dtype=np.int64)
@@ -66,10 +66,10 @@ def sample_rows(known: Known, rows: int, entropy: Entropy | None = None) -> pa.T
     return pa.table(columns)
 
 
-def _without_negatives(counts: Floats) -> Floats:
+def without_negatives(counts: Floats) -> Floats:
     """The nearest numbers (least squares) that are not negative and have the same sum.
 
-    >>> _without_negatives(np.array([5.0, -2.0, 1.0])).tolist()
+    >>> without_negatives(np.array([5.0, -2.0, 1.0])).tolist()
     [4.0, 0.0, 0.0]
     """
     total = float(counts.sum())

@@ -29,7 +29,7 @@ from sfumato.kernel import curator as curator_module
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.kernel.sampling.noise import _gaps, draw, sparse_hits
+from sfumato.kernel.sampling.noise import draw, gaps_between_hits, sparse_hits
 from sfumato.kernel.verbs.exponential import choose
 from sfumato.kernel.verbs.scores import MostRows, Rank
 from sfumato.measurement import Laplace
@@ -79,7 +79,7 @@ def test_closed_forms_are_those_of_mpmath(answer, scale, threshold):
 
 @given(scale=SCALES, threshold=st.integers(1, 12))
 def test_an_empty_cell_passes_the_threshold_as_often_as_the_kernel_lets_it(scale, threshold):
-    lower, upper = _gaps(scale, threshold)[0](80)
+    lower, upper = gaps_between_hits(scale, threshold)[0](80)
     passes = 1 - above_threshold(0, scale, threshold, threshold)["hidden"]
     assert lower - 1 <= passes * 2**80 <= upper + 1
 

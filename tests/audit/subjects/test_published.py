@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from sfumato.audit.subjects.primitives import BUDGET, aggregate_of, curator_of
-from sfumato.audit.subjects.published import Layout, Shown, _in_order_of_size, _manifest, shown
-from sfumato.audit.subjects.registry import CELLS, EMPTY_CELL, _schema
+from sfumato.audit.subjects.published import Layout, Shown, in_order_of_size, numbers_and_words, shown
+from sfumato.audit.subjects.registry import CELLS, EMPTY_CELL, audit_schema
 from sfumato.audit.subjects.subject import HIDDEN
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS
@@ -22,7 +22,7 @@ from sfumato.releases.file.manifest import content_of
 from sfumato.releases.file.store import contents_of, save_release
 from sfumato.releases.release import Release
 
-SCHEMA = _schema(1)
+SCHEMA = audit_schema(1)
 
 
 def released(name: str, seed: int = 0) -> Release:
@@ -180,12 +180,12 @@ def test_what_the_first_runs_did_not_show_is_told_by_the_first_number():
 
 
 def test_numbers_of_any_kind_in_a_manifest_have_a_place_and_words_have_none():
-    numbers, words = _manifest(json.dumps({"a": 3, "b": [1, True, None, "x"], "c": {"d": -0.5}, "e": 2**70}))
-    assert numbers == {"/a": 3, "/b length": 4, "/b/0": 1, "/c/d": _in_order_of_size(-0.5)}
+    numbers, words = numbers_and_words(json.dumps({"a": 3, "b": [1, True, None, "x"], "c": {"d": -0.5}, "e": 2**70}))
+    assert numbers == {"/a": 3, "/b length": 4, "/b/0": 1, "/c/d": in_order_of_size(-0.5)}
     assert all(each in words.decode() for each in ("/b/1: True", "/b/2: None", "/b/3: 'x'", f"/e: {2**70}"))
 
 
 def test_floating_point_numbers_keep_their_order():
     sizes = [-1e300, -2.0, -1.0, -1e-300, -0.0, 0.0, 1e-300, 1.0, 1.5, 1e300]
-    found = [_in_order_of_size(size) for size in sizes]
+    found = [in_order_of_size(size) for size in sizes]
     assert found == sorted(set(found)) and max(map(abs, found)) < 2**63

@@ -427,7 +427,7 @@ def test_the_file_and_its_folders_belong_to_the_user_alone(tmp_path):
 
 
 def test_commits_are_synced_and_journalled(path):
-    with Ledger(path)._writing() as (connection, _):
+    with Ledger(path).writing() as (connection, _):
         assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 

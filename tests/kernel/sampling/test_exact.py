@@ -61,7 +61,7 @@ def test_exp_minus_encloses(x, bits):
 def test_the_series_encloses_even_where_no_spare_bit_hides_an_error(work):
     tiny = [Fraction(n, 2**work * d) for d in range(2, 6) for n in range(1, 12) if 2 * n <= 2**work * d]
     for y in tiny + [Fraction(n, d) for d in range(2, 40) for n in range(1, d // 2 + 1)]:
-        lower, upper = exact._series(y, work)
+        lower, upper = exact.series(y, work)
         with mpmath.workprec(200):
             assert 0 <= lower <= mpmath.exp(-rational(y)) * 2**work <= upper <= 2**work
 

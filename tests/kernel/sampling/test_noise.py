@@ -119,18 +119,18 @@ def few_digits(rate, digits):
 @pytest.mark.parametrize("digits", [0, 1, 3, 9])
 def test_nothing_is_cut_off_above_the_top_digit(digits):
     """6,000 draws; with no digit at all each draw is one long run."""
-    samples = noise_module._geometric(few_digits(Fraction(1, 5), digits), 6_000, TestingEntropy(5))
+    samples = noise_module.geometric_from(few_digits(Fraction(1, 5), digits), 6_000, TestingEntropy(5))
     g = np.arange(80)
     assert_distributed(samples, g, (1 - np.exp(-0.2)) * np.exp(-0.2 * g))
 
 
 def test_gaussian_noise_beyond_64_bit_squares_is_exact_too():
     """20,000 proposals, of which about 15,000 are kept; those above 2 go through big integers."""
-    proposal = noise_module._proposal(Fraction(9))
+    proposal = noise_module.proposal_for(Fraction(9))
     proposal = replace(proposal, digits=few_digits(Fraction(proposal.centre, 9), 1))
     entropy = TestingEntropy(6)
-    proposed = noise_module._laplace(proposal.digits, 20_000, entropy)
-    kept = proposed[noise_module._keep(proposed, proposal, entropy)]
+    proposed = noise_module.laplace_from(proposal.digits, 20_000, entropy)
+    kept = proposed[noise_module.accepted(proposed, proposal, entropy)]
     z = np.arange(-20, 21)
     assert kept.size > 10_000
     assert_distributed(kept, z, gaussian_mass(z, 9.0))
@@ -140,7 +140,7 @@ def test_extreme_random_words():
     """All bits one: no digit is set and the noise is nil. A script sets the highest coin and its run stops."""
     for noise in (Laplace(Fraction(1000)), Laplace(Fraction(1, 10**30))):
         assert draw(noise, 5, Scripted()).tolist() == [0] * 5
-    rows = len(noise_module._laplace_digits(Fraction(1)).chances)
+    rows = len(noise_module.laplace_digits(Fraction(1)).chances)
     top = 2 ** (rows - 1)
     last_coin_zero = [ALL_ONES] * ((rows - 1) // 2) + [ALL_ONES ^ (0xFFFFFFFF if rows % 2 else 0xFFFFFFFF << 32)]
     assert np.array(last_coin_zero, dtype=np.uint64).view(np.uint32)[rows - 1] == 0
@@ -152,9 +152,9 @@ def test_extreme_random_words():
 
 def test_noise_that_does_not_fit_is_refused_not_wrapped():
     top = Coins.of([exp_minus(Fraction(1))] * 62 + [exp_minus(Fraction(0))])  # a run that never ends
-    assert noise_module._geometric(top, 3, TestingEntropy(7)).tolist() == [2**62] * 3
+    assert noise_module.geometric_from(top, 3, TestingEntropy(7)).tolist() == [2**62] * 3
     with pytest.raises(PrivacyError, match="does not fit"):
-        noise_module._laplace(top, 3, TestingEntropy(7))
+        noise_module.laplace_from(top, 3, TestingEntropy(7))
 
 
 @pytest.mark.parametrize("scale", [Fraction(0), Fraction(-1), Fraction(2**50) + Fraction(1, 3)])
@@ -181,8 +181,8 @@ def test_a_rate_must_be_positive_and_exact():
 @given(st.builds(Fraction, st.integers(1, 2**60), st.integers(1, 2**60)).filter(lambda v: v <= 2**46))
 @settings(max_examples=30, deadline=None)
 def test_squares_of_proposals_fit_64_bits_and_most_are_kept(sigma_squared):
-    proposal = noise_module._proposal(sigma_squared)
-    largest = max(proposal.centre, proposal.unit * noise_module._limit(proposal.digits))
+    proposal = noise_module.proposal_for(sigma_squared)
+    largest = max(proposal.centre, proposal.unit * noise_module.largest_of(proposal.digits))
     assert largest**2 < 2**62
     assert proposal.limbs * 8 >= (largest**2).bit_length()
     assert Fraction(1, 2) < Fraction(proposal.centre, proposal.unit) ** 2 / sigma_squared * 4 <= 4

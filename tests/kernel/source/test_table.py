@@ -344,7 +344,7 @@ def test_an_answer_that_is_no_aggregate_is_refused(tmp_path):
     def answer(cells, counts, sums):
         return pa.table({"cell": cells, "n": counts, "s0": sums})
 
-    assert source._checked(answer([0, 5], [1, 2], [8, -16]), SCHEMA).counts.tolist() == [1, 2]
+    assert source.checked(answer([0, 5], [1, 2], [8, -16]), SCHEMA).counts.tolist() == [1, 2]
     for wrong in (
         answer([5, 0], [1, 2], [0, 0]),
         answer([0, 0], [1, 2], [0, 0]),
@@ -356,7 +356,7 @@ def test_an_answer_that_is_no_aggregate_is_refused(tmp_path):
         answer([0, 1], [1, 2], [0, None]),
     ):
         with pytest.raises(PrivacyError):
-            source._checked(wrong, SCHEMA)
+            source.checked(wrong, SCHEMA)
 
 
 def test_the_same_rows_give_the_same_cells_in_any_order_and_any_files(tmp_path):

@@ -533,7 +533,9 @@ def test_columns_other_than_claimed(path):
         pq.write_table(pa.table({"count": nulls, "charge": charge}), sink := io.BytesIO(), **options)
         words = "the columns its manifest names|as Sfumato writes it"
         refused(path, words, forged(DENSE, sink.getvalue(), 20, DENSE_CELLS))
-    with pq.ParquetWriter(sink := io.BytesIO(), columns._shape(["count", "charge"]), store_schema=False) as writer:
+    with pq.ParquetWriter(
+        sink := io.BytesIO(), columns.arrow_schema(["count", "charge"]), store_schema=False
+    ) as writer:
         writer.add_key_value_metadata({"note": "x"})
     refused(path, "as Sfumato writes it", forged(DENSE, sink.getvalue(), 20, DENSE_CELLS))
 

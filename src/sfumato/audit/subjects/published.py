@@ -45,7 +45,7 @@ def shown(contents: Contents, cells: int) -> Shown:
     cells: of the domain. A member that numbers its cells is laid out cell by cell, with the others HIDDEN. Estimates,
     which a file keeps as whole numbers and parts, are laid out in parts besides: a threshold on those tells more.
     """
-    numbers, words = _manifest(json.dumps(content_of(contents.manifest)))
+    numbers, words = numbers_and_words(json.dumps(content_of(contents.manifest)))
     found: dict[str, Outputs] = {}
     for member, columns in contents.columns.items():
         own = dict(columns)
@@ -116,7 +116,7 @@ def _scattered(values: Outputs, index: Outputs, cells: int) -> Outputs:
 
 
 @lru_cache(maxsize=256)
-def _manifest(text: str) -> tuple[Numbers, bytes]:
+def numbers_and_words(text: str) -> tuple[Numbers, bytes]:
     """The numbers of a manifest by where they stand, and everything else in it; many runs have the same manifest."""
     numbers: Numbers = {}
     words: list[str] = []
@@ -134,14 +134,14 @@ def _walk(value: JsonValue, place: str, numbers: Numbers, words: list[str]) -> N
         for number, part in enumerate(value):
             _walk(part, f"{place}/{number}", numbers, words)
     elif isinstance(value, float):
-        numbers[place] = _in_order_of_size(value)
+        numbers[place] = in_order_of_size(value)
     elif type(value) is int and abs(value) < 2**63:
         numbers[place] = value
     else:
         words.append(f"{place}: {value!r}")
 
 
-def _in_order_of_size(value: float) -> int:
+def in_order_of_size(value: float) -> int:
     """A whole number for each floating-point number, the larger for the larger: its bits, read from zero outwards."""
     bits = int(np.float64(value).view(np.int64))
     return bits if bits >= 0 else -1 - (bits & (2**63 - 1))

@@ -70,7 +70,7 @@ def mechanism_subjects(name: str) -> list[Subject]:
 
 def subject_of(mechanism: Mechanism, *, contributions: int = 1, before: Counts = EMPTY_CELL) -> Subject:
     """Any mechanism as a subject, in the registry or not."""
-    schema = _schema(contributions)
+    schema = audit_schema(contributions)
     half = schema.measures["m"].half_units
     after = (before[0] + contributions, *before[1:])
     sums = (0,) * CELLS, (contributions * half, *[0] * (CELLS - 1))  # the new rows all have the highest value
@@ -96,7 +96,7 @@ def subject_of(mechanism: Mechanism, *, contributions: int = 1, before: Counts =
 
 
 @lru_cache(maxsize=8)
-def _schema(contributions: int) -> Schema:
+def audit_schema(contributions: int) -> Schema:
     return Schema.from_dict(
         {
             "dataset": "audit",

@@ -54,12 +54,12 @@ def exp_minus(x: Fraction) -> Real:
         halvings = int(x).bit_length() + isqrt(bits) // 2 + 1
         spare = halvings + bits.bit_length() + 8  # squaring doubles the width, each term adds at most 2
         work = bits + spare
-        return _shift_out(_square(_series(x / (1 << halvings), work), halvings, work), spare)
+        return _shift_out(_square(series(x / (1 << halvings), work), halvings, work), spare)
 
     return enclose
 
 
-def _series(y: Fraction, work: int) -> Enclosure:
+def series(y: Fraction, work: int) -> Enclosure:
     """Enclose exp(-y) * 2**work for 0 < y <= 1/2 by the alternating sum of y**k / k!."""
     y_lower, rest = divmod(y.numerator << work, y.denominator)
     y_upper = y_lower + (rest > 0)

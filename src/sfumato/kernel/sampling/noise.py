@@ -35,7 +35,7 @@ Integers = NDArray[np.int64]
 WORKING_COINS = 2**18  # tossed at once: a megabyte of random bits, however many samples are drawn
 TOP_DIGIT = 62  # a geometric variable of 2**62 or more is reported as 2**62, so that no int64 can overflow
 TOP = 2**TOP_DIGIT
-VARIANCES = (Fraction(1, 2**60), Fraction(2**46))  # of Gaussian noise; the squares in `_keep` then stay below 2**62
+VARIANCES = (Fraction(1, 2**60), Fraction(2**46))  # of Gaussian noise; the squares in `accepted` then stay below 2**62
 MOST_HITS = 2**27
 
 
@@ -48,16 +48,16 @@ def draw(noise: Noise, count: int, entropy: Entropy) -> Integers:
     """
     samples = np.empty(count, dtype=np.int64)
     if isinstance(noise, Laplace):
-        digits = _laplace_digits(noise.scale)
+        digits = laplace_digits(noise.scale)
         for block in _blocks(count, 2 * len(digits.chances)):
-            samples[block] = _laplace(digits, block.stop - block.start, entropy)
+            samples[block] = laplace_from(digits, block.stop - block.start, entropy)
         return samples
-    proposal = _proposal(noise.sigma_squared)
+    proposal = proposal_for(noise.sigma_squared)
     largest = WORKING_COINS // (2 * len(proposal.digits.chances) + proposal.limbs)
     filled = 0
     while filled < count:
-        proposed = _laplace(proposal.digits, min(largest, 2 * (count - filled) + 16), entropy)
-        kept = proposed[_keep(proposed, proposal, entropy)][: count - filled]
+        proposed = laplace_from(proposal.digits, min(largest, 2 * (count - filled) + 16), entropy)
+        kept = proposed[accepted(proposed, proposal, entropy)][: count - filled]
         samples[filled : filled + kept.size] = kept
         filled += kept.size
     return samples
@@ -68,9 +68,9 @@ def draw_geometric(rate: Fraction, count: int, entropy: Entropy) -> Integers:
     if rate <= 0:
         raise PrivacyError(f"Geometric noise of rate {rate} was asked for; the rate must be positive")
     samples = np.empty(count, dtype=np.int64)
-    digits = _laplace_digits(1 / rate)
+    digits = laplace_digits(1 / rate)
     for block in _blocks(count, len(digits.chances)):
-        samples[block] = _in_range(_geometric(digits, block.stop - block.start, entropy))
+        samples[block] = _in_range(geometric_from(digits, block.stop - block.start, entropy))
     return samples
 
 
@@ -83,7 +83,7 @@ def sparse_hits(domain_size: int, threshold: int, noise: Laplace, entropy: Entro
     """
     if not (1 <= threshold <= TOP and 0 <= domain_size <= TOP):
         raise MechanismError(f"Sparse noise needs a threshold from 1 to 2**{TOP_DIGIT} and at most so many cells")
-    hit, gap_digits = _gaps(noise.scale, threshold)
+    hit, gap_digits = gaps_between_hits(noise.scale, threshold)
     expected = (domain_size * hit(64)[1] >> 64) + 1
     if expected > MOST_HITS:
         raise MechanismError(
@@ -94,7 +94,7 @@ def sparse_hits(domain_size: int, threshold: int, noise: Laplace, entropy: Entro
     start = np.zeros(1, dtype=np.uint64)  # the first cell not yet decided
     found = []
     while start[0] < end:
-        steps = _geometric(gap_digits, batch, entropy).astype(np.uint64) + np.uint64(1)
+        steps = geometric_from(gap_digits, batch, entropy).astype(np.uint64) + np.uint64(1)
         # `after` is the cell after each hit. A step is at most 2**62 + 1 long, so the first that leaves the domain
         # still fits 64 bits; only what follows it, and is dropped, may wrap round.
         after = start + np.cumsum(steps, dtype=np.uint64)
@@ -118,7 +118,7 @@ def _digit_coins(ratio: Real) -> Coins:
     return Coins.of([over_one_plus(power, power) for power in powers[:-1]] + powers[-1:])
 
 
-def _geometric(coins: Coins, count: int, entropy: Entropy) -> Integers:
+def geometric_from(coins: Coins, count: int, entropy: Entropy) -> Integers:
     """`count` samples, where 2**62 stands for itself and all above."""
     digits = len(coins.chances) - 1
     tossed = coins.toss(np.arange(digits + 1)[:, None], (digits + 1, count), entropy)
@@ -136,8 +136,8 @@ def _geometric(coins: Coins, count: int, entropy: Entropy) -> Integers:
     return values
 
 
-def _laplace(coins: Coins, count: int, entropy: Entropy) -> Integers:
-    both = _in_range(_geometric(coins, 2 * count, entropy))
+def laplace_from(coins: Coins, count: int, entropy: Entropy) -> Integers:
+    both = _in_range(geometric_from(coins, 2 * count, entropy))
     difference: Integers = both[:count] - both[count:]
     return difference
 
@@ -155,22 +155,22 @@ def _blocks(count: int, coins_per_sample: int) -> Iterator[slice]:
 
 
 @lru_cache(maxsize=1024)
-def _laplace_digits(scale: Fraction) -> Coins:
+def laplace_digits(scale: Fraction) -> Coins:
     if not 0 < scale <= LARGEST_SCALE:
         raise PrivacyError(f"Laplace noise of scale {scale} was asked for; it must be positive and at most 2**50")
     return _digit_coins(exp_minus(1 / scale))
 
 
 @lru_cache(maxsize=64)
-def _gaps(scale: Fraction, threshold: int) -> tuple[Real, Coins]:
+def gaps_between_hits(scale: Fraction, threshold: int) -> tuple[Real, Coins]:
     """The chance of a hit and the coins of the gap before it: P(Z >= t) = r**t / (1 + r), r = exp(-1 / scale)."""
-    _laplace_digits(scale)  # refuses scales out of range
+    laplace_digits(scale)  # refuses scales out of range
     hit = over_one_plus(exp_minus(threshold / scale), exp_minus(1 / scale))
     return hit, _digit_coins(complement(hit))
 
 
 @dataclass(frozen=True, eq=False)
-class _Proposal:
+class Proposal:
     """Laplace noise to propose, and the coins that turn it into Gaussian noise.
 
     A proposal y of scale sigma_squared / c is kept with chance exp(-(|y| - c)**2 / (2 sigma_squared)): multiplied with
@@ -189,7 +189,7 @@ class _Proposal:
 
 
 @lru_cache(maxsize=256)
-def _proposal(sigma_squared: Fraction) -> _Proposal:
+def proposal_for(sigma_squared: Fraction) -> Proposal:
     if not VARIANCES[0] <= sigma_squared <= VARIANCES[1]:
         raise PrivacyError(
             f"Gaussian noise with sigma squared {sigma_squared} was asked for; it must lie between 2**-60 and 2**46"
@@ -198,26 +198,26 @@ def _proposal(sigma_squared: Fraction) -> _Proposal:
         unit, centre = 1, isqrt(int(sigma_squared))
     else:
         unit, centre = isqrt(ceil(1 / sigma_squared) - 1) + 1, 1
-    digits = _laplace_digits(sigma_squared * unit / centre)
+    digits = laplace_digits(sigma_squared * unit / centre)
     divisor = 2 * unit**2 * sigma_squared
-    limbs = -(-(max(centre, unit * _limit(digits)) ** 2).bit_length() // 8)
+    limbs = -(-(max(centre, unit * largest_of(digits)) ** 2).bit_length() // 8)
     coins = Coins.of([exp_minus((d << 8 * i) / divisor) for i in range(limbs) for d in range(256)])
-    return _Proposal(digits, unit, centre, divisor, limbs, coins)
+    return Proposal(digits, unit, centre, divisor, limbs, coins)
 
 
-def _limit(digits: Coins) -> int:
+def largest_of(digits: Coins) -> int:
     """What only a run of the last coin can lift the noise above."""
     return int(2 ** (len(digits.chances) - 1))
 
 
-def _keep(proposed: Integers, proposal: _Proposal, entropy: Entropy) -> NDArray[np.bool_]:
+def accepted(proposed: Integers, proposal: Proposal, entropy: Entropy) -> NDArray[np.bool_]:
     """Which of the proposals to keep."""
     size = np.abs(proposed)
-    square = (np.minimum(size, _limit(proposal.digits)) * proposal.unit - proposal.centre) ** 2
+    square = (np.minimum(size, largest_of(proposal.digits)) * proposal.unit - proposal.centre) ** 2
     places = np.arange(proposal.limbs)[:, None]
     which = ((square >> 8 * places) & 255) + 256 * places
     kept: NDArray[np.bool_] = np.logical_and.reduce(proposal.coins.toss(which, which.shape, entropy), axis=0)
-    for i in np.flatnonzero(size > _limit(proposal.digits)):  # practically never: squares too large for 64 bits
+    for i in np.flatnonzero(size > largest_of(proposal.digits)):  # practically never: squares too large for 64 bits
         exact_square = (int(size[i]) * proposal.unit - proposal.centre) ** 2
         kept[i] = bernoulli(exp_minus(exact_square / proposal.divisor), entropy)
     return kept

@@ -72,7 +72,7 @@ class Table:
         columns = self._columns(schema)
         statement = aggregate_statement(schema, self.engine, columns, key)
         used = [column for column in self.engine.columns if column in columns.values()]
-        return _checked(self.engine.run(statement, used), schema)
+        return checked(self.engine.run(statement, used), schema)
 
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses are worked out by a view or a lazy frame when they are read."""
@@ -160,18 +160,18 @@ def _refuse_unfit(role: str, kind: str, column: Column, dialect: str) -> None:
     )
 
 
-def _checked(answer: pa.Table, schema: Schema) -> Aggregate:
+def checked(answer: pa.Table, schema: Schema) -> Aggregate:
     """The engine's answer, if it is what the statement must give; noise is made for nothing else."""
     found: Aggregate | None = None
     with suppress(Exception):  # for privacy: its text could quote a count
-        found = _aggregate(answer, schema)
+        found = as_aggregate(answer, schema)
     del answer  # for privacy: a traceback keeps what this frame holds
     if found is None:
         raise PrivacyError(_NO_AGGREGATE)
     return found
 
 
-def _aggregate(answer: pa.Table, schema: Schema) -> Aggregate | None:
+def as_aggregate(answer: pa.Table, schema: Schema) -> Aggregate | None:
     cells, counts, *sums = (_whole_numbers(column) for column in answer.columns)
     right = len(sums) == len(schema.measures) and bool((np.diff(cells) > 0).all() and (counts > 0).all())
     if len(cells):

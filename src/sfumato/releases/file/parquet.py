@@ -46,7 +46,7 @@ def write_columns(sink: IO[bytes], columns: Mapping[str, Column]) -> None:
         pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
         for values in columns.values()
     ]
-    table = pa.table(arrays, schema=_shape(columns))
+    table = pa.table(arrays, schema=arrow_schema(columns))
     with pq.ParquetWriter(
         sink,
         table.schema,
@@ -84,7 +84,7 @@ def read_columns(data: bytes, names: Sequence[str], rows: int) -> dict[str, Colu
         file, start = pq.ParquetFile(pa.BufferReader(data)), 0
         for group in range(file.num_row_groups):
             part = file.read_row_group(group, use_threads=False)
-            if not part.schema.equals(_shape(names)):
+            if not part.schema.equals(arrow_schema(names)):
                 raise refusal("a member does not have the columns its manifest names")
             for values, column in zip(columns.values(), part.columns, strict=True):
                 _fill(values[start : start + len(part)], column)
@@ -114,7 +114,7 @@ def _fill(values: Column, column: Any) -> None:
         start += len(chunk)
 
 
-def _shape(names: Iterable[str]) -> pa.Schema:
+def arrow_schema(names: Iterable[str]) -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema([pa.field(name, pa.int64(), nullable=False) for name in names])

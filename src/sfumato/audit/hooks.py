@@ -1,0 +1,29 @@
+"""NOT PRIVATE: the steps of the kernel that the audit may reach for, all named in one place.
+
+A mutant is the kernel with one step replaced, and a recorder looks at what the kernel holds, so both need names that
+nobody else may use. These are the names; the audit uses no other, nobody else uses any, and tests hold both to it.
+"""
+
+from __future__ import annotations
+
+from sfumato.audit.attacks.recorder import Recorder
+from sfumato.kernel.charge import Charge
+from sfumato.kernel.curator import Curator
+
+HOOKS: dict[type, dict[str, str]] = {
+    Curator: {
+        "_aggregate": "the private counts, by cell",
+        "_dense": "the private counts of one statistic, laid out",
+        "_entropy": "the random bits it draws from",
+        "_noises": "which noise a measurement carries",
+        "_sift": "which cells reach a threshold",
+        "_above_noises": "which noises a sparse vector carries",
+        "_loads": "what a measurement is charged, cell by cell",
+        "_restrict": "the curator of some cells",
+    },
+    Charge: {
+        "_loads": "what each cell has borne so far",
+        "_denominator": "in which parts that is counted",
+    },
+    Recorder: {"_Recorder__inner": "the curator that is written down"},
+}

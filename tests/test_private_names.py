@@ -1,0 +1,55 @@
+"""Private names stay private: tests use public ones, and only the audit's stated hooks reach into the kernel."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sfumato.audit.hooks import HOOKS
+
+ROOT = Path(__file__).parent.parent
+HOOKED = {name for names in HOOKS.values() for name in names}
+OTHERS = {"_repr_html_", "_exit", "_PUBLIC"}  # of notebooks, of the system, and of the package's own lazy imports
+SHARED = "sfumato.mechanisms."  # modules that mechanisms share begin with an underscore and are tested as such
+
+
+def private_names(tree: ast.AST) -> Iterator[str]:
+    """Every name with one leading underscore that is asked of another object or imported."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and _is_private(node.attr):
+            if not _is_itself(node.value):
+                yield node.attr
+        elif isinstance(node, ast.ImportFrom):
+            yield from (name.name for name in node.names if _is_private(name.name))
+            hidden = [part for part in (node.module or "").split(".") if _is_private(part)]
+            yield from [] if (node.module or "").startswith(SHARED) else hidden
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def _is_itself(node: ast.expr) -> bool:
+    """self, cls or super()."""
+    return ast.unparse(node) in ("self", "cls", "super()")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=lambda path: path.stem)
+def test_tests_use_no_private_name_but_the_stated_hooks(path):
+    found = set(private_names(ast.parse(path.read_text(encoding="utf-8"))))
+    assert found <= HOOKED | OTHERS
+
+
+def test_the_audit_reaches_for_its_hooks_and_for_nothing_else():
+    for path in (ROOT / "src" / "sfumato" / "audit").rglob("*.py"):
+        assert set(private_names(ast.parse(path.read_text(encoding="utf-8")))) <= HOOKED, path.name
+
+
+def test_every_hook_is_there():
+    for kind, names in HOOKS.items():
+        source = ast.parse(Path(__import__(kind.__module__, fromlist=["x"]).__file__).read_text(encoding="utf-8"))
+        stored = {node.attr for node in ast.walk(source) if isinstance(node, ast.Attribute)}
+        assert set(names) <= stored | set(dir(kind))
