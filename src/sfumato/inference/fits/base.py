@@ -1,22 +1,29 @@
 """What an estimate of all cells is off by: for any later query, the noise it carries and the model it leans on.
 
 A fit holds an estimate of one statistic in every cell. Whoever asks for the error of a weighted sum of cells gets the
-weights with which each noise of the measurements enters that sum, so that its exact law is known, and the covariance of
-what the fit takes for granted without having measured it (the model's share).
+weights with which each noise of the measurements enters that sum, so that its exact distribution is known, and the
+covariance of what the fit takes for granted without having measured it (the model's share). A fit also says what a file
+keeps of it, and reads that back from a file that nobody has vouched for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Floats
+from sfumato.arrays import Floats, Whole
+from sfumato.domain import Domain
+from sfumato.errors import QueryError
 from sfumato.measurement import Design, Measurement
 
 PARTS = 2**10  # an estimate is kept in whole multiples of 1 / PARTS, so that a file holds it exactly
+
+Arrays = dict[str, Whole | Floats]
+Measure = Callable[[int | None], Measurement]  # over how many cells or buckets; None: no estimate leans on it
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +41,13 @@ class Errors:
 
 
 class Fit(Protocol):
-    """An estimate of one statistic, cell by cell, and its errors."""
+    """An estimate of one statistic, cell by cell, and its errors.
+
+    family: the word that files know its kind by. room: how many numbers are in memory, at most, for each that is read.
+    """
+
+    family: str
+    room: int
 
     @property
     def of(self) -> str:
@@ -50,6 +63,56 @@ class Fit(Protocol):
 
     def errors(self, columns: Floats) -> Errors:
         """The errors of weighted sums of cells; `columns` is (cells, sums)."""
+
+    def record(self, domain: Domain) -> Arrays:
+        """What a file keeps besides measurements and estimate: whole numbers, and multiples of 1 / PARTS."""
+
+    @classmethod
+    def read(cls, file: FitReader) -> Self:
+        """The fit again, or a QueryError where its pieces do not go together."""
+
+
+@dataclass
+class FitReader:
+    """What a stranger's file keeps of one fit, every piece to be taken once; one that is not there is refused.
+
+    arrays: what `record` returned, of any length. published: the estimate, None once it was taken; a fit that does not
+    take it must come to the same. measurements: made when they are taken.
+    """
+
+    domain: Domain
+    arrays: Arrays
+    published: Floats | None
+    measurements: list[Measure]
+
+    def whole(self, name: str) -> Whole:
+        """An array of whole numbers."""
+        return np.asarray(self._array(name, np.int64))
+
+    def numbers(self, name: str) -> Floats:
+        """An array of multiples of 1 / PARTS."""
+        return np.asarray(self._array(name, np.float64))
+
+    def estimate(self) -> Floats:
+        """The estimate as it was published."""
+        taken, self.published = self.published, None
+        return np.asarray(taken)
+
+    def measurement(self, columns: int) -> Measurement:
+        """The next measurement, of the fit's statistic over so many cells or buckets."""
+        if not self.measurements:
+            raise QueryError("it lacks a measurement")
+        return self.measurements.pop(0)(columns)
+
+    def others(self) -> tuple[Measurement, ...]:
+        """The measurements that are left, of anything: no estimate leans on them."""
+        taken, self.measurements = self.measurements, []
+        return tuple(measure(None) for measure in taken)
+
+    def _array(self, name: str, dtype: type) -> Any:
+        if name not in self.arrays or self.arrays[name].dtype != dtype:
+            raise QueryError("it lacks an array that goes with its kind")
+        return self.arrays.pop(name)
 
 
 class OfOneMeasurement:

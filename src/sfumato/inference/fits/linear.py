@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.inference.fits.base import Errors, OfOneMeasurement, in_parts
+from sfumato.domain import Domain
+from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, in_parts
 from sfumato.least_squares.solver import Solver, solver
 from sfumato.measurement import Measurement
 
@@ -16,6 +18,9 @@ from sfumato.measurement import Measurement
 @dataclass(frozen=True, eq=False)
 class LinearFit(OfOneMeasurement):
     """Least squares: the unbiased estimate of least variance from noisy answers to linear queries."""
+
+    family = "linear"
+    room = 3
 
     measurement: Measurement
     estimate: Floats
@@ -38,3 +43,10 @@ class LinearFit(OfOneMeasurement):
         weights = (design.queries @ solved) / design.sizes[:, None]
         sums = columns.shape[1]
         return Errors(design, weights, np.zeros((sums, sums)), ~known)
+
+    def record(self, domain: Domain) -> Arrays:
+        return {}
+
+    @classmethod
+    def read(cls, file: FitReader) -> Self:
+        return cls(file.measurement(file.domain.size), file.estimate())

@@ -11,13 +11,15 @@ prior takes for granted; the posterior does not tell them apart, so all of it co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
-from sfumato.domain.binary_tree import BinaryTree
-from sfumato.errors import QueryError
-from sfumato.inference.fits.base import Errors, OfOneMeasurement, in_parts
+from sfumato.domain import Domain
+from sfumato.domain.binary_tree import BinaryTree, nodes_over
+from sfumato.errors import QueryError, ReleaseFileError
+from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, in_parts
 from sfumato.inference.tree_posterior.messages import Multiscale
 from sfumato.measurement import Design, Laplace, Measurement
 from sfumato.queries import Ranges
@@ -37,6 +39,9 @@ class TreeFit(OfOneMeasurement):
     halves, from the root, level by level, in whole multiples of 1 / FINE. deviations: of the whole, then of each
     region's division. leanings: of each region; none where every region is a strip of its own.
     """
+
+    family = "tree"
+    room = 3
 
     measurement: Measurement
     tree: BinaryTree
@@ -82,6 +87,22 @@ class TreeFit(OfOneMeasurement):
         nothing = Design(self.measurement.queries[:1], self.measurement.noises[:1])
         return Errors(nothing, np.zeros((1, sums)), model, np.zeros(sums, dtype=np.bool_))
 
+    def record(self, domain: Domain) -> Arrays:
+        """Everything but the tree, which must be the one over the cells of a domain."""
+        if not _alike(self.tree, BinaryTree.over(domain)):
+            raise ReleaseFileError("a file keeps a tree over the cells of its domain only, cut as that domain is cut")
+        return {"slopes": self.slopes, "deviations": self.deviations, "leanings": self.leanings}
+
+    @classmethod
+    def read(cls, file: FitReader) -> Self:
+        if file.domain.size > MOST_LEAVES or nodes_over(file.domain) > MOST_REGIONS:
+            raise QueryError("it is a tree of more cells than Sfumato makes")
+        measured = file.measurement(file.domain.size)
+        if type(measured.queries) is not Ranges:
+            raise QueryError("a tree is measured by ranges of its leaves")
+        slopes, deviations, leanings = file.whole("slopes"), file.numbers("deviations"), file.numbers("leanings")
+        return cls(measured, BinaryTree.over(file.domain), file.estimate(), slopes, deviations, leanings)
+
 
 def fit_tree(measured: Measurement, tree: BinaryTree, sizes: Codes | None = None) -> TreeFit:
     """The posterior of the leaves of a tree from noisy counts of its regions (Ranges of places).
@@ -109,6 +130,13 @@ def inner_regions(tree: BinaryTree) -> int:
 def has_strips(tree: BinaryTree) -> bool:
     """Whether regions of a tree may lean together."""
     return any(strips is not None for strips in tree.strips)
+
+
+def _alike(one: BinaryTree, other: BinaryTree) -> bool:
+    """Whether two trees cut the same cells in the same way."""
+    if one.height != other.height or has_strips(one) != has_strips(other):
+        return False
+    return np.array_equal(one.order, other.order) and all(map(np.array_equal, one.begins, other.begins))
 
 
 def _summed(rows: Floats, strips: Codes) -> Floats:

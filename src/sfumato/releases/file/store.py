@@ -15,8 +15,7 @@ from sfumato.queries import Cells, Identity, Total
 from sfumato.releases.cube import Cube
 from sfumato.releases.file.artifact import Artifact, write_artifact
 from sfumato.releases.file.consistency import CELL, CELLS, NUMBERS, VALUE, parts_column
-from sfumato.releases.file.fit_reading import Reading
-from sfumato.releases.file.fit_records import from_whole_numbers, in_whole_numbers, write_fits
+from sfumato.releases.file.fits import Reading, from_whole_numbers, in_whole_numbers, write_fits
 from sfumato.releases.file.manifest import Manifest, MechanismRecord, Statistic
 from sfumato.releases.file.manifest import Total as TotalRecord
 from sfumato.releases.file.query_records import Arrays, Column

@@ -32,7 +32,7 @@ from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import Haar, Identity, Kron, NominalHaar, Ranges, Stack, Total, Tree
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.file.artifact import read_artifact, write_artifact
-from sfumato.releases.file.fit_records import from_whole_numbers, in_whole_numbers
+from sfumato.releases.file.fits import from_whole_numbers, in_whole_numbers
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.store import read_cube
 from sfumato.releases.release import Release
@@ -360,7 +360,7 @@ def test_a_tree_measured_by_something_else_or_with_too_many_leaves_is_refused(mo
     odd = replace(release, cube=replace(release.cube, fits=(replace(tree, measurement=cells.measurement), *others)))
     with pytest.raises(ReleaseFileError, match="ranges"):
         Release.load(odd.save(tmp_path / "odd.sfumato"))
-    monkeypatch.setattr("sfumato.releases.file.fit_reading.MOST_LEAVES", SIZE - 1)
+    monkeypatch.setattr("sfumato.inference.fits.tree.MOST_LEAVES", SIZE - 1)
     with pytest.raises(ReleaseFileError, match="more cells than"):
         Release.load(release.save(tmp_path / "large.sfumato"))
 
