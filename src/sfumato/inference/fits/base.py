@@ -21,9 +21,7 @@ from sfumato.errors import QueryError
 from sfumato.measurement import Design, Measurement
 
 PARTS = 2**10  # an estimate is kept in whole multiples of 1 / PARTS, so that a file holds it exactly
-
-Arrays = dict[str, Whole | Floats]
-Measure = Callable[[int | None], Measurement]  # over how many cells or buckets; None: no estimate leans on it
+Arrays = dict[str, NDArray[Any]]  # whole numbers, and multiples of 1 / PARTS
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +63,7 @@ class Fit(Protocol):
         """The errors of weighted sums of cells; `columns` is (cells, sums)."""
 
     def record(self, domain: Domain) -> Arrays:
-        """What a file keeps besides measurements and estimate: whole numbers, and multiples of 1 / PARTS."""
+        """What a file keeps besides the measurements and the estimate."""
 
     @classmethod
     def read(cls, file: FitReader) -> Self:
@@ -74,43 +72,37 @@ class Fit(Protocol):
 
 @dataclass
 class FitReader:
-    """What a stranger's file keeps of one fit, every piece to be taken once; one that is not there is refused.
+    """What a stranger's file keeps of one fit; every piece but the estimate is taken once, and none is left.
 
-    arrays: what `record` returned, of any length. published: the estimate, None once it was taken; a fit that does not
-    take it must come to the same. measurements: made when they are taken.
+    arrays: what `record` returned, of any length and with any numbers. measurements: each is made when it is known how
+    many cells or buckets it must span; None for one, of any statistic, that no estimate leans on.
     """
 
     domain: Domain
+    estimate: Floats
     arrays: Arrays
-    published: Floats | None
-    measurements: list[Measure]
+    measurements: list[Callable[[int | None], Measurement]]
 
     def whole(self, name: str) -> Whole:
         """An array of whole numbers."""
-        return np.asarray(self._array(name, np.int64))
+        return self._array(name, np.int64)
 
     def numbers(self, name: str) -> Floats:
         """An array of multiples of 1 / PARTS."""
-        return np.asarray(self._array(name, np.float64))
+        return self._array(name, np.float64)
 
-    def estimate(self) -> Floats:
-        """The estimate as it was published."""
-        taken, self.published = self.published, None
-        return np.asarray(taken)
-
-    def measurement(self, columns: int) -> Measurement:
-        """The next measurement, of the fit's statistic over so many cells or buckets."""
+    def measurement(self, columns: int | None) -> Measurement:
+        """The next measurement."""
         if not self.measurements:
             raise QueryError("it lacks a measurement")
         return self.measurements.pop(0)(columns)
 
     def others(self) -> tuple[Measurement, ...]:
-        """The measurements that are left, of anything: no estimate leans on them."""
-        taken, self.measurements = self.measurements, []
-        return tuple(measure(None) for measure in taken)
+        """All measurements that are left, which no estimate leans on."""
+        return tuple(self.measurement(None) for _ in self.measurements[:])
 
-    def _array(self, name: str, dtype: type) -> Any:
-        if name not in self.arrays or self.arrays[name].dtype != dtype:
+    def _array(self, name: str, kind: type) -> NDArray[Any]:
+        if name not in self.arrays or self.arrays[name].dtype != kind:
             raise QueryError("it lacks an array that goes with its kind")
         return self.arrays.pop(name)
 
@@ -127,6 +119,12 @@ class OfOneMeasurement:
     @property
     def measurements(self) -> tuple[Measurement, ...]:
         return (self.measurement,)
+
+
+def keep_in_parts(fit: object, *names: str) -> None:
+    """Round attributes of a frozen value to what a file holds."""
+    for name in names:
+        object.__setattr__(fit, name, in_parts(np.asarray(getattr(fit, name), dtype=np.float64)))
 
 
 def in_parts(estimate: Floats) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
-from sfumato.inference.fits.base import Fit, in_parts
+from sfumato.inference.fits.base import Fit
 
 
 class OverBuckets:
@@ -42,11 +42,6 @@ class OverBuckets:
             raise QueryError(f"{buckets} buckets need labels from 0 to {buckets - 1}, each at least once")
         labels.setflags(write=False)
         object.__setattr__(self, "labels", labels)
-
-    def _round(self, *names: str) -> None:
-        """Keep numbers in whole multiples of 1 / PARTS."""
-        for name in names:
-            object.__setattr__(self, name, in_parts(np.asarray(getattr(self, name), dtype=np.float64)))
 
 
 def erring_together(apart: Floats, together: Floats) -> Floats:

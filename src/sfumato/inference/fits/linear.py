@@ -49,4 +49,4 @@ class LinearFit(OfOneMeasurement):
 
     @classmethod
     def read(cls, file: FitReader) -> Self:
-        return cls(file.measurement(file.domain.size), file.estimate())
+        return cls(file.measurement(file.domain.size), file.estimate)

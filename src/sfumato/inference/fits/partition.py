@@ -25,7 +25,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import QueryError
-from sfumato.inference.fits.base import Arrays, Errors, FitReader, in_parts
+from sfumato.inference.fits.base import Arrays, Errors, FitReader, in_parts, keep_in_parts
 from sfumato.inference.fits.buckets import OverBuckets, erring_together
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.tree import TreeFit
@@ -51,7 +51,7 @@ class PartitionFit(OverBuckets):
 
     def __post_init__(self) -> None:
         self._check_labels()
-        self._round("deviations")
+        keep_in_parts(self, "deviations")
         if self.deviations.shape != self.sizes.shape:
             raise QueryError(f"{len(self.sizes)} buckets need as many within-bucket deviations")
 
@@ -66,11 +66,9 @@ class PartitionFit(OverBuckets):
 
     @cached_property
     def estimate(self) -> Floats:
-        """The estimate for every cell."""
         return in_parts(self.shares * self.totals.estimate[self.labels])
 
     def errors(self, columns: Floats) -> Errors:
-        """The errors of weighted sums of cells; `columns` is (cells, sums)."""
         expected = self.by_bucket(self.shares[:, None] * columns)
         totals = self.totals.errors(expected)
         return Errors(totals.design, totals.weights, self._model(columns, expected) + totals.model, totals.unknown)

@@ -27,7 +27,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
-from sfumato.inference.fits.base import Arrays, Errors, FitReader, in_parts
+from sfumato.inference.fits.base import Arrays, Errors, FitReader, in_parts, keep_in_parts
 from sfumato.inference.fits.buckets import OverBuckets, erring_together
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.halvings import Halvings
@@ -57,7 +57,7 @@ class ShrinkageFit(OverBuckets):
 
     def __post_init__(self) -> None:
         self._check_labels()
-        self._round("lean", "keep", "deviations")
+        keep_in_parts(self, "lean", "keep", "deviations")
         order, cells, buckets = np.array(self.order, dtype=np.int64), len(self.labels), len(self.sizes)
         if self.lean.shape != (buckets,):
             raise QueryError(f"{buckets} buckets need as many weights of their cells' sums")
@@ -83,14 +83,12 @@ class ShrinkageFit(OverBuckets):
 
     @cached_property
     def estimate(self) -> Floats:
-        """The estimate for every cell."""
         noisy = self.cells.answers.astype(np.float64)
         sums = np.bincount(self.labels, weights=noisy)
         totals = self.totals.estimate + self.lean * (sums - self.totals.estimate)
         return in_parts((totals / self.sizes)[self.labels] + self._kept(self._contrasts(noisy[:, None]))[:, 0])
 
     def errors(self, columns: Floats) -> Errors:
-        """The errors of weighted sums of cells; `columns` is (cells, sums)."""
         expected = self.by_bucket(columns) / self.sizes[:, None]
         contrasts = self._contrasts(columns)
         of_cells = self._kept(contrasts) + (self.lean[:, None] * expected)[self.labels]

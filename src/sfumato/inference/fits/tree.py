@@ -19,7 +19,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.domain.binary_tree import BinaryTree, nodes_over
 from sfumato.errors import QueryError, ReleaseFileError
-from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, in_parts
+from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, keep_in_parts
 from sfumato.inference.tree_posterior.messages import Multiscale
 from sfumato.measurement import Design, Laplace, Measurement
 from sfumato.queries import Ranges
@@ -62,8 +62,7 @@ class TreeFit(OfOneMeasurement):
             )
         if inner and not -STEEPEST <= int(self.slopes.min()) <= int(self.slopes.max()) <= STEEPEST:
             raise QueryError("a half gets about as many of its region's rows as there are; a slope is far from that")
-        for name in ("estimate", "deviations", "leanings"):
-            object.__setattr__(self, name, in_parts(getattr(self, name)))
+        keep_in_parts(self, "estimate", "deviations", "leanings")
 
     def errors(self, columns: Floats) -> Errors:
         """The errors of weighted sums of leaves; `columns` is (leaves, sums)."""
@@ -101,7 +100,7 @@ class TreeFit(OfOneMeasurement):
         if type(measured.queries) is not Ranges:
             raise QueryError("a tree is measured by ranges of its leaves")
         slopes, deviations, leanings = file.whole("slopes"), file.numbers("deviations"), file.numbers("leanings")
-        return cls(measured, BinaryTree.over(file.domain), file.estimate(), slopes, deviations, leanings)
+        return cls(measured, BinaryTree.over(file.domain), file.estimate, slopes, deviations, leanings)
 
 
 def fit_tree(measured: Measurement, tree: BinaryTree, sizes: Codes | None = None) -> TreeFit:

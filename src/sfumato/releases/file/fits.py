@@ -38,15 +38,12 @@ class Written:
     _places: dict[int, int] = field(default_factory=dict)
 
     def add(self, fit: Fit, domain: Domain) -> None:
-        """The record of one more fit."""
         if FAMILIES.get(fit.family) is not type(fit):
             raise ReleaseFileError(f"a file cannot keep a fit of the kind {type(fit).__name__}")
         arrays: dict[str, int] = {}
         for name, values in fit.record(domain).items():
-            if values.dtype == np.int64:
-                arrays[name] = self.arrays.keep(values)
-            else:
-                arrays[name], arrays[parts_of(name)] = map(self.arrays.keep, in_whole_numbers(values))
+            kept = in_whole_numbers(values) if values.dtype == np.float64 else (values,)
+            arrays |= {key: self.arrays.keep(one) for key, one in zip((name, parts_of(name)), kept, strict=False)}
         measurements = [self.measurement(measured) for measured in fit.measurements]
         self.fits.append(FitRecord(fit.of, fit.family, measurements, arrays))
 
@@ -87,12 +84,12 @@ class Reading:
         if estimate.shape != (self.domain.size,):
             raise refusal("it does not have an estimate for each cell of its schema")
         try:
-            measurements = [partial(self.measurement, one, record.of) for one in record.measurements]
-            file = FitReader(self.domain, self._arrays(record.arrays), estimate, [*measurements])
+            measurements = [partial(self._measurement, one, record.of) for one in record.measurements]
+            file = FitReader(self.domain, estimate, self._arrays(record.arrays), [*measurements])
             fit = FAMILIES[record.family].read(file)
             if file.arrays or file.measurements:
                 raise QueryError("it has measurements or arrays that do not go with its kind")
-            follows = file.published is None or _alike(fit.estimate, estimate)
+            follows = len(fit.estimate) == len(estimate) and np.allclose(fit.estimate, estimate, 1e-9, 2 / PARTS)
         except QueryError as error:
             raise refusal(f"a fit in it contradicts itself: {error}") from None
         except (LookupError, ValueError):  # ValueError: equations without a solution
@@ -112,7 +109,7 @@ class Reading:
             found[name] = from_whole_numbers(whole, parts)
         return found | taken
 
-    def measurement(self, record: MeasurementRecord, of: str, columns: int | None) -> Measurement:
+    def _measurement(self, record: MeasurementRecord, of: str, columns: int | None) -> Measurement:
         """A measurement of a statistic over so many cells or buckets, with an answer and a noise for every row.
 
         columns: None for one that no estimate leans on, of any statistic and over whatever it says it spans.
@@ -145,11 +142,6 @@ class Reading:
         self.arrays.refuse_leftovers()
         if len(self._built) < len(self.queries):
             raise refusal("it has queries that nothing in it names")
-
-
-def _alike(one: Floats, other: Floats) -> bool:
-    """Whether two estimates are the same but for rounding; one of another length would be stretched by NumPy."""
-    return one.shape == other.shape and np.allclose(one, other, rtol=1e-9, atol=2 / PARTS)
 
 
 def parts_of(name: str) -> str:
