@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 
@@ -48,5 +47,5 @@ class LinearFit(OfOneMeasurement):
         return {}
 
     @classmethod
-    def read(cls, file: FitReader) -> Self:
+    def read(cls, file: FitReader) -> LinearFit:
         return cls(file.measurement(file.domain.size), file.estimate)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 
@@ -87,7 +86,7 @@ class PartitionFit(OverBuckets):
         return kept
 
     @classmethod
-    def read(cls, file: FitReader) -> Self:
+    def read(cls, file: FitReader) -> PartitionFit:
         estimate = file.numbers("totals")
         measured = file.measurement(len(estimate))
         totals: LinearFit | TreeFit = LinearFit(measured, estimate)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from sfumato.measurement import Measurement
 from sfumato.queries import Queries
 
 WHOLE = 2.0**50  # a shape is kept in whole multiples of about one part in so many, so that a file holds it exactly
-MOST_MASS = 2.0**62  # of all cells together; with more, their sum in whole numbers might come to less than nothing
+MOST_MASS = 2.0**62  # of all cells; with more, their sum in whole numbers might come to less than nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +39,9 @@ class ScaledShape:
 
     def __post_init__(self) -> None:
         mass = np.array(self.mass, dtype=np.int64)
-        if self.total.estimate.shape != (1,) or mass.ndim != 1 or not mass.size or mass.min() < 0 or not mass.any():
-            raise QueryError(
-                "a shape needs one total, and for each cell a whole number of 0 or more, not all of them 0"
-            )
-        if mass.sum(dtype=np.float64) >= MOST_MASS:
-            raise QueryError("the whole numbers of a shape come to less than 2 to the power of 62")
+        weighed = mass.ndim == 1 and mass.size and mass.min() >= 0 and 0 < mass.sum(dtype=np.float64) < MOST_MASS
+        if self.total.estimate.shape != (1,) or not weighed:
+            raise QueryError("a shape needs one total, and for each cell a whole number of 0 or more, not all 0")
         mass.setflags(write=False)
         object.__setattr__(self, "mass", mass)
         object.__setattr__(self, "spread", float(in_parts(np.array(self.spread))))
@@ -93,7 +89,7 @@ class ScaledShape:
         return {"total": self.total.estimate, "spread": np.array([self.spread]), "mass": self.mass}
 
     @classmethod
-    def read(cls, file: FitReader) -> Self:
+    def read(cls, file: FitReader) -> ScaledShape:
         total = LinearFit(file.measurement(1), file.numbers("total"))
         (spread,) = file.numbers("spread")
         (misfit,) = file.others() or (None,)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 
@@ -121,7 +120,7 @@ class ShrinkageFit(OverBuckets):
         return {"labels": self.labels, "order": self.order, **numbers}
 
     @classmethod
-    def read(cls, file: FitReader) -> Self:
+    def read(cls, file: FitReader) -> ShrinkageFit:
         labels, order = file.whole("labels"), file.whole("order")
         lean, keep, deviations = (file.numbers(name) for name in ("lean", "keep", "spread"))
         cells, totals = file.measurement(file.domain.size), file.measurement(len(lean))

@@ -11,7 +11,6 @@ prior takes for granted; the posterior does not tell them apart, so all of it co
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -93,7 +92,7 @@ class TreeFit(OfOneMeasurement):
         return {"slopes": self.slopes, "deviations": self.deviations, "leanings": self.leanings}
 
     @classmethod
-    def read(cls, file: FitReader) -> Self:
+    def read(cls, file: FitReader) -> TreeFit:
         if file.domain.size > MOST_LEAVES or nodes_over(file.domain) > MOST_REGIONS:
             raise QueryError("it is a tree of more cells than Sfumato makes")
         measured = file.measurement(file.domain.size)

@@ -26,6 +26,7 @@ from sfumato.releases.file.records import FitRecord, MeasurementRecord, QueriesR
 from sfumato.releases.file.strict_json import refusal
 
 LARGEST = 2**62  # of an estimate; nothing the kernel hands out is larger
+IN_PARTS = "_parts"  # ends the name of the array that adds 1024ths to another
 
 
 @dataclass
@@ -43,7 +44,7 @@ class Written:
         arrays: dict[str, int] = {}
         for name, values in fit.record(domain).items():
             kept = in_whole_numbers(values) if values.dtype == np.float64 else (values,)
-            arrays |= {key: self.arrays.keep(one) for key, one in zip((name, parts_of(name)), kept, strict=False)}
+            arrays |= {key: self.arrays.keep(one) for key, one in zip((name, name + IN_PARTS), kept, strict=False)}
         measurements = [self.measurement(measured) for measured in fit.measurements]
         self.fits.append(FitRecord(fit.of, fit.family, measurements, arrays))
 
@@ -102,8 +103,8 @@ class Reading:
         """The arrays of a fit, where two that make up numbers are put together."""
         taken = {name: self.arrays.take(place) for name, place in places.items()}
         found: FitArrays = {}
-        for name in [name for name in taken if parts_of(name) in taken]:
-            whole, parts = taken.pop(name), taken.pop(parts_of(name))
+        for name in [name for name in taken if name + IN_PARTS in taken]:
+            whole, parts = taken.pop(name), taken.pop(name + IN_PARTS)
             if len(parts) != len(whole) or ((parts < 0) | (parts >= PARTS)).any():
                 raise refusal("a fit in it has numbers that are not spelled as Sfumato spells them")
             found[name] = from_whole_numbers(whole, parts)
@@ -142,11 +143,6 @@ class Reading:
         self.arrays.refuse_leftovers()
         if len(self._built) < len(self.queries):
             raise refusal("it has queries that nothing in it names")
-
-
-def parts_of(name: str) -> str:
-    """The array that adds 1024ths to another."""
-    return f"{name}_parts"
 
 
 def in_whole_numbers(estimate: Floats) -> tuple[Column, Column]:

@@ -152,9 +152,8 @@ def _known(family: str) -> str:
 class FitRecord:
     """How one statistic was estimated in every cell; the estimate itself is a column of the member of cells.
 
-    family: one of inference/fits/families.py; arrays: what it keeps besides its measurements, by name. The leaves of a
-    "tree" are the schema's cells along the tree of domain/binary_tree.py, which is not kept; another tree would be
-    another family.
+    family: the kind of fit; arrays: what it keeps besides its measurements, by name. The leaves of a "tree" are the
+    schema's cells along the tree of domain/binary_tree.py, which is not kept; another tree would be another family.
     """
 
     of: Text
