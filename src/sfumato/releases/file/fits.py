@@ -43,7 +43,7 @@ class Written:
             raise ReleaseFileError(f"a file cannot keep a fit of the kind {type(fit).__name__}")
         arrays: dict[str, int] = {}
         for name, values in fit.record(domain).items():
-            kept = in_whole_numbers(values) if values.dtype == np.float64 else (values,)
+            kept = in_whole_numbers(values) if values.dtype.kind == "f" else (values,)
             arrays |= {key: self.arrays.keep(one) for key, one in zip((name, name + IN_PARTS), kept, strict=False)}
         measurements = [self.measurement(measured) for measured in fit.measurements]
         self.fits.append(FitRecord(fit.of, fit.family, measurements, arrays))
@@ -90,7 +90,10 @@ class Reading:
             fit = FAMILIES[record.family].read(file)
             if file.arrays or file.measurements:
                 raise QueryError("it has measurements or arrays that do not go with its kind")
-            follows = len(fit.estimate) == len(estimate) and np.allclose(fit.estimate, estimate, 1e-9, 2 / PARTS)
+            found = fit.estimate
+            follows = len(found) == len(estimate) and (
+                found is estimate or np.allclose(found, estimate, 1e-9, 2 / PARTS)
+            )
         except QueryError as error:
             raise refusal(f"a fit in it contradicts itself: {error}") from None
         except (LookupError, ValueError):  # ValueError: equations without a solution
@@ -143,6 +146,11 @@ class Reading:
         self.arrays.refuse_leftovers()
         if len(self._built) < len(self.queries):
             raise refusal("it has queries that nothing in it names")
+
+
+def _alike(one: Floats, other: Floats) -> bool:
+    """Whether two estimates are the same but for rounding; NumPy would stretch a single number to any length."""
+    return one.shape == other.shape and np.allclose(one, other, rtol=1e-9, atol=2 / PARTS)
 
 
 def in_whole_numbers(estimate: Floats) -> tuple[Column, Column]:
