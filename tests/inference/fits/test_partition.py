@@ -38,14 +38,16 @@ def test_noise_weights_reproduce_the_estimate_of_any_sum():
     assert errors.design.variances.tolist() == [Laplace(Fraction(2)).variance] * 3
 
 
-def test_model_variance_is_that_of_half_a_region():
+def test_model_variance_is_that_of_half_a_bucket():
     labels = np.zeros(4, dtype=np.int64)
     found = PartitionFit(labels, LinearFit.of_answers(measured([8])), np.array([6.0]))
     errors = found.errors(np.array([[1.0, 1], [1, 1], [0, 1], [0, 1]]))
-    assert np.allclose(errors.model, [[9.0, 0.0], [0.0, 0.0]])  # spread / 2 for the half, nothing for the whole
+    assert np.allclose(
+        errors.model, [[9.0, 0.0], [0.0, 0.0]]
+    )  # half of the deviation for the half, nothing for the whole
 
 
-def test_regions_cut_by_one_query_err_together():
+def test_buckets_cut_by_one_query_err_together():
     labels = np.array([0, 0, 1, 1])
     found = PartitionFit(labels, LinearFit.of_answers(measured([8, 8])), np.array([6.0, 6.0]))
     one, both = np.diagonal(found.errors(np.array([[1.0, 1], [0, 0], [0, 1], [0, 0]])).model)

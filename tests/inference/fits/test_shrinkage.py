@@ -1,4 +1,4 @@
-"""Regions halved again and again: contrasts at right angles, exact noise weights, what is kept and left out."""
+"""Buckets halved again and again: contrasts at right angles, exact noise weights, what is kept and left out."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_noise_weights_reproduce_the_estimate_of_any_sum():
     assert errors.design.variances.tolist() == [Laplace(Fraction(3)).variance] * 7 + [Laplace(Fraction(2)).variance] * 3
 
 
-def test_what_is_left_out_errs_together_at_one_size_and_vanishes_for_whole_regions():
+def test_what_is_left_out_errs_together_at_one_size_and_vanishes_for_whole_buckets():
     labels, order = np.zeros(4, dtype=np.int64), np.arange(4)
     found = fit(
         labels=labels,
@@ -87,7 +87,7 @@ def test_what_is_left_out_errs_together_at_one_size_and_vanishes_for_whole_regio
     columns = np.array([[1.0, 1, 1, 1], [1, 1, 0, 0], [1, 0, 1, 0]]).T
     whole, half, every_other = np.diagonal(found.errors(columns).model)
     assert whole == pytest.approx(0.0)
-    assert half == pytest.approx(4.0**2)  # a contrast of length 1, half of a spread of 8 left out
+    assert half == pytest.approx(4.0**2)  # a contrast of length 1, half of a deviation of 8 left out
     assert every_other == pytest.approx((2 * 1.0 * np.sqrt(0.5)) ** 2)  # two halvings, added up before they are squared
 
 

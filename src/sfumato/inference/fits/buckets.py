@@ -29,10 +29,9 @@ class OverBuckets:
         """The number of cells in each bucket."""
         return np.bincount(self.labels)
 
-    def by_bucket(self, columns: Floats) -> Floats:
-        """Sums over the cells of each bucket."""
-        buckets = len(self.sizes)
-        return np.stack([np.bincount(self.labels, weights=one, minlength=buckets) for one in columns.T], axis=1)
+    def means(self, columns: Floats) -> Floats:
+        """Means over the cells of each bucket."""
+        return np.stack([np.bincount(self.labels, weights=one) for one in columns.T], axis=1) / self.sizes[:, None]
 
     def _check_labels(self) -> None:
         """Freeze the labels, looked at before anything is counted by them: a stranger's can be as large as it likes."""

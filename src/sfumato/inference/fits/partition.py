@@ -59,25 +59,17 @@ class PartitionFit(OverBuckets):
         return (*self.totals.measurements, *self.besides)
 
     @cached_property
-    def shares(self) -> Floats:
-        """What part of its bucket's total is expected in each cell."""
-        return np.asarray((1.0 / self.sizes)[self.labels], dtype=np.float64)
-
-    @cached_property
     def estimate(self) -> Floats:
-        return in_parts(self.shares * self.totals.estimate[self.labels])
+        return in_parts((1.0 / self.sizes * self.totals.estimate)[self.labels])
 
     def errors(self, columns: Floats) -> Errors:
-        expected = self.by_bucket(self.shares[:, None] * columns)
+        expected = self.means(columns)
         totals = self.totals.errors(expected)
-        return Errors(totals.design, totals.weights, self._model(columns, expected) + totals.model, totals.unknown)
-
-    def _model(self, columns: Floats, expected: Floats) -> Floats:
-        """The covariance of what within-bucket deviations add to sums of cells. expected: their means by bucket."""
-        variances = ((self.deviations**2)[self.labels] * self.shares)[:, None]
-        apart = columns - expected[self.labels]
-        each = self.by_bucket(variances * apart**2)
-        return erring_together(apart.T @ (variances * apart), np.sqrt(each).sum(axis=0) ** 2)
+        beside, variances = columns - expected[self.labels], self.deviations**2
+        each = variances[:, None] * self.means(beside**2)  # bucket by bucket, what its deviation adds to the variance
+        apart = beside.T @ ((variances / self.sizes)[self.labels, None] * beside)
+        model = erring_together(apart, np.sqrt(each).sum(axis=0) ** 2)
+        return Errors(totals.design, totals.weights, model + totals.model, totals.unknown)
 
     def record(self, domain: Domain) -> Arrays:
         kept: Arrays = {"labels": self.labels, "spread": self.deviations, "totals": self.totals.estimate}

@@ -88,7 +88,7 @@ class ShrinkageFit(OverBuckets):
         return in_parts((totals / self.sizes)[self.labels] + self._kept(self._contrasts(noisy[:, None]))[:, 0])
 
     def errors(self, columns: Floats) -> Errors:
-        expected = self.by_bucket(columns) / self.sizes[:, None]
+        expected = self.means(columns)
         contrasts = self._contrasts(columns)
         of_cells = self._kept(contrasts) + (self.lean[:, None] * expected)[self.labels]
         weights = np.concatenate([of_cells, (1.0 - self.lean)[:, None] * expected])
