@@ -42,9 +42,7 @@ def test_model_variance_is_that_of_half_a_bucket():
     labels = np.zeros(4, dtype=np.int64)
     found = PartitionFit(labels, LinearFit.of_answers(measured([8])), np.array([6.0]))
     errors = found.errors(np.array([[1.0, 1], [1, 1], [0, 1], [0, 1]]))
-    assert np.allclose(
-        errors.model, [[9.0, 0.0], [0.0, 0.0]]
-    )  # half of the deviation for the half, nothing for the whole
+    assert np.allclose(errors.model, [[9.0, 0.0], [0.0, 0.0]])  # half of it for the half, nothing for the whole
 
 
 def test_buckets_cut_by_one_query_err_together():

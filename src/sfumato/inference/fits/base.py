@@ -130,8 +130,6 @@ def keep_in_parts(fit: object, *names: str) -> None:
 def in_parts(estimate: Floats) -> Floats:
     """An estimate rounded to what a file holds."""
     rounded: Floats = np.asarray(estimate * PARTS, dtype=np.float64)
-    if rounded.ndim == 0:
-        return np.asarray(np.rint(rounded) / PARTS)
     np.rint(rounded, out=rounded)
     rounded /= PARTS
     return rounded

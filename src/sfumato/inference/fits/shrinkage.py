@@ -58,19 +58,16 @@ class ShrinkageFit(OverBuckets):
         self._check_labels()
         keep_in_parts(self, "lean", "keep", "deviations")
         order, cells, buckets = np.array(self.order, dtype=np.int64), len(self.labels), len(self.sizes)
-        if self.lean.shape != (buckets,):
-            raise QueryError(f"{buckets} buckets need as many weights of their cells' sums")
-        if order.shape != (cells,) or not np.array_equal(np.sort(order), np.arange(cells)):
-            raise QueryError("the order of the cells has every cell once")
-        if (np.diff(self.labels[order]) < 0).any():
-            raise QueryError("the order of the cells goes through one bucket after another")
+        every = order.shape == (cells,) and np.array_equal(np.sort(order), np.arange(cells))
+        if not every or (np.diff(self.labels[order]) < 0).any():
+            raise QueryError("the order of the cells has every cell once, one bucket after another")
         _check_each_measured(self.cells, cells)
         _check_each_measured(self.totals.measurement, buckets)
         order.setflags(write=False)
         object.__setattr__(self, "order", order)
-        families = (len(self.halvings.above),)
-        if self.keep.shape != families or self.deviations.shape != families:
-            raise QueryError(f"{families[0]} families of halvings need as many numbers for what is kept of them")
+        families = len(self.halvings.above)
+        if [one.shape for one in (self.lean, self.keep, self.deviations)] != [(buckets,), (families,), (families,)]:
+            raise QueryError(f"{buckets} buckets and {families} families of halvings need as many numbers each")
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

@@ -2,7 +2,7 @@
 
 Equal numbers pack to almost nothing, so that a file of 3 MB can claim a gigabyte. What is counted here are numbers of
 eight bytes: those in the file, the bytes of the file itself, the edges of the axes, and what fits make of their numbers
-while they are read (the `room` of each family). The weights were measured, in tests/releases/test_room.py, on files at the bound.
+while they are read (`room` of each family, measured in tests/releases/file/test_room.py on files at the bound).
 """
 
 from __future__ import annotations
