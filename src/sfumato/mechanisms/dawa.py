@@ -124,7 +124,7 @@ def _with_spread(curator: Curator, labels: Codes, totals: TreeFit, budget: Budge
             float(misfit), float(noise.scale), shares[mine], deviations[region[mine]], most[region[mine]]
         )
         spread[region[mine]] = np.minimum(found, most[region[mine]])
-    return replace(even, spread=spread, besides=(measured,))
+    return replace(even, deviations=spread, besides=(measured,))
 
 
 def _by_size(sizes: Codes) -> Codes:

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.errors import QueryError
 from sfumato.inference.fits.linear import LinearFit
-from sfumato.inference.fits.partition import TOGETHER, PartitionFit
+from sfumato.inference.fits.partition import PartitionFit
 from sfumato.inference.unevenness import PATTERN, from_misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import Identity
@@ -38,19 +38,19 @@ def test_noise_weights_reproduce_the_estimate_of_any_sum():
     assert errors.design.variances.tolist() == [Laplace(Fraction(2)).variance] * 3
 
 
-def test_model_variance_is_that_of_half_a_region():
+def test_model_variance_is_that_of_half_a_bucket():
     labels = np.zeros(4, dtype=np.int64)
     found = PartitionFit(labels, LinearFit.of_answers(measured([8])), np.array([6.0]))
     errors = found.errors(np.array([[1.0, 1], [1, 1], [0, 1], [0, 1]]))
-    assert np.allclose(errors.model, [[9.0, 0.0], [0.0, 0.0]])  # spread / 2 for the half, nothing for the whole
+    assert np.allclose(errors.model, [[9.0, 0.0], [0.0, 0.0]])  # half of it for the half, nothing for the whole
 
 
-def test_regions_cut_by_one_query_err_together_in_part():
+def test_buckets_cut_by_one_query_err_together():
     labels = np.array([0, 0, 1, 1])
     found = PartitionFit(labels, LinearFit.of_answers(measured([8, 8])), np.array([6.0, 6.0]))
     one, both = np.diagonal(found.errors(np.array([[1.0, 1], [0, 0], [0, 1], [0, 0]])).model)
     assert one == pytest.approx(9.0)
-    assert both == pytest.approx(18.0 * (1 + TOGETHER))
+    assert both == pytest.approx(36.0)
 
 
 def test_misfit_gives_back_the_spread_it_came_from():
@@ -65,11 +65,11 @@ def test_misfit_gives_back_the_spread_it_came_from():
     "wrong",
     [
         {"labels": np.array([0, 0, 0, 1, 1, 1])},
-        {"spread": np.ones(2)},
+        {"deviations": np.ones(2)},
         {"labels": np.array([0, 0, 0, 1, 1, -1])},
     ],
 )
 def test_parts_that_do_not_fit_are_refused(wrong):
-    given = {"labels": LABELS, "totals": LinearFit.of_answers(measured([1, 2, 3])), "spread": np.ones(3)} | wrong
+    given = {"labels": LABELS, "totals": LinearFit.of_answers(measured([1, 2, 3])), "deviations": np.ones(3)} | wrong
     with pytest.raises(QueryError):
         PartitionFit(**given)

@@ -1,4 +1,4 @@
-"""Regions halved again and again: contrasts at right angles, exact noise weights, what is kept and left out."""
+"""Buckets halved again and again: contrasts at right angles, exact noise weights, what is kept and left out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fit(**more) -> ShrinkageFit:
         "cells": measured([3, 12, 9, 4, 1, 7, 0], scale=3),
         "lean": np.array([0.25, 0.5, 0.0]),
         "keep": np.array([0.5, 0.25, 0.75]),
-        "spread": np.array([4.0, 2.0, 1.0]),
+        "deviations": np.array([4.0, 2.0, 1.0]),
     }
     return ShrinkageFit(**given | more)
 
@@ -73,7 +73,7 @@ def test_noise_weights_reproduce_the_estimate_of_any_sum():
     assert errors.design.variances.tolist() == [Laplace(Fraction(3)).variance] * 7 + [Laplace(Fraction(2)).variance] * 3
 
 
-def test_what_is_left_out_errs_together_at_one_size_and_vanishes_for_whole_regions():
+def test_what_is_left_out_errs_together_at_one_size_and_vanishes_for_whole_buckets():
     labels, order = np.zeros(4, dtype=np.int64), np.arange(4)
     found = fit(
         labels=labels,
@@ -82,12 +82,12 @@ def test_what_is_left_out_errs_together_at_one_size_and_vanishes_for_whole_regio
         cells=measured([1, 2, 3, 4]),
         lean=np.zeros(1),
         keep=np.array([0.5, 0.5]),
-        spread=np.array([8.0, 2.0]),
+        deviations=np.array([8.0, 2.0]),
     )
     columns = np.array([[1.0, 1, 1, 1], [1, 1, 0, 0], [1, 0, 1, 0]]).T
     whole, half, every_other = np.diagonal(found.errors(columns).model)
     assert whole == pytest.approx(0.0)
-    assert half == pytest.approx(4.0**2)  # a contrast of length 1, half of a spread of 8 left out
+    assert half == pytest.approx(4.0**2)  # a contrast of length 1, half of a deviation of 8 left out
     assert every_other == pytest.approx((2 * 1.0 * np.sqrt(0.5)) ** 2)  # two halvings, added up before they are squared
 
 
@@ -124,7 +124,7 @@ def test_rough_cells_are_kept_and_cells_without_noise_are_the_truth():
         {"cells": measured([1, 2, 3])},
         {"totals": LinearFit.of_answers(measured([1, 2, 3, 4, 5], queries=Tree(3, 2)))},
         {"keep": np.ones(2)},
-        {"spread": np.ones(4)},
+        {"deviations": np.ones(4)},
         {"lean": np.ones(2)},
     ],
 )

@@ -1,22 +1,27 @@
 """What an estimate of all cells is off by: for any later query, the noise it carries and the model it leans on.
 
 A fit holds an estimate of one statistic in every cell. Whoever asks for the error of a weighted sum of cells gets the
-weights with which each noise of the measurements enters that sum, so that its exact law is known, and the covariance of
-what the fit takes for granted without having measured it (the model's share).
+weights with which each noise of the measurements enters that sum, so that its exact distribution is known, and the
+covariance of what the fit takes for granted without having measured it (the model's share). A fit also says what a file
+keeps of it, and reads that back from a file that nobody has vouched for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Floats
+from sfumato.arrays import Floats, Whole
+from sfumato.domain import Domain
+from sfumato.errors import QueryError
 from sfumato.measurement import Design, Measurement
 
 PARTS = 2**10  # an estimate is kept in whole multiples of 1 / PARTS, so that a file holds it exactly
+Arrays = dict[str, NDArray[Any]]  # whole numbers, and multiples of 1 / PARTS
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +39,13 @@ class Errors:
 
 
 class Fit(Protocol):
-    """An estimate of one statistic, cell by cell, and its errors."""
+    """An estimate of one statistic, cell by cell, and its errors.
+
+    family: the word that files know its kind by. room: how many numbers are in memory, at most, for each that is read.
+    """
+
+    family: str
+    room: int
 
     @property
     def of(self) -> str:
@@ -51,6 +62,50 @@ class Fit(Protocol):
     def errors(self, columns: Floats) -> Errors:
         """The errors of weighted sums of cells; `columns` is (cells, sums)."""
 
+    def record(self, domain: Domain) -> Arrays:
+        """What a file keeps besides the measurements and the estimate."""
+
+    @classmethod
+    def read(cls, file: FitReader) -> Self:
+        """The fit again, or a QueryError where its pieces do not go together."""
+
+
+@dataclass
+class FitReader:
+    """What a stranger's file keeps of one fit; every piece but the estimate is taken once, and none is left.
+
+    arrays: what `record` returned, of any length and with any numbers. measurements: each is made when it is known how
+    many cells or buckets it must span; None for one, of any statistic, that no estimate leans on.
+    """
+
+    domain: Domain
+    estimate: Floats
+    arrays: Arrays
+    measurements: list[Callable[[int | None], Measurement]]
+
+    def whole(self, name: str) -> Whole:
+        """An array of whole numbers."""
+        return self._array(name, np.int64)
+
+    def numbers(self, name: str) -> Floats:
+        """An array of multiples of 1 / PARTS."""
+        return self._array(name, np.float64)
+
+    def measurement(self, columns: int | None) -> Measurement:
+        """The next measurement."""
+        if not self.measurements:
+            raise QueryError("it lacks a measurement")
+        return self.measurements.pop(0)(columns)
+
+    def others(self) -> tuple[Measurement, ...]:
+        """All measurements that are left, which no estimate leans on."""
+        return tuple(self.measurement(None) for _ in self.measurements[:])
+
+    def _array(self, name: str, kind: type) -> NDArray[Any]:
+        if name not in self.arrays or self.arrays[name].dtype != kind:
+            raise QueryError("it lacks an array that goes with its kind")
+        return self.arrays.pop(name)
+
 
 class OfOneMeasurement:
     """A fit to a single measurement."""
@@ -66,11 +121,15 @@ class OfOneMeasurement:
         return (self.measurement,)
 
 
+def keep_in_parts(fit: object, *names: str) -> None:
+    """Round attributes of a frozen value to what a file holds."""
+    for name in names:
+        object.__setattr__(fit, name, in_parts(np.asarray(getattr(fit, name), dtype=np.float64)))
+
+
 def in_parts(estimate: Floats) -> Floats:
     """An estimate rounded to what a file holds."""
     rounded: Floats = np.asarray(estimate * PARTS, dtype=np.float64)
-    if rounded.ndim == 0:
-        return np.asarray(np.rint(rounded) / PARTS)
     np.rint(rounded, out=rounded)
     rounded /= PARTS
     return rounded

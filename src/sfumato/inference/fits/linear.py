@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.inference.fits.base import Errors, OfOneMeasurement, in_parts
+from sfumato.domain import Domain
+from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, in_parts
 from sfumato.least_squares.solver import Solver, solver
 from sfumato.measurement import Measurement
 
@@ -16,6 +17,9 @@ from sfumato.measurement import Measurement
 @dataclass(frozen=True, eq=False)
 class LinearFit(OfOneMeasurement):
     """Least squares: the unbiased estimate of least variance from noisy answers to linear queries."""
+
+    family = "linear"
+    room = 3
 
     measurement: Measurement
     estimate: Floats
@@ -38,3 +42,10 @@ class LinearFit(OfOneMeasurement):
         weights = (design.queries @ solved) / design.sizes[:, None]
         sums = columns.shape[1]
         return Errors(design, weights, np.zeros((sums, sums)), ~known)
+
+    def record(self, domain: Domain) -> Arrays:
+        return {}
+
+    @classmethod
+    def read(cls, file: FitReader) -> LinearFit:
+        return cls(file.measurement(file.domain.size), file.estimate)

@@ -8,24 +8,29 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain
 from sfumato.errors import QueryError
-from sfumato.inference.fits.base import Errors, in_parts
+from sfumato.inference.fits.base import Arrays, Errors, FitReader, in_parts
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.measurement import Measurement
 from sfumato.queries import Queries
 
 WHOLE = 2.0**50  # a shape is kept in whole multiples of about one part in so many, so that a file holds it exactly
+MOST_MASS = 2.0**62  # of all cells; with more, their sum in whole numbers might come to less than nothing
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledShape:
     """A fit whose cells are a measured total in fixed proportions.
 
-    total: a fit over the one region that holds all cells. mass: whole numbers in proportion to the cells.
+    total: a fit over the one bucket that holds all cells. mass: whole numbers in proportion to the cells.
     spread: how wrong the proportions may be, in rows. A weighted sum of cells has the model error spread^2 times the
     variance of its weights, each cell counted by the root of its mass: where little is expected, little is also known,
     and errors shrink more slowly than counts do. misfit: what was measured in order to know the spread.
     """
+
+    family = "shaped"
+    room = 4
 
     total: LinearFit
     mass: Codes
@@ -34,10 +39,9 @@ class ScaledShape:
 
     def __post_init__(self) -> None:
         mass = np.array(self.mass, dtype=np.int64)
-        if self.total.estimate.shape != (1,) or mass.ndim != 1 or not mass.size or mass.min() < 0 or not mass.any():
-            raise QueryError(
-                "a shape needs one total, and for each cell a whole number of 0 or more, not all of them 0"
-            )
+        weighed = mass.ndim == 1 and mass.size and mass.min() >= 0 and 0 < mass.sum(dtype=np.float64) < MOST_MASS
+        if self.total.estimate.shape != (1,) or not weighed:
+            raise QueryError("a shape needs one total, and for each cell a whole number of 0 or more, not all 0")
         mass.setflags(write=False)
         object.__setattr__(self, "mass", mass)
         object.__setattr__(self, "spread", float(in_parts(np.array(self.spread))))
@@ -80,6 +84,16 @@ class ScaledShape:
         model = columns.T @ (self.doubt[:, None] * columns) - np.outer(means, means)
         np.fill_diagonal(model, np.maximum(np.diagonal(model), 0.0))  # rounding may leave nothing below zero
         return Errors(of_total.design, of_total.weights, self.spread**2 * model, of_total.unknown)
+
+    def record(self, domain: Domain) -> Arrays:
+        return {"total": self.total.estimate, "spread": np.array([self.spread]), "mass": self.mass}
+
+    @classmethod
+    def read(cls, file: FitReader) -> ScaledShape:
+        total = LinearFit(file.measurement(1), file.numbers("total"))
+        (spread,) = file.numbers("spread")
+        (misfit,) = file.others() or (None,)
+        return cls(total, file.whole("mass"), float(spread), misfit)
 
     def variances(self, queries: Queries) -> tuple[Floats, Floats]:
         """For each of many queries, the variance of the model's error at a spread of 1, and of the noise."""

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
-from sfumato.domain.binary_tree import BinaryTree
-from sfumato.errors import QueryError
-from sfumato.inference.fits.base import Errors, OfOneMeasurement, in_parts
+from sfumato.domain import Domain
+from sfumato.domain.binary_tree import BinaryTree, nodes_over
+from sfumato.errors import QueryError, ReleaseFileError
+from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, keep_in_parts
 from sfumato.inference.tree_posterior.messages import Multiscale
 from sfumato.measurement import Design, Laplace, Measurement
 from sfumato.queries import Ranges
@@ -38,6 +39,9 @@ class TreeFit(OfOneMeasurement):
     region's division. leanings: of each region; none where every region is a strip of its own.
     """
 
+    family = "tree"
+    room = 3
+
     measurement: Measurement
     tree: BinaryTree
     estimate: Floats
@@ -57,8 +61,7 @@ class TreeFit(OfOneMeasurement):
             )
         if inner and not -STEEPEST <= int(self.slopes.min()) <= int(self.slopes.max()) <= STEEPEST:
             raise QueryError("a half gets about as many of its region's rows as there are; a slope is far from that")
-        for name in ("estimate", "deviations", "leanings"):
-            object.__setattr__(self, name, in_parts(getattr(self, name)))
+        keep_in_parts(self, "estimate", "deviations", "leanings")
 
     def errors(self, columns: Floats) -> Errors:
         """The errors of weighted sums of leaves; `columns` is (leaves, sums)."""
@@ -81,6 +84,22 @@ class TreeFit(OfOneMeasurement):
         model += self.deviations[0] ** 2 * np.outer(weights[0], weights[0])
         nothing = Design(self.measurement.queries[:1], self.measurement.noises[:1])
         return Errors(nothing, np.zeros((1, sums)), model, np.zeros(sums, dtype=np.bool_))
+
+    def record(self, domain: Domain) -> Arrays:
+        """Everything but the tree, which must be the one over the cells of a domain."""
+        if not _alike(self.tree, BinaryTree.over(domain)):
+            raise ReleaseFileError("a file keeps a tree over the cells of its domain only, cut as that domain is cut")
+        return {"slopes": self.slopes, "deviations": self.deviations, "leanings": self.leanings}
+
+    @classmethod
+    def read(cls, file: FitReader) -> TreeFit:
+        if file.domain.size > MOST_LEAVES or nodes_over(file.domain) > MOST_REGIONS:
+            raise QueryError("it is a tree of more cells than Sfumato makes")
+        measured = file.measurement(file.domain.size)
+        if type(measured.queries) is not Ranges:
+            raise QueryError("a tree is measured by ranges of its leaves")
+        slopes, deviations, leanings = file.whole("slopes"), file.numbers("deviations"), file.numbers("leanings")
+        return cls(measured, BinaryTree.over(file.domain), file.estimate, slopes, deviations, leanings)
 
 
 def fit_tree(measured: Measurement, tree: BinaryTree, sizes: Codes | None = None) -> TreeFit:
@@ -109,6 +128,13 @@ def inner_regions(tree: BinaryTree) -> int:
 def has_strips(tree: BinaryTree) -> bool:
     """Whether regions of a tree may lean together."""
     return any(strips is not None for strips in tree.strips)
+
+
+def _alike(one: BinaryTree, other: BinaryTree) -> bool:
+    """Whether two trees cut the same cells in the same way."""
+    if one.height != other.height or has_strips(one) != has_strips(other):
+        return False
+    return np.array_equal(one.order, other.order) and all(map(np.array_equal, one.begins, other.begins))
 
 
 def _summed(rows: Floats, strips: Codes) -> Floats:

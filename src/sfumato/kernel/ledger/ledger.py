@@ -206,9 +206,7 @@ class Ledger:
             return open_book(connection, self.path)
 
     @contextmanager
-    def writing(
-        self, *, create: bool = True, identity: str | None = None
-    ) -> Iterator[tuple[sqlite3.Connection, Book]]:
+    def writing(self, *, create: bool = True, identity: str | None = None) -> Iterator[tuple[sqlite3.Connection, Book]]:
         if not is_present(self.path):
             if self.required or identity is not None:
                 refuse_missing(self.path, identity)

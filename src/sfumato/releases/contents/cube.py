@@ -18,8 +18,7 @@ from sfumato.inference.fits.noisy_cells import NoisyCells
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Identity, Queries
 from sfumato.releases.contents.content import About, Content, Written
-from sfumato.releases.file.fit_reading import Reading
-from sfumato.releases.file.fit_records import from_whole_numbers, in_whole_numbers, write_fits
+from sfumato.releases.file.fits import Reading, from_whole_numbers, in_whole_numbers, write_fits
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import (
     CELLS,
@@ -59,7 +58,7 @@ class Cube(Content):
     @classmethod
     def of_cells(cls, schema: Schema, measurements: Sequence[Measurement]) -> Cube:
         """A cube whose cells were measured one by one."""
-        return cls(schema, tuple(map(NoisyCells, measurements)))
+        return cls(schema, tuple(NoisyCells(measured) for measured in measurements))
 
     @property
     def plain(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, TypeVar, dataclass_transform
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, PlainSerializer, PlainValidator
 
 from sfumato.errors import ReleaseFileError
+from sfumato.inference.fits.families import FAMILIES
 from sfumato.measurement import LARGEST_SCALE, Gaussian, Laplace, Noise
 from sfumato.releases.file.strict_json import MOST_DIGITS, refusal
 
@@ -141,6 +142,12 @@ class MeasurementRecord:
     which: Place | None = None
 
 
+def _known(family: str) -> str:
+    if family not in FAMILIES:
+        raise ValueError("is a kind of fit that Sfumato does not know")
+    return family
+
+
 @record
 class FitRecord:
     """How one statistic was estimated in every cell; the estimate itself is a column of the member of cells.
@@ -150,7 +157,7 @@ class FitRecord:
     """
 
     of: Text
-    family: Literal["linear", "regional", "nested", "shaped", "tree"]
+    family: Annotated[str, AfterValidator(_known)]
     measurements: Annotated[list[MeasurementRecord], Field(min_length=1)]
     arrays: dict[MemberName, Place] = field(default_factory=dict)
 

@@ -2,21 +2,20 @@
 
 Equal numbers pack to almost nothing, so that a file of 3 MB can claim a gigabyte. What is counted here are numbers of
 eight bytes: those in the file, the bytes of the file itself, the edges of the axes, and what fits make of their numbers
-while they are read. The weights were measured, in tests/releases/test_room.py, on files at the bound.
+while they are read (`room` of each family, measured in tests/releases/file/test_room.py on files at the bound).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sfumato.inference.fits.families import FAMILIES
 from sfumato.limits import MOST_SPANNED
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.strict_json import refusal
 
 MOST_CELLS = 24_000_000  # numbers that any file may lay out unless more is asked for: about 300 MB
 PER_BYTE = 6  # and for each byte of a larger file, so that whoever could send 30 MB can have them opened
-
-_MADE_OF_EACH = {"linear": 3, "regional": 4, "shaped": 4, "tree": 3, "nested": 6}  # numbers made of one that is read
 
 
 def usual_bound(size: int) -> int:
@@ -42,7 +41,7 @@ def numbers_laid_out(manifest: Manifest, axes: Sequence[int]) -> int:
     """How many numbers of eight bytes there are in memory, at most, while a file is opened."""
     read = sum(member.rows * len(member.columns) for member in manifest.members.values())
     held = sum(member.bytes for member in manifest.members.values()) // 8
-    each = max((_MADE_OF_EACH[fit.family] for fit in manifest.fits), default=1)
+    each = max((FAMILIES[fit.family].room for fit in manifest.fits), default=1)
     cells = max((member.rows for member in manifest.members.values()), default=0)
     spanned = [one.columns for fit in manifest.fits for one in fit.measurements]
     besides = sum(3 * min(columns, MOST_SPANNED) for columns in spanned if columns > cells)

@@ -9,47 +9,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 from curators import curator_of
+from fitted import SCHEMA, SIZE, example, release_with
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.domain import Partition
-from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import ReleaseFileError
 from sfumato.inference.fits.base import PARTS, in_parts
 from sfumato.inference.fits.linear import LinearFit
-from sfumato.inference.fits.partition import PartitionFit
-from sfumato.inference.fits.scaled_shape import ScaledShape
-from sfumato.inference.fits.shrinkage import ShrinkageFit
-from sfumato.inference.fits.tree import fit_tree
-from sfumato.inference.halvings import Halvings
 from sfumato.kernel.budget import Budget, rho_for
 from sfumato.kernel.cost import Cost
-from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Gaussian, Laplace
 from sfumato.mechanisms._measure_and_fit import measure_and_fit
 from sfumato.mechanisms.sfumato import sfumato
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.queries import Haar, Identity, Kron, NominalHaar, Ranges, Stack, Total, Tree
+from sfumato.queries import Haar, Identity, Kron, NominalHaar, Stack, Total, Tree
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.contents.cube import Cube
 from sfumato.releases.file.artifact import read_artifact, write_artifact
-from sfumato.releases.file.fit_records import from_whole_numbers, in_whole_numbers
+from sfumato.releases.file.fits import from_whole_numbers, in_whole_numbers
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 
-SCHEMA = Schema.from_dict(
-    {
-        "dataset": "census",
-        "privacy_unit": {"column": "person_id", "contributions": 2},
-        "attributes": {
-            "age": {"type": "integer", "lower": 0, "upper": 6},
-            "sex": {"type": "category", "values": ["F", "M"]},
-        },
-        "measures": {"charge": {"lower": 0, "upper": 100, "step": "0.5"}},
-    }
-)
-SIZE = SCHEMA.domain.size
 TREE = Tree(7, 2)
 STRATEGIES = {
     "plain": Strategy(Identity(SIZE)),
@@ -100,50 +81,9 @@ def test_shared_queries_are_written_once_and_the_same_release_gives_the_same_byt
     assert manifest.kind == "fitted-cube" and manifest.version == 2
 
 
-LABELS = np.array([0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2, 2])
-
-
-def regional(kind: str = "even") -> Release:
-    """A release whose count leans on a model, made by hand: even regions, halved regions, trees, or one shape."""
-    curator = curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=4)
-    half = Budget.pure("1/2")
-    totals = curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(Tree(3, 2), half)
-    misfit = curator.measure_misfit(Misfit(Identity(SIZE), np.arange(SIZE)), half, groups=LABELS)
-    total = curator.measure(Total(SIZE), half)
-    if kind == "shape":
-        whole = curator.reduce(Partition(SCHEMA.domain, np.zeros(SIZE, dtype=np.int64))).measure(Identity(1), half)
-        fit = ScaledShape.like(LinearFit.of_answers(whole), np.arange(1.0, SIZE + 1)).with_spread(7.25, misfit)
-    elif kind == "nested":
-        cells = curator.measure(Identity(SIZE), half)
-        each = LinearFit.of_answers(curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(Identity(3), half))
-        order = np.array([4, 3, 2, 1, 0, 6, 5, 7, 8, 13, 12, 9, 10, 11])
-        families = len(Halvings.of(np.bincount(LABELS)).above)
-        fit = ShrinkageFit(
-            LABELS, order, each, cells, np.array([0.5, 0.25, 0]), 1 / np.arange(1, families + 1), np.ones(families)
-        )
-    elif kind == "tree":
-        asked = Ranges(3, [0, 0, 1, 2], [2, 0, 1, 2])
-        tree = curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(asked, half)
-        totals = fit_tree(tree, BinaryTree.line(3), np.bincount(LABELS))
-        fit = PartitionFit(LABELS, totals, np.array([3.5, 0, 1]), besides=(misfit,))
-    elif kind == "leaves":
-        over = BinaryTree.over(SCHEMA.domain)
-        along = curator.reduce(Partition(SCHEMA.domain, np.argsort(over.order)))
-        parts = Ranges(SIZE, [0, 0, 7, 7, 3], [SIZE - 1, 6, 13, 13, 4])  # the second half twice
-        sizes = [Fraction(8), Fraction(20)]
-        looks = along.measure(parts, scales=sizes, which=np.array([0, 0, 0, 1, 1]))
-        fit = fit_tree(looks, over)
-        fit = replace(fit, leanings=np.arange(len(fit.leanings)) / 8.0 - 1.0)  # of either sign
-    else:
-        fit = PartitionFit(LABELS, LinearFit.of_answers(totals), np.array([3.5, 0, 2**40 / 7]), (misfit, total))
-    charge = LinearFit.of_answers(curator.measure(Identity(SIZE), half, of="charge"))
-    release = made()
-    return replace(release, content=replace(release.content, fits=(fit, charge)))
-
-
 @pytest.mark.parametrize("kind", ["even", "shape", "tree", "nested", "leaves"])
 def test_a_fit_that_leans_on_a_model_comes_back_to_the_last_bit(kind, tmp_path):
-    release = regional(kind)
+    release = release_with(example(kind))
     opened = Release.load(release.save(tmp_path / "r.sfumato"))
     before, after = release.content.fits[0], opened.content.fits[0]
     assert type(after) is type(before) and np.array_equal(after.estimate, before.estimate)
@@ -250,7 +190,7 @@ REGIONAL_FORGERIES = {
 @pytest.mark.parametrize("name", REGIONAL_FORGERIES)
 def test_forged_regions_are_refused(name, tmp_path):
     with pytest.raises(ReleaseFileError) as caught:
-        Release.load(rewritten(tmp_path / "r.sfumato", regional(), REGIONAL_FORGERIES[name]))
+        Release.load(rewritten(tmp_path / "r.sfumato", release_with(example("even")), REGIONAL_FORGERIES[name]))
     assert str(caught.value).isprintable()
 
 
@@ -277,8 +217,8 @@ def more_arrays(**more):
 def test_regions_have_no_mass_and_keep_no_cells(more, tmp_path):
     """Arrays that would change nothing are refused by their names, and without them the file opens."""
     with pytest.raises(ReleaseFileError, match="arrays that do not go with its kind"):
-        Release.load(rewritten(tmp_path / "r.sfumato", regional(), more_arrays(**more)))
-    Release.load(rewritten(tmp_path / "r.sfumato", regional(), more_arrays()))
+        Release.load(rewritten(tmp_path / "r.sfumato", release_with(example("even")), more_arrays(**more)))
+    Release.load(rewritten(tmp_path / "r.sfumato", release_with(example("even")), more_arrays()))
 
 
 TREE_FORGERIES = {
@@ -295,7 +235,7 @@ TREE_FORGERIES = {
 @pytest.mark.parametrize("name", TREE_FORGERIES)
 def test_forged_trees_are_refused(name, tmp_path):
     with pytest.raises(ReleaseFileError) as caught:
-        Release.load(rewritten(tmp_path / "r.sfumato", regional("tree"), TREE_FORGERIES[name]))
+        Release.load(rewritten(tmp_path / "r.sfumato", release_with(example("tree")), TREE_FORGERIES[name]))
     assert str(caught.value).isprintable()
 
 
@@ -338,7 +278,7 @@ LEAF_FORGERIES = {
 @pytest.mark.parametrize("name", LEAF_FORGERIES)
 def test_forged_trees_of_cells_are_refused(name, tmp_path):
     with pytest.raises(ReleaseFileError) as caught:
-        Release.load(rewritten(tmp_path / "r.sfumato", regional("leaves"), LEAF_FORGERIES[name]))
+        Release.load(rewritten(tmp_path / "r.sfumato", release_with(example("leaves")), LEAF_FORGERIES[name]))
     assert str(caught.value).isprintable()
 
 
@@ -354,7 +294,7 @@ def test_leanings_in_a_tree_of_one_attribute_are_refused(tmp_path):
 
 
 def test_a_tree_measured_by_something_else_or_with_too_many_leaves_is_refused(monkeypatch, tmp_path):
-    release = regional("leaves")
+    release = release_with(example("leaves"))
     tree, *others = release.content.fits
     cells = LinearFit.of_answers(curator_of(SCHEMA, np.arange(SIZE)).measure(Identity(SIZE), Budget.pure("1/2")))
     odd = replace(
@@ -362,13 +302,13 @@ def test_a_tree_measured_by_something_else_or_with_too_many_leaves_is_refused(mo
     )
     with pytest.raises(ReleaseFileError, match="ranges"):
         Release.load(odd.save(tmp_path / "odd.sfumato"))
-    monkeypatch.setattr("sfumato.releases.file.fit_reading.MOST_LEAVES", SIZE - 1)
+    monkeypatch.setattr("sfumato.inference.fits.tree.MOST_LEAVES", SIZE - 1)
     with pytest.raises(ReleaseFileError, match="more cells than"):
         Release.load(release.save(tmp_path / "large.sfumato"))
 
 
 def test_a_tree_in_another_order_is_not_written(tmp_path):
-    release = regional("leaves")
+    release = release_with(example("leaves"))
     tree, *others = release.content.fits
     for order in (np.arange(SIZE), tree.tree.order[::-1]):
         moved = replace(tree, tree=replace(tree.tree, order=order))
@@ -392,7 +332,7 @@ NESTED_FORGERIES = {
 @pytest.mark.parametrize("name", NESTED_FORGERIES)
 def test_halved_regions_that_do_not_go_together_are_refused(name, tmp_path):
     with pytest.raises(ReleaseFileError):
-        Release.load(rewritten(tmp_path / "r.sfumato", regional("nested"), NESTED_FORGERIES[name]))
+        Release.load(rewritten(tmp_path / "r.sfumato", release_with(example("nested")), NESTED_FORGERIES[name]))
 
 
 SHAPE_FORGERIES = {
@@ -410,7 +350,7 @@ SHAPE_FORGERIES = {
 @pytest.mark.parametrize("name", SHAPE_FORGERIES)
 def test_forged_shapes_are_refused(name, tmp_path):
     with pytest.raises(ReleaseFileError) as caught:
-        Release.load(rewritten(tmp_path / "r.sfumato", regional("shape"), SHAPE_FORGERIES[name]))
+        Release.load(rewritten(tmp_path / "r.sfumato", release_with(example("shape")), SHAPE_FORGERIES[name]))
     assert str(caught.value).isprintable()
 
 
@@ -501,6 +441,28 @@ def test_forgeries_are_refused_and_nothing_else_happens(name, tmp_path):
     with pytest.raises(ReleaseFileError) as caught:
         Release.load(rewritten(tmp_path / "r.sfumato", made(), FORGERIES[name]))
     assert str(caught.value).isprintable() and len(str(caught.value)) < 400
+
+
+def test_estimates_of_other_cells_than_those_of_the_schema_are_refused(tmp_path):
+    """All goes together but for the schema: two cells, of which the totals were measured, kept with the arrays."""
+
+    def forged(manifest, members):
+        two = np.array([3, 4])
+        columns = [
+            name for statistic in manifest.statistics for name in (statistic.column, f"parts of {statistic.column}")
+        ]
+        members.clear()
+        members["numbers"] = {"value": two} | dict.fromkeys(columns, two)
+        fits = []
+        for place, fit in enumerate(manifest.fits):
+            measured = replace(fit.measurements[0], columns=2, queries=0, answers=place)
+            fits.append(replace(fit, measurements=[measured]))
+        statistics = [replace(statistic, member="numbers") for statistic in manifest.statistics]
+        queries = [{"family": "total", "columns": 2}]
+        return replace(manifest, fits=fits, statistics=statistics, queries=queries, arrays=[1, 1])
+
+    with pytest.raises(ReleaseFileError, match="for each cell of its schema"):
+        Release.load(rewritten(tmp_path / "r.sfumato", made("plain"), forged))
 
 
 def test_a_forger_who_changes_nothing_is_let_in(tmp_path):

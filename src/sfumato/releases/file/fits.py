@@ -1,0 +1,171 @@
+"""Fits as a file holds them: what was measured, with which noise, and what each kind of fit keeps besides.
+
+Everything a fit needs to tell its errors goes along, so that an answer from the file is the answer before it was saved.
+Reading trusts nothing: every array and every record has exactly one use, and an estimate that does not follow from the
+fit it is said to come from is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.domain import Domain
+from sfumato.errors import QueryError, ReleaseFileError
+from sfumato.inference.fits.base import PARTS, Fit, FitReader
+from sfumato.inference.fits.base import Arrays as FitArrays
+from sfumato.inference.fits.families import FAMILIES
+from sfumato.limits import MOST_SPANNED
+from sfumato.measurement import Measurement
+from sfumato.queries import Queries
+from sfumato.releases.file.query_records import Arrays, Column, describe, rebuild
+from sfumato.releases.file.records import FitRecord, MeasurementRecord, QueriesRecord, noise_record
+from sfumato.releases.file.strict_json import refusal
+
+LARGEST = 2**62  # of an estimate; nothing the kernel hands out is larger
+IN_PARTS = "_parts"  # ends the name of the array that adds 1024ths to another
+
+
+@dataclass
+class Written:
+    """Records of fits, of their queries (each family once, however many measurements share it), and all arrays."""
+
+    fits: list[FitRecord] = field(default_factory=list)
+    queries: list[QueriesRecord] = field(default_factory=list)
+    arrays: Arrays = field(default_factory=Arrays)
+    _places: dict[int, int] = field(default_factory=dict)
+
+    def add(self, fit: Fit, domain: Domain) -> None:
+        if FAMILIES.get(fit.family) is not type(fit):
+            raise ReleaseFileError(f"a file cannot keep a fit of the kind {type(fit).__name__}")
+        arrays: dict[str, int] = {}
+        for name, values in fit.record(domain).items():
+            kept = in_whole_numbers(values) if values.dtype.kind == "f" else (values,)
+            arrays |= {key: self.arrays.keep(one) for key, one in zip((name, name + IN_PARTS), kept, strict=False)}
+        measurements = [self.measurement(measured) for measured in fit.measurements]
+        self.fits.append(FitRecord(fit.of, fit.family, measurements, arrays))
+
+    def measurement(self, measured: Measurement) -> MeasurementRecord:
+        place = self._places.get(id(measured.queries))
+        if place is None:
+            place = self._places[id(measured.queries)] = len(self.queries)
+            self.queries.append(describe(measured.queries, self.arrays))
+        return MeasurementRecord(
+            measured.of,
+            measured.queries.columns,
+            place,
+            self.arrays.keep(measured.answers),
+            [noise_record(noise) for noise in measured.noises],
+            None if measured.which is None else self.arrays.keep(measured.which),
+        )
+
+
+def write_fits(fits: tuple[Fit, ...], domain: Domain) -> Written:
+    """The records of fits over the cells of a domain; their estimates are kept apart, with the cells."""
+    written = Written()
+    for fit in fits:
+        written.add(fit, domain)
+    return written
+
+
+@dataclass
+class Reading:
+    """Untrusted records on their way to being fits again."""
+
+    queries: list[QueriesRecord]
+    arrays: Arrays
+    domain: Domain
+    _built: dict[int, Queries] = field(default_factory=dict)
+
+    def fit(self, record: FitRecord, estimate: Floats) -> Fit:
+        """One fit, whatever its kind, with the estimate that was published of it."""
+        if estimate.shape != (self.domain.size,):
+            raise refusal("it does not have an estimate for each cell of its schema")
+        try:
+            measurements = [partial(self._measurement, one, record.of) for one in record.measurements]
+            file = FitReader(self.domain, estimate, self._arrays(record.arrays), [*measurements])
+            fit = FAMILIES[record.family].read(file)
+            if file.arrays or file.measurements:
+                raise QueryError("it has measurements or arrays that do not go with its kind")
+            found = fit.estimate
+            follows = len(found) == len(estimate) and (
+                found is estimate or np.allclose(found, estimate, 1e-9, 2 / PARTS)
+            )
+        except QueryError as error:
+            raise refusal(f"a fit in it contradicts itself: {error}") from None
+        except (LookupError, ValueError):  # ValueError: equations without a solution
+            raise refusal("a fit in it contradicts itself") from None
+        if not follows:
+            raise refusal("its estimates do not follow from its fits")
+        return fit
+
+    def _arrays(self, places: dict[str, int]) -> FitArrays:
+        """The arrays of a fit, where two that make up numbers are put together."""
+        taken = {name: self.arrays.take(place) for name, place in places.items()}
+        found: FitArrays = {}
+        for name in [name for name in taken if name + IN_PARTS in taken]:
+            whole, parts = taken.pop(name), taken.pop(name + IN_PARTS)
+            if len(parts) != len(whole) or ((parts < 0) | (parts >= PARTS)).any():
+                raise refusal("a fit in it has numbers that are not spelled as Sfumato spells them")
+            found[name] = from_whole_numbers(whole, parts)
+        return found | taken
+
+    def _measurement(self, record: MeasurementRecord, of: str, columns: int | None) -> Measurement:
+        """A measurement of a statistic over so many cells or buckets, with an answer and a noise for every row.
+
+        columns: None for one that no estimate leans on, of any statistic and over whatever it says it spans.
+        """
+        if columns is None:
+            of, columns = record.of, min(record.columns, MOST_SPANNED)
+        if (record.of, record.columns) != (of, columns):
+            raise refusal("a fit in it leans on another statistic, or on other cells than its own")
+        queries = self._queries(record.queries, columns)
+        answers = self.arrays.take(record.answers)
+        which = None if record.which is None else self.arrays.take(record.which)
+        if len(answers) != queries.rows or (which is not None and len(which) != queries.rows):
+            raise refusal("it does not have an answer and a noise for each of its queries")
+        kinds = len(record.noises)
+        if (which is None and kinds != 1) or (which is not None and not 0 <= which.min() <= which.max() < kinds):
+            raise refusal("it does not say which of its answers carry which noise")
+        return Measurement(record.of, queries, answers, tuple(noise.noise for noise in record.noises), which)
+
+    def _queries(self, place: int, columns: int) -> Queries:
+        if place >= len(self.queries):
+            raise refusal("it names queries that it does not have")
+        if place not in self._built:
+            self._built[place] = rebuild(self.queries[place], self.arrays, columns)
+        if self._built[place].columns != columns:
+            raise refusal("its queries do not span its cells")
+        return self._built[place]
+
+    def refuse_leftovers(self) -> None:
+        """Every record and every array has a use."""
+        self.arrays.refuse_leftovers()
+        if len(self._built) < len(self.queries):
+            raise refusal("it has queries that nothing in it names")
+
+
+def _alike(one: Floats, other: Floats) -> bool:
+    """Whether two estimates are the same but for rounding; NumPy would stretch a single number to any length."""
+    return one.shape == other.shape and np.allclose(one, other, rtol=1e-9, atol=2 / PARTS)
+
+
+def in_whole_numbers(estimate: Floats) -> tuple[Column, Column]:
+    """An estimate as whole numbers and 1024ths: exact, for estimates are multiples of these.
+
+    >>> [column.tolist() for column in in_whole_numbers(np.array([2.5, -0.25]))]
+    [[2, -1], [512, 768]]
+    """
+    clipped = np.clip(estimate, -LARGEST, LARGEST)
+    whole = np.floor(clipped)
+    return whole.astype(np.int64), np.rint((clipped - whole) * PARTS).astype(np.int64)
+
+
+def from_whole_numbers(whole: Column, parts: Column) -> Floats:
+    """The estimate again; the sum is exact, because it was a floating-point number before."""
+    estimate = whole.astype(np.float64)
+    estimate += parts / PARTS
+    return estimate

@@ -1,0 +1,86 @@
+"""A fit of every kind, made by hand over one small table, and releases that hold them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from curators import curator_of
+from sfumato.releases.cube import Cube
+
+from sfumato.domain import Partition
+from sfumato.domain.binary_tree import BinaryTree
+from sfumato.inference.fits.base import Fit
+from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.partition import PartitionFit
+from sfumato.inference.fits.scaled_shape import ScaledShape
+from sfumato.inference.fits.shrinkage import ShrinkageFit
+from sfumato.inference.fits.tree import fit_tree
+from sfumato.inference.halvings import Halvings
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.verbs.scores import Misfit
+from sfumato.publishing.publish import describe_guarantee
+from sfumato.queries import Identity, Ranges, Total, Tree
+from sfumato.releases.release import Release
+from sfumato.schema import Schema
+
+SCHEMA = Schema.from_dict(
+    {
+        "dataset": "census",
+        "privacy_unit": {"column": "person_id", "contributions": 2},
+        "attributes": {
+            "age": {"type": "integer", "lower": 0, "upper": 6},
+            "sex": {"type": "category", "values": ["F", "M"]},
+        },
+        "measures": {"charge": {"lower": 0, "upper": 100, "step": "0.5"}},
+    }
+)
+SIZE = SCHEMA.domain.size
+LABELS = np.array([0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2, 2])
+KINDS = ("linear", "even", "tree", "nested", "shape", "leaves")
+
+
+def example(kind: str) -> Fit:
+    """A fit of the count: least squares, buckets (even ones, or in a tree), halved buckets, one shape, or a tree."""
+    curator = curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=4)
+    half = Budget.pure("1/2")
+    totals = curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(Tree(3, 2), half)
+    misfit = curator.measure_misfit(Misfit(Identity(SIZE), np.arange(SIZE)), half, groups=LABELS)
+    total = curator.measure(Total(SIZE), half)
+    if kind == "linear":
+        return LinearFit.of_answers(curator.measure(Identity(SIZE), half))
+    if kind == "shape":
+        whole = curator.reduce(Partition(SCHEMA.domain, np.zeros(SIZE, dtype=np.int64))).measure(Identity(1), half)
+        return ScaledShape.like(LinearFit.of_answers(whole), np.arange(1.0, SIZE + 1)).with_spread(7.25, misfit)
+    if kind == "nested":
+        cells = curator.measure(Identity(SIZE), half)
+        each = LinearFit.of_answers(curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(Identity(3), half))
+        order = np.array([4, 3, 2, 1, 0, 6, 5, 7, 8, 13, 12, 9, 10, 11])
+        families = len(Halvings.of(np.bincount(LABELS)).above)
+        return ShrinkageFit(
+            LABELS, order, each, cells, np.array([0.5, 0.25, 0]), 1 / np.arange(1, families + 1), np.ones(families)
+        )
+    if kind == "tree":
+        asked = Ranges(3, [0, 0, 1, 2], [2, 0, 1, 2])
+        tree = curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(asked, half)
+        totals = fit_tree(tree, BinaryTree.line(3), np.bincount(LABELS))
+        return PartitionFit(LABELS, totals, np.array([3.5, 0, 1]), besides=(misfit,))
+    if kind == "leaves":
+        over = BinaryTree.over(SCHEMA.domain)
+        along = curator.reduce(Partition(SCHEMA.domain, np.argsort(over.order)))
+        parts = Ranges(SIZE, [0, 0, 7, 7, 3], [SIZE - 1, 6, 13, 13, 4])  # the second half twice
+        sizes = [Fraction(8), Fraction(20)]
+        looks = along.measure(parts, scales=sizes, which=np.array([0, 0, 0, 1, 1]))
+        fit = fit_tree(looks, over)
+        return replace(fit, leanings=np.arange(len(fit.leanings)) / 8.0 - 1.0)  # of either sign
+    return PartitionFit(LABELS, LinearFit.of_answers(totals), np.array([3.5, 0, 2**40 / 7]), (misfit, total))
+
+
+def release_with(fit: Fit) -> Release:
+    """A release whose count is a fit, beside a measure with noise on every cell."""
+    budget = Budget.pure("1/2")
+    sums = curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=1, sums={"charge": np.arange(SIZE) - 5})
+    charge = LinearFit.of_answers(sums.measure(Identity(SIZE), budget, of="charge"))
+    cube = Cube(SCHEMA, fits=(fit, charge))
+    return Release(cube, "hierarchical", describe_guarantee(Budget.pure(1), SCHEMA, None), False, {"entry": 1})
