@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 from curators import curator_of
-from sfumato.releases.cube import Cube
 
 from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree
@@ -22,6 +21,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import Identity, Ranges, Total, Tree
+from sfumato.releases.contents.cube import Cube
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 
