@@ -16,6 +16,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.queries import AllRanges, Cells, Identity, Prefix, Queries, Total
 
+MOST_DENSE = 4096  # cells up to which a Gram matrix that has no short form is written out
 SOME = 2**5  # nodes of a level, and cells of each, that stand for all where a tree is chosen
 
 
@@ -56,7 +57,8 @@ class Gram:
     @cached_property
     def dense(self) -> Floats:
         """V, written out."""
-        return self.times(np.eye(self.n))
+        short = Gram(self.earlier, self.later, self.single).times(np.eye(self.n))
+        return short if self.full is None else short + self.full
 
     @cached_property
     def grand(self) -> float:
