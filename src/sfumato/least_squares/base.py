@@ -43,14 +43,15 @@ class LeastSquares(ABC):
         solved, known = self.solve(columns)
         return np.where(known, (columns * solved).sum(axis=0), np.inf)
 
-    def price(self, *grams: Gram) -> float:
-        """trace(V (A^T P A)^-1): infinite where something is asked that is not determined.
-
-        V is the Kronecker product of one Gram matrix per axis of `sizes`, or one Gram matrix over all cells.
-        """
-        (gram,) = grams
+    def price(self, gram: Gram) -> float:
+        """trace(V (A^T P A)^-1) with V over all cells: infinite where something is asked that is not determined."""
         solved, known = self.solve(gram.dense)
         return float(np.trace(solved)) if known.all() else np.inf
+
+    def price_by_axes(self, *grams: Gram) -> float:
+        """The same where V is the Kronecker product of one Gram matrix per axis of `sizes`."""
+        (gram,) = grams
+        return self.price(gram)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,8 +28,8 @@ class EachCell(LeastSquares):
         solved = np.divide(columns, self.precisions[:, None], out=np.zeros_like(columns), where=seen[:, None])
         return solved, np.logical_not(columns[~seen].any(axis=0))
 
-    def price(self, *grams: Gram) -> float:
-        return self.price_of_squares(grams[0].diagonal)
+    def price(self, gram: Gram) -> float:
+        return self.price_of_squares(gram.diagonal)
 
     def price_of_squares(self, squares: Floats) -> float:
         """The price of any workload with these sums of squares in its columns: no more of it matters."""
@@ -53,7 +53,6 @@ class OneTotal(LeastSquares):
         apart = np.abs(columns - mean).max(axis=0)
         return np.repeat(mean / (self.cells * self.precision), self.cells, axis=0), apart <= KNOWN * np.abs(mean[0])
 
-    def price(self, *grams: Gram) -> float:
-        (gram,) = grams
+    def price(self, gram: Gram) -> float:
         even, asked = gram.grand / self.cells, float(gram.diagonal.sum())
         return even / (self.cells * self.precision) if asked - even <= UNSEEN * asked else np.inf

@@ -49,8 +49,7 @@ class Dense(LeastSquares):
         solved += self._once(scaled - self._normal @ solved)
         return solved * self._scale[:, None], all_known(columns)
 
-    def price(self, *grams: Gram) -> float:
-        (gram,) = grams
+    def price(self, gram: Gram) -> float:
         return float((gram.dense * self._inverse).sum())
 
     @cached_property
@@ -79,8 +78,7 @@ class Span(LeastSquares):
         known = (missed <= KNOWN * np.linalg.norm(scaled, axis=0)) & ~outside
         return (self._basis.T @ (met / self._squares)) * self._scale, known
 
-    def price(self, *grams: Gram) -> float:
-        (gram,) = grams
+    def price(self, gram: Gram) -> float:
         scale = self._scale[:, 0]
         rows, asked = self._basis * scale, float((gram.diagonal * scale**2).sum())
         met = gram.times(rows) * rows

@@ -17,7 +17,7 @@ from sfumato.least_squares.base import LeastSquares
 from sfumato.least_squares.cells import EachCell
 from sfumato.least_squares.dense import of_few_cells
 from sfumato.least_squares.families import least_squares
-from sfumato.least_squares.gram import MOST_DENSE, Gram, gram_of, has_short_gram
+from sfumato.least_squares.gram import MOST_WRITTEN, Gram, gram_of, has_short_gram
 from sfumato.least_squares.iterative import Iterative
 from sfumato.least_squares.products import Product, grams_of, products
 from sfumato.queries import Queries, Workload
@@ -72,20 +72,20 @@ def _mean_square(fit: LeastSquares, block: Queries, shared: list[dict[object, Gr
     if wanted is None:
         return _by_rows(fit, block)
     grams = zip(*(grams_of(wanted, axis, known) for axis, known in enumerate(shared)), strict=True)
-    return sum(one.weight * fit.price(*each) for one, each in zip(wanted, grams, strict=True)) / block.rows
+    return sum(one.weight * fit.price_by_axes(*each) for one, each in zip(wanted, grams, strict=True)) / block.rows
 
 
 def _asked(block: Queries, fit: LeastSquares) -> list[Product] | None:
     """A block as products that are priced in closed form; None where its rows had better be solved for."""
     wanted = products(block, fit.sizes or (block.columns,)) if fit.closed else None
     long = [factor for one in wanted or [] for factor in one.factors if not has_short_gram(factor)]
-    few = block.rows <= FEW_ROWS and block.columns <= MOST_DENSE
-    return None if long and (few or any(factor.columns > MOST_DENSE for factor in long)) else wanted
+    few = block.rows <= FEW_ROWS and block.columns <= MOST_WRITTEN
+    return None if long and (few or any(factor.columns > MOST_WRITTEN for factor in long)) else wanted
 
 
 def _by_rows(fit: LeastSquares, block: Queries) -> float:
     """The mean over all rows, or over some at even distances where these are many."""
-    few = fit.closed and block.rows <= FEW_ROWS and block.columns <= MOST_DENSE
+    few = fit.closed and block.rows <= FEW_ROWS and block.columns <= MOST_WRITTEN
     if fit.closed and not few and block.columns <= MOST_INVERTED:
         return fit.price(gram_of(block)) / block.rows
     count = block.rows if few else SAMPLED

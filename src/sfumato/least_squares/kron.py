@@ -46,9 +46,9 @@ class KronSquares(LeastSquares):
         solved = solved.reshape(columns.shape)
         return solved, all_known(columns) if self.certain else self._normal.met(solved, columns)
 
-    def price(self, *grams: Gram) -> float:
+    def price_by_axes(self, *grams: Gram) -> float:
         """The product of the prices along the axes."""
-        return prod(map(self._along, range(len(grams)), grams)) if len(grams) > 1 else super().price(*grams)
+        return prod(map(self._along, range(len(grams)), grams))
 
     def _along(self, axis: int, gram: Gram) -> float:
         place = axis, id(gram)

@@ -19,9 +19,10 @@ import numpy as np
 
 from sfumato.arrays import Flags, Floats
 from sfumato.least_squares.base import KNOWN, UNSEEN, LeastSquares, pieces
-from sfumato.least_squares.gram import Gram
+from sfumato.least_squares.gram import Gram, even_cuts
 from sfumato.queries import Identity, Kron, Queries, Ranges, Stack, Total
 
+MOST_AXES = 30  # an array has at most 32, and solving needs two more
 MOST_CODED = 2**12  # cells of an axis up to which what is asked of its spaces is worked out to the last digit
 
 Table = tuple[int, ...]  # per axis, into how many nodes it is cut
@@ -74,7 +75,7 @@ def _asked_of_levels(gram: Gram, widths: tuple[int, ...]) -> Floats:
 
 
 def _left(gram: Gram, width: int) -> float:
-    cuts = np.arange(width + 1, dtype=np.int64) * gram.n // width
+    cuts = even_cuts(gram.n, width)
     return float(gram.diagonal.sum() - (gram.squares(np.ones(gram.n), cuts) / np.diff(cuts)).sum())
 
 
@@ -97,9 +98,9 @@ class MarginalSquares(LeastSquares):
                 return None
             shapes.add(tuple(factor.columns for factor in factors))
             found.append((table, float(each[0])))
-        if len(shapes) != 1:
+        (sizes, *more) = shapes
+        if more or len(sizes) > MOST_AXES:
             return None
-        (sizes,) = shapes
         widths = [tuple(sorted({table[axis] for table, _ in found} | {1, n})) for axis, n in enumerate(sizes)]
         grid, total = Grid(sizes, tuple(widths)), np.zeros([len(each) for each in widths])
         for table, precision in found:
@@ -137,10 +138,8 @@ class MarginalSquares(LeastSquares):
             above, means_above = width, means
         return solved, unseen
 
-    def price(self, *grams: Gram) -> float:
+    def price_by_axes(self, *grams: Gram) -> float:
         """What is asked of every space, over its eigenvalue."""
-        if len(grams) < len(self.sizes):
-            return super().price(*grams)
         asked, answered = self._grid.asked(grams), self._values > 0
         if asked[~answered].sum() > UNSEEN * asked.sum():
             return np.inf
@@ -154,5 +153,5 @@ def _width(factor: Queries) -> int | None:
         return rows
     if type(factor) is not Ranges or rows > n:
         return None
-    cuts = np.arange(rows + 1, dtype=np.int64) * n // rows
+    cuts = even_cuts(n, rows)
     return rows if np.array_equal(factor.lows, cuts[:-1]) and np.array_equal(factor.highs, cuts[1:] - 1) else None

@@ -64,9 +64,8 @@ class TreeSquares(LeastSquares):
             sums = alone + np.repeat(sums - together, level.parts, axis=0) * level.lift[:, None]
         return sums, all_known(columns)
 
-    def price(self, *grams: Gram) -> float:
+    def price(self, gram: Gram) -> float:
         """One pass up: adding a node's row to its subtree is a change of rank one (Sherman, Morrison)."""
-        (gram,) = grams
         ones = 1.0 / self._cells  # the inverse of every subtree so far, times a column of ones
         error = float((gram.diagonal * ones).sum())
         for level in self._levels:

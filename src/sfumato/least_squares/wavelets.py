@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.arrays import Flags, Floats
 from sfumato.least_squares.base import LeastSquares, all_known
-from sfumato.least_squares.gram import Gram
+from sfumato.least_squares.gram import Gram, even_cuts
 from sfumato.queries import Haar, NominalHaar
 
 
@@ -30,13 +30,12 @@ class HaarSquares(LeastSquares):
         cells, rows = self._cells[:, None], self._rows[:, None]
         return (self._haar.T @ ((self._haar @ (columns * cells)) * rows)) * cells, all_known(columns)
 
-    def price(self, *grams: Gram) -> float:
+    def price(self, gram: Gram) -> float:
         """Level by level: the rows of one touch different cells, so that all of them are one column."""
-        (gram,) = grams
         n, height = self._haar.columns, self._haar.height
         error = float(gram.squares(self._cells, np.array([0, n]))[0] * self._rows[0])
         for level in range(height):
-            halves = np.arange(2 ** (level + 1) + 1, dtype=np.int64) * n // 2 ** (level + 1)
+            halves = even_cuts(n, 2 ** (level + 1))
             cuts = halves[::2]
             middle = halves[1::2] if level < height - 1 else cuts[:-1] + 1
             left = np.arange(n) < np.repeat(middle, np.diff(cuts))
@@ -63,9 +62,8 @@ class NominalSquares(LeastSquares):
             solved += each * (columns - (each * columns).sum(axis=0, keepdims=True) / each.sum())
         return solved / self._cells**2, all_known(columns)
 
-    def price(self, *grams: Gram) -> float:
+    def price(self, gram: Gram) -> float:
         """Linear in the number of categories where the Gram matrix is short."""
-        (gram,) = grams
         error = self._total * gram.grand
         if self._cells > 1:
             shared = float(gram.squares(self._each, np.array([0, self._cells]))[0]) / float(self._each.sum())

@@ -48,9 +48,8 @@ class Woodbury(LeastSquares):
         left = columns - self._cells * solved - self._few.T @ (self._precisions * (self._few @ solved))
         return solved + self._once(left), all_known(columns)
 
-    def price(self, *grams: Gram) -> float:
+    def price(self, gram: Gram) -> float:
         """The price of the cells alone, less what the further rows tell about them."""
-        (gram,) = grams
         rows = self._few.dense() if self._apart else self._few
         alone = rows / self._cells[:, 0]
         return float((gram.diagonal / self._cells[:, 0]).sum() - (self._shared(alone) * gram.times(alone)).sum())

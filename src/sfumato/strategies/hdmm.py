@@ -18,7 +18,7 @@ from sfumato.queries import Identity, Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.strategies.greedy import greedy_for
 from sfumato.strategies.marginal import marginal_strategy
-from sfumato.strategies.per_axis import AxisPart, axis_by_axis, combined, wanted_of
+from sfumato.strategies.per_axis import AxisPart, axis_by_axis, combined
 from sfumato.strategies.pidentity import MOST_CELLS, p_identity_for
 from sfumato.strategies.trees import WEIGHT_BITS, tree_for, tree_strategy
 from sfumato.strategies.wavelets import wavelet_strategy
@@ -50,13 +50,12 @@ class _Case:
 
 
 def _key(domain: Domain, workload: Workload) -> tuple[object, ...]:
-    sizes = tuple(axis.size for axis in domain)
     blocks = []
     for block in workload.blocks:
-        parts = products(block, sizes)
+        parts = products(block, domain.shape)
         told = id(block) if parts is None else tuple((one.weight, *map(kind, one.factors)) for one in parts)
         blocks.append((block.rows, told))
-    return (sizes, tuple(axis.ordered for axis in domain), tuple(blocks))
+    return (domain.shape, tuple(axis.ordered for axis in domain), tuple(blocks))
 
 
 @lru_cache(maxsize=64)
@@ -74,7 +73,7 @@ def candidates(domain: Domain, workload: Workload, pure: bool, *, bits: int = BI
         "wavelets": wavelet_strategy(domain, workload, pure),
         "product": product_strategy(domain, workload, pure, bits=bits),
     }
-    if len(list(domain)) > 1:
+    if len(domain.shape) > 1:
         for name, trees in (("tables", False), ("tables of trees", True)):
             tables = marginal_strategy(domain, workload, pure, trees=trees)
             if tables is not None:
@@ -84,14 +83,11 @@ def candidates(domain: Domain, workload: Workload, pure: bool, *, bits: int = BI
 
 def product_strategy(domain: Domain, workload: Workload, pure: bool, *, bits: int = BITS) -> Strategy:
     """On every axis the best of p-identity, tree and greedy tree, given the other axes; combined."""
-    sizes = tuple(axis.size for axis in domain)
-    axes = max(1, sum(size > 1 for size in sizes))
+    axes = max(1, sum(size > 1 for size in domain.shape))
     whole, tree_bits = min(12, bits // axes), min(12, WEIGHT_BITS // axes)
     most = MOST_CELLS if axes == 1 else MOST_CELLS_BESIDE_OTHERS
     return combined(
-        axis_by_axis(
-            wanted_of(domain, workload), sizes, lambda axis, gram: _best_on_axis(gram, pure, whole, tree_bits, most)
-        )
+        axis_by_axis(domain, workload, lambda axis, gram: _best_on_axis(gram, pure, whole, tree_bits, most))
     )
 
 

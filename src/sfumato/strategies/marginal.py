@@ -12,6 +12,7 @@ from math import log, prod
 import numpy as np
 
 from sfumato.domain import Domain
+from sfumato.least_squares.gram import even_cuts
 from sfumato.least_squares.marginals import Grid, Table
 from sfumato.least_squares.products import grams_of
 from sfumato.queries import Identity, Kron, Marginals, Queries, Ranges, Stack, Total, Tree, Workload
@@ -36,11 +37,11 @@ def marginal_strategy(domain: Domain, workload: Workload, pure: bool, *, trees: 
     >>> marginal_strategy(domain, default_workload(domain), True).queries
     Marginals((4, 4, 4), 4 tables)
     """
-    wanted, sizes = wanted_of(domain, workload), tuple(axis.size for axis in domain)
+    wanted, sizes = wanted_of(domain, workload), domain.shape
     widths = [{1, size} for size in sizes]
     if trees:
-        parts = axis_by_axis(wanted, sizes, lambda axis, gram: tree_for(gram, False))  # zCDP: deep trees, many levels
-        widths = [plain | _levels(part) for plain, part in zip(widths, parts, strict=True)]
+        deep = axis_by_axis(domain, workload, lambda axis, gram: tree_for(gram, False))  # zCDP: many levels
+        widths = [plain | _levels(part) for plain, part in zip(widths, deep, strict=True)]
     if prod(map(len, widths)) > MOST_TABLES:
         return None
     grid = Grid(sizes, tuple(tuple(sorted(each)) for each in widths))
@@ -74,7 +75,7 @@ def _counts(sizes: tuple[int, ...], tables: list[Table]) -> Queries:
 
 
 def _level(size: int, width: int) -> Queries:
-    cuts = np.arange(width + 1, dtype=np.int64) * size // width
+    cuts = even_cuts(size, width)
     if width in (1, size):
         return Identity(size) if width == size else Total(size)
     return Ranges(size, cuts[:-1], cuts[1:] - 1)

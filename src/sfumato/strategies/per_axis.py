@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.domain import Axis, Domain
 from sfumato.least_squares.families import least_squares
-from sfumato.least_squares.gram import MOST_DENSE, Gram, added, has_short_gram
+from sfumato.least_squares.gram import MOST_WRITTEN, Gram, added, has_short_gram
 from sfumato.least_squares.products import Product, grams_of, products
 from sfumato.queries import AllRanges, Identity, Kron, Queries, Scaled, Workload
 from sfumato.queries.strategy import Strategy
@@ -77,11 +77,9 @@ def wanted_of(domain: Domain, workload: Workload) -> list[Product]:
     What is no product, or too long to write out on its axis, is taken for all ranges and values: that decides only
     which strategy is chosen, not what its error is said to be.
     """
-    sizes = tuple(axis.size for axis in domain)
-    wanted = []
+    wanted, usual = [], tuple(map(_usual, domain))
     for block in workload.blocks:
-        usual = tuple(map(_usual, domain))
-        for one in products(block, sizes) or [Product(1.0, usual)]:
+        for one in products(block, domain.shape) or [Product(1.0, usual)]:
             factors = tuple(_short(factor, axis) for factor, axis in zip(one.factors, domain, strict=True))
             own = factors == one.factors and factors != usual  # families are equal only to themselves
             rows = block.rows if own else prod(factor.rows for factor in factors)
@@ -89,21 +87,22 @@ def wanted_of(domain: Domain, workload: Workload) -> list[Product]:
     return wanted
 
 
-def axis_by_axis(wanted: list[Product], sizes: tuple[int, ...], choose: Choose) -> list[AxisPart]:
+def axis_by_axis(domain: Domain, workload: Workload, choose: Choose) -> list[AxisPart]:
     """The part of a strategy along each axis."""
-    grams = [grams_of(wanted, axis) for axis in range(len(sizes))]
+    wanted, axes = wanted_of(domain, workload), range(len(domain.shape))
+    grams = [grams_of(wanted, axis) for axis in axes]
     weights = np.array([one.weight for one in wanted])
 
     def asked(axis: int, costs: Floats) -> Gram:
         """What all ask of one axis, if each product's error along the other axes is its cost."""
         return added([gram * cost for gram, cost in zip(grams[axis], (weights * costs).tolist(), strict=True)])
 
-    if len(sizes) == 1:
+    if len(axes) == 1:
         return [choose(0, asked(0, np.ones(len(wanted))))]
-    parts = [AxisPart.cells(size) for size in sizes]
+    parts = [AxisPart.cells(size) for size in domain.shape]
     errors = np.array([part.price(*each) for part, each in zip(parts, grams, strict=True)])
     for _ in range(SWEEPS):
-        for axis in range(len(sizes)):
+        for axis in axes:
             others = np.delete(errors, axis, axis=0).prod(axis=0)
             parts[axis] = choose(axis, asked(axis, others / others.max()))
             errors[axis] = parts[axis].price(*grams[axis])
@@ -115,4 +114,4 @@ def _usual(axis: Axis) -> Queries:
 
 
 def _short(factor: Queries, axis: Axis) -> Queries:
-    return factor if factor.columns <= MOST_DENSE or has_short_gram(factor) else _usual(axis)
+    return factor if factor.columns <= MOST_WRITTEN or has_short_gram(factor) else _usual(axis)

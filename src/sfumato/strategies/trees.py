@@ -16,13 +16,13 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Floats
 from sfumato.domain import Domain
-from sfumato.least_squares.gram import Gram
+from sfumato.least_squares.gram import Gram, even_cuts
 from sfumato.queries import Tree, Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.strategies.budget_allocation import best_weights, squared_error, whole_weights
-from sfumato.strategies.per_axis import AxisPart, axis_by_axis, combined, wanted_of
+from sfumato.strategies.per_axis import AxisPart, axis_by_axis, combined
 
 Levels = Literal["uniform", "geometric", "optimised"]
 
@@ -40,11 +40,8 @@ def tree_strategy(domain: Domain, workload: Workload, pure: bool, levels: Levels
     >>> tree_strategy(domain, default_workload(domain), True).queries
     Tree(1024, levels of 9, 81, 1024)
     """
-    sizes = tuple(axis.size for axis in domain)
-    bits = min(12, WEIGHT_BITS // max(1, sum(size > 1 for size in sizes)))
-    return combined(
-        axis_by_axis(wanted_of(domain, workload), sizes, lambda axis, gram: tree_for(gram, pure, levels, bits))
-    )
+    bits = min(12, WEIGHT_BITS // max(1, sum(size > 1 for size in domain.shape)))
+    return combined(axis_by_axis(domain, workload, lambda axis, gram: tree_for(gram, pure, levels, bits)))
 
 
 @lru_cache(maxsize=256)
@@ -64,7 +61,7 @@ def tree_for(gram: Gram, pure: bool, levels: Levels = "optimised", bits: int = 1
     kept = [(int(width), weight) for width, weight in zip(widths.tolist(), whole, strict=True) if weight]
     if len(kept) == 1:
         return AxisPart.cells(n)
-    tree = Tree.of_levels([_cuts(n, width) for width, _ in kept])
+    tree = Tree.of_levels([even_cuts(n, width) for width, _ in kept])
     return AxisPart(tree, np.array([weight for _, weight in kept], dtype=np.float64)[tree.row_level])
 
 
@@ -106,7 +103,3 @@ def _best_weights(gram: Gram, tried: list[tuple[int, ...]], levels: Levels, pure
         return errors, weights
     weights = np.where(size > 0, 1.0 if levels == "uniform" else (gram.n / np.maximum(size, 1.0)) ** (1 / 3), 0.0)
     return squared_error(asked, answered, weights, pure), weights
-
-
-def _cuts(n: int, width: int) -> Codes:
-    return np.arange(width + 1, dtype=np.int64) * n // width

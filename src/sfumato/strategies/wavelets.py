@@ -15,7 +15,7 @@ from sfumato.domain import Domain
 from sfumato.least_squares.gram import Gram
 from sfumato.queries import Haar, NominalHaar, Workload
 from sfumato.queries.strategy import Strategy
-from sfumato.strategies.per_axis import AxisPart, axis_by_axis, combined, wanted_of
+from sfumato.strategies.per_axis import AxisPart, axis_by_axis, combined
 
 SURELY_WORTH = 2**12  # cells of an ordered axis from which the wavelet always pays
 
@@ -31,10 +31,7 @@ def wavelet_strategy(domain: Domain, workload: Workload, pure: bool) -> Strategy
     Kron(Haar(1024), Identity(2))
     """
     ordered = [axis.ordered for axis in domain]
-    sizes = tuple(axis.size for axis in domain)
-    return combined(
-        axis_by_axis(wanted_of(domain, workload), sizes, lambda axis, gram: wavelet_for(gram, ordered[axis], pure))
-    )
+    return combined(axis_by_axis(domain, workload, lambda axis, gram: wavelet_for(gram, ordered[axis], pure)))
 
 
 @lru_cache(maxsize=256)
@@ -44,11 +41,9 @@ def wavelet_for(gram: Gram, ordered: bool, pure: bool) -> AxisPart:
     cells = AxisPart.cells(n)
     if n == 1:
         return cells
-    if not ordered:
-        # a row in one category moves the total by 1 and the differences by 2 (n - 1) together: the same for both
-        wavelet = AxisPart(NominalHaar(n), np.append(2.0 * (n - 1), np.ones(n)))
-    elif n >= SURELY_WORTH:
+    if ordered and n >= SURELY_WORTH:
         return AxisPart(Haar(n), np.ones(n))
-    else:
-        wavelet = AxisPart(Haar(n), np.ones(n))
+    # a row in one category moves the total by 1 and the differences by 2 (n - 1) together: the same for both
+    nominal = AxisPart(NominalHaar(n), np.append(2.0 * (n - 1), np.ones(n)))
+    wavelet = AxisPart(Haar(n), np.ones(n)) if ordered else nominal
     return min(cells, wavelet, key=lambda part: part.error(gram, pure))
