@@ -9,6 +9,7 @@ import numpy as np
 from sfumato.arrays import Flags, Floats
 from sfumato.least_squares.base import KNOWN, UNSEEN, LeastSquares, all_known
 from sfumato.least_squares.gram import Gram
+from sfumato.queries import Identity, Kron, Queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,3 +57,8 @@ class OneTotal(LeastSquares):
     def price(self, gram: Gram) -> float:
         even, asked = gram.grand / self.cells, float(gram.diagonal.sum())
         return even / (self.cells * self.precision) if asked - even <= UNSEEN * asked else np.inf
+
+
+def every_cell(queries: Queries) -> bool:
+    """Whether these are all cells, in one axis or in several."""
+    return type(queries) is Identity or (type(queries) is Kron and all(map(every_cell, queries.factors)))

@@ -10,19 +10,17 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
 from sfumato.least_squares.base import LeastSquares, bare, pieces
-from sfumato.least_squares.cells import EachCell, OneTotal
+from sfumato.least_squares.cells import EachCell, OneTotal, every_cell
 from sfumato.least_squares.dense import of_few_cells, of_few_rows
 from sfumato.least_squares.iterative import Iterative
 from sfumato.least_squares.kron import KronSquares, closest_products
 from sfumato.least_squares.marginals import MarginalSquares
 from sfumato.least_squares.tree import TreeSquares
 from sfumato.least_squares.wavelets import HaarSquares, NominalSquares
-from sfumato.least_squares.woodbury import Woodbury, disjoint
+from sfumato.least_squares.woodbury import Woodbury
 from sfumato.queries import Haar, Identity, Kron, Marginals, NominalHaar, Queries, Stack, Total, Tree
 
 FEW_CELLS = 2048  # up to which the normal equations are written out
-FEW_ROWS = 2048  # beside all cells, up to which these rows are written out
-FEW_ENTRIES = 2**25  # of these rows
 MOST_WRITTEN = 512  # rows that are written out where there are more cells than that
 
 
@@ -55,7 +53,7 @@ def _chosen(queries: Queries, precisions: Floats) -> LeastSquares:
 def _part_of(queries: Queries, precisions: Floats) -> LeastSquares | None:
     """A block that alone determines every cell and has a closed form: a good guess for the whole stack."""
     for block, each in pieces(queries, precisions) if isinstance(queries, Stack) else []:
-        part = None if _every_cell(block) else _closed_form(block, each)  # cells guess no better than the diagonal
+        part = None if every_cell(block) else _closed_form(block, each)  # cells guess no better than the diagonal
         if part is not None and part.certain:
             return part
     return None
@@ -75,12 +73,8 @@ def _if_all_count(form: Callable[[Any, Floats], LeastSquares]) -> Callable[[Any,
     return lambda queries, precisions: form(queries, precisions) if (precisions > 0).all() else None
 
 
-def _every_cell(queries: Queries) -> bool:
-    return type(queries) is Identity or (type(queries) is Kron and all(map(_every_cell, queries.factors)))
-
-
 def _by_factors(queries: Kron, precisions: Floats) -> LeastSquares | None:
-    if _every_cell(queries):
+    if every_cell(queries):
         return EachCell(precisions)
     if not (precisions > 0).all():
         return None
@@ -90,25 +84,8 @@ def _by_factors(queries: Kron, precisions: Floats) -> LeastSquares | None:
     return guess if exact else Iterative(queries, precisions, guess)
 
 
-def _beside_cells(queries: Stack, precisions: Floats) -> LeastSquares | None:
-    """Where one block is all cells, and the rest few rows or disjoint ones."""
-    blocks = pieces(queries, precisions)
-    for place, (block, each) in enumerate(blocks):
-        if not _every_cell(block) or not (each > 0).all():
-            continue
-        rest = blocks[:place] + blocks[place + 1 :]
-        rows = rest[0][0] if len(rest) == 1 else Stack(*(one for one, _ in rest))
-        few = rows.rows <= min(FEW_ROWS, queries.columns) and rows.rows * queries.columns <= FEW_ENTRIES
-        weights = np.concatenate([more for _, more in rest])
-        if not weights.any():
-            return EachCell(each)
-        if few or disjoint(rows):
-            return Woodbury(each, rows, weights)
-    return None
-
-
 def _stack(queries: Stack, precisions: Floats) -> LeastSquares | None:
-    return MarginalSquares.of(queries, precisions) or _beside_cells(queries, precisions)
+    return MarginalSquares.of(queries, precisions) or Woodbury.of(queries, precisions)
 
 
 # A family and what makes its class, or None where these precisions have no closed form.

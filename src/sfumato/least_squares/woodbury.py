@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
-from sfumato.least_squares.base import LeastSquares, all_known
+from sfumato.least_squares.base import LeastSquares, all_known, pieces
+from sfumato.least_squares.cells import EachCell, every_cell
 from sfumato.least_squares.gram import Gram
-from sfumato.queries import Queries
+from sfumato.queries import Queries, Stack
 from sfumato.queries.indicators import Indicators
 
-MOST_WRITTEN = 2**25  # numbers in disjoint rows that are written out for a price
+FEW_ROWS = 2048  # beside all cells, up to which they are written out
+FEW_ENTRIES = 2**25  # of all of these
 
 
 class Woodbury(LeastSquares):
@@ -38,9 +40,26 @@ class Woodbury(LeastSquares):
                 np.linalg.cholesky(np.diag(variances) + (matrix / cells) @ matrix.T), dtype=np.float64
             )
 
+    @classmethod
+    def of(cls, queries: Stack, precisions: Floats) -> LeastSquares | None:
+        """Where one block is all cells, and the rest few rows or disjoint ones."""
+        blocks = pieces(queries, precisions)
+        for place, (block, each) in enumerate(blocks):
+            if not every_cell(block) or not (each > 0).all():
+                continue
+            rest = blocks[:place] + blocks[place + 1 :]
+            rows = rest[0][0] if len(rest) == 1 else Stack(*(one for one, _ in rest))
+            few = rows.rows <= min(FEW_ROWS, queries.columns) and rows.rows * queries.columns <= FEW_ENTRIES
+            weights = np.concatenate([more for _, more in rest])
+            if not weights.any():
+                return EachCell(each)
+            if few or disjoint(rows):
+                return cls(each, rows, weights)
+        return None
+
     @property
     def closed(self) -> bool:
-        return not self._apart or len(self._precisions) * len(self._cells) <= MOST_WRITTEN
+        return not self._apart or len(self._precisions) * len(self._cells) <= FEW_ENTRIES
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
         """Solved once, and what rounding left over once more: the difference above may cancel."""
