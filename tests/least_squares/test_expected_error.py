@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
 from sfumato.least_squares import expected_error as expected
+from sfumato.least_squares import families
 from sfumato.least_squares.expected_error import expected_errors
-from sfumato.least_squares.grams import added, gram_of
-from sfumato.least_squares.products import AxisPart, combined, parts_of
 from sfumato.queries import (
     AllRanges,
     Haar,
@@ -30,6 +27,7 @@ from sfumato.queries import (
     Workload,
 )
 from sfumato.queries.strategy import Strategy
+from sfumato.strategies.per_axis import AxisPart, combined
 
 SOME_RANGES = Ranges(12, [0, 3, 5], [4, 9, 11])
 
@@ -41,22 +39,22 @@ def by_hand(strategy: Strategy, queries: Queries, pure: bool) -> float:
     return float(np.sqrt(noise * np.trace(W @ np.linalg.pinv(A.T @ A) @ W.T) / len(W)))
 
 
-def shared(queries: Queries, modulus: int = 5) -> Strategy:
-    """Shares that differ from row to row."""
+def uneven(queries: Queries, modulus: int = 5) -> Strategy:
+    """Weights that differ from row to row."""
     return Strategy(queries, tuple(range(1, modulus + 1)), np.arange(queries.rows) * 3 % modulus)
 
 
 STRATEGIES = [
     Strategy(Identity(12), (3,)),
-    shared(Tree(12, (3, 4))),
-    shared(Tree(12, 5)),
-    shared(Tree.of_levels([[0, 5, 12], np.arange(13)])),
-    shared(Haar(12)),
+    uneven(Tree(12, (3, 4))),
+    uneven(Tree(12, 5)),
+    uneven(Tree.of_levels([[0, 5, 12], np.arange(13)])),
+    uneven(Haar(12)),
     Strategy(Haar(12)),
     Strategy(NominalHaar(12), (22, 1), np.minimum(np.arange(13), 1)),
-    shared(NominalHaar(12)),
-    shared(Stack(Scaled(Identity(12), np.arange(1, 13)), Weighted([[1] * 12, [0, 3] * 6]))),
-    shared(Stack(Prefix(12), Total(12))),
+    uneven(NominalHaar(12)),
+    uneven(Stack(Scaled(Identity(12), np.arange(1, 13)), Weighted([[1] * 12, [0, 3] * 6]))),
+    uneven(Stack(Prefix(12), Total(12))),
 ]
 
 
@@ -85,12 +83,12 @@ def test_products_agree_with_the_matrix(pure):
     assert expected_errors(strategy, workload, pure) == pytest.approx(wanted, rel=1e-9)
 
 
-def test_shares_that_are_no_products_are_told_apart():
-    queries = Kron(Identity(2), Identity(2))
-    uneven = Strategy(queries, (1, 2), np.array([0, 0, 0, 1]))
-    assert parts_of(uneven) is None
+@pytest.mark.parametrize("factor", [Identity(2), Tree(2, 2), Prefix(2)], ids=repr)
+def test_weights_that_are_no_products(factor):
+    strategy = Strategy(Kron(factor, factor), (1, 2), np.arange(factor.rows**2) // (factor.rows**2 - 1))
     workload = Workload(("ranges",), (Kron(AllRanges(2), AllRanges(2)),))
-    assert expected_errors(uneven, workload, True)[0] == pytest.approx(by_hand(uneven, workload.blocks[0], True))
+    wanted = by_hand(strategy, workload.blocks[0], True)
+    assert expected_errors(strategy, workload, True)[0] == pytest.approx(wanted, rel=1e-9)
 
 
 @pytest.mark.parametrize("sets", [[(0, 1), (0,), ()], [(0, 1)], [(0,), (1,)]])
@@ -112,8 +110,9 @@ def test_what_is_not_determined_has_no_bound():
 
 
 def test_large_domains_without_closed_form_are_sampled(monkeypatch):
+    monkeypatch.setattr(families, "FEW_CELLS", 4)
     monkeypatch.setattr(expected, "MOST_INVERTED", 4)
-    strategy = shared(Stack(Prefix(30), Identity(30)))
+    strategy = uneven(Stack(Prefix(30), Tree(30, 3)))
     workload = Workload(("prefixes",), (Prefix(30),))  # 30 rows: fewer than are sampled, so all are solved for
     assert expected_errors(strategy, workload, True)[0] == pytest.approx(by_hand(strategy, Prefix(30), True), rel=1e-5)
 
@@ -123,23 +122,18 @@ def test_another_domain_is_refused():
         expected_errors(Strategy(Identity(4)), Workload(("w",), (Identity(5),)), True)
 
 
-def test_grams_add_up():
-    parts = [AllRanges(9), Prefix(9), Total(9), Identity(9), Ranges(9, [2], [7])]
-    gram = added([gram_of(part) * (k + 1.0) for k, part in enumerate(parts)])
-    V = sum((k + 1.0) * part.gram() for k, part in enumerate(parts))
-    assert gram.dense == pytest.approx(V)
-    assert gram.diagonal == pytest.approx(np.diag(V))
-    assert gram.grand == pytest.approx(V.sum())
-    v, cuts = np.linspace(-1, 2, 9) ** 2, np.array([0, 2, 3, 9])
-    wanted = [v[a:b] @ V[a:b, a:b] @ v[a:b] for a, b in pairwise(cuts.tolist())]
-    assert gram.squares(v, cuts) == pytest.approx(wanted)
-    again = added([gram_of(part) * (k + 1.0) for k, part in enumerate(parts)])
-    assert gram == again and hash(gram) == hash(again) and gram != gram_of(Identity(9))
+def test_a_cell_that_is_never_asked_about_has_no_bound_in_a_large_domain(monkeypatch):
+    monkeypatch.setattr(families, "FEW_CELLS", 4)
+    monkeypatch.setattr(expected, "MOST_INVERTED", 4)
+    strategy = Strategy(Stack(Ranges(9, range(8), range(8)), Ranges(9, range(7), range(1, 8))))
+    assert expected_errors(strategy, Workload(("cells",), (Identity(9),)), True)[0] == np.inf
 
 
-@pytest.mark.parametrize("width", [1, 3, 8, 20, 33, 60, 120])
-def test_roughness_is_what_nodes_leave(width):
-    gram = added([gram_of(AllRanges(120)) * 0.01, gram_of(Prefix(120)), gram_of(Total(120)), gram_of(Identity(120))])
-    V, cuts = gram.dense, np.arange(width + 1) * 120 // width
-    left = sum(np.trace(V[a:b, a:b]) - V[a:b, a:b].sum() / (b - a) for a, b in pairwise(cuts.tolist()))
-    assert gram.roughness(width) == pytest.approx(left, rel=0.02, abs=1e-6)  # some pairs stand for all
+@pytest.mark.parametrize("rows", [3, 300])
+def test_blocks_of_few_and_of_many_rows_under_a_product(rows):
+    """Ranges over all cells are no product: few are solved for, many are priced by their Gram matrix."""
+    low = np.arange(rows) % 20
+    block = Ranges(24, low, 23 - np.arange(rows) % 3)
+    for strategy in (Strategy(Kron(Tree(6, 2), Haar(4))), Strategy(Marginals((6, 4), [(0, 1), (0,)]))):
+        found = expected_errors(strategy, Workload(("ranges",), (block,)), False)[0]
+        assert found == pytest.approx(by_hand(strategy, block, False), rel=1e-9)

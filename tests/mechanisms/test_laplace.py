@@ -61,4 +61,4 @@ def test_refuses_what_cannot_be_asked_one_by_one_and_says_what_to_do():
     assert why is not None and "--workload" in why and "hierarchical" in why
     fractions = Workload(("w",), (Weighted([[0.5] * 30]),))
     assert "whole numbers" in (laplace_refuses(small, fractions) or "")
-    assert laplace_strategy(small, default_workload(small.domain), True).shares == (1,)
+    assert laplace_strategy(small, default_workload(small.domain), True).weights == (1,)

@@ -10,7 +10,7 @@ import pytest
 from sfumato.errors import QueryError
 from sfumato.queries import AllRanges, Identity, Kron, Predicates, Scaled, Total, Weighted, Workload
 from sfumato.reproduce.wd.example import W
-from sfumato.strategies.budget_split import best_precisions
+from sfumato.strategies.budget_allocation import best_precisions
 from sfumato.strategies.division import divide, divide_recursively
 
 # W: figure 1 of the paper.
@@ -64,29 +64,6 @@ def test_a_hot_cell_that_few_queries_touch_halves_the_error_and_one_that_all_do_
     assert least < np.sqrt(divide_recursively(workload, power=2).error) / undivided < most
 
 
-def test_the_square_root_and_the_cube_root_rule_where_all_parts_meet_in_one_cell():
-    sizes, loads = np.array([50.0, 2.0, 7.0]), np.array([[3], [1], [5]])
-    for power in (1, 2):
-        # precision s = epsilon_i / Delta_i; minimising sum |W_i| s^-power with sum s Delta_i = 1
-        root = (sizes * loads[:, 0] ** power) ** (1 / (power + 1))
-        assert best_precisions(sizes, loads, power) == pytest.approx(root / root.sum() / loads[:, 0], rel=1e-4)
-
-
-def test_precisions_are_feasible_and_no_small_change_is_better():
-    """The conditions of Karush, Kuhn and Tucker: the slope is a non-negative sum of the full cells' loads."""
-    from scipy.optimize import nnls
-
-    loads = (np.arange(7 * 300).reshape(7, 300) * 7919) % 101 % 13
-    weights = np.array([1.0, 9, 4, 30, 2, 5, 1])
-    for power in (1, 2):
-        s = best_precisions(weights, loads, power)
-        borne = s @ loads
-        assert borne.max() == pytest.approx(1, abs=1e-6) and borne.max() <= 1 + 1e-12
-        slope = power * weights * s ** (-power - 1)
-        _, missed = nnls(loads[:, borne > 1 - 1e-4].astype(float), slope)
-        assert missed < 1e-2 * np.linalg.norm(slope)
-
-
 def test_a_part_that_touches_no_cell_does_no_harm():
     workload = Workload(("w",), (Predicates(3, [[0], [0], [0, 1], []]),))
     assert divide(workload).queries.rows == 4
@@ -104,18 +81,18 @@ def test_a_part_that_touches_no_cell_does_no_harm():
 def test_the_strategy_asks_the_workload_and_uses_up_the_fullest_cell(workload):
     strategy = divide(workload)
     assert np.array_equal(strategy.queries.dense(), workload.queries.dense())
-    shares = np.array(strategy.shares)[strategy.which]
-    borne = np.abs(workload.queries.dense()).T @ shares  # whole numbers, so exactly
+    each = np.array(strategy.weights)[strategy.which]
+    borne = np.abs(workload.queries.dense()).T @ each  # whole numbers, so exactly
     assert borne.max() == strategy.weighted.l1
     weights = np.concatenate([np.full(block.rows, 1 / block.rows) for block in workload.blocks])
-    error = (weights * (shares / borne.max()) ** -2.0).sum() / weights.sum()
+    error = (weights * (each / borne.max()) ** -2.0).sum() / weights.sum()
     assert error == pytest.approx(divide_recursively(workload).error, rel=0.02)
     assert error < workload.queries.l1**2
 
 
 def test_queries_that_all_deserve_the_same_noise_stay_together():
     strategy = divide(Workload(("w",), (Kron(Total(4), Identity(3)),)))
-    assert strategy.shares == (1,) and strategy.which is None
+    assert strategy.weights == (1,) and strategy.which is None
 
 
 def test_weights_that_are_not_whole_are_refused():

@@ -7,11 +7,11 @@ import pytest
 
 from sfumato.domain import Axis, Domain
 from sfumato.least_squares.expected_error import expected_errors, overall_error
-from sfumato.least_squares.grams import gram_of
-from sfumato.least_squares.products import combined
+from sfumato.least_squares.gram import gram_of
 from sfumato.queries import AllRanges, Identity, Kron, Prefix, Ranges, Workload, default_workload, trusted
 from sfumato.strategies.hdmm import best_strategy, candidates
 from sfumato.strategies.marginal import marginal_strategy
+from sfumato.strategies.per_axis import combined
 from sfumato.strategies.pidentity import error_and_gradient, p_identity_for
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 
 from sfumato.domain import Axis, Domain
 from sfumato.least_squares.expected_error import expected_errors, overall_error
-from sfumato.least_squares.grams import gram_of
-from sfumato.least_squares.products import combined
+from sfumato.least_squares.gram import gram_of
 from sfumato.queries import AllRanges, Haar, Identity, Kron, Prefix, Ranges, Total, Tree, Workload, default_workload
 from sfumato.queries.strategy import Strategy
 from sfumato.strategies.greedy import greedy_for
-from sfumato.strategies.per_axis import wanted_of
-from sfumato.strategies.shares import best_shares, squared_error, whole_shares
+from sfumato.strategies.per_axis import combined, wanted_of
 from sfumato.strategies.trees import tree_for, tree_strategy
 from sfumato.strategies.wavelets import wavelet_strategy
 
@@ -41,34 +37,15 @@ def test_optimised_levels_beat_the_papers(n, pure):
         expected_errors(tree_strategy(line(n), ranges(n), pure, levels), ranges(n), pure)[0]
         for levels in ("optimised", "geometric", "uniform")
     ]
-    assert errors[0] <= min(errors[1:]) * 1.001  # whole shares cost a little
+    assert errors[0] <= min(errors[1:]) * 1.001  # whole weights cost a little
     assert errors[0] <= expected_errors(Strategy(Identity(n)), ranges(n), pure)[0] * 1.001
 
 
 @pytest.mark.parametrize("branching", [2, 4, 16])
-def test_no_even_tree_of_one_share_is_better(branching):
+def test_no_even_tree_of_one_weight_is_better(branching):
     even = Strategy(Tree(256, branching))
     best = tree_strategy(line(256), ranges(256), True)
     assert expected_errors(best, ranges(256), True)[0] < expected_errors(even, ranges(256), True)[0]
-
-
-@pytest.mark.parametrize("pure", [True, False])
-def test_shares_are_the_best_of_a_grid(pure):
-    """Three levels of a tree over 16 cells, all divisions of the budget in steps of a fortieth."""
-    size = np.array([16.0, 4.0, 1.0])
-    asked = np.array([40.0, 25.0, 30.0])
-
-    def spread_of(squares):
-        return np.cumsum((squares * size)[..., ::-1], axis=-1)[..., ::-1]
-
-    shares, error = best_shares(asked, spread_of, lambda each: np.cumsum(each) * size, np.ones(3), pure)
-    assert shares.sum() == pytest.approx(1)
-    tried = [np.array([a, b, 40 - a - b]) / 40 for a, b in product(range(40), repeat=2) if a + b < 40]
-    assert error <= min(squared_error(asked, spread_of, one, pure) for one in tried) + 1e-9
-
-
-def test_shares_become_whole_and_small_ones_vanish():
-    assert whole_shares(np.array([0.3, 0.6, 0.0001]), 4) == [8, 16, 0]
 
 
 def test_several_axes_and_odd_sizes():
@@ -98,7 +75,7 @@ def test_wavelets_pay_on_long_axes_only():
     assert wavelet_strategy(line(8), ranges(8), True).queries.rows == 8
     assert type(wavelet_strategy(line(8), ranges(8), True).queries) is Identity
     long = wavelet_strategy(line(1000), ranges(1000), True)
-    assert type(long.queries) is Haar and long.shares == (1,)
+    assert type(long.queries) is Haar and long.weights == (1,)
     # Privelet: all coefficients the same noise, sensitivity 1 + log2 n
     assert long.weighted.l1 == 11
 

@@ -7,25 +7,27 @@ for scale b. The whole-numbered noise that is drawn has 2 b^2 - 1/6 and a little
 
 from __future__ import annotations
 
-from functools import cached_property
-from math import prod
+from collections.abc import Sequence
 
 import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
-from sfumato.least_squares.axis_error import MOST_DENSE, Inverse, axis_error, has_closed_form
-from sfumato.least_squares.grams import gram_of, has_short_gram
-from sfumato.least_squares.marginal_error import table_error
-from sfumato.least_squares.products import kind, parts_of, products
-from sfumato.queries import Identity, Queries, Workload
+from sfumato.least_squares.base import LeastSquares
+from sfumato.least_squares.cells import EachCell
+from sfumato.least_squares.dense import of_few_cells
+from sfumato.least_squares.families import least_squares
+from sfumato.least_squares.gram import MOST_WRITTEN, Gram, gram_of, has_short_gram
+from sfumato.least_squares.iterative import Iterative
+from sfumato.least_squares.products import Product, grams_of, products
+from sfumato.queries import Queries, Workload
 from sfumato.queries.strategy import Strategy
 
 MOST_INVERTED = 2**11  # cells up to which a strategy without closed form is written out
-SAMPLED = 64  # rows of a block that are solved for where neither a closed form nor the matrix is at hand
-FEW_ROWS = 256  # of a block that are written out rather than multiplied
-RESIDUAL = 1e-6  # relative, at which their solution is good enough for a plan
-MOST_ROUNDS = 500
+FEW_ROWS = 256  # of a block that are solved for one by one, rather than written out as a Gram matrix
+SAMPLED = 64  # rows of a block that stand for all where there are too many cells for that
+RESIDUAL = 1e-6  # relative, at which a solution by iteration is good enough for a plan
+MOST_ROUNDS = 650
 
 
 def expected_errors(strategy: Strategy, workload: Workload, pure: bool) -> Floats:
@@ -41,8 +43,7 @@ def expected_errors(strategy: Strategy, workload: Workload, pure: bool) -> Float
             f"the strategy spans {weighted.columns} cells and the workload {workload.columns}; use one domain"
         )
     noise = 2.0 * float(weighted.l1) ** 2 if pure else float(weighted.l2_squared)
-    price = _Pricing(strategy, weighted)
-    return np.sqrt(noise * np.array([price.mean_square(block) for block in workload.blocks]))
+    return np.sqrt(noise * np.array(_mean_squares(weighted, workload.blocks)))
 
 
 def overall_error(strategy: Strategy, workload: Workload, pure: bool) -> float:
@@ -50,74 +51,43 @@ def overall_error(strategy: Strategy, workload: Workload, pure: bool) -> float:
     return float(np.sqrt((expected_errors(strategy, workload, pure) ** 2).sum()))
 
 
-class _Pricing:
-    """The mean squared error of blocks of queries, for noise of variance 1 on the weighted strategy."""
-
-    def __init__(self, strategy: Strategy, weighted: Queries) -> None:
-        self._strategy, self._weighted = strategy, weighted
-        self._parts = parts_of(strategy)
-        self._known: dict[object, float] = {}
-
-    def mean_square(self, block: Queries) -> float:
-        if (closed := self._by_axes(block)) is not None or (closed := table_error(self._strategy, block)) is not None:
-            return closed / block.rows
-        if self._weighted.columns <= MOST_INVERTED:
-            if block.rows <= FEW_ROWS:
-                return self._inverse.error_of(np.asarray(block.dense(), dtype=np.float64)) / block.rows
-            return self._inverse.error(gram_of(block)) / block.rows
-        return _sampled(self._weighted, block)
-
-    @cached_property
-    def _inverse(self) -> Inverse:
-        return Inverse.of(self._weighted)
-
-    def _by_axes(self, block: Queries) -> float | None:
-        """The summed squared error of products under a product."""
-        if type(self._weighted) is Identity:
-            return float(block.column_squares().sum(dtype=np.float64))
-        if self._parts is None:
-            return None
-        wanted = products(block, tuple(part.queries.columns for part in self._parts))
-        if wanted is None or not all(_priced(factor) for one in wanted for factor in one.factors):
-            return None
-        small = MOST_INVERTED if len(self._parts) > 1 else 0  # one axis without closed form is inverted only once
-        if not all(part.queries.columns <= small or has_closed_form(part.queries) for part in self._parts):
-            return None
-        return sum(one.weight * prod(map(self._along, range(len(self._parts)), one.factors)) for one in wanted)
-
-    def _along(self, axis: int, factor: Queries) -> float:
-        """The squared error of a factor under its axis of the strategy; workloads repeat the same few factors."""
-        key = (axis, kind(factor))
-        if key not in self._known:
-            part = self._parts[axis]  # type: ignore[index]  # only called if there are parts
-            self._known[key] = axis_error(part.queries, part.shares, gram_of(factor))
-        return self._known[key]
+def _mean_squares(weighted: Queries, blocks: Sequence[Queries]) -> list[float]:
+    """The mean squared error of each block, for noise of variance 1 on every row."""
+    ones = np.ones(weighted.rows)
+    fit = least_squares(weighted, ones)
+    if isinstance(fit, EachCell):
+        return [fit.price_of_squares(block.column_squares().astype(np.float64)) / block.rows for block in blocks]
+    if not fit.closed and weighted.columns <= MOST_INVERTED:
+        fit = of_few_cells(weighted, ones)
+    elif isinstance(fit, Iterative):
+        if not weighted.column_squares().all():
+            return [np.inf] * len(blocks)
+        fit = Iterative(weighted, ones, tolerance=RESIDUAL, rounds=MOST_ROUNDS)
+    shared: list[dict[object, Gram]] = [{} for _ in fit.sizes or (weighted.columns,)]
+    return [_mean_square(fit, block, shared) for block in blocks]
 
 
-def _priced(factor: Queries) -> bool:
-    return factor.columns <= MOST_DENSE or has_short_gram(factor)
+def _mean_square(fit: LeastSquares, block: Queries, shared: list[dict[object, Gram]]) -> float:
+    wanted = _asked(block, fit)
+    if wanted is None:
+        return _by_rows(fit, block)
+    grams = zip(*(grams_of(wanted, axis, known) for axis, known in enumerate(shared)), strict=True)
+    return sum(one.weight * fit.price_by_axes(*each) for one, each in zip(wanted, grams, strict=True)) / block.rows
 
 
-def _sampled(weighted: Queries, block: Queries) -> float:
-    """The mean over rows at even distances, each solved for by conjugate gradients."""
-    places = np.unique(np.linspace(0, block.rows - 1, SAMPLED).round().astype(np.int64))
-    chosen = block[places]
-    columns = np.asarray(chosen.T @ np.eye(chosen.rows), dtype=np.float64)
-    diagonal = weighted.column_squares().astype(np.float64)[:, None]
-    if (diagonal == 0).any():
-        return float("inf")
-    solved, residual = np.zeros_like(columns), columns.copy()
-    size = (columns**2 / diagonal).sum(axis=0)
-    direction = residual / diagonal
-    old = size.copy()
-    for _ in range(MOST_ROUNDS):
-        ahead = weighted.T @ (weighted @ direction)
-        step = old / np.maximum((direction * ahead).sum(axis=0), 1e-300)
-        solved += step * direction
-        residual -= step * ahead
-        new = (residual**2 / diagonal).sum(axis=0)
-        if (new <= RESIDUAL**2 * size).all():
-            break
-        direction = residual / diagonal + new / np.maximum(old, 1e-300) * direction
-        old = new
-    return float((columns * solved).sum(axis=0).mean())
+def _asked(block: Queries, fit: LeastSquares) -> list[Product] | None:
+    """A block as products that are priced in closed form; None where its rows had better be solved for."""
+    wanted = products(block, fit.sizes or (block.columns,)) if fit.closed else None
+    long = [factor for one in wanted or [] for factor in one.factors if not has_short_gram(factor)]
+    few = block.rows <= FEW_ROWS and block.columns <= MOST_WRITTEN
+    return None if long and (few or any(factor.columns > MOST_WRITTEN for factor in long)) else wanted
+
+
+def _by_rows(fit: LeastSquares, block: Queries) -> float:
+    """The mean over all rows, or over some at even distances where these are many."""
+    few = fit.closed and block.rows <= FEW_ROWS and block.columns <= MOST_WRITTEN
+    if fit.closed and not few and block.columns <= MOST_INVERTED:
+        return fit.price(gram_of(block)) / block.rows
+    count = block.rows if few else SAMPLED
+    chosen = block[np.unique(np.linspace(0, block.rows - 1, count).round().astype(np.int64))]
+    return float(fit.squares(np.asarray(chosen.T @ np.eye(chosen.rows), dtype=np.float64)).mean())

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
-from sfumato.least_squares.base import Normal, Solver
+from sfumato.least_squares.base import LeastSquares, Normal
 from sfumato.queries import Queries
 
 TOLERANCE = 1e-10  # of the size of the column, both measured by the preconditioner
@@ -21,13 +21,21 @@ AT_REST = 1e-13  # of the largest stiffness seen: a residual of less is one that
 AT_ONCE = 2**24  # numbers in the columns that are solved together
 
 
-class Iterative:
-    """(A^T P A)^-1 by conjugate residuals; `guess` is a solver for similar equations with the same unknowns."""
+class Iterative(LeastSquares):
+    """(A^T P A)^-1 by conjugate residuals; `guess` solves similar equations with the same unknowns."""
 
-    certain = False
+    certain = closed = False
 
-    def __init__(self, queries: Queries, precisions: Floats, guess: Solver | None = None) -> None:
-        self._normal = Normal(queries, precisions)
+    def __init__(
+        self,
+        queries: Queries,
+        precisions: Floats,
+        guess: LeastSquares | None = None,
+        *,
+        tolerance: float = TOLERANCE,
+        rounds: int = ROUNDS,
+    ) -> None:
+        self._normal, self._tolerance, self._most = Normal(queries, precisions), tolerance, rounds
         if guess is None:
             diagonal = self._normal.diagonal()
             inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, None]
@@ -44,6 +52,11 @@ class Iterative:
             solved[:, start : start + step] = self._rounds(part)
         return solved, self._normal.met(solved, columns)
 
+    def squares(self, columns: Floats) -> Floats:
+        """Of columns that are determined; what the solution leaves over counts only squared."""
+        solved = self.solve(columns)[0]
+        return np.asarray(_dots(solved, 2.0 * columns - self._normal @ solved))
+
     def _rounds(self, columns: Floats) -> Floats:
         solved, active = np.zeros_like(columns), np.arange(columns.shape[1])
         residual = self._guess(columns)  # as the preconditioner sees it, here and below
@@ -51,10 +64,10 @@ class Iterative:
         direction, along = residual, moved
         first = _dots(residual, plain)
         stiffness, sight = np.zeros_like(first), _dots(residual, moved)
-        for _ in range(ROUNDS):
+        for _ in range(self._most):
             size = _dots(residual, plain)
             stiffness = np.maximum(stiffness, np.divide(sight, size, out=np.zeros_like(size), where=size > 0))
-            going = (size > TOLERANCE**2 * first) & (sight > AT_REST * stiffness * size)
+            going = (size > self._tolerance**2 * first) & (sight > AT_REST * stiffness * size)
             if not going.all():
                 active, first, stiffness, sight = active[going], first[going], stiffness[going], sight[going]
                 residual, plain, moved = residual[:, going], plain[:, going], moved[:, going]

@@ -13,32 +13,51 @@ from math import prod
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
-from sfumato.least_squares.base import Normal, Solver, all_known
+from sfumato.least_squares.base import LeastSquares, Normal, all_known
+from sfumato.least_squares.gram import Gram
 from sfumato.queries import Kron
 
 PRODUCTS = 1e-12  # how far from products precisions may be, relatively, and still count as such
 
 
-class KronSolver:
-    """One solver per attribute, applied along its own axis."""
+class KronSquares(LeastSquares):
+    """One inverse per attribute, applied along its own axis."""
 
-    def __init__(self, queries: Kron, precisions: Floats, solvers: Sequence[Solver]) -> None:
-        self._solvers, self._normal = solvers, Normal(queries, precisions)
-        self._sizes = [factor.columns for factor in queries.factors]
+    def __init__(self, queries: Kron, precisions: Floats, factors: Sequence[LeastSquares]) -> None:
+        self._factors, self._normal = factors, Normal(queries, precisions)
+        self.sizes = tuple(factor.columns for factor in queries.factors)
+        self._prices: dict[tuple[int, int], tuple[Gram, float]] = {}  # workloads ask the same of an axis many times
 
     @property
     def certain(self) -> bool:
-        return all(one.certain for one in self._solvers)
+        return all(factor.certain for factor in self._factors)
+
+    @property
+    def closed(self) -> bool:
+        return all(factor.closed for factor in self._factors)
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
         """Attribute by attribute; what an attribute does not determine shows in the result."""
         solved = columns
-        for place, one in enumerate(self._solvers):
-            before, here = prod(self._sizes[:place]), self._sizes[place]
+        for place, factor in enumerate(self._factors):
+            before, here = prod(self.sizes[:place]), self.sizes[place]
             front = solved.reshape(before, here, -1).swapaxes(0, 1)
-            solved = one.solve(front.reshape(here, -1))[0].reshape(front.shape).swapaxes(0, 1)
+            solved = factor.solve(front.reshape(here, -1))[0].reshape(front.shape).swapaxes(0, 1)
         solved = solved.reshape(columns.shape)
         return solved, all_known(columns) if self.certain else self._normal.met(solved, columns)
+
+    def price_by_axes(self, *grams: Gram) -> float:
+        """The product of the prices along the axes."""
+        return prod(map(self._along, range(len(grams)), grams))
+
+    def _along(self, axis: int, gram: Gram) -> float:
+        place = axis, id(gram)
+        if place in self._prices:
+            return self._prices[place][1]
+        price = self._factors[axis].price(gram)
+        if gram.full is None:
+            self._prices[place] = gram, price  # the matrix too, so that its id stays its own
+        return price
 
 
 def closest_products(precisions: Floats, rows: Sequence[int]) -> tuple[list[Floats], bool]:

@@ -1,54 +1,157 @@
-"""Least squares on tables by some of the attributes, each with its own precision.
+"""Least squares on tables of counts by levels of the attributes, each table with its own precision.
 
-McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018, section 6.3. A^T P A is a sum, over the tables S, of precision times
-(I on the attributes of S, all ones elsewhere). All of these share their eigenspaces: cells split, for every set T of
-attributes, into what varies with exactly these (the effects of an analysis of variance), and the eigenvalue of T is
-the sum over the tables S that contain T of precision times the number of cells that fall together in S.
+McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018, section 6.3, have two levels per attribute, the total and the single
+cells; here any that cut the axis evenly, each inside the one above. A^T P A is a sum over the tables, and all of these
+share their eigenspaces, one per combination of levels: cells split into what varies from node to node of exactly these
+levels and adds up to zero in each node above (the effects of an analysis of variance). Along each axis level k answers
+the space of level l with the size of its nodes if it is as fine as l, and not at all otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from itertools import product as combinations_of
 
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
-from sfumato.least_squares.base import KNOWN
+from sfumato.least_squares.base import KNOWN, UNSEEN, LeastSquares, pieces
+from sfumato.least_squares.gram import Gram, even_cuts
+from sfumato.queries import Identity, Kron, Queries, Ranges, Stack, Total
 
-MOST_AXES = 10  # 2^axes effects are worked out one by one
+MOST_AXES = 30  # an array has at most 32, and solving needs two more
+MOST_CODED = 2**12  # cells of an axis up to which what is asked of its spaces is worked out to the last digit
+
+Table = tuple[int, ...]  # per axis, into how many nodes it is cut
 
 
-class MarginalSolver:
-    """2^axes passes over the cells."""
+@dataclass(frozen=True)
+class Grid:
+    """Every combination of some levels per axis.
 
-    def __init__(self, sizes: Sequence[int], tables: Sequence[tuple[frozenset[int], float]]) -> None:
-        self._sizes = tuple(sizes)
-        axes = range(len(sizes))
-        self._values = [
-            sum(
-                precision * prod(sizes[a] for a in axes if a not in table)
-                for table, precision in tables
-                if effect <= table
-            )
-            for effect in (frozenset(a for a in axes if code >> a & 1) for code in range(2 ** len(sizes)))
-        ]
+    widths: per axis, the numbers of nodes of its levels, from the coarsest to the finest.
+    """
+
+    sizes: tuple[int, ...]
+    widths: tuple[tuple[int, ...], ...]
+
+    @property
+    def tables(self) -> list[Table]:
+        return list(combinations_of(*self.widths))
+
+    @property
+    def even(self) -> bool:
+        """Whether every level lies inside the one above, from the total to the cells."""
+        return all(b % a == 0 for widths in self.widths for a, b in pairwise(widths))
+
+    def answered(self, precisions: Floats) -> Floats:
+        """How precisely each space is answered, if each table is measured with so much precision."""
+        return self._along_each(self._spans(), precisions)
+
+    def back(self, each: Floats) -> Floats:
+        """The transpose of `answered`."""
+        return self._along_each([span.T for span in self._spans()], each)
+
+    def asked(self, grams: Sequence[Gram]) -> Floats:
+        """What the product of one Gram matrix per axis asks of each space."""
+        return np.asarray(reduce(np.multiply.outer, map(_asked_of_levels, grams, self.widths))).reshape(-1)
+
+    def _spans(self) -> list[Floats]:
+        return [np.triu(np.tile(s / np.array(w), (len(w), 1))) for s, w in zip(self.sizes, self.widths, strict=True)]
+
+    def _along_each(self, matrices: list[Floats], flat: Floats) -> Floats:
+        table = flat.reshape([len(widths) for widths in self.widths])
+        for axis, matrix in enumerate(matrices):
+            table = np.moveaxis(np.tensordot(matrix, table, axes=(1, axis)), 0, axis)
+        return np.asarray(table).reshape(-1)
+
+
+def _asked_of_levels(gram: Gram, widths: tuple[int, ...]) -> Floats:
+    left = [gram.roughness(width) if gram.n > MOST_CODED else _left(gram, width) for width in widths]
+    return np.maximum(-np.diff(left, prepend=float(gram.diagonal.sum())), 0.0)
+
+
+def _left(gram: Gram, width: int) -> float:
+    cuts = even_cuts(gram.n, width)
+    return float(gram.diagonal.sum() - (gram.squares(np.ones(gram.n), cuts) / np.diff(cuts)).sum())
+
+
+class MarginalSquares(LeastSquares):
+    """Every space divided by its eigenvalue; those of the eigenvalue 0 are not determined."""
+
+    def __init__(self, grid: Grid, precisions: Floats) -> None:
+        self._grid, self.sizes = grid, grid.sizes
+        self._values = grid.answered(precisions)
+
+    @classmethod
+    def of(cls, queries: Stack, precisions: Floats) -> MarginalSquares | None:
+        """Where every block is a table by even levels of the axes, with one precision each."""
+        found: list[tuple[Table, float]] = []
+        shapes = set()
+        for block, each in pieces(queries, precisions):
+            factors = block.factors if type(block) is Kron else (block,)
+            table = tuple(width for width in map(_width, factors) if width)
+            if len(table) < len(factors) or (each != each[0]).any():
+                return None
+            shapes.add(tuple(factor.columns for factor in factors))
+            found.append((table, float(each[0])))
+        (sizes, *more) = shapes
+        if more or len(sizes) > MOST_AXES:
+            return None
+        widths = [tuple(sorted({table[axis] for table, _ in found} | {1, n})) for axis, n in enumerate(sizes)]
+        grid, total = Grid(sizes, tuple(widths)), np.zeros([len(each) for each in widths])
+        for table, precision in found:
+            total[tuple(each.index(width) for each, width in zip(widths, table, strict=True))] += precision
+        return cls(grid, total.reshape(-1)) if grid.even else None
 
     @property
     def certain(self) -> bool:
-        return all(value > 0 for value in self._values)
+        return bool((self._values > 0).all())
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
-        """Every effect divided by its eigenvalue; effects without one are not determined."""
-        solved, unseen = np.zeros_like(columns), np.zeros(columns.shape[1])
-        for code, value in enumerate(self._values):
-            effect = columns.reshape(*self._sizes, -1)
-            for axis in range(len(self._sizes)):
-                mean = effect.mean(axis=axis, keepdims=True)
-                effect = effect - mean if code >> axis & 1 else np.broadcast_to(mean, effect.shape)
-            flat = effect.reshape(columns.shape)
+        """Axis by axis, the spaces one after the other; the coarse ones are short."""
+        values = self._values.reshape([len(widths) for widths in self._grid.widths])
+        solved, unseen = self._spaces(values, columns.reshape(*self.sizes, -1), 0)
+        return solved.reshape(columns.shape), unseen <= KNOWN**2 * np.square(columns).sum(axis=0)
+
+    def _spaces(self, values: Floats, cells: Floats, axis: int) -> tuple[Floats, Floats]:
+        """The solution, and the squares of what is not seen; `values`: of the spaces of this axis and those after it.
+
+        The axes before this one are down to the nodes of one level each.
+        """
+        value = float(values.flat[0])
+        if (values == value).all():
             if value > 0:
-                solved += flat / value
-            else:
-                unseen += np.square(flat).sum(axis=0)
-        return solved, unseen <= KNOWN**2 * np.square(columns).sum(axis=0)
+                return cells / value, np.zeros(cells.shape[-1])
+            return np.zeros_like(cells), np.square(cells).sum(axis=tuple(range(cells.ndim - 1)))
+        front, size, back = cells.shape[:axis], self.sizes[axis], cells.shape[axis + 1 :]
+        above, means_above, unseen = 1, np.zeros((*front, 1, *back)), np.zeros(cells.shape[-1])
+        solved = means_above
+        for level, width in zip(values, self._grid.widths[axis], strict=True):
+            means = cells.reshape(*front, width, size // width, *back).mean(axis=axis + 1)
+            part, missed = self._spaces(level, means - means_above.repeat(width // above, axis), axis + 1)
+            solved = solved.repeat(width // above, axis) + part
+            unseen += missed * (size // width)
+            above, means_above = width, means
+        return solved, unseen
+
+    def price_by_axes(self, *grams: Gram) -> float:
+        """What is asked of every space, over its eigenvalue."""
+        asked, answered = self._grid.asked(grams), self._values > 0
+        if asked[~answered].sum() > UNSEEN * asked.sum():
+            return np.inf
+        return float((asked[answered] / self._values[answered]).sum())
+
+
+def _width(factor: Queries) -> int | None:
+    """Into how many even nodes a family cuts its axis, if that is what it does."""
+    n, rows = factor.columns, factor.rows
+    if type(factor) is Identity or type(factor) is Total:
+        return rows
+    if type(factor) is not Ranges or rows > n:
+        return None
+    cuts = even_cuts(n, rows)
+    return rows if np.array_equal(factor.lows, cuts[:-1]) and np.array_equal(factor.highs, cuts[1:] - 1) else None

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
-from sfumato.least_squares.base import all_known
+from sfumato.least_squares.base import LeastSquares, all_known
+from sfumato.least_squares.gram import Gram
 from sfumato.queries import Tree
 
 
@@ -24,31 +25,31 @@ from sfumato.queries import Tree
 class _Level:
     """A level that is cut further, and how its nodes and their children trade."""
 
+    cuts: Codes  # the cells at which its nodes begin and end
     first: Codes  # of each node's children, on the next level
     parts: Codes  # how many children
+    own: Floats  # the precision of each node's own measurement, 0 where it has none
     keep: Floats  # the share of the children's sum that is left beside a node's own measurement
     lift: Floats  # for every child, its share of what the node is lifted by
 
 
-class TreeSolver:
+class TreeSquares(LeastSquares):
     """(A^T P A)^-1 for the nodes of a tree, every cell with a precision above 0."""
-
-    certain = True
 
     def __init__(self, tree: Tree, precisions: Floats) -> None:
         end = tree.rows - tree.columns
         firmness = self._cells = precisions[end:]
         self._levels: list[_Level] = []  # from the cells upwards
-        for first in reversed(tree.children):
+        for cuts, first in zip(tree.levels[-2::-1], reversed(tree.children), strict=True):
             parts = np.diff(first)
             cut = parts > 1
             together = 1.0 / np.add.reduceat(1.0 / firmness, first[:-1])
             lift = np.repeat(together, parts) / firmness
-            firmness = together.copy()
             start = end - int(cut.sum())
-            firmness[cut] += precisions[start:end]
-            end = start
-            self._levels.append(_Level(first[:-1], parts, together / firmness, lift))
+            own = np.zeros(len(parts))
+            own[cut] = precisions[start:end]
+            firmness, end = together + own, start
+            self._levels.append(_Level(cuts, first[:-1], parts, own, together / firmness, lift))
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
         """Two passes, linear in the number of nodes."""
@@ -62,3 +63,12 @@ class TreeSolver:
         for level, (alone, together) in zip(reversed(self._levels), reversed(passed), strict=True):
             sums = alone + np.repeat(sums - together, level.parts, axis=0) * level.lift[:, None]
         return sums, all_known(columns)
+
+    def price(self, gram: Gram) -> float:
+        """One pass up: adding a node's row to its subtree is a change of rank one (Sherman, Morrison)."""
+        ones = 1.0 / self._cells  # the inverse of every subtree so far, times a column of ones
+        error = float((gram.diagonal * ones).sum())
+        for level in self._levels:
+            error -= float((level.own * level.keep * gram.squares(ones, level.cuts)).sum())
+            ones = ones * np.repeat(level.keep, np.diff(level.cuts))
+        return error

@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
-from sfumato.least_squares.base import all_known
-from sfumato.queries import Queries
+from sfumato.least_squares.base import LeastSquares, all_known, pieces
+from sfumato.least_squares.cells import EachCell, every_cell
+from sfumato.least_squares.gram import Gram
+from sfumato.queries import Queries, Stack
 from sfumato.queries.indicators import Indicators
 
+FEW_ROWS = 2048  # beside all cells, up to which they are written out
+FEW_ENTRIES = 2**25  # of all of these
 
-class Woodbury:
+
+class Woodbury(LeastSquares):
     """Linear in the cells times p, once p x p has been factored; linear in the cells for disjoint rows."""
-
-    certain = True
 
     def __init__(self, cells: Floats, rows: Queries, precisions: Floats) -> None:
         asked = precisions > 0
@@ -37,19 +40,48 @@ class Woodbury:
                 np.linalg.cholesky(np.diag(variances) + (matrix / cells) @ matrix.T), dtype=np.float64
             )
 
+    @classmethod
+    def of(cls, queries: Stack, precisions: Floats) -> LeastSquares | None:
+        """Where one block is all cells, and the rest few rows or disjoint ones."""
+        blocks = pieces(queries, precisions)
+        for place, (block, each) in enumerate(blocks):
+            if not every_cell(block) or not (each > 0).all():
+                continue
+            rest = blocks[:place] + blocks[place + 1 :]
+            rows = rest[0][0] if len(rest) == 1 else Stack(*(one for one, _ in rest))
+            few = rows.rows <= min(FEW_ROWS, queries.columns) and rows.rows * queries.columns <= FEW_ENTRIES
+            weights = np.concatenate([more for _, more in rest])
+            if not weights.any():
+                return EachCell(each)
+            if few or disjoint(rows):
+                return cls(each, rows, weights)
+        return None
+
+    @property
+    def closed(self) -> bool:
+        return not self._apart or len(self._precisions) * len(self._cells) <= FEW_ENTRIES
+
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
         """Solved once, and what rounding left over once more: the difference above may cancel."""
         solved = self._once(columns)
         left = columns - self._cells * solved - self._few.T @ (self._precisions * (self._few @ solved))
         return solved + self._once(left), all_known(columns)
 
-    def _once(self, columns: Floats) -> Floats:
+    def price(self, gram: Gram) -> float:
+        """The price of the cells alone, less what the further rows tell about them."""
+        rows = self._few.dense() if self._apart else self._few
+        alone = rows / self._cells[:, 0]
+        return float((gram.diagonal / self._cells[:, 0]).sum() - (self._shared(alone) * gram.times(alone)).sum())
+
+    def _shared(self, rows: Floats) -> Floats:
+        """The inverse of the matrix in the middle, times this."""
         from scipy.linalg import cho_solve
 
+        return np.asarray(rows / self._middle if self._apart else cho_solve((self._middle, True), rows))
+
+    def _once(self, columns: Floats) -> Floats:
         alone = columns / self._cells
-        shared = self._few @ alone
-        shared = shared / self._middle if self._apart else cho_solve((self._middle, True), shared)
-        return np.asarray(alone - (self._few.T @ shared) / self._cells)
+        return np.asarray(alone - (self._few.T @ self._shared(self._few @ alone)) / self._cells)
 
 
 def disjoint(rows: Queries) -> bool:

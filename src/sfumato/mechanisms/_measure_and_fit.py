@@ -27,12 +27,12 @@ def design_of(strategy: Strategy, budget: Budget, contributions: int, unit: int 
         budget, contributions, l1=unit * Fraction(weighted.l1), l2_squared=unit**2 * Fraction(weighted.l2_squared)
     )
 
-    def noise(share: int) -> Noise:
+    def noise(weight: int) -> Noise:
         if isinstance(whole, Laplace):
-            return Laplace(whole.scale / share)
-        return Gaussian(whole.sigma_squared / share**2)
+            return Laplace(whole.scale / weight)
+        return Gaussian(whole.sigma_squared / weight**2)
 
-    return Design(strategy.queries, tuple(noise(share) for share in strategy.shares), strategy.which)
+    return Design(strategy.queries, tuple(noise(weight) for weight in strategy.weights), strategy.which)
 
 
 def designs(strategy: Strategy, schema: Schema, budget: Budget) -> dict[str, Design]:

@@ -1,10 +1,10 @@
 """Hierarchical: noisy counts of a tree of ranges, made consistent.
 
 Hay, Rastogi, Miklau, Suciu, "Boosting the accuracy of differentially private histograms through consistency", VLDB
-2010; the branching by expected error after Qardaji, Yang, Li, VLDB 2013; shares of the levels after Cormode, Procopiuc,
-Shen, Srivastava, Yu, ICDE 2012. The papers give all levels the same budget or geometric shares and take the number of
-cells to be a power of the branching; here the shares are those of least expected error, any number of cells will do,
-and several attributes combine one tree each. Consistency is exact least squares, for uneven trees and shares too.
+2010; the branching by expected error after Qardaji, Yang, Li, VLDB 2013; levels weighted after Cormode, Procopiuc,
+Shen, Srivastava, Yu, ICDE 2012. The papers give all levels the same budget or geometric weights and take the number of
+cells to be a power of the branching; here the weights are those of least expected error, any number of cells will do,
+and several attributes combine one tree each. Consistency is exact least squares, for uneven trees and weights too.
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ def hierarchical(curator: Curator, schema: Schema, budget: Budget, workload: Wor
 
 
 def hierarchical_strategy(schema: Schema, workload: Workload, pure: bool, levels: Levels = "optimised") -> Strategy:
-    """The tree and the shares of its levels: "uniform" and "geometric" are the papers', "optimised" is ours."""
+    """The tree and the weights of its levels: "uniform" and "geometric" are the papers', "optimised" is ours."""
     return tree_strategy(schema.domain, workload, pure, levels)

@@ -47,12 +47,12 @@ def _family_by_family(strategy: Strategy, schema: Schema, budget: Budget, blocks
     design, weighted = designs(strategy, schema, budget)["count"], strategy.weighted
     workload = Workload(tuple(str(place) for place in range(len(blocks))), tuple(blocks))
     at_one = expected_errors(strategy, workload, budget.is_pure)
-    # Those are for continuous noise at epsilon 1, which is l1 / share (or l2 / share). A budget stretches it, and whole
+    # Those are for continuous noise at epsilon 1, with l1 / weight (or l2 / weight). A budget stretches it, and whole
     # numbers shrink it a little: by one factor if all rows have the same noise, on average otherwise.
-    noise, share = design.noises[0], strategy.shares[0]
+    noise, weight = design.noises[0], strategy.weights[0]
     if isinstance(noise, Laplace):
-        stretch = float(noise.scale * share / Fraction(weighted.l1))
+        stretch = float(noise.scale * weight / Fraction(weighted.l1))
     else:
-        stretch = sqrt(noise.sigma_squared * share**2 / Fraction(weighted.l2_squared))
+        stretch = sqrt(noise.sigma_squared * weight**2 / Fraction(weighted.l2_squared))
     shrink = design.variances / design.sizes
     return np.asarray(at_one * (stretch * sqrt(float(shrink.mean()))))

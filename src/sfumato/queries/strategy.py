@@ -13,26 +13,26 @@ from sfumato.queries import Queries, Scaled
 
 @dataclass(frozen=True, eq=False)
 class Strategy:
-    """Whole-number queries with relative precisions: the noise of row i is in proportion to 1 / shares[which[i]].
+    """Whole-number queries with relative precisions: the noise of row i is in proportion to 1 / weights[which[i]].
 
-    shares: positive whole numbers, so that the budget is used up exactly. which: None where all rows have the first.
+    weights: positive whole numbers, so that the budget is used up exactly. which: None where all rows have the first.
     """
 
     queries: Queries
-    shares: tuple[int, ...] = (1,)
+    weights: tuple[int, ...] = (1,)
     which: Codes | None = None
 
     def __post_init__(self) -> None:
-        if not self.shares or any(type(share) is not int or share < 1 for share in self.shares):
-            raise QueryError("the shares of a strategy are positive whole numbers")
-        if (self.which is None) != (len(self.shares) == 1):
-            raise QueryError("a strategy of several shares says which row has which")
+        if not self.weights or any(type(weight) is not int or weight < 1 for weight in self.weights):
+            raise QueryError("the weights of a strategy are positive whole numbers")
+        if (self.which is None) != (len(self.weights) == 1):
+            raise QueryError("a strategy of several weights says which row has which")
         if self.which is not None and self.which.shape != (self.queries.rows,):
-            raise QueryError("a strategy of several shares says, for every row, which it has")
+            raise QueryError("a strategy of several weights says, for every row, which it has")
 
     @property
     def weighted(self) -> Queries:
-        """The queries times their shares: with noise of one size on all of them it is the same strategy."""
+        """The queries times their weights: with noise of one size on all of them it is the same strategy."""
         if self.which is None:
-            return self.queries if self.shares == (1,) else Scaled(self.queries, self.shares[0])
-        return Scaled(self.queries, np.array(self.shares, dtype=np.int64)[self.which])
+            return self.queries if self.weights == (1,) else Scaled(self.queries, self.weights[0])
+        return Scaled(self.queries, np.array(self.weights, dtype=np.int64)[self.which])

@@ -24,13 +24,13 @@ from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.queries import Queries, Scaled, Workload
 from sfumato.queries.strategy import Strategy
-from sfumato.strategies.budget_split import TOLERANCE, best_precisions
+from sfumato.strategies.budget_allocation import TOLERANCE, best_precisions
 
 MOST_PARTS = 32
 MOST_LOADS = 2**21  # numbers kept, one per part and cell: large domains are divided into fewer parts
 LEAST_GAIN = 0.005  # of the error, for a division to be worth having
 ROUGHLY = 1e-3  # how exactly the error is known while divisions are tried
-FINENESS = 64  # the least share: rounding the others to whole numbers changes them by less than a hundredth
+FINENESS = 64  # the least weight: rounding the others to whole numbers changes them by less than a hundredth
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +59,13 @@ def divide(workload: Workload, *, power: int = 2) -> Strategy:
     """
     division = divide_recursively(workload, power=power)
     rounded = np.rint(FINENESS * division.precisions / division.precisions.min()).astype(np.int64)
-    shares, number = np.unique(rounded, return_inverse=True)
-    if len(shares) == 1:
+    levels, number = np.unique(rounded, return_inverse=True)
+    if len(levels) == 1:
         return Strategy(workload.queries)
     which = np.zeros(workload.queries.rows, dtype=np.int64)
     for part, place in zip(division.parts, number, strict=True):
         which[part.members] = place
-    return Strategy(workload.queries, tuple(shares.tolist()), which)
+    return Strategy(workload.queries, tuple(levels.tolist()), which)
 
 
 def divide_recursively(workload: Workload, *, power: int = 2) -> Division:

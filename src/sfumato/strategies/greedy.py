@@ -16,10 +16,9 @@ from functools import lru_cache
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.least_squares.axis_error import axis_error
-from sfumato.least_squares.grams import Gram
-from sfumato.least_squares.products import AxisPart
-from sfumato.queries import Identity, Tree
+from sfumato.least_squares.gram import Gram
+from sfumato.queries import Tree
+from sfumato.strategies.per_axis import AxisPart
 
 BRANCHINGS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 DIVISIONS = np.linspace(0.0, 0.95, 96)[:, None]  # shares of a node's own count that are tried
@@ -27,24 +26,22 @@ DIVISIONS = np.linspace(0.0, 0.95, 96)[:, None]  # shares of a node's own count 
 
 @lru_cache(maxsize=256)
 def greedy_for(gram: Gram, pure: bool, bits: int = 10) -> AxisPart:
-    """The best of several greedily weighed trees over one axis; shares of few bits, so that many nodes have the same.
+    """The best of several greedily weighed trees over one axis; weights of few bits, so that many nodes have the same.
 
     >>> from sfumato.queries import AllRanges
-    >>> from sfumato.least_squares.grams import gram_of
+    >>> from sfumato.least_squares.gram import gram_of
     >>> greedy_for(gram_of(AllRanges(256)), True).queries
     Tree(256, levels of 1, 16, 256)
     """
     if gram.n == 1:
-        return AxisPart(Identity(1), np.ones(1))
+        return AxisPart.cells(1)
     trees = [Tree(gram.n, branching) for branching in BRANCHINGS if branching < gram.n] + [Tree(gram.n, gram.n)]
     parts = [AxisPart(tree, _weighed(tree, gram, pure, bits)) for tree in trees]
-    loads = [_load(part, pure) for part in parts]
-    errors = [load * axis_error(part.queries, part.shares, gram) for part, load in zip(parts, loads, strict=True)]
-    return parts[int(np.argmin(errors))]
+    return min(parts, key=lambda part: part.error(gram, pure))
 
 
 def _weighed(tree: Tree, gram: Gram, pure: bool, bits: int) -> Floats:
-    """Whole shares for every row."""
+    """Whole weights for every row."""
     error, sums, spread = gram.diagonal, np.ones(gram.n), np.ones(gram.n)
     below, above = (1.0 - DIVISIONS) ** (2 if pure else 1), DIVISIONS ** (2 if pure else 1)
     divisions: list[Floats] = []
@@ -65,14 +62,9 @@ def _whole(tree: Tree, divisions: list[Floats], pure: bool, bits: int) -> Floats
     left, borne, rows = np.ones(1), np.zeros(1), []
     for division, first, asked in zip(divisions, tree.children, tree.asked, strict=False):
         own = left * division
-        share = np.maximum(1.0, np.rint((own if pure else np.sqrt(own)) * 2**bits))
-        rows.append(share[asked])
-        borne = np.repeat(borne + np.where(asked, share, 0.0), np.diff(first))
+        weight = np.maximum(1.0, np.rint((own if pure else np.sqrt(own)) * 2**bits))
+        rows.append(weight[asked])
+        borne = np.repeat(borne + np.where(asked, weight, 0.0), np.diff(first))
         left = np.repeat(left - own, np.diff(first))
     cells = 2.0**bits - borne if pure else np.rint(np.sqrt(left) * 2**bits)
     return np.concatenate([*rows, np.maximum(1.0, cells)])
-
-
-def _load(part: AxisPart, pure: bool) -> float:
-    tree = part.queries
-    return float((tree.T @ part.shares).max()) ** 2 if pure else float((tree.T @ part.shares**2).max())

@@ -10,20 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-import numpy as np
-
 from sfumato.domain import Domain
-from sfumato.least_squares.axis_error import axis_error
 from sfumato.least_squares.expected_error import overall_error
-from sfumato.least_squares.grams import Gram
-from sfumato.least_squares.products import AxisPart, combined, kind, products
-from sfumato.queries import Identity, Scaled, Workload
+from sfumato.least_squares.gram import Gram
+from sfumato.least_squares.products import kind, products
+from sfumato.queries import Identity, Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.strategies.greedy import greedy_for
 from sfumato.strategies.marginal import marginal_strategy
-from sfumato.strategies.per_axis import axis_by_axis, wanted_of
+from sfumato.strategies.per_axis import AxisPart, axis_by_axis, combined
 from sfumato.strategies.pidentity import MOST_CELLS, p_identity_for
-from sfumato.strategies.trees import SHARE_BITS, tree_for, tree_strategy
+from sfumato.strategies.trees import WEIGHT_BITS, tree_for, tree_strategy
 from sfumato.strategies.wavelets import wavelet_strategy
 
 MOST_CELLS_BESIDE_OTHERS = 2**10  # of an axis whose sums are optimised; several axes are optimised several times over
@@ -33,6 +30,7 @@ BITS = 20  # of all axes' weights together: counts times weights stay below 2^62
 def best_strategy(domain: Domain, workload: Workload, pure: bool, *, bits: int = BITS) -> Strategy:
     """The strategy of least expected error among all kinds.
 
+    >>> import numpy as np
     >>> from sfumato.domain import Axis
     >>> from sfumato.queries import AllRanges
     >>> domain = Domain((Axis("age", "integer", np.arange(65.0)),))
@@ -52,13 +50,12 @@ class _Case:
 
 
 def _key(domain: Domain, workload: Workload) -> tuple[object, ...]:
-    sizes = tuple(axis.size for axis in domain)
     blocks = []
     for block in workload.blocks:
-        parts = products(block, sizes)
+        parts = products(block, domain.shape)
         told = id(block) if parts is None else tuple((one.weight, *map(kind, one.factors)) for one in parts)
         blocks.append((block.rows, told))
-    return (sizes, tuple(axis.ordered for axis in domain), tuple(blocks))
+    return (domain.shape, tuple(axis.ordered for axis in domain), tuple(blocks))
 
 
 @lru_cache(maxsize=64)
@@ -76,7 +73,7 @@ def candidates(domain: Domain, workload: Workload, pure: bool, *, bits: int = BI
         "wavelets": wavelet_strategy(domain, workload, pure),
         "product": product_strategy(domain, workload, pure, bits=bits),
     }
-    if len(list(domain)) > 1:
+    if len(domain.shape) > 1:
         for name, trees in (("tables", False), ("tables of trees", True)):
             tables = marginal_strategy(domain, workload, pure, trees=trees)
             if tables is not None:
@@ -86,27 +83,18 @@ def candidates(domain: Domain, workload: Workload, pure: bool, *, bits: int = BI
 
 def product_strategy(domain: Domain, workload: Workload, pure: bool, *, bits: int = BITS) -> Strategy:
     """On every axis the best of p-identity, tree and greedy tree, given the other axes; combined."""
-    sizes = tuple(axis.size for axis in domain)
-    axes = max(1, sum(size > 1 for size in sizes))
-    whole, shares = min(12, bits // axes), min(12, SHARE_BITS // axes)
+    axes = max(1, sum(size > 1 for size in domain.shape))
+    whole, tree_bits = min(12, bits // axes), min(12, WEIGHT_BITS // axes)
     most = MOST_CELLS if axes == 1 else MOST_CELLS_BESIDE_OTHERS
     return combined(
-        axis_by_axis(
-            wanted_of(domain, workload), sizes, lambda axis, gram: _best_on_axis(gram, pure, whole, shares, most)
-        )
+        axis_by_axis(domain, workload, lambda axis, gram: _best_on_axis(gram, pure, whole, tree_bits, most))
     )
 
 
-def _best_on_axis(gram: Gram, pure: bool, bits: int, share_bits: int, most: int) -> AxisPart:
-    parts = [AxisPart(Identity(gram.n), np.ones(gram.n))]
+def _best_on_axis(gram: Gram, pure: bool, bits: int, tree_bits: int, most: int) -> AxisPart:
+    parts = [AxisPart.cells(gram.n)]
     if gram.n > 1:
-        parts += [tree_for(gram, pure, "optimised", share_bits), greedy_for(gram, pure, min(10, share_bits))]
+        parts += [tree_for(gram, pure, "optimised", tree_bits), greedy_for(gram, pure, min(10, tree_bits))]
     if 1 < gram.n <= most:
         parts.append(p_identity_for(gram, pure, bits))
-    return min(parts, key=lambda part: _error(part, gram, pure))
-
-
-def _error(part: AxisPart, gram: Gram, pure: bool) -> float:
-    weighted = Scaled(part.queries, part.shares.astype(np.int64))
-    load = float(weighted.l1) ** 2 if pure else float(weighted.l2_squared)
-    return load * axis_error(part.queries, part.shares, gram)
+    return min(parts, key=lambda part: part.error(gram, pure))

@@ -12,12 +12,13 @@ from math import log, prod
 import numpy as np
 
 from sfumato.domain import Domain
-from sfumato.least_squares.marginal_error import Grid, table_queries
-from sfumato.least_squares.products import AxisPart
-from sfumato.queries import Tree, Workload
+from sfumato.least_squares.gram import even_cuts
+from sfumato.least_squares.marginals import Grid, Table
+from sfumato.least_squares.products import grams_of
+from sfumato.queries import Identity, Kron, Marginals, Queries, Ranges, Stack, Total, Tree, Workload
 from sfumato.queries.strategy import Strategy
-from sfumato.strategies.per_axis import axis_by_axis, wanted_of
-from sfumato.strategies.shares import best_shares, whole_shares
+from sfumato.strategies.budget_allocation import best_weights, whole_weights
+from sfumato.strategies.per_axis import AxisPart, axis_by_axis, wanted_of
 from sfumato.strategies.trees import tree_for
 
 MOST_TABLES = 2**12
@@ -26,7 +27,7 @@ BITS = 12
 
 
 def marginal_strategy(domain: Domain, workload: Workload, pure: bool, *, trees: bool = False) -> Strategy | None:
-    """The best shares on all combinations of levels; None where there are too many.
+    """The best weights on all combinations of levels; None where there are too many.
 
     trees: also use the levels of each axis's best tree, not only its total and its cells.
 
@@ -36,23 +37,24 @@ def marginal_strategy(domain: Domain, workload: Workload, pure: bool, *, trees: 
     >>> marginal_strategy(domain, default_workload(domain), True).queries
     Marginals((4, 4, 4), 4 tables)
     """
-    wanted, sizes = wanted_of(domain, workload), tuple(axis.size for axis in domain)
+    wanted, sizes = wanted_of(domain, workload), domain.shape
     widths = [{1, size} for size in sizes]
     if trees:
-        parts = axis_by_axis(wanted, sizes, lambda axis, gram: tree_for(gram, False))  # zCDP: deep trees, many levels
-        widths = [plain | _levels(part) for plain, part in zip(widths, parts, strict=True)]
+        deep = axis_by_axis(domain, workload, lambda axis, gram: tree_for(gram, False))  # zCDP: many levels
+        widths = [plain | _levels(part) for plain, part in zip(widths, deep, strict=True)]
     if prod(map(len, widths)) > MOST_TABLES:
         return None
     grid = Grid(sizes, tuple(tuple(sorted(each)) for each in widths))
-    asked = grid.asked(wanted)
-    shares = best_shares(asked, grid.spread, grid.back, np.ones(len(asked)), pure)[0]
-    shares[-1] = max(shares[-1], LEAST_FOR_CELLS)
-    measured = [pair for pair in zip(grid.tables, whole_shares(shares, BITS), strict=True) if pair[1]]
-    queries = table_queries(sizes, [table for table, _ in measured])
+    grams = zip(*(grams_of(wanted, axis) for axis in range(len(sizes))), strict=True)
+    asked = np.sum([one.weight * grid.asked(each) for one, each in zip(wanted, grams, strict=True)], axis=0)
+    weights = best_weights(asked, grid.answered, grid.back, np.ones(len(asked)), pure)[0]
+    weights[-1] = max(weights[-1], LEAST_FOR_CELLS)
+    measured = [pair for pair in zip(grid.tables, whole_weights(weights, BITS), strict=True) if pair[1]]
+    queries = _counts(sizes, [table for table, _ in measured])
     if len(measured) == 1:
         return Strategy(queries)
     which = np.repeat(np.arange(len(measured)), [prod(table) for table, _ in measured])
-    return Strategy(queries, tuple(share for _, share in measured), which)
+    return Strategy(queries, tuple(weight for _, weight in measured), which)
 
 
 def _levels(part: AxisPart) -> set[int]:
@@ -63,3 +65,17 @@ def _levels(part: AxisPart) -> set[int]:
         finer = min(even, key=lambda width: abs(log(width / (len(cuts) - 1))), default=1)
         found.add(finer)
     return found
+
+
+def _counts(sizes: tuple[int, ...], tables: list[Table]) -> Queries:
+    """The counts of several tables, one after the other."""
+    if all(width in (1, size) for table in tables for width, size in zip(table, sizes, strict=True)):
+        return Marginals(sizes, [[a for a, width in enumerate(table) if width == sizes[a]] for table in tables])
+    return Stack(*(Kron(*map(_level, sizes, table)) for table in tables))
+
+
+def _level(size: int, width: int) -> Queries:
+    cuts = even_cuts(size, width)
+    if width in (1, size):
+        return Identity(size) if width == size else Total(size)
+    return Ranges(size, cuts[:-1], cuts[1:] - 1)

@@ -8,18 +8,65 @@ optimised for what all products together ask of it, given the others, and that a
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.domain import Axis, Domain
-from sfumato.least_squares.axis_error import MOST_DENSE, axis_error
-from sfumato.least_squares.grams import Gram, has_short_gram
-from sfumato.least_squares.products import AxisPart, Product, asked_of_axis, grams_of, kind, products
-from sfumato.queries import AllRanges, Identity, Queries, Workload
+from sfumato.least_squares.families import least_squares
+from sfumato.least_squares.gram import MOST_WRITTEN, Gram, added, has_short_gram
+from sfumato.least_squares.products import Product, grams_of, products
+from sfumato.queries import AllRanges, Identity, Kron, Queries, Scaled, Workload
+from sfumato.queries.strategy import Strategy
 
 SWEEPS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class AxisPart:
+    """One axis of a strategy: its queries and how precisely each row is answered, in whole numbers."""
+
+    queries: Queries
+    weights: Floats
+
+    @classmethod
+    def cells(cls, n: int) -> AxisPart:
+        """Every cell, all alike."""
+        return cls(Identity(n), np.ones(n))
+
+    def price(self, *grams: Gram) -> Floats:
+        """The squared error on each of these, for noise of variance 1 on the weighted rows."""
+        fit = least_squares(self.queries, self.weights**-2.0)
+        known = {id(gram): fit.price(gram) for gram in {id(gram): gram for gram in grams}.values()}
+        return np.array([known[id(gram)] for gram in grams])
+
+    def error(self, gram: Gram, pure: bool) -> float:
+        """The squared error, for noise of variance 1 for a cell that bears 1."""
+        weighted = Scaled(self.queries, self.weights.astype(np.int64))
+        load = float(weighted.l1) ** 2 if pure else float(weighted.l2_squared)
+        return load * float(self.price(gram)[0])
+
+
+def combined(parts: list[AxisPart]) -> Strategy:
+    """One strategy over all axes: every combination of rows, as precise as the product of their weights.
+
+    >>> from sfumato.queries import Stack, Total
+    >>> nodes = AxisPart(Stack(Total(2), Identity(2)), np.array([3, 1, 1]))
+    >>> combined([AxisPart.cells(2), nodes]).weights
+    (1, 3)
+    """
+    queries = parts[0].queries if len(parts) == 1 else Kron(*(part.queries for part in parts))
+    values, which = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    for part in parts:
+        own, codes = np.unique(np.asarray(part.weights, dtype=np.int64), return_inverse=True)
+        values = np.multiply.outer(values, own // np.gcd.reduce(own)).reshape(-1)
+        which = np.add.outer(which * len(own), codes).reshape(-1)
+    if len(values) == 1:
+        return Strategy(queries)
+    return Strategy(queries, tuple(values.tolist()), which)
+
 
 Choose = Callable[[int, Gram], AxisPart]  # the number of an axis and what is asked of it
 
@@ -30,11 +77,9 @@ def wanted_of(domain: Domain, workload: Workload) -> list[Product]:
     What is no product, or too long to write out on its axis, is taken for all ranges and values: that decides only
     which strategy is chosen, not what its error is said to be.
     """
-    sizes = tuple(axis.size for axis in domain)
-    wanted = []
+    wanted, usual = [], tuple(map(_usual, domain))
     for block in workload.blocks:
-        usual = tuple(map(_usual, domain))
-        for one in products(block, sizes) or [Product(1.0, usual)]:
+        for one in products(block, domain.shape) or [Product(1.0, usual)]:
             factors = tuple(_short(factor, axis) for factor, axis in zip(one.factors, domain, strict=True))
             own = factors == one.factors and factors != usual  # families are equal only to themselves
             rows = block.rows if own else prod(factor.rows for factor in factors)
@@ -42,28 +87,26 @@ def wanted_of(domain: Domain, workload: Workload) -> list[Product]:
     return wanted
 
 
-def axis_by_axis(wanted: list[Product], sizes: tuple[int, ...], choose: Choose) -> list[AxisPart]:
+def axis_by_axis(domain: Domain, workload: Workload, choose: Choose) -> list[AxisPart]:
     """The part of a strategy along each axis."""
-    parts = [AxisPart(Identity(size), np.ones(size)) for size in sizes]
-    if len(sizes) == 1:
-        return [choose(0, asked_of_axis(wanted, 0, np.ones(len(wanted))))]
-    errors = np.array([_errors(part, wanted, axis) for axis, part in enumerate(parts)])
+    wanted, axes = wanted_of(domain, workload), range(len(domain.shape))
+    grams = [grams_of(wanted, axis) for axis in axes]
+    weights = np.array([one.weight for one in wanted])
+
+    def asked(axis: int, costs: Floats) -> Gram:
+        """What all ask of one axis, if each product's error along the other axes is its cost."""
+        return added([gram * cost for gram, cost in zip(grams[axis], (weights * costs).tolist(), strict=True)])
+
+    if len(axes) == 1:
+        return [choose(0, asked(0, np.ones(len(wanted))))]
+    parts = [AxisPart.cells(size) for size in domain.shape]
+    errors = np.array([part.price(*each) for part, each in zip(parts, grams, strict=True)])
     for _ in range(SWEEPS):
-        for axis in range(len(sizes)):
+        for axis in axes:
             others = np.delete(errors, axis, axis=0).prod(axis=0)
-            parts[axis] = choose(axis, asked_of_axis(wanted, axis, others / others.max()))
-            errors[axis] = _errors(parts[axis], wanted, axis)
+            parts[axis] = choose(axis, asked(axis, others / others.max()))
+            errors[axis] = parts[axis].price(*grams[axis])
     return parts
-
-
-def _errors(part: AxisPart, wanted: list[Product], axis: int) -> Floats:
-    """The squared error of every product along one axis."""
-    known: dict[object, float] = {}
-    for product, gram in zip(wanted, grams_of(wanted, axis), strict=True):
-        factor = kind(product.factors[axis])
-        if factor not in known:
-            known[factor] = axis_error(part.queries, part.shares, gram)
-    return np.array([known[kind(product.factors[axis])] for product in wanted])
 
 
 def _usual(axis: Axis) -> Queries:
@@ -71,4 +114,4 @@ def _usual(axis: Axis) -> Queries:
 
 
 def _short(factor: Queries, axis: Axis) -> Queries:
-    return factor if factor.columns <= MOST_DENSE or has_short_gram(factor) else _usual(axis)
+    return factor if factor.columns <= MOST_WRITTEN or has_short_gram(factor) else _usual(axis)

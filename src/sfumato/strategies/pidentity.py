@@ -16,9 +16,9 @@ from functools import lru_cache
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.least_squares.grams import Gram
-from sfumato.least_squares.products import AxisPart
+from sfumato.least_squares.gram import Gram
 from sfumato.queries import Identity, Scaled, Stack, Weighted
+from sfumato.strategies.per_axis import AxisPart
 
 FEW_CELLS = 256  # up to which several numbers of sums are tried
 MOST_CELLS = 4096  # beyond, trees are as good as it gets here
@@ -30,7 +30,7 @@ def p_identity_for(gram: Gram, pure: bool, bits: int = 12) -> AxisPart:
     """The best strategy found over one axis, columns of 2^bits (of squares of about 4^bits under zCDP).
 
     >>> from sfumato.queries import AllRanges
-    >>> from sfumato.least_squares.grams import gram_of
+    >>> from sfumato.least_squares.gram import gram_of
     >>> part = p_identity_for(gram_of(AllRanges(64)), True)
     >>> part.queries, part.queries.constant_column_sum
     (Stack(Scaled(Identity(64), 64 weights), Weighted(4 x 64)), 4096)

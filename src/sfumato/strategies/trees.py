@@ -1,8 +1,8 @@
 """Trees of ranges: how far each level branches and how precisely it is measured, by expected error.
 
 Hay, Rastogi, Miklau, Suciu, VLDB 2010 (trees), Qardaji, Yang, Li, VLDB 2013 (branching by expected error). The papers
-give all levels the same budget, or geometric shares (Cormode et al., ICDE 2012); here the shares that minimise the
-expected error are found exactly, and a level that is not worth its share is not asked at all.
+give all levels the same budget, or geometric weights (Cormode et al., ICDE 2012); here the weights that minimise the
+expected error are found exactly, and a level that is not worth its weight is not asked at all.
 
 For an even tree the levels' Gram matrices commute: on vectors that are constant on the nodes of level l and add up to
 zero in each node above, level k answers with the size of its nodes if k >= l and with nothing otherwise.
@@ -16,19 +16,18 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Floats
 from sfumato.domain import Domain
-from sfumato.least_squares.grams import Gram
-from sfumato.least_squares.products import AxisPart, combined
-from sfumato.queries import Identity, Tree, Workload
+from sfumato.least_squares.gram import Gram, even_cuts
+from sfumato.queries import Tree, Workload
 from sfumato.queries.strategy import Strategy
-from sfumato.strategies.per_axis import axis_by_axis, wanted_of
-from sfumato.strategies.shares import best_shares, squared_error, whole_shares
+from sfumato.strategies.budget_allocation import best_weights, squared_error, whole_weights
+from sfumato.strategies.per_axis import AxisPart, axis_by_axis, combined
 
 Levels = Literal["uniform", "geometric", "optimised"]
 
 TILTS = (0.5, 0.7, 1.0, 1.4, 2.0)  # how much more a level branches than the one above
-SHARE_BITS = 24  # of the products of shares over the axes, so that their squares stay whole numbers below 2^62
+WEIGHT_BITS = 24  # of the products of weights over the axes, so that their squares stay whole numbers below 2^62
 
 
 def tree_strategy(domain: Domain, workload: Workload, pure: bool, levels: Levels = "optimised") -> Strategy:
@@ -41,32 +40,29 @@ def tree_strategy(domain: Domain, workload: Workload, pure: bool, levels: Levels
     >>> tree_strategy(domain, default_workload(domain), True).queries
     Tree(1024, levels of 9, 81, 1024)
     """
-    sizes = tuple(axis.size for axis in domain)
-    bits = min(12, SHARE_BITS // max(1, sum(size > 1 for size in sizes)))
-    return combined(
-        axis_by_axis(wanted_of(domain, workload), sizes, lambda axis, gram: tree_for(gram, pure, levels, bits))
-    )
+    bits = min(12, WEIGHT_BITS // max(1, sum(size > 1 for size in domain.shape)))
+    return combined(axis_by_axis(domain, workload, lambda axis, gram: tree_for(gram, pure, levels, bits)))
 
 
 @lru_cache(maxsize=256)
 def tree_for(gram: Gram, pure: bool, levels: Levels = "optimised", bits: int = 12) -> AxisPart:
-    """The tree over one axis with the least expected error, and the shares of its rows."""
+    """The tree over one axis with the least expected error, and the weights of its rows."""
     n = gram.n
     if n == 1:
-        return AxisPart(Identity(1), np.ones(1))
+        return AxisPart.cells(1)
     tried = _branchings(n)
-    errors, each = _best_shares(gram, tried, levels, pure)
+    errors, each = _best_weights(gram, tried, levels, pure)
     best = int(errors.argmin())
     if levels == "optimised" and errors[best] >= gram.diagonal.sum():
-        return AxisPart(Identity(n), np.ones(n))  # no tree is better than its cells alone
+        return AxisPart.cells(n)  # no tree is better than its cells alone
     widths = np.minimum(np.cumprod([1, *tried[best]]), n)
-    whole = whole_shares(each[best, : len(widths)], bits)
+    whole = whole_weights(each[best, : len(widths)], bits)
     whole[-1] = max(1, whole[-1])  # single cells are always asked, so that every query has an answer
-    kept = [(int(width), share) for width, share in zip(widths.tolist(), whole, strict=True) if share]
+    kept = [(int(width), weight) for width, weight in zip(widths.tolist(), whole, strict=True) if weight]
     if len(kept) == 1:
-        return AxisPart(Identity(n), np.ones(n))
-    tree = Tree.of_levels([_cuts(n, width) for width, _ in kept])
-    return AxisPart(tree, np.array([share for _, share in kept], dtype=np.float64)[tree.row_level])
+        return AxisPart.cells(n)
+    tree = Tree.of_levels([even_cuts(n, width) for width, _ in kept])
+    return AxisPart(tree, np.array([weight for _, weight in kept], dtype=np.float64)[tree.row_level])
 
 
 def _branchings(n: int) -> list[tuple[int, ...]]:
@@ -82,8 +78,8 @@ def _branchings(n: int) -> list[tuple[int, ...]]:
     return list(found)
 
 
-def _best_shares(gram: Gram, tried: list[tuple[int, ...]], levels: Levels, pure: bool) -> tuple[Floats, Floats]:
-    """For every branching at once: its squared error, and the shares of its levels (0 where it has none)."""
+def _best_weights(gram: Gram, tried: list[tuple[int, ...]], levels: Levels, pure: bool) -> tuple[Floats, Floats]:
+    """For every branching at once: its squared error, and the weights of its levels (0 where it has none)."""
     deepest = 1 + max(map(len, tried))
     asked, size = np.zeros((len(tried), deepest)), np.zeros((len(tried), deepest))
     known: dict[int, float] = {}  # per number of nodes: what is asked beyond what they answer
@@ -96,18 +92,14 @@ def _best_shares(gram: Gram, tried: list[tuple[int, ...]], levels: Levels, pure:
         asked[row, : len(widths)] = np.maximum(-np.diff([known[width] for width in widths], prepend=whole), 0.0)
         size[row, : len(widths)] = gram.n / np.array(widths)
 
-    def spread_of(squares: Floats) -> Floats:
+    def answered(squares: Floats) -> Floats:
         return np.asarray(np.cumsum((squares * size)[:, ::-1], axis=1)[:, ::-1])
 
     def back(each: Floats) -> Floats:
         return np.asarray(np.cumsum(each, axis=1) * size)
 
     if levels == "optimised":
-        shares, errors = best_shares(asked, spread_of, back, (size > 0).astype(np.float64), pure)
-        return errors, shares
-    shares = np.where(size > 0, 1.0 if levels == "uniform" else (gram.n / np.maximum(size, 1.0)) ** (1 / 3), 0.0)
-    return squared_error(asked, spread_of, shares, pure), shares
-
-
-def _cuts(n: int, width: int) -> Codes:
-    return np.arange(width + 1, dtype=np.int64) * n // width
+        weights, errors = best_weights(asked, answered, back, (size > 0).astype(np.float64), pure)
+        return errors, weights
+    weights = np.where(size > 0, 1.0 if levels == "uniform" else (gram.n / np.maximum(size, 1.0)) ** (1 / 3), 0.0)
+    return squared_error(asked, answered, weights, pure), weights

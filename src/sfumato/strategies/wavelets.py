@@ -2,7 +2,7 @@
 
 Xiao, Wang, Gehrke, "Differential privacy via wavelet transforms", ICDE 2010: Privelet, and Privelet+, which leaves
 small axes as they are. The paper chooses these by a bound on the worst query, here the expected error decides. The
-paper's weights are in the queries' own whole numbers, and in the share of the nominal total.
+paper's weights are in the queries' own whole numbers, and in the weight of the nominal total.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from functools import lru_cache
 import numpy as np
 
 from sfumato.domain import Domain
-from sfumato.least_squares.axis_error import axis_error
-from sfumato.least_squares.grams import Gram
-from sfumato.least_squares.products import AxisPart, combined
-from sfumato.queries import Haar, Identity, NominalHaar, Workload
+from sfumato.least_squares.gram import Gram
+from sfumato.queries import Haar, NominalHaar, Workload
 from sfumato.queries.strategy import Strategy
-from sfumato.strategies.per_axis import axis_by_axis, wanted_of
+from sfumato.strategies.per_axis import AxisPart, axis_by_axis, combined
 
 SURELY_WORTH = 2**12  # cells of an ordered axis from which the wavelet always pays
 
@@ -33,27 +31,19 @@ def wavelet_strategy(domain: Domain, workload: Workload, pure: bool) -> Strategy
     Kron(Haar(1024), Identity(2))
     """
     ordered = [axis.ordered for axis in domain]
-    sizes = tuple(axis.size for axis in domain)
-    return combined(
-        axis_by_axis(wanted_of(domain, workload), sizes, lambda axis, gram: wavelet_for(gram, ordered[axis], pure))
-    )
+    return combined(axis_by_axis(domain, workload, lambda axis, gram: wavelet_for(gram, ordered[axis], pure)))
 
 
 @lru_cache(maxsize=256)
 def wavelet_for(gram: Gram, ordered: bool, pure: bool) -> AxisPart:
     """The wavelet over one axis, or single cells where their error is less."""
     n = gram.n
-    cells = AxisPart(Identity(n), np.ones(n))
+    cells = AxisPart.cells(n)
     if n == 1:
         return cells
-    if ordered:
-        wavelet = AxisPart(Haar(n), np.ones(n))
-        load = wavelet.queries.l1**2 if pure else wavelet.queries.l2_squared
-        if n >= SURELY_WORTH:
-            return wavelet
-    else:
-        # a row in one category moves the total by 1 and the differences by 2 (n - 1) together: the same for both
-        wavelet = AxisPart(NominalHaar(n), np.append(2 * (n - 1), np.ones(n, dtype=np.int64)))
-        load = (4 * (n - 1)) ** 2 if pure else 4 * (n - 1) ** 2 + n * (n - 1)
-    error = load * axis_error(wavelet.queries, wavelet.shares, gram)
-    return wavelet if error < axis_error(cells.queries, cells.shares, gram) else cells
+    if ordered and n >= SURELY_WORTH:
+        return AxisPart(Haar(n), np.ones(n))
+    # a row in one category moves the total by 1 and the differences by 2 (n - 1) together: the same for both
+    nominal = AxisPart(NominalHaar(n), np.append(2.0 * (n - 1), np.ones(n)))
+    wavelet = AxisPart(Haar(n), np.ones(n)) if ordered else nominal
+    return min(cells, wavelet, key=lambda part: part.error(gram, pure))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.least_squares.solver import solver
+from sfumato.least_squares.families import least_squares
 from sfumato.queries import Tree
 from sfumato.reproduce.ispe import example
 from sfumato.reproduce.ispe.hierarchy import SPLITS, hierarchy_errors
@@ -53,7 +53,7 @@ def test_observations_that_agree_leave_nothing_to_estimate():
     levels = [counts.reshape(-1, width).sum(axis=1).astype(float) for width in (8, 4, 2, 1)]
     assert posterior_means(levels, [3.0, 5.0, 9.0, 2.0]) == pytest.approx(counts, abs=1e-6)
     tree = Tree(8, 2)
-    fitted = solver(tree, np.ones(15)).solve((tree.T @ np.concatenate(levels))[:, None])[0][:, 0]
+    fitted = least_squares(tree, np.ones(15)).solve((tree.T @ np.concatenate(levels))[:, None])[0][:, 0]
     assert fitted == pytest.approx(counts, abs=1e-6)
 
 

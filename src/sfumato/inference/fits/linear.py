@@ -10,7 +10,8 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, in_parts
-from sfumato.least_squares.solver import Solver, solver
+from sfumato.least_squares.base import LeastSquares
+from sfumato.least_squares.families import least_squares
 from sfumato.measurement import Measurement
 
 
@@ -29,16 +30,16 @@ class LinearFit(OfOneMeasurement):
         """The least-squares fit to a measurement."""
         design = measurement.design
         weighed = measurement.answers / design.sizes
-        estimate = solver(design.queries, design.sizes).solve((design.queries.T @ weighed)[:, None])[0][:, 0]
+        estimate = least_squares(design.queries, design.sizes).solve((design.queries.T @ weighed)[:, None])[0][:, 0]
         return cls(measurement, in_parts(estimate))
 
     @cached_property
-    def _solver(self) -> Solver:
-        return solver(self.measurement.queries, self.measurement.design.sizes)
+    def _inverse(self) -> LeastSquares:
+        return least_squares(self.measurement.queries, self.measurement.design.sizes)
 
     def errors(self, columns: Floats) -> Errors:
         design = self.measurement.design
-        solved, known = self._solver.solve(columns)
+        solved, known = self._inverse.solve(columns)
         weights = (design.queries @ solved) / design.sizes[:, None]
         sums = columns.shape[1]
         return Errors(design, weights, np.zeros((sums, sums)), ~known)

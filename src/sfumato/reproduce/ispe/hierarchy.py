@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.kernel.sampling.entropy import Entropy
-from sfumato.least_squares.solver import solver
+from sfumato.least_squares.families import least_squares
 from sfumato.measurement import Laplace
 from sfumato.queries import Tree
 from sfumato.reproduce.exhibits import Exhibit, Picture, Tick, digits
@@ -55,8 +55,8 @@ def hierarchy_errors(split: Split, entropy: Entropy, *, runs: int) -> Floats:
         noisy = curator.measure(tree, scales=scales, which=tree.row_level).answers.astype(np.float64)
         levels = [noisy[tree.row_level == level] for level in range(HEIGHTS)]
         leaves = (
-            _least_squares(tree, noisy, np.ones(tree.rows)),
-            _least_squares(tree, noisy, variances),
+            _fitted(tree, noisy, np.ones(tree.rows)),
+            _fitted(tree, noisy, variances),
             posterior_means(levels, [float(scale) for scale in scales]),
         )
         off = np.pad(np.cumsum(np.array(leaves) - counts, axis=1), ((0, 0), (1, 0)))
@@ -94,5 +94,5 @@ def hierarchy(entropy: Entropy, tick: Tick, *, quick: bool) -> Exhibit:
     )
 
 
-def _least_squares(tree: Tree, noisy: Floats, variances: Floats) -> Floats:
-    return solver(tree, variances).solve((tree.T @ (noisy / variances))[:, None])[0][:, 0]
+def _fitted(tree: Tree, noisy: Floats, variances: Floats) -> Floats:
+    return least_squares(tree, variances).solve((tree.T @ (noisy / variances))[:, None])[0][:, 0]

@@ -16,6 +16,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.queries import AllRanges, Cells, Identity, Prefix, Queries, Total
 
+MOST_WRITTEN = 4096  # cells up to which a Gram matrix that has no short form is written out
 SOME = 2**5  # nodes of a level, and cells of each, that stand for all where a tree is chosen
 
 
@@ -56,7 +57,8 @@ class Gram:
     @cached_property
     def dense(self) -> Floats:
         """V, written out."""
-        return self.times(np.eye(self.n))
+        short = Gram(self.earlier, self.later, self.single).times(np.eye(self.n))
+        return short if self.full is None else short + self.full
 
     @cached_property
     def grand(self) -> float:
@@ -103,7 +105,7 @@ class Gram:
             small, larger = divmod(self.n, width)  # the size of most nodes, and how many have a cell more
             left += (width * (small**2 - 1) + larger * (2 * small + 1)) / 6.0 * self._kink(width)
         if self.full is not None:
-            cuts = np.arange(width + 1, dtype=np.int64) * self.n // width
+            cuts = even_cuts(self.n, width)
             low, high, corner = cuts[:-1], cuts[1:], self._corners
             whole = corner[high, high] - corner[low, high] - corner[high, low] + corner[low, low]
             left += float(np.trace(self.full) - (whole / (high - low)).sum())
@@ -124,18 +126,14 @@ class Gram:
             kinks += float((later[cell] * (place * rise - risen)).sum())
         return kinks / float((cell * (2 * place - points + 1)).sum())
 
-    def __add__(self, other: Gram) -> Gram:
-        full = [part for part in (self.full, other.full) if part is not None]
-        return Gram(
-            np.concatenate([self.earlier, other.earlier]),
-            np.concatenate([self.later, other.later]),
-            self.single + other.single,
-            sum(full[1:], full[0]) if full else None,
-        )
-
     def __mul__(self, weight: float) -> Gram:
         full = None if self.full is None else self.full * weight
         return Gram(self.earlier * weight, self.later, self.single * weight, full)
+
+
+def even_cuts(n: int, width: int) -> Codes:
+    """Where so many nodes as even as can be begin and end."""
+    return np.arange(width + 1, dtype=np.int64) * n // width
 
 
 def _ahead(values: Floats, first: Codes, size: Codes) -> Floats:
@@ -166,17 +164,16 @@ def has_short_gram(queries: Queries) -> bool:
 
 def added(grams: list[Gram]) -> Gram:
     """Their sum, terms of the same form put together so that products stay short."""
-    total = grams[0]
-    for gram in grams[1:]:
-        total = total + gram
-    return _merged(total)
-
-
-def _merged(gram: Gram) -> Gram:
-    if len(gram.later) < 2:
-        return gram
-    keys = {later.tobytes(): later for later in gram.later}
-    sums = {key: np.zeros(gram.n) for key in keys}
-    for earlier, later in zip(gram.earlier, gram.later, strict=True):
-        sums[later.tobytes()] += earlier
-    return Gram(np.array(list(sums.values())), np.array(list(keys.values())), gram.single, gram.full)
+    earlier: dict[bytes, Floats] = {}
+    later: dict[bytes, Floats] = {}
+    for one, other in (term for gram in grams for term in zip(gram.earlier, gram.later, strict=True)):
+        form = other.tobytes()
+        earlier[form], later[form] = earlier.get(form, 0.0) + one, other
+    full = [gram.full for gram in grams if gram.full is not None]
+    n = grams[0].n
+    return Gram(
+        np.reshape(list(earlier.values()), (-1, n)),
+        np.reshape(list(later.values()), (-1, n)),
+        sum((gram.single for gram in grams[1:]), grams[0].single),
+        sum(full[1:], full[0]) if full else None,
+    )

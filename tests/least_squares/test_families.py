@@ -1,4 +1,4 @@
-"""Every solver beside the normal equations written out."""
+"""Every family beside the normal equations written out: what it solves, and what it prices."""
 
 from fractions import Fraction
 
@@ -8,16 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import QueryError
-from sfumato.least_squares import solver as least_squares
-from sfumato.least_squares.base import EachCell, OneTotal
-from sfumato.least_squares.dense import DenseSolver
-from sfumato.least_squares.few_rows import FewRowsSolver
+from sfumato.least_squares import families
+from sfumato.least_squares.base import LeastSquares
+from sfumato.least_squares.cells import EachCell, OneTotal
+from sfumato.least_squares.dense import Dense, Span
+from sfumato.least_squares.families import FORMS, least_squares
+from sfumato.least_squares.gram import gram_of
 from sfumato.least_squares.iterative import Iterative
-from sfumato.least_squares.kron import KronSolver
-from sfumato.least_squares.marginals import MarginalSolver
-from sfumato.least_squares.solver import solver
-from sfumato.least_squares.tree import TreeSolver
-from sfumato.least_squares.wavelets import HaarSolver, NominalHaarSolver
+from sfumato.least_squares.kron import KronSquares
+from sfumato.least_squares.marginals import MarginalSquares
+from sfumato.least_squares.tree import TreeSquares
+from sfumato.least_squares.wavelets import HaarSquares, NominalSquares
 from sfumato.least_squares.woodbury import Woodbury
 from sfumato.measurement import Laplace
 from sfumato.queries import (
@@ -60,52 +61,103 @@ def written_out(queries: Queries, variances: np.ndarray) -> np.ndarray:
     return matrix.T @ (matrix / variances[:, None])
 
 
+def asked_of(cells: int) -> list[Queries]:
+    """Workloads of short Gram matrices and of full ones."""
+    return [
+        AllRanges(cells),
+        Prefix(cells),
+        Total(cells),
+        Identity(cells),
+        Ranges(cells, [0, cells // 2], [0, cells - 1]),
+    ]
+
+
 def check(queries: Queries, variances: np.ndarray, kind: type) -> None:
-    found = solver(queries, variances)
+    """What is solved for is the inverse times a column, what is priced its trace with a Gram matrix."""
+    found = least_squares(queries, variances)
     assert type(found) is kind
-    columns = probes(queries.columns)
+    normal = written_out(queries, variances)
+    inverse = np.linalg.pinv(normal, rcond=1e-13, hermitian=True)
+
+    def determined(columns: np.ndarray) -> np.ndarray:
+        return np.abs(normal @ (inverse @ columns) - columns).max(axis=0) <= 1e-7 * np.abs(columns).max(axis=0)
+
+    def price(asked: Queries) -> float:
+        return np.trace(asked.gram() @ inverse) if determined(asked.gram() * 1.0).all() else np.inf
+
+    columns = np.concatenate([probes(queries.columns), queries.T @ np.eye(queries.rows)], axis=1)
     before = columns.copy()
     solved, known = found.solve(columns)
-    expected = np.linalg.pinv(written_out(queries, variances), rcond=1e-13, hermitian=True) @ columns
-    assert known.all() and known.shape == (columns.shape[1],)
-    np.testing.assert_allclose(solved, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+    assert known.tolist() == determined(columns).tolist()
+    assert known.all() if found.certain else known[5:].all()
+    expected = inverse @ columns
+    np.testing.assert_allclose(solved[:, known], expected[:, known], rtol=1e-9, atol=1e-9 * np.abs(expected).max())
     assert np.array_equal(columns, before)
+    squares = np.where(known, (columns * expected).sum(axis=0), np.inf)
+    assert found.squares(columns) == pytest.approx(squares, rel=1e-8, abs=1e-12 * np.abs(expected).max())
+    for asked in asked_of(queries.columns):
+        assert found.price(gram_of(asked)) == pytest.approx(price(asked), rel=1e-8), asked
+    for axes in zip(*map(asked_of, found.sizes), strict=True):
+        assert found.price_by_axes(*map(gram_of, axes)) == pytest.approx(price(Kron(*axes)), rel=1e-8), axes
 
 
-CLOSED = [
+EXAMPLES = [  # at least one of every class and of every line of FORMS
+    (Total(6), OneTotal),
+    (Total(1), OneTotal),
     (Identity(5), EachCell),
     (Scaled(Identity(5), [1, 2, -3, 4, 5]), EachCell),
     (Kron(Identity(2), Kron(Identity(3), Identity(2))), EachCell),
     (Stack(Kron(Identity(3), Identity(2)), Ranges(6, [0, 3], [2, 4])), Woodbury),
-    (Tree(1, ()), TreeSolver),
-    (Tree(2, 2), TreeSolver),
-    (Tree(16, 2), TreeSolver),
-    (Tree(27, 3), TreeSolver),
-    (Tree(37, 2), TreeSolver),
-    (Tree(40, (3, 2, 7)), TreeSolver),
-    (UNEVEN, TreeSolver),
-    (Scaled(Tree(10, 4), np.arange(1, Tree(10, 4).rows + 1)), TreeSolver),
-    *((Haar(n), HaarSolver) for n in (1, 2, 3, 8, 11, 29, 64)),
-    *((NominalHaar(n), NominalHaarSolver) for n in (1, 2, 3, 17)),
+    (Tree(1, ()), TreeSquares),
+    (Tree(2, 2), TreeSquares),
+    (Tree(16, 2), TreeSquares),
+    (Tree(27, 3), TreeSquares),
+    (Tree(37, 2), TreeSquares),
+    (Tree(40, (3, 2, 7)), TreeSquares),
+    (UNEVEN, TreeSquares),
+    (Scaled(Tree(10, 4), np.arange(1, Tree(10, 4).rows + 1)), TreeSquares),
+    *((Haar(n), HaarSquares) for n in (1, 2, 3, 8, 11, 29, 64)),
+    *((NominalHaar(n), NominalSquares) for n in (1, 2, 3, 17)),
     (Stack(Scaled(Identity(7), [3, 1, 4, 1, 5, 9, 2]), THETA), Woodbury),
     (Stack(THETA, Total(7), Identity(7)), Woodbury),
     (Stack(Identity(9), Ranges(9, [0, 2, 6], [1, 4, 8])), Woodbury),
     (Scaled(Stack(Identity(4), Prefix(4)), [5, 1, 2, 3, 0, 2, 0, 1]), Woodbury),
     (Scaled(Stack(Total(3), Identity(3)), [0, 1, 2, 3]), EachCell),
-    (Prefix(9), DenseSolver),
-    (AllRanges(9), DenseSolver),
-    (Stack(UNEVEN, Total(9)), DenseSolver),
+    (Prefix(9), Dense),
+    (AllRanges(9), Dense),
+    (Stack(UNEVEN, Total(9)), Dense),
+    (Ranges(12, [0, 2, 2, 7], [5, 8, 3, 11]), Span),
+    (Scaled(Stack(Prefix(9), Prefix(9)), [1, 1, 0] * 6), Span),
+    (Kron(Tree(4, 2), Haar(3)), KronSquares),
+    (Kron(Total(2), Prefix(3)), KronSquares),
+    (Marginals((3, 2), [(0, 1), (0,), ()]), MarginalSquares),
+    (Marginals((3, 2, 2), [(0,), (1, 2)]), MarginalSquares),
+    (Stack(Kron(Identity(6), Identity(4)), Kron(Ranges(6, [0, 3], [2, 5]), Total(4))), MarginalSquares),
+    (Stack(Kron(Ranges(6, [0, 2, 4], [1, 3, 5]), Total(2)), Kron(Total(6), Identity(2))), MarginalSquares),
+    (Stack(Total(8), Ranges(8, [0, 4], [3, 7]), Ranges(8, [0, 2, 4, 6], [1, 3, 5, 7]), Identity(8)), MarginalSquares),
+    (Kron(Tree(3, 3), Tree(2, 2)), Iterative),
 ]
 
 
-@pytest.mark.parametrize(("queries", "kind"), CLOSED, ids=repr)
-def test_closed_forms_agree_with_the_matrix_written_out(queries, kind):
-    check(queries, spread(queries.rows), kind)
-    check(
-        queries,
-        np.full(queries.rows, 3.5),
-        kind if kind is not Woodbury else type(solver(queries, np.ones(queries.rows))),
-    )
+def by_rows(queries: Queries, kind: type) -> np.ndarray:
+    """Variances that differ from row to row as far as a class allows."""
+    if kind is KronSquares:
+        return np.outer(*(spread(factor.rows) for factor in queries.factors)).ravel()
+    if kind is MarginalSquares:
+        return np.concatenate([np.full(block.rows, 1.5**i) for i, block in enumerate(queries.blocks)])
+    return spread(queries.rows, 0.2 if kind is Iterative else 2.0)
+
+
+@pytest.mark.parametrize(("queries", "kind"), EXAMPLES, ids=repr)
+def test_every_family_agrees_with_the_matrix_written_out(queries, kind):
+    check(queries, by_rows(queries, kind), kind)
+    alike = np.full(queries.rows, 3.5)
+    check(queries, alike, type(least_squares(queries, alike)) if kind in (Woodbury, Iterative) else kind)
+
+
+def test_every_class_and_every_form_has_an_example():
+    assert {kind for _, kind in EXAMPLES} == set(LeastSquares.__subclasses__())
+    assert {type(queries) for queries, _ in EXAMPLES} >= set(FORMS)
 
 
 @settings(deadline=None, max_examples=60)
@@ -114,7 +166,7 @@ def test_trees_of_any_shape_and_precision(cells, branching, orders, chance):
     tree = Tree(cells, branching)
     variances = spread(tree.rows, orders)
     chance.shuffle(variances)
-    check(tree, variances, TreeSolver)
+    check(tree, variances, TreeSquares)
 
 
 @settings(deadline=None, max_examples=30)
@@ -122,7 +174,7 @@ def test_trees_of_any_shape_and_precision(cells, branching, orders, chance):
 def test_trees_given_by_their_cuts(lower, upper):
     levels = [sorted({0, 12, *upper}), sorted({0, 12, *upper, *lower}), list(range(13))]
     tree = Tree.of_levels([cuts for i, cuts in enumerate(levels) if cuts not in levels[i + 1 :]])
-    check(tree, spread(tree.rows), TreeSolver)
+    check(tree, spread(tree.rows), TreeSquares)
 
 
 FACTORS = [Tree(6, 2), Haar(5), NominalHaar(4), Identity(3), Stack(Identity(7), THETA), Prefix(4)]
@@ -132,42 +184,41 @@ FACTORS = [Tree(6, 2), Haar(5), NominalHaar(4), Identity(3), Stack(Identity(7), 
 @pytest.mark.parametrize("second", FACTORS, ids=repr)
 def test_factors_with_precisions_that_are_products(first, second):
     queries = Kron(first, second)
-    kind = EachCell if type(first) is type(second) is Identity else KronSolver
+    kind = EachCell if type(first) is type(second) is Identity else KronSquares
     check(queries, np.outer(spread(first.rows), spread(second.rows)).ravel(), kind)
 
 
 def test_three_factors_nested_and_scaled():
     queries = Kron(Scaled(Tree(4, 2), 3), Kron(Haar(3), NominalHaar(3)))
-    check(queries, np.full(queries.rows, 2.0), KronSolver)
+    check(queries, np.full(queries.rows, 2.0), KronSquares)
 
 
 @pytest.mark.parametrize("scale", ["2/3", "5", "400"])
 def test_whole_noise_is_not_quite_a_product_and_is_solved_all_the_same(scale):
-    """Shares per level on both axes; the variance of discrete Laplace noise does not go with its scale squared."""
+    """Weights per level on both axes; the variance of discrete Laplace noise does not go with its scale squared."""
     tree = Tree(9, 3)
-    shares = np.array([1, 2, 4])[tree.row_level]
-    by_share = {share: Laplace(Fraction(scale) / share).variance for share in (1, 2, 4, 8, 16)}
-    variances = np.vectorize(by_share.get)(np.outer(shares, shares)).ravel()
+    weights = np.array([1, 2, 4])[tree.row_level]
+    by_weight = {weight: Laplace(Fraction(scale) / weight).variance for weight in (1, 2, 4, 8, 16)}
+    variances = np.vectorize(by_weight.get)(np.outer(weights, weights)).ravel()
     check(Kron(tree, tree), variances, Iterative)
 
 
 TABLES = [
     Marginals((3, 4, 2), [(0, 1, 2), (0,), ()]),
     Marginals((3, 4, 2), [(0, 1, 2), (0, 2), (1,), (0, 1, 2)]),
-    Stack(Kron(Identity(3), Scaled(Identity(4), 1)[:]), Kron(Identity(3), Total(4))),
+    Marginals((3, 1, 4), [(0, 1), (2,)]),
     Stack(Scaled(Kron(Identity(3), Total(4)), 3), Scaled(Kron(Identity(3), Identity(4)), 2)),
 ]
 
 
 @pytest.mark.parametrize("queries", TABLES, ids=repr)
 def test_tables_by_some_attributes(queries):
-    variances = np.concatenate([np.full(block.rows, 1.5**i) for i, block in enumerate(queries.blocks)])
-    kind = (
-        DenseSolver
-        if type(queries.blocks[0]) is Kron and type(queries.blocks[0].factors[1]) is Scaled
-        else MarginalSolver
-    )
-    check(queries, variances, kind)
+    check(queries, by_rows(queries, MarginalSquares), MarginalSquares)
+
+
+def test_a_table_of_scaled_cells_is_no_table():
+    queries = Stack(Kron(Identity(3), Scaled(Identity(4), 1)[:]), Kron(Identity(3), Total(4)))
+    check(queries, by_rows(queries, MarginalSquares), Dense)
 
 
 HALF_BLIND = [
@@ -190,11 +241,11 @@ HALF_BLIND = [
 @pytest.mark.parametrize("few", [2048, 1], ids=["written out", "iterated"])
 @pytest.mark.parametrize("queries", HALF_BLIND, ids=repr)
 def test_what_the_queries_do_not_determine_is_said(queries, few, uneven, monkeypatch):
-    monkeypatch.setattr(least_squares, "FEW_CELLS", few)
+    monkeypatch.setattr(families, "FEW_CELLS", few)
     variances = spread(queries.rows, 1.0) if uneven else np.ones(queries.rows)
     matrix = queries.dense().astype(np.float64)
     columns = np.concatenate([np.eye(6), np.ones((6, 1)), matrix.T, matrix.T @ spread(queries.rows)[:, None]], axis=1)
-    solved, known = solver(queries, variances).solve(columns)
+    solved, known = least_squares(queries, variances).solve(columns)
     gram = written_out(queries, variances)
     missed = columns - matrix.T @ np.linalg.lstsq(matrix.T, columns, rcond=1e-12)[0]
     assert known.tolist() == (np.abs(missed).max(axis=0) < 1e-9).tolist()
@@ -208,20 +259,20 @@ def test_what_the_queries_do_not_determine_is_said(queries, few, uneven, monkeyp
 )
 def test_noise_of_any_size(queries, size):
     columns, variances = probes(queries.columns), spread(queries.rows)
-    solved, known = solver(queries, variances * size).solve(columns)
+    solved, known = least_squares(queries, variances * size).solve(columns)
     assert known.all()
-    np.testing.assert_allclose(solved / size, solver(queries, variances).solve(columns)[0], rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(solved / size, least_squares(queries, variances).solve(columns)[0], rtol=1e-8, atol=1e-8)
 
 
 def test_certain_solvers_say_so():
-    assert solver(Tree(5, 2), np.ones(Tree(5, 2).rows)).certain
+    assert least_squares(Tree(5, 2), np.ones(Tree(5, 2).rows)).certain
     assert OneTotal(1, 2.0).certain and not OneTotal(2, 2.0).certain
-    assert not solver(Scaled(Identity(2), [0, 1]), np.ones(2)).certain
+    assert not least_squares(Scaled(Identity(2), [0, 1]), np.ones(2)).certain
 
 
 def test_a_column_of_nothing_is_known_and_nothing():
     for queries in (Total(4), Ranges(4, [0], [1]), Kron(Total(2), Identity(2)), Haar(4), Marginals((2, 2), [(0,)])):
-        solved, known = solver(queries, np.ones(queries.rows)).solve(np.zeros((4, 2)))
+        solved, known = least_squares(queries, np.ones(queries.rows)).solve(np.zeros((4, 2)))
         assert known.all() and not solved.any()
 
 
@@ -238,7 +289,7 @@ def test_many_cells_without_a_closed_form_converge(blocks):
     """The relative residual is at most the stated 1e-10, times what the scaling adds."""
     queries = Stack(*blocks)
     variances = spread(queries.rows, 1.0)
-    found = solver(queries, variances)
+    found = least_squares(queries, variances)
     assert type(found) is Iterative
     columns = probes(3000)
     solved, known = found.solve(columns)
@@ -250,7 +301,7 @@ def test_large_trees_and_wavelets_meet_their_equations():
     for queries in (Tree(100_003, 16), Haar(100_003), NominalHaar(1000)):
         variances = spread(queries.rows, 1.0)
         columns = probes(queries.columns)
-        solved, _ = solver(queries, variances).solve(columns)
+        solved, _ = least_squares(queries, variances).solve(columns)
         missed = queries.T @ ((queries @ solved) / variances[:, None]) - columns
         assert (np.linalg.norm(missed, axis=0) <= 1e-9 * np.linalg.norm(columns, axis=0)).all()
 
@@ -260,15 +311,15 @@ def test_large_trees_and_wavelets_meet_their_equations():
 )
 def test_variances_must_be_one_per_row_and_above_zero(variances):
     with pytest.raises(QueryError, match="variance"):
-        solver(Identity(3), variances)
+        least_squares(Identity(3), variances)
 
 
 def test_few_queries_over_many_cells_are_solved_by_their_rows():
     """Against the pseudo-inverse written out; columns outside the span of the rows are not known."""
     lows, highs = np.array([0, 10, 30, 30]), np.array([19, 29, 99, 59])
     queries, variances = Ranges(200, lows, highs), np.array([1.0, 4.0, 2.0, 0.5])
-    found = solver(queries, variances)
-    assert type(found) is FewRowsSolver
+    found = least_squares(queries, variances)
+    assert type(found) is Span
     written = queries.dense().astype(np.float64)
     inside, outside = written.T @ np.array([[1.0], [2.0], [-1.0], [0.5]]), np.eye(200)[:, [5]]
     solved, known = found.solve(np.hstack([inside, outside]))

@@ -1,0 +1,101 @@
+"""Which class serves which family of queries: (A^T P A)^-1 for any strategy, in closed form where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.errors import QueryError
+from sfumato.least_squares.base import LeastSquares, bare, pieces
+from sfumato.least_squares.cells import EachCell, OneTotal, every_cell
+from sfumato.least_squares.dense import of_few_cells, of_few_rows
+from sfumato.least_squares.iterative import Iterative
+from sfumato.least_squares.kron import KronSquares, closest_products
+from sfumato.least_squares.marginals import MarginalSquares
+from sfumato.least_squares.tree import TreeSquares
+from sfumato.least_squares.wavelets import HaarSquares, NominalSquares
+from sfumato.least_squares.woodbury import Woodbury
+from sfumato.queries import Haar, Identity, Kron, Marginals, NominalHaar, Queries, Stack, Total, Tree
+
+FEW_CELLS = 2048  # up to which the normal equations are written out
+MOST_WRITTEN = 512  # rows that are written out where there are more cells than that
+
+
+def least_squares(queries: Queries, variances: Floats) -> LeastSquares:
+    """The fastest exact way for these queries; variances: of the noise of every row, above 0.
+
+    >>> from sfumato.queries import Identity, Stack, Total
+    >>> twice = least_squares(Stack(Total(2), Identity(2)), np.ones(3))
+    >>> twice.solve(np.array([[1.0], [0.0]]))[0].round(4).tolist()
+    [[0.6667], [-0.3333]]
+    """
+    given = np.asarray(variances, dtype=np.float64)
+    if given.shape != (queries.rows,) or not (np.isfinite(given) & (given > 0)).all():
+        raise QueryError(f"least squares needs a finite variance above 0 for each of the {queries.rows} rows")
+    return _chosen(queries, 1.0 / given)
+
+
+def _chosen(queries: Queries, precisions: Floats) -> LeastSquares:
+    queries, precisions = bare(queries, precisions)
+    chosen = _closed_form(queries, precisions)
+    if chosen is not None:
+        return chosen
+    if 2 * queries.rows <= queries.columns and queries.rows <= MOST_WRITTEN:
+        return of_few_rows(queries, precisions)
+    if queries.columns <= FEW_CELLS:
+        return of_few_cells(queries, precisions)
+    return Iterative(queries, precisions, _part_of(queries, precisions))
+
+
+def _part_of(queries: Queries, precisions: Floats) -> LeastSquares | None:
+    """A block that alone determines every cell and has a closed form: a good guess for the whole stack."""
+    for block, each in pieces(queries, precisions) if isinstance(queries, Stack) else []:
+        part = None if every_cell(block) else _closed_form(block, each)  # cells guess no better than the diagonal
+        if part is not None and part.certain:
+            return part
+    return None
+
+
+def _closed_form(queries: Queries, precisions: Floats) -> LeastSquares | None:
+    form = FORMS.get(type(queries))
+    return form(queries, precisions) if form else None
+
+
+def _tree(queries: Tree, precisions: Floats) -> LeastSquares | None:
+    return TreeSquares(queries, precisions) if (precisions[-queries.columns :] > 0).all() else None
+
+
+def _if_all_count(form: Callable[[Any, Floats], LeastSquares]) -> Callable[[Any, Floats], LeastSquares | None]:
+    """The form where no row has the weight 0."""
+    return lambda queries, precisions: form(queries, precisions) if (precisions > 0).all() else None
+
+
+def _by_factors(queries: Kron, precisions: Floats) -> LeastSquares | None:
+    if every_cell(queries):
+        return EachCell(precisions)
+    if not (precisions > 0).all():
+        return None
+    lists, exact = closest_products(precisions, [factor.rows for factor in queries.factors])
+    factors = [_chosen(factor, one) for factor, one in zip(queries.factors, lists, strict=True)]
+    guess = KronSquares(queries, precisions, factors)
+    return guess if exact else Iterative(queries, precisions, guess)
+
+
+def _stack(queries: Stack, precisions: Floats) -> LeastSquares | None:
+    return MarginalSquares.of(queries, precisions) or Woodbury.of(queries, precisions)
+
+
+# A family and what makes its class, or None where these precisions have no closed form.
+FORMS: dict[type[Queries], Callable[[Any, Floats], LeastSquares | None]] = {
+    Haar: _if_all_count(HaarSquares),
+    Identity: lambda _, precisions: EachCell(precisions),
+    Kron: _by_factors,
+    Marginals: _stack,
+    NominalHaar: _if_all_count(NominalSquares),
+    Stack: _stack,
+    Total: _if_all_count(lambda queries, precisions: OneTotal(queries.columns, float(precisions[0]))),
+    Tree: _tree,
+}
