@@ -48,7 +48,7 @@ def test_links_between_documents_lead_somewhere():
 
 
 def test_every_page_is_in_the_index_and_every_mechanism_in_the_readme():
-    from sfumato.mechanisms import MECHANISMS
+    from sfumato.mechanisms.registry import MECHANISMS
 
     index = (ROOT / "docs" / "README.md").read_text()
     for page in (ROOT / "docs").glob("*.md"):

@@ -1,10 +1,11 @@
-"""What all linear mechanisms share: a strategy, noise in proportion, least squares.
+"""What linear mechanisms share: a strategy, noise in proportion, least squares; and noisy cells, for all measures.
 
 A linear mechanism is told by its strategy alone. Its error depends on no data, so a plan knows it exactly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from sfumato.inference.fits.linear import LinearFit
@@ -12,6 +13,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Design, Gaussian, Laplace, Noise
+from sfumato.queries import Identity
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
@@ -52,3 +54,16 @@ def measure_and_fit(curator: Curator, schema: Schema, strategy: Strategy, budget
         )
         fits.append(LinearFit.of_answers(measured))
     return Cube(schema, fits=tuple(fits))
+
+
+def every_cell(schema: Schema) -> Strategy:
+    """The plainest strategy: each cell by itself, all alike."""
+    return Strategy(Identity(schema.domain.size))
+
+
+def plain_cells(curator: Curator, shares: Sequence[Budget]) -> tuple[LinearFit, ...]:
+    """The measures of a mechanism that is clever about the count alone: noise on every cell."""
+    asked, measures = Identity(curator.domain.size), curator.statistics[1:]
+    return tuple(
+        LinearFit.of_answers(curator.measure(asked, share, of=of)) for of, share in zip(measures, shares, strict=True)
+    )

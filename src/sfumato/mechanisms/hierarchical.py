@@ -12,6 +12,7 @@ from __future__ import annotations
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.mechanisms._measure_and_fit import measure_and_fit
+from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Workload, default_workload
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.cube import Cube
@@ -31,3 +32,13 @@ def hierarchical(curator: Curator, schema: Schema, budget: Budget, workload: Wor
 def hierarchical_strategy(schema: Schema, workload: Workload, pure: bool, levels: Levels = "optimised") -> Strategy:
     """The tree and the shares of its levels: "uniform" and "geometric" are the papers', "optimised" is ours."""
     return tree_strategy(schema.domain, workload, pure, levels)
+
+
+MECHANISM = Mechanism(
+    name="hierarchical",
+    summary="counts ranges in a tree, made consistent",
+    paper="Hay et al. 2010",
+    run=hierarchical,
+    strategy=hierarchical_strategy,
+    gaussian=True,
+)

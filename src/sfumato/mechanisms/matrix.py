@@ -11,6 +11,7 @@ from __future__ import annotations
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.mechanisms._measure_and_fit import measure_and_fit
+from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Workload, default_workload
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.cube import Cube
@@ -33,3 +34,14 @@ def matrix_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
     """The best of all kinds of strategy, by expected error on the workload."""
     bits = BITS_BESIDE_MEASURES if schema.measures else BITS
     return best_strategy(schema.domain, workload, pure, bits=bits)
+
+
+MECHANISM = Mechanism(
+    name="matrix",
+    summary="finds the queries to ask from which yours follow best",
+    paper="Li et al. 2015, McKenna et al. 2018",
+    run=matrix,
+    strategy=matrix_strategy,
+    gaussian=True,
+    optimised=True,
+)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.mechanisms._measure_and_fit import measure_and_fit
+from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Workload, default_workload
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.cube import Cube
@@ -29,3 +30,13 @@ def wavelet(curator: Curator, schema: Schema, budget: Budget, workload: Workload
 def wavelet_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
     """Haar along ordered attributes, the nominal wavelet along categories, cells where these have the smaller error."""
     return wavelets_over(schema.domain, workload, pure)
+
+
+MECHANISM = Mechanism(
+    name="wavelet",
+    summary="Haar wavelets of the cells",
+    paper="Xiao, Wang, Gehrke 2010",
+    run=wavelet,
+    strategy=wavelet_strategy,
+    gaussian=True,
+)

@@ -18,11 +18,11 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import Mechanism
+from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.planner.price import Line, price, sampled
 from sfumato.planner.public_tables import Counts, guessed_rows, prior_tables
 from sfumato.planner.questions import Item
-from sfumato.planner.release_without_data import stand_in, with_measures
+from sfumato.planner.release_without_data import sparse_stand_in, with_measures
 from sfumato.queries import Queries, Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
@@ -120,7 +120,7 @@ def simulated_line(item: Item, trials: Trials, schema: Schema, budget: Budget, c
 def _stated(item: Item, cube: Cube, schema: Schema, budget: Budget, confidence: float) -> Line:
     """Sums and averages: the error that a release of an even table would state by itself."""
     if cube.sparse:
-        return price(item, stand_in(schema, budget, "sparse-cells"), confidence)
+        return price(item, sparse_stand_in(schema, budget), confidence)
     return price(item, with_measures(schema, budget, cube.fits[0]), confidence)
 
 
