@@ -5,7 +5,7 @@ A linear mechanism is told by its strategy alone. Its error depends on no data, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from sfumato.inference.fits.linear import LinearFit
@@ -13,7 +13,8 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Design, Gaussian, Laplace, Noise
-from sfumato.queries import Identity
+from sfumato.mechanisms.mechanism import Run
+from sfumato.queries import Identity, Workload, default_workload
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
@@ -54,6 +55,16 @@ def measure_and_fit(curator: Curator, schema: Schema, strategy: Strategy, budget
         )
         fits.append(LinearFit.of_answers(measured))
     return Cube(schema, fits=tuple(fits))
+
+
+def linear(strategy: Callable[[Schema, Workload, bool], Strategy]) -> Run:
+    """The mechanism that a strategy makes: measure it, the budget split evenly over the statistics, and fit."""
+
+    def run(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
+        asked = workload or default_workload(schema.domain)
+        return measure_and_fit(curator, schema, strategy(schema, asked, budget.is_pure), budget)
+
+    return run
 
 
 def every_cell(schema: Schema) -> Strategy:

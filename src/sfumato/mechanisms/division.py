@@ -11,17 +11,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sfumato.kernel.budget import Budget
-from sfumato.kernel.curator import Curator
-from sfumato.mechanisms._measure_and_fit import measure_and_fit
+from sfumato.mechanisms._measure_and_fit import linear
 from sfumato.mechanisms.laplace import MECHANISM as PLAIN
 from sfumato.mechanisms.laplace import laplace_refuses
 from sfumato.mechanisms.mechanism import Mechanism, per_cell
 from sfumato.plain_text import as_rows
-from sfumato.queries import Workload, default_workload
+from sfumato.queries import Workload
 from sfumato.queries.arrays import MOST_LISTED
 from sfumato.queries.strategy import Strategy
-from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies.division import divide
 
@@ -29,15 +26,12 @@ HELPS = 0.95  # of the error of plain noise, at most, to be worth a remark
 HOT = 2.0  # times as many queries as touch the typical cell make a cell hot
 
 
-def division(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
-    """Measure every query of the workload, with noise by part."""
-    asked = division_strategy(schema, workload or default_workload(schema.domain), pure=budget.is_pure)
-    return measure_and_fit(curator, schema, asked, budget)
-
-
 def division_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
     """The queries themselves, in parts of different precision."""
     return divide(workload)
+
+
+division = linear(division_strategy)
 
 
 def _remark(priced: Mapping[str, float], schema: Schema, workload: Workload) -> str | None:

@@ -9,28 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sfumato.kernel.budget import Budget
-from sfumato.kernel.curator import Curator
-from sfumato.mechanisms._measure_and_fit import measure_and_fit
+from sfumato.mechanisms._measure_and_fit import linear
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Workload, default_workload
 from sfumato.queries.strategy import Strategy
-from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 
 MOST_QUERIES = 2**20
 FAR = 3.0  # times the error of the best make it worth a warning
 
 
-def laplace(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
-    """Measure every query of the workload, all with the same noise."""
-    asked = laplace_strategy(schema, workload or default_workload(schema.domain), pure=budget.is_pure)
-    return measure_and_fit(curator, schema, asked, budget)
-
-
 def laplace_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
     """The queries themselves."""
     return Strategy(workload.queries)
+
+
+laplace = linear(laplace_strategy)
 
 
 def laplace_refuses(schema: Schema, workload: Workload | None) -> str | None:

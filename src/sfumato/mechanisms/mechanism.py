@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from sfumato.errors import MechanismError
 from sfumato.limits import MOST_DENSE
@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from sfumato.releases.cube import Cube
     from sfumato.schema import Schema
 
-Run = Callable[["Curator", "Schema", "Budget", "Workload | None"], "Cube"]
 Refusal = Callable[["Schema", "Workload | None"], "str | None"]
 Work = Callable[["Schema", "Workload", "Budget", int], int]  # schema, workload, budget, about how many rows
 Remark = Callable[[Mapping[str, float], "Schema", "Workload"], "str | None"]
+
+
+class Run(Protocol):
+    """From a curator, a schema, a budget and perhaps a workload to a cube; the budget is spent in full."""
+
+    def __call__(self, c: Curator, s: Schema, b: Budget, w: Workload | None = None, /) -> Cube: ...
 
 
 def fits_every_schema(schema: Schema, workload: Workload | None) -> str | None:
@@ -107,6 +112,11 @@ class Mechanism:
         return self.error_if_full is not None
 
     @property
+    def as_measured(self) -> bool:
+        """Whether it publishes noisy cells as they are, with no estimate made from them."""
+        return self.most_cells is None
+
+    @property
     def docs(self) -> str:
         """The file of its page."""
         return f"{self.page or self.name}.md"
@@ -120,10 +130,8 @@ class Mechanism:
         cells = schema.domain.size
         if self.most_cells is None or cells <= self.most_cells:
             return self.refuses(schema, workload)
-        instead = (
-            "use hierarchical or cells" if cells <= MOST_DENSE else "use sparse-cells, which lays none of them out"
-        )
-        return f"{self.name} takes at most {self.most_cells:,} cells, there are {cells:,}; {instead}"
+        others = "hierarchical or cells" if cells <= MOST_DENSE else "sparse-cells, which lays none of them out"
+        return f"{self.name} takes at most {self.most_cells:,} cells, there are {cells:,}; use {others}"
 
     def check(self, schema: Schema, workload: Workload | None = None) -> None:
         """Refuse, by name, what it does not fit."""

@@ -16,7 +16,7 @@ from sfumato.planner.blocks import expected_blocks
 from sfumato.planner.price import Line, price
 from sfumato.planner.public_tables import SHAPES
 from sfumato.planner.questions import Item
-from sfumato.planner.release_without_data import linear_stand_in
+from sfumato.planner.release_without_data import stand_in
 from sfumato.planner.simulate import MOST_SIMULATED, geometric_mean, root_mean_square, simulated_line, try_out
 from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
@@ -117,7 +117,7 @@ def expected_error(mechanism: Mechanism, question: Question, budget: Budget) -> 
 
 
 def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: Strategy, *, bounds: bool) -> Outlook:
-    cube = linear_stand_in(question.schema, budget, strategy)
+    cube = stand_in(mechanism, question.schema, budget, strategy)
     blocks = list(question.workload.blocks)
     extra = [item.block for item in question.items if item.block is not None and item.block not in blocks]
     errors = expected_blocks(strategy, question.schema, budget, blocks + extra)

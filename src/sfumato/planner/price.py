@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
-from sfumato.inference.fits.linear import LinearFit
 from sfumato.planner.questions import Item
-from sfumato.queries import Identity, Queries
+from sfumato.queries import Queries
 from sfumato.releases.answers.answer import answer_queries, answer_select
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.cube import Cube
@@ -83,13 +82,13 @@ def _block_errors(block: Queries, cube: Cube) -> tuple[float, int]:
     """The root mean square error of a block, and the row that is worst among those looked at."""
     chosen = sampled(block)
     rows = np.asarray(block[chosen].dense(), dtype=np.float64)
-    count = cube.fits[0]
-    (asked, *_) = count.measurements
-    if isinstance(count, LinearFit) and type(asked.queries) is Identity and asked.which is None:
-        # Noise of one size on every cell: the squares of all entries can be added up without listing rows.
+    if (
+        not cube.fits
+    ):  # noise of one size on every cell: the squares of all entries can be added up without listing rows
+        variance = cube.noise("count").variance
         mean = float(np.sum(block.column_squares(), dtype=np.float64)) / block.rows
-        return sqrt(asked.noise.variance * mean), int(chosen[np.argmax((rows**2).sum(axis=1))])
-    errors = count.errors(rows.T)
+        return sqrt(variance * mean), int(chosen[np.argmax((rows**2).sum(axis=1))])
+    errors = cube.fits[0].errors(rows.T)
     if errors.unknown.any():
         return inf, 0
     variances = (errors.weights**2 * errors.design.variances[:, None]).sum(axis=0) + np.diag(errors.model)

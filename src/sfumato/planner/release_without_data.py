@@ -15,6 +15,7 @@ from sfumato.inference.fits.linear import LinearFit
 from sfumato.kernel.budget import Budget
 from sfumato.measurement import Measurement
 from sfumato.mechanisms._measure_and_fit import designs, every_cell
+from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.sparse_cells import planned_noises, planned_threshold
 from sfumato.queries import Identity, Total
 from sfumato.queries.strategy import Strategy
@@ -34,8 +35,14 @@ def sparse_stand_in(schema: Schema, budget: Budget) -> Cube:
     return Cube(schema, (cells,), tuple(totals))
 
 
+def stand_in(mechanism: Mechanism, schema: Schema, budget: Budget, strategy: Strategy) -> Cube:
+    """The cube of a mechanism that asks this strategy, in the form that it publishes."""
+    cube = linear_stand_in(schema, budget, strategy)
+    return Cube(schema, tuple(fit.measurements[0] for fit in cube.fits)) if mechanism.as_measured else cube
+
+
 def linear_stand_in(schema: Schema, budget: Budget, strategy: Strategy) -> Cube:
-    """The cube of a linear mechanism: its noise, its fit, an even table."""
+    """The cube of a linear mechanism that fits what it measures: its noise, its fit, an even table."""
     return Cube(schema, fits=tuple(_even_fits(schema, budget, strategy).values()))
 
 

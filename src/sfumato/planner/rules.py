@@ -47,6 +47,10 @@ class Case:
     budget: Budget
     workload: Workload | None
 
+    @property
+    def cells(self) -> int:
+        return self.schema.domain.size
+
     @cached_property
     def _exact(self) -> list[Outlook]:
         """A release is asked other things too, so what leaves them unknown is taken by name only."""
@@ -70,22 +74,32 @@ class Case:
         return f"{said}; next {following}" if following else said
 
     @cached_property
-    def tried(self) -> Outlook | None:
-        """The least error of those that adapt. A plan tries more than `auto` does, and must name what `auto` takes."""
+    def _tried(self) -> list[Outlook]:
+        """Those that adapt. A plan tries more than `auto` does, and must name what `auto` takes."""
         found = [one for one in self.outlooks if one.how == "simulated" and MECHANISMS[one.mechanism].adaptive]
-        return min(found, key=lambda one: one.overall) if found and may_try(self.schema) else None
+        return sorted(found, key=lambda one: one.overall) if may_try(self.schema) else []
+
+    @property
+    def was_tried(self) -> bool:
+        return bool(self._tried)
+
+    @property
+    def tried(self) -> Outlook:
+        """The least error of those that adapt, in the middle of the public tables."""
+        return self._tried[0]
 
     @cached_property
-    def adaptive(self) -> Mechanism | None:
-        """The one that is taken where nothing could be tried, if it fits."""
-        found = (one for one in MECHANISMS.values() if one.adaptive)
-        return next((one for one in found if one.why_not(self.schema, self.workload) is None), None)
+    def adaptive(self) -> list[Mechanism]:
+        """What adapts and fits: the first is taken where nothing could be tried."""
+        every = (one for one in MECHANISMS.values() if one.adaptive)
+        return [one for one in every if one.why_not(self.schema, self.workload) is None]
 
     @cached_property
     def if_full(self) -> float:
         """About its error on a table with many rows everywhere."""
-        assert self.adaptive and self.adaptive.error_if_full and self.workload  # noqa: S101 (rules asked before)
-        return self.adaptive.error_if_full(self.schema, self.workload, self.budget)
+        error = self.adaptive[0].error_if_full
+        assert error is not None and self.workload is not None  # noqa: S101 (it adapts, and cells were laid out)
+        return error(self.schema, self.workload, self.budget)
 
     @cached_property
     def one_query(self) -> float:
@@ -99,7 +113,7 @@ class Case:
         """Rows per cell over the size of the noise, how far single cells stand out: rows times epsilon per cell."""
         if self.schema.expected_rows is None:
             return inf
-        return self.schema.expected_rows / self.schema.domain.size * sqrt(2.0) / max(self.one_query, 1e-9)
+        return self.schema.expected_rows / self.cells * sqrt(2.0) / max(self.one_query, 1e-9)
 
     @property
     def untried(self) -> str:
@@ -109,53 +123,41 @@ class Case:
         return "Whether the table is empty or even in places, from which sfumato would gain."
 
 
-Said = Callable[[Case], str]
+Words = Callable[[Case], str]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """When a mechanism is taken and which, in the words of the page and as functions, and what is said about it."""
+    """When a mechanism is taken and which: in the words of the page, and as functions; and what is said about it."""
 
     when: str
     takes: str
     applies: Callable[[Case], bool]
-    taken: Said
-    why: Said
-    unknown: Said
-
-
-THE_EXACT_ONE = "the exact one"
+    taken: Words
+    why: Words
+    unknown: Words
 
 
 def _best(case: Case) -> str:
     return case.best.mechanism
 
 
-def _tried(case: Case) -> Outlook:
-    assert case.tried is not None  # noqa: S101 (its rule asked before)
-    return case.tried
-
-
-def _adaptive(case: Case) -> str:
-    assert case.adaptive is not None  # noqa: S101 (its rule asked before)
-    return case.adaptive.name
+def _known(case: Case) -> str:
+    return f"{_best(case)} has {as_rows(case.best.overall)}"
 
 
 RULES = (
     Rule(
         when=f"there are more than {MOST_DENSE:,} cells",
         takes="`sparse-cells`, the only one that never lays them out",
-        applies=lambda case: case.schema.domain.size > MOST_DENSE,
+        applies=lambda case: case.cells > MOST_DENSE,
         taken=lambda case: sparse_mechanism().name,
-        why=lambda case: (
-            f"{case.schema.domain.size:,} cells are too many for memory, "
-            f"and {sparse_mechanism().name} never lays them out"
-        ),
+        why=lambda case: f"{case.cells:,} cells are too many for memory, and sparse-cells never lays them out",
         unknown=lambda case: "How many cells hold enough rows to be published.",
     ),
     Rule(
         when=f"the exact one has at most {NEXT_TO_BEST} times the noise on a single query that spends everything",
-        takes=f"{THE_EXACT_ONE}: nobody could do much better",
+        takes="the exact one: nobody could do much better",
         applies=lambda case: case.best.overall <= NEXT_TO_BEST * case.one_query,
         taken=_best,
         why=lambda case: f"{case.plain}, next to the noise on a single query",
@@ -164,33 +166,31 @@ RULES = (
     Rule(
         when="`sfumato` was tried, and by the geometric mean over the five tables has no more error than the exact one",
         takes="`sfumato`",
-        applies=lambda case: case.tried is not None and case.tried.overall <= case.best.overall,
-        taken=lambda case: _tried(case).mechanism,
+        applies=lambda case: case.was_tried and case.tried.overall <= case.best.overall,
+        taken=lambda case: case.tried.mechanism,
         why=lambda case: (
-            f"{as_rows(_tried(case).overall)} rows a query in the middle of the public shapes with "
-            f"{case.schema.expected_rows:,} rows, where {_best(case)} has {as_rows(case.best.overall)} "
-            "whatever the data"
+            f"{as_rows(case.tried.overall)} rows a query in the middle of the public shapes with "
+            f"{case.schema.expected_rows:,} rows, where {_known(case)} whatever the data"
         ),
         unknown=lambda case: (
-            f"Its error depends on the data: from {as_rows(_tried(case).best)} rows on the kindest shape to "
-            f"{as_rows(_tried(case).worst)} on the unkindest."
+            f"Its error depends on the data: from {as_rows(case.tried.best)} rows on the kindest shape to "
+            f"{as_rows(case.tried.worst)} on the unkindest."
         ),
     ),
     Rule(
         when="it was tried, and has more",
-        takes=THE_EXACT_ONE,
-        applies=lambda case: case.tried is not None,
+        takes="the exact one",
+        applies=lambda case: case.was_tried,
         taken=_best,
         why=lambda case: (
-            f"{case.plain}; {_tried(case).mechanism} has {as_rows(_tried(case).overall)} "
-            "in the middle of the public shapes"
+            f"{case.plain}; {case.tried.mechanism} has {as_rows(case.tried.overall)} in the middle of the public shapes"
         ),
         unknown=lambda case: "Whether the table is kinder than the public shapes.",
     ),
     Rule(
-        when="it does not fit the schema, having too many cells",
-        takes=THE_EXACT_ONE,
-        applies=lambda case: case.adaptive is None,
+        when="it does not fit the schema, which has too many cells",
+        takes="the exact one",
+        applies=lambda case: not case.adaptive,
         taken=_best,
         why=lambda case: case.plain,
         unknown=lambda case: case.untried,
@@ -199,30 +199,29 @@ RULES = (
         when=f"the rows that the schema states, times epsilon, are below {THIN} per cell",
         takes="`sfumato`: most of the table is empty, which it gains from",
         applies=lambda case: case.fullness < THIN,
-        taken=_adaptive,
+        taken=lambda case: case.adaptive[0].name,
         why=lambda case: (
             f"rows times epsilon per cell is {case.fullness:.2g}, below {THIN}: so few rows leave most of the table "
-            f"empty, which {_adaptive(case)} gains from; {_best(case)} has {as_rows(case.best.overall)} rows a query "
-            "whatever the data"
+            f"empty, which {case.adaptive[0].name} gains from; {_known(case)} rows a query whatever the data"
         ),
         unknown=lambda case: "Where the rows lie; so many cells were not tried.",
     ),
     Rule(
         when=f"the exact one has less than {MUCH_BETTER} times the error that `sfumato` has on a full table",
-        takes=THE_EXACT_ONE,
+        takes="the exact one",
         applies=lambda case: case.best.overall < MUCH_BETTER * case.if_full,
         taken=_best,
-        why=lambda case: f"{case.plain}; {_adaptive(case)} has about {as_rows(case.if_full)} on a full table",
+        why=lambda case: f"{case.plain}; {case.adaptive[0].name} has about {as_rows(case.if_full)} on a full table",
         unknown=lambda case: case.untried,
     ),
     Rule(
         when="otherwise",
         takes="`sfumato`",
         applies=lambda case: True,
-        taken=_adaptive,
+        taken=lambda case: case.adaptive[0].name,
         why=lambda case: (
             f"about {as_rows(case.if_full)} rows a query on a table that is full everywhere, and on most others less, "
-            f"where {_best(case)} has {as_rows(case.best.overall)} whatever the data"
+            f"where {_known(case)} whatever the data"
         ),
         unknown=lambda case: case.untried,
     ),

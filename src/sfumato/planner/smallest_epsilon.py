@@ -13,9 +13,8 @@ from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.planner.forecast import Outlook, Question, outlook, strategy_of
 from sfumato.planner.price import Line, price, worst_of
 from sfumato.planner.questions import Item
-from sfumato.planner.release_without_data import linear_stand_in
+from sfumato.planner.release_without_data import stand_in
 from sfumato.planner.usefulness import epsilon_for
-from sfumato.queries import Identity
 from sfumato.queries.strategy import Strategy
 
 MOST = 1000  # epsilon, beyond which nobody is protected and noise is too small to be told from rounding
@@ -44,24 +43,24 @@ def least_epsilon(
 
 
 def _exactly(mechanism: Mechanism, question: Question, error: float, at_one: Outlook, *, line_by_line: bool) -> Outlook:
-    """By search on the exact law of the noise; where cells are asked one by one, whose law is quick, by bisection."""
+    """By search on the exact law of the noise; noisy cells as they are, whose law is quick, by bisection."""
     strategy = strategy_of(mechanism, question, Budget.pure(1))
     assert strategy is not None  # noqa: S101 (priced exactly)
-    cube = linear_stand_in(question.schema, Budget.pure(1), strategy)
-    find = epsilon_for if type(strategy.queries) is Identity else near_epsilon
+    cube = stand_in(mechanism, question.schema, Budget.pure(1), strategy)
+    find = epsilon_for if mechanism.as_measured else near_epsilon
 
     def smallest(item: Item) -> Fraction:
         hardest = worst_of(item, cube)  # at one epsilon it is so at every other, but for the steps of whole numbers
 
         def within(epsilon: Fraction) -> float:
-            return _line(question, hardest, strategy, epsilon).within
+            return _line(mechanism, question, hardest, strategy, epsilon).within
 
         return find(within, error)
 
     if line_by_line:
         least = [smallest(item) for item in question.items]
         lines = [
-            replace(_line(question, item, strategy, epsilon), epsilon=epsilon)
+            replace(_line(mechanism, question, item, strategy, epsilon), epsilon=epsilon)
             for item, epsilon in zip(question.items, least, strict=True)
         ]
         return replace(at_one, lines=tuple(lines), epsilon=max(least))
@@ -94,8 +93,8 @@ def near_epsilon(within: Callable[[Fraction], float], error: float) -> Fraction:
     return epsilon
 
 
-def _line(question: Question, item: Item, strategy: Strategy, epsilon: Fraction) -> Line:
-    cube = linear_stand_in(question.schema, Budget.pure(epsilon), strategy)
+def _line(mechanism: Mechanism, question: Question, item: Item, strategy: Strategy, epsilon: Fraction) -> Line:
+    cube = stand_in(mechanism, question.schema, Budget.pure(epsilon), strategy)
     found = price(item, cube, question.confidence)
     return found if isfinite(found.within) else replace(found, within=inf)
 

@@ -48,7 +48,7 @@ def check_writable(schema: Schema, cost: Cost, mechanism: Mechanism, workload: W
     asked = designs(strategy or every_cell(schema), schema, cost.budget)
     for of, design in asked.items():
         _check_noises(design.noises, of, schema)
-    if mechanism.most_cells is None:  # it publishes what it measured and nothing else
+    if mechanism.as_measured:
         return
     if strategy is not None:
         _check_size(asked, schema, len(written))

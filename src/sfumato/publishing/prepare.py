@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
 
 from sfumato.errors import BudgetError, QueryError
@@ -12,7 +13,6 @@ from sfumato.kernel.cost import Cost
 from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.registry import find_mechanism
-from sfumato.publishing.fits_in_file import check_writable
 from sfumato.queries import Workload, default_workload
 from sfumato.schema import Schema
 
@@ -71,10 +71,10 @@ def _chosen(schema: Schema, cost: Cost, workload: Workload | None) -> Prepared:
 
 
 def _expected_error(prepared: Prepared) -> float:
-    """How far a query of the workload is off, in rows, under the noise of either kind of budget.
+    """How far off the queries of the workload are, in rows, under the noise of either kind of budget.
 
     A mechanism that adapts to the data is taken as on a full table; any other that depends on it was chosen for
-    promising less than all that do not.
+    promising less than all that do not. The blocks of the others are added up, as strategies are compared.
     """
     from sfumato.planner.forecast import Question, expected_error
 
@@ -83,10 +83,13 @@ def _expected_error(prepared: Prepared) -> float:
         return 0.0
     if prepared.mechanism.error_if_full is not None:
         return prepared.mechanism.error_if_full(schema, workload, budget)
-    return expected_error(prepared.mechanism, Question(schema, (), workload), budget) or 0.0
+    error = expected_error(prepared.mechanism, Question(schema, (), workload), budget)
+    return 0.0 if error is None else error * sqrt(len(workload.blocks))
 
 
 def _fitting(prepared: Prepared) -> Prepared:
+    from sfumato.publishing.fits_in_file import check_writable
+
     schema, mechanism, workload = prepared.schema, prepared.mechanism, prepared.workload
     mechanism.check(schema, workload)
     cost = prepared.cost if mechanism.gaussian else Cost(prepared.cost.epsilon)

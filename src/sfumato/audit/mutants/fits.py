@@ -20,11 +20,10 @@ from sfumato.kernel.curator import Curator
 from sfumato.mechanisms._measure_and_fit import plain_cells
 from sfumato.mechanisms._multiplicative_weights import even_start, measure_total, misfit_of
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.mechanism import Run as Make
 from sfumato.queries import Identity, Workload
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
-
-Line = Callable[[Curator, Schema, Budget, Workload | None], Cube]
 
 
 def fitted_to_the_table(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
@@ -62,6 +61,6 @@ def told_beside_the_fit(curator: Curator, schema: Schema, budget: Budget) -> Cub
     return cube
 
 
-def released(run: Line) -> Run:
+def released(run: Make) -> Run:
     """What the files of many releases show."""
     return subject_of(Mechanism("mutant", "", run)).run
