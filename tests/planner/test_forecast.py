@@ -14,8 +14,8 @@ from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.mechanisms.sparse_cells import sparse_cells
 from sfumato.planner.choose import choose_among, choose_mechanism
-from sfumato.planner.explain import explain
 from sfumato.planner.forecast import Outlook, Question, outlook
+from sfumato.planner.plan import explain
 from sfumato.planner.questions import default_items, read_statements, statement_items
 from sfumato.planner.report import as_text
 from sfumato.planner.simulate import estimated_cells, made_up_curator, root_mean_square, try_out

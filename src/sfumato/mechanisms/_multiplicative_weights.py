@@ -22,6 +22,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
+from sfumato.mechanisms.mechanism import Work
 from sfumato.queries import Identity, Queries, Selected, Stack, Weighted, Workload
 from sfumato.schema import Schema
 
@@ -94,14 +95,18 @@ def rounds_for(rows: float, budget: Budget, contributions: int, cells: int, how:
     return max(1, min(max(how.fewest, isqrt(int(strength)) // 4), how.most, isqrt(MOST_MOVES // cells)))
 
 
-def shaping_work(schema: Schema, asked: Queries, budget: Budget, rows: int, how: Learning) -> int:
-    """About how many numbers in memory are changed in learning a shape of so many rows from these queries.
+def shaping_work(most: int, how: Learning) -> Work:
+    """About how many numbers in memory are changed in learning a shape from at most so many queries.
 
     Every round asks all queries and goes several times through what was measured so far, a query and its rest a round.
     """
-    cells, share = schema.domain.size, budget.evenly(1 + len(schema.measures))[0]
-    rounds = rounds_for(rows, share, schema.privacy_unit.contributions, cells, how)
-    return (rounds + 1) * (rounds * how.passes * (A_STEP + cells) + AN_ANSWER * _answers(asked))
+
+    def work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
+        cells, share = schema.domain.size, budget.evenly(1 + len(schema.measures))[0]
+        rounds = rounds_for(rows, share, schema.privacy_unit.contributions, cells, how)
+        return (rounds + 1) * (rounds * how.passes * (A_STEP + cells) + AN_ANSWER * _answers(sampled(workload, most)))
+
+    return work
 
 
 def _answers(asked: Queries) -> int:

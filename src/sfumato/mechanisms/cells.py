@@ -13,7 +13,6 @@ from sfumato.mechanisms._measure_and_fit import every_cell
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.sparse_cells import sparse_cells
 from sfumato.queries import Identity, Workload
-from sfumato.queries.strategy import Strategy
 from sfumato.releases.cube import Cube
 from sfumato.schema import Schema
 
@@ -31,16 +30,11 @@ def cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload |
     return Cube(schema, tuple(curator.measure(asked, share, of=of) for of, share in shares))
 
 
-def cells_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
-    """Every cell, whatever the workload."""
-    return every_cell(schema)
-
-
 MECHANISM = Mechanism(
     name="cells",
     summary="noise on every cell",
     paper="Xiao, Xiong, Yuan 2010",
     run=cells,
-    strategy=cells_strategy,
+    strategy=every_cell,
     most_cells=None,
 )

@@ -60,12 +60,7 @@ SETTINGS = Settings()
 
 
 def dawa(
-    curator: Curator,
-    schema: Schema,
-    budget: Budget,
-    workload: Workload | None = None,
-    *,
-    settings: Settings = SETTINGS,
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
 ) -> Cube:
     """Choose buckets of nearly even counts, measure them, and spread each bucket's count evenly over its cells.
 

@@ -43,12 +43,7 @@ SETTINGS = Settings()
 
 
 def ispe(
-    curator: Curator,
-    schema: Schema,
-    budget: Budget,
-    workload: Workload | None = None,
-    *,
-    settings: Settings = SETTINGS,
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
 ) -> Cube:
     """Measure cells, grow regions of similar smoothed counts, measure the regions, and estimate from both."""
     axes = ordered_axes(schema.domain)

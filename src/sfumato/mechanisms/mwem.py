@@ -13,21 +13,8 @@ from dataclasses import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
+from sfumato.mechanisms import _multiplicative_weights as weights
 from sfumato.mechanisms._measure_and_fit import plain_cells
-from sfumato.mechanisms._multiplicative_weights import (
-    MOST_CELLS,
-    Learning,
-    even_start,
-    learn,
-    measure_total,
-    misfit_of,
-    rounds_for,
-    sampled,
-    shape_refuses,
-    shaped_fit,
-    shaping_work,
-    with_rest,
-)
 from sfumato.mechanisms.mechanism import Limit, Mechanism
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.cube import Cube
@@ -35,7 +22,7 @@ from sfumato.schema import Schema
 
 
 @dataclass(frozen=True)
-class Settings(Learning):
+class Settings(weights.Learning):
     """What was chosen by judgement.
 
     most_candidates: queries among which the worst is sought; more are closer to the whole workload and take longer.
@@ -48,12 +35,7 @@ SETTINGS = Settings()
 
 
 def mwem(
-    curator: Curator,
-    schema: Schema,
-    budget: Budget,
-    workload: Workload | None = None,
-    *,
-    settings: Settings = SETTINGS,
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
 ) -> Cube:
     """Fit a cube, round by round, to the query it answers worst.
 
@@ -61,28 +43,23 @@ def mwem(
     goes to the total, a part to measuring how wrong the result is, and the rest evenly to the rounds.
     """
     workload = workload or default_workload(schema.domain)
-    asked = sampled(workload, settings.most_candidates)
+    asked = weights.sampled(workload, settings.most_candidates)
     for_count, *for_measures = budget.evenly(len(curator.statistics))
     for_total, for_rounds, for_misfit = for_count.split(*settings.shares)
-    total = measure_total(curator, for_total)
-    x_hat = even_start(total, curator.domain.size)
+    total = weights.measure_total(curator, for_total)
+    x_hat = weights.even_start(total, curator.domain.size)
     rows, contributions = float(total.estimate[0]), curator.charge.contributions
-    rounds = rounds_for(rows, for_count, contributions, curator.domain.size, settings)
+    rounds = weights.rounds_for(rows, for_count, contributions, curator.domain.size, settings)
 
     seen: list[Measurement] = []
     for share in for_rounds.evenly(rounds):
         to_select, to_measure = share.split(1, 1)
-        worst = curator.select(misfit_of(asked, x_hat), to_select)
-        seen.append(curator.measure(with_rest(asked.row(worst)), to_measure))
-        x_hat = learn(x_hat, seen, settings)
+        worst = curator.select(weights.misfit_of(asked, x_hat), to_select)
+        seen.append(curator.measure(weights.with_rest(asked.row(worst)), to_measure))
+        x_hat = weights.learn(x_hat, seen, settings)
 
-    count = shaped_fit(curator, total, x_hat, workload, for_misfit)
+    count = weights.shaped_fit(curator, total, x_hat, workload, for_misfit)
     return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
-
-
-def mwem_work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
-    """About how many numbers in memory a release changes, of a table of about so many rows."""
-    return shaping_work(schema, sampled(workload, SETTINGS.most_candidates), budget, rows, SETTINGS)
 
 
 MECHANISM = Mechanism(
@@ -90,10 +67,10 @@ MECHANISM = Mechanism(
     summary="learns a table from the queries it answers worst",
     paper="Hardt, Ligett, McSherry 2012",
     run=mwem,
-    most_cells=MOST_CELLS,
-    refuses=shape_refuses,
+    most_cells=weights.MOST_CELLS,
+    refuses=weights.shape_refuses,
     checks_itself=True,
-    work=mwem_work,
+    work=weights.shaping_work(SETTINGS.most_candidates, SETTINGS),
     known_limits=(
         Limit("sparse", "cell", 0.00),
         Limit("alternating", "cell", 0.03),

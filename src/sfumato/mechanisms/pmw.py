@@ -15,21 +15,8 @@ from math import ceil, log
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
+from sfumato.mechanisms import _multiplicative_weights as weights
 from sfumato.mechanisms._measure_and_fit import plain_cells
-from sfumato.mechanisms._multiplicative_weights import (
-    MOST_CELLS,
-    Learning,
-    even_start,
-    learn,
-    measure_total,
-    misfit_of,
-    rounds_for,
-    sampled,
-    shape_refuses,
-    shaped_fit,
-    shaping_work,
-    with_rest,
-)
 from sfumato.mechanisms.mechanism import Limit, Mechanism
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.cube import Cube
@@ -37,7 +24,7 @@ from sfumato.schema import Schema
 
 
 @dataclass(frozen=True)
-class Settings(Learning):
+class Settings(weights.Learning):
     """What was chosen by judgement.
 
     most_queries: that are gone through; every query on the way adds its noise to the search, so fewer are found more
@@ -53,12 +40,7 @@ SETTINGS = Settings()
 
 
 def pmw(
-    curator: Curator,
-    schema: Schema,
-    budget: Budget,
-    workload: Workload | None = None,
-    *,
-    settings: Settings = SETTINGS,
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
 ) -> Cube:
     """Fit a cube to one query after the other, skipping those it answers well already.
 
@@ -67,30 +49,30 @@ def pmw(
     find the next query that is answered badly, half to measure it.
     """
     workload = workload or default_workload(schema.domain)
-    asked = sampled(workload, settings.most_queries)
+    asked = weights.sampled(workload, settings.most_queries)
     for_count, *for_measures = budget.evenly(len(curator.statistics))
     for_total, for_rounds, for_misfit = for_count.split(*settings.shares)
-    total = measure_total(curator, for_total)
-    x_hat = even_start(total, curator.domain.size)
+    total = weights.measure_total(curator, for_total)
+    x_hat = weights.even_start(total, curator.domain.size)
     k = curator.charge.contributions
-    rounds = rounds_for(float(total.estimate[0]), for_count, k, curator.domain.size, settings)
+    rounds = weights.rounds_for(float(total.estimate[0]), for_count, k, curator.domain.size, settings)
 
     to_find, to_measure = for_rounds.evenly(rounds)[0].split(1, 1)
     threshold = search_noise(to_find, asked.rows, k, settings)
     seen: list[Measurement] = []
     start, unspent = 0, Fraction(0)
     for _ in range(rounds):
-        bad = curator.first_above(misfit_of(asked, x_hat), threshold, to_find, start=start)
+        bad = curator.first_above(weights.misfit_of(asked, x_hat), threshold, to_find, start=start)
         if bad is None:
             threshold, start = max(1, threshold // 2), 0
             unspent += to_measure.epsilon or 0
             continue
-        seen.append(curator.measure(with_rest(asked.row(bad)), to_measure))
-        x_hat = learn(x_hat, seen, settings)
+        seen.append(curator.measure(weights.with_rest(asked.row(bad)), to_measure))
+        x_hat = weights.learn(x_hat, seen, settings)
         start = bad + 1
 
     for_misfit = Budget.pure((for_misfit.epsilon or 0) + unspent)  # what no query was found for measures the error
-    count = shaped_fit(curator, total, x_hat, workload, for_misfit)
+    count = weights.shaped_fit(curator, total, x_hat, workload, for_misfit)
     return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
 
 
@@ -100,20 +82,15 @@ def search_noise(budget: Budget, queries: int, contributions: int, settings: Set
     return ceil(settings.patience * contributions / float(budget.epsilon) * log(max(2, queries)))
 
 
-def pmw_work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
-    """About how many numbers in memory a release changes, of a table of about so many rows."""
-    return shaping_work(schema, sampled(workload, SETTINGS.most_queries), budget, rows, SETTINGS)
-
-
 MECHANISM = Mechanism(
     name="pmw",
     summary="corrects a table where it is off",
     paper="Hardt, Rothblum 2010",
     run=pmw,
-    most_cells=MOST_CELLS,
-    refuses=shape_refuses,
+    most_cells=weights.MOST_CELLS,
+    refuses=weights.shape_refuses,
     checks_itself=True,
-    work=pmw_work,
+    work=weights.shaping_work(SETTINGS.most_queries, SETTINGS),
     known_limits=(
         Limit("sparse", "cell", 0.00),
         Limit("one spike", "cell", 0.60),

@@ -38,12 +38,7 @@ SETTINGS = Settings()
 
 
 def sparse_cells(
-    curator: Curator,
-    schema: Schema,
-    budget: Budget,
-    workload: Workload | None = None,
-    *,
-    settings: Settings = SETTINGS,
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
 ) -> Cube:
     """Publish only cells whose noisy count reaches a threshold, and the noisy totals.
 

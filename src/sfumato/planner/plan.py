@@ -15,7 +15,6 @@ from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.registry import MECHANISMS, find_mechanism, sparse_mechanism
 from sfumato.mechanisms.sparse_cells import planned_threshold
 from sfumato.planner.choose import Choice, choose_among, choose_mechanism
-from sfumato.planner.explain import explain
 from sfumato.planner.forecast import Outlook, Question, outlook
 from sfumato.planner.price import Line, price
 from sfumato.planner.questions import Item, Statements, default_items, read_statements, sparse_items, statement_items
@@ -154,10 +153,8 @@ def _sparse_plan(
     if error is not None:
         counts = [item for item in items if item.unit == "rows"]
         least = [epsilon_for(lambda epsilon, item=item: line(item, epsilon).within, error) for item in counts]  # type: ignore[misc]
-        lines = tuple(
-            Line(**{**vars(line(item, epsilon)), "epsilon": epsilon})
-            for item, epsilon in zip(counts, least, strict=True)
-        )
+        pairs = zip(counts, least, strict=True)
+        lines = tuple(replace(line(item, epsilon), epsilon=epsilon) for item, epsilon in pairs)
         found = Outlook(name, "exact", lines, epsilon=max(least))
     else:
         assert spent is not None  # noqa: S101 (one of the two was given)
@@ -178,3 +175,11 @@ def _counts_only(question: Question) -> Question:
     """A wanted error is in rows, so what is not counted in rows is left out of what everybody asks."""
     counts = tuple(item for item in question.items if item.unit == "rows")
     return replace(question, items=counts)
+
+
+def explain(outlooks: Sequence[Outlook], question: Question) -> tuple[str, ...]:
+    """The first remark that a mechanism has on a plan, where there is something to compare it with."""
+    priced = {found.mechanism: found.overall for found in outlooks if found.how == "exact" and isfinite(found.overall)}
+    remarks = (MECHANISMS[name].remark for name in MECHANISMS if name in priced and len(priced) > 1)
+    said = (remark(priced, question.schema, question.workload) for remark in remarks if remark is not None)
+    return tuple(text for text in said if text)[:1]

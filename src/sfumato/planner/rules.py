@@ -30,6 +30,7 @@ NEXT_TO_BEST = 2  # times the noise on one query that spends everything: little 
 MUCH_BETTER = 0.5  # of sfumato's error on a full table; it gains as much and more where a table is not full
 THIN = 0.2  # rows times epsilon per cell, below which a table is so empty that sfumato was never behind
 
+UNTRIED = Outlook("", "not priced")
 PRIVATE = "How the table lies is not looked at, as that would cost budget."
 
 
@@ -74,19 +75,10 @@ class Case:
         return f"{said}; next {following}" if following else said
 
     @cached_property
-    def _tried(self) -> list[Outlook]:
-        """Those that adapt. A plan tries more than `auto` does, and must name what `auto` takes."""
-        found = [one for one in self.outlooks if one.how == "simulated" and MECHANISMS[one.mechanism].adaptive]
-        return sorted(found, key=lambda one: one.overall) if may_try(self.schema) else []
-
-    @property
-    def was_tried(self) -> bool:
-        return bool(self._tried)
-
-    @property
     def tried(self) -> Outlook:
-        """The least error of those that adapt, in the middle of the public tables."""
-        return self._tried[0]
+        """The least error of those that adapt. A plan tries more than `auto` does, and must name what `auto` takes."""
+        found = [one for one in self.outlooks if one.how == "simulated" and MECHANISMS[one.mechanism].adaptive]
+        return min(found if may_try(self.schema) else [], key=lambda one: one.overall, default=UNTRIED)
 
     @cached_property
     def adaptive(self) -> list[Mechanism]:
@@ -166,7 +158,7 @@ RULES = (
     Rule(
         when="`sfumato` was tried, and by the geometric mean over the five tables has no more error than the exact one",
         takes="`sfumato`",
-        applies=lambda case: case.was_tried and case.tried.overall <= case.best.overall,
+        applies=lambda case: case.tried.overall <= case.best.overall,
         taken=lambda case: case.tried.mechanism,
         why=lambda case: (
             f"{as_rows(case.tried.overall)} rows a query in the middle of the public shapes with "
@@ -180,7 +172,7 @@ RULES = (
     Rule(
         when="it was tried, and has more",
         takes="the exact one",
-        applies=lambda case: case.was_tried,
+        applies=lambda case: case.tried is not UNTRIED,
         taken=_best,
         why=lambda case: (
             f"{case.plain}; {case.tried.mechanism} has {as_rows(case.tried.overall)} in the middle of the public shapes"
