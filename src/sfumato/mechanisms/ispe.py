@@ -51,10 +51,8 @@ def ispe(
 
     def regions(noisy: Floats, variance: float) -> Codes:
         left = settings.apart * variance**0.5 * noise_left(axes, *how)
-        closeness = (
-            settings.xi if settings.xi is not None else max(left, 0.5)
-        )  # whole counts closer than that are equal
-        return grow_regions(smooth(noisy, axes, *how), axes, closeness)
+        xi = max(left, 0.5) if settings.xi is None else settings.xi  # whole counts that differ by less are equal
+        return grow_regions(smooth(noisy, axes, *how), axes, xi)
 
     return release_regions(curator, schema, budget, settings.first, regions)
 
