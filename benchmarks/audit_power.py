@@ -12,7 +12,7 @@ import time
 from fractions import Fraction
 
 from sfumato.audit.attacks.sampling import audit
-from sfumato.audit.subjects.registry import plain_laplace
+from sfumato.audit.subjects.primitives import plain_laplace
 from sfumato.kernel.sampling.entropy import SystemEntropy
 
 

@@ -11,15 +11,14 @@ import argparse
 from dataclasses import replace
 
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import MECHANISMS
-from sfumato.mechanisms.sfumato import error_if_full
+from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms.sfumato import MECHANISM, error_if_full
 from sfumato.planner.forecast import Question, outlook
 from sfumato.queries import default_workload
 from sfumato.schema import Schema
 
 DOMAINS = ((16,), (100,), (1024,), (4096,), (64, 64), (128, 128), (16, 16, 16), (50, 20, 10), ("8", "8", "8", "8"))
 ROWS = (0.1, 1, 10, 100, 1000)
-EXACT = ("cells", "hierarchical", "wavelet", "matrix")
 
 
 def schema_of(sides: tuple[int | str, ...], rows: int) -> Schema:
@@ -45,13 +44,17 @@ def main() -> None:
         schema = schema_of(sides, 1)
         asked = default_workload(schema.domain)
         question = Question(schema, (), asked, runs=runs)
-        exact = [outlook(MECHANISMS[name], question, budget, bounds=False, patient=False) for name in EXACT]
+        exact = [
+            outlook(one, question, budget, bounds=False, patient=False)
+            for one in MECHANISMS.values()
+            if one.error == "exact" and one.answers == "everything"
+        ]
         best = min(exact, key=lambda found: found.overall)
         line = f"{' x '.join(map(str, sides)):22}{f'{best.overall:.3g} ({best.mechanism})':>24}"
         line += f"{error_if_full(schema, asked, budget):9.3g}"
         for rows in ROWS:
             filled = replace(question, schema=schema_of(sides, max(1, round(rows * schema.domain.size))))
-            line += f"{outlook(MECHANISMS['sfumato'], filled, budget, bounds=False).overall:9.3g}"
+            line += f"{outlook(MECHANISM, filled, budget, bounds=False).overall:9.3g}"
         print(line, flush=True)
 
 

@@ -12,6 +12,7 @@ from sfumato.audit.calibration.calibrate import as_lines, calibrate, pooled
 from sfumato.audit.calibration.known_coverage import complaints, pool_alpha, unlisted
 from sfumato.audit.calibration.tables import cases
 from sfumato.kernel.sampling.entropy import SystemEntropy
+from sfumato.mechanisms.registry import MECHANISMS
 
 
 def print_tables(names: list[str], runs: int, tables: list[str], tell: Callable[[str], None]) -> None:
@@ -23,8 +24,9 @@ def print_tables(names: list[str], runs: int, tables: list[str], tell: Callable[
         answers = calibrate(name, chosen, lambda case: runs, SystemEntropy(), asked=most)
         for line in as_lines(name, answers):
             tell(line)
-        pool = pooled(unlisted(name, answers))
+        known = MECHANISMS[name].known_limits
+        pool = pooled(unlisted(answers, known))
         power = pool.power(pool_alpha())
         tell(f"{'':13}hits on one release are alike by {pool.alike:.2f}; 85 % is found with a chance of {power:.3f}")
-        for complaint in complaints(name, answers):
+        for complaint in complaints(name, answers, known):
             tell(f"{'':13}TOO SELDOM or not as listed: {complaint}")

@@ -20,13 +20,14 @@ from dpbench_data import CELLS, LINES, line, ranges
 from releasing import release_counts
 from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
+from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.planner.choose import choose_mechanism
 from sfumato.queries import default_workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 EPSILON = Fraction(1, 10)
-WANTED = ("auto", "cells", "hierarchical", "wavelet", "matrix", "dawa", "kdtree", "ispe", "mwem", "pmw")
+WANTED = ["auto", *(one.name for one in MECHANISMS.values() if one.answers == "everything" and not one.sparse)]
 TARGETS = {
     ("dawa", "NETTRACE"): 60,
     ("dawa", "ADULT"): 62,

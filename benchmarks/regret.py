@@ -36,8 +36,7 @@ from dpbench_data import dpbench_cases
 from regret_tables import Row, print_tables
 from releasing import release_counts
 from sfumato.errors import SfumatoError
-from sfumato.mechanisms import MECHANISMS
-from sfumato.planner.forecast import QUERY_BY_QUERY
+from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.queries import default_workload
 from sfumato.releases.release import Release
 from shapes import Case, own_cases
@@ -78,9 +77,9 @@ def work(job: Job) -> tuple[Job, list[Row], str | None]:
     """The rows of a job, or why there are none."""
     suite, case = cases_by_name(job.folder)[job.case]
     slow = f"takes more than {job.patience:g} CPU seconds for a release"
-    if job.mechanism in QUERY_BY_QUERY:
+    if MECHANISMS[job.mechanism].answers == "its workload":
         return job, [], "answers the queries of a workload and nothing else"
-    if refused := MECHANISMS[job.mechanism].refuses(case.schema, default_workload(case.schema.domain)):
+    if refused := MECHANISMS[job.mechanism].why_not(case.schema, default_workload(case.schema.domain)):
         return job, [], refused
     place = job.mechanism, case.schema.domain.shape
     if place in _too_slow:

@@ -47,13 +47,25 @@ def test_links_between_documents_lead_somewhere():
             assert (page.parent / target).exists(), (page.name, target)
 
 
-def test_every_page_is_in_the_index_and_every_mechanism_in_the_readme():
-    from sfumato.mechanisms import MECHANISMS
-
+def test_every_page_is_in_the_index():
     index = (ROOT / "docs" / "README.md").read_text()
     for page in (ROOT / "docs").glob("*.md"):
         assert page.name == "README.md" or f"]({page.name})" in index, page.name
-    assert set(re.findall(r"^\| \[`([a-z-]+)`\]", README, re.M)) == set(MECHANISMS)
+
+
+def test_what_the_pages_say_of_mechanisms_is_what_these_say_of_themselves():
+    """Name, page, summary and paper in the README's table, in order; who takes a delta; who depends on the data."""
+    from sfumato.mechanisms.registry import MECHANISMS
+
+    every, index = list(MECHANISMS.values()), (ROOT / "docs" / "README.md").read_text()
+    rows = re.findall(r"^\| \[`([a-z-]+)`\]\(docs/(\S+)\) \| (.*?) \| .*? \| (.*?) \|$", README, re.M)
+    assert rows == [(one.name, one.docs, one.summary, one.paper) for one in every]
+    (delta,) = re.findall(r"With `--delta 1e-6`, (.*?) may use Gaussian noise", " ".join(README.split()))
+    assert re.findall(r"`([a-z-]+)`", delta) == [one.name for one in every if one.gaussian]
+    for words, exact in (("the noise alone", True), ("the data too", False)):
+        (pages,) = re.findall(rf"^\| {words}.*? \| (.*) \|$", index, re.M)
+        listed = [(one.name, one.docs) for one in every if (one.error == "exact") is exact]
+        assert re.findall(r"\[([a-z-]+)\]\((\S+)\)", pages) == listed
 
 
 def test_schema_examples_in_the_documents_are_schemas():

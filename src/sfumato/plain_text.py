@@ -86,6 +86,15 @@ def aligned(lines: Sequence[Sequence[str]], left: Collection[int] = ()) -> list[
     ]
 
 
+def as_rows(error: float) -> str:
+    """A number of rows to three digits, a large one to the whole row.
+
+    >>> as_rows(12.3456), as_rows(12345.6)
+    ('12.3', '12,346')
+    """
+    return f"{error:,.3g}" if error < 1000 else f"{error:,.0f}"
+
+
 def _runs(whole: str, start: str) -> bool:
     """Whether a spreadsheet would run a cell that begins so."""
     begins = next((place for place, letter in enumerate(start) if not _skipped(letter)), None)

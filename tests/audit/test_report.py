@@ -1,12 +1,12 @@
 """The report over everything there is, with little effort; the command runs it with more."""
 
 import pytest
+from registering import leave_only
 
 from sfumato.audit.calibration.calibrate import Answered
-from sfumato.audit.calibration.known_coverage import LIMITS
 from sfumato.audit.report import Effort, Row, attack, with_coverage
 from sfumato.errors import MechanismError
-from sfumato.mechanisms import MECHANISMS
+from sfumato.mechanisms.registry import MECHANISMS
 
 LITTLE = Effort(primitives=4_000, choices=1_000, releases=200, coverage=10, pairs=2)
 KINDS = "cells", "sparse-cells", "hierarchical"  # a kind of cube each; test_subjects and test_replay attack all
@@ -15,8 +15,7 @@ KINDS = "cells", "sparse-cells", "hierarchical"  # a kind of cube each; test_sub
 def test_every_mechanism_is_attacked_and_nothing_is_found(full, monkeypatch):
     """Those of three kinds, and all in full. Chance of a false alarm: 1e-6 for each of a few dozen rows."""
     attacked = tuple(MECHANISMS) if full else KINDS
-    for name in set(MECHANISMS) - set(attacked):
-        monkeypatch.delitem(MECHANISMS, name)
+    leave_only(monkeypatch, attacked)
     seen: list[float] = []
     report = attack(None, LITTLE, lambda what, share: seen.append(share))
     assert {*attacked, "laplace"} <= {row.name for row in report.rows}
@@ -49,7 +48,7 @@ def test_intervals_of_noise_alone_must_not_be_too_wide(monkeypatch):
 
 
 def test_what_is_known_to_hold_too_seldom_is_left_out_and_marked(monkeypatch):
-    known = next(limit for limit in LIMITS if limit.mechanism == "mwem")
+    known = MECHANISMS["mwem"].known_limits[0]
     good = [Answered("smooth", "total", run, run % 20 > 0, exact=False) for run in range(400)]
     held = round(400 * known.covered)
     bad = [Answered(known.table, known.kind, run, run < held, exact=False) for run in range(400)]

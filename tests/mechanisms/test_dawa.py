@@ -11,7 +11,7 @@ from grid_tables import line
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms.dawa import dawa, refuses
+from sfumato.mechanisms.dawa import MECHANISM, dawa
 from sfumato.queries import default_workload
 from sfumato.schema import Schema
 
@@ -81,5 +81,5 @@ def test_intervals_hold_the_truth_on_ranges(shape):
 
 def test_says_why_it_does_not_fit():
     large = line(2**21)
-    assert "hierarchical" in (refuses(large, default_workload(line(4).domain)) or "")
-    assert refuses(line(4), default_workload(line(4).domain)) is None
+    assert "hierarchical" in (MECHANISM.why_not(large) or "")
+    assert MECHANISM.why_not(line(4), default_workload(line(4).domain)) is None

@@ -10,7 +10,7 @@ from curators import curator_of
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms._measure_and_fit import designs
-from sfumato.mechanisms.division import division, division_refuses, division_strategy
+from sfumato.mechanisms.division import MECHANISM, division, division_strategy
 from sfumato.mechanisms.laplace import laplace
 from sfumato.queries import Predicates, Workload, default_workload
 from sfumato.schema import Schema
@@ -61,5 +61,5 @@ def test_refuses_what_laplace_refuses():
     large = Schema.from_dict(
         {"dataset": "t", "privacy_unit": "row", "attributes": {"x": {"type": "integer", "lower": 0, "upper": 1999}}}
     )
-    assert "--workload" in (division_refuses(large, default_workload(large.domain)) or "")
-    assert division_refuses(SCHEMA, HOT) is None
+    assert "--workload" in (MECHANISM.why_not(large, default_workload(large.domain)) or "")
+    assert MECHANISM.why_not(SCHEMA, HOT) is None

@@ -12,14 +12,13 @@ from grid_tables import GRID, SHAPES, X, Y
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms.kdtree import kdtree, refuses
-from sfumato.queries import default_workload
+from sfumato.mechanisms.kdtree import MECHANISM, Settings, kdtree
 from sfumato.schema import Schema
 
 
 def released(counts, **more):
     curator = curator_of(GRID, counts, epsilon=1, entropy=SystemEntropy())
-    fit = kdtree(curator, GRID, Budget.pure(1), **more).fits[0]
+    fit = kdtree(curator, GRID, Budget.pure(1), settings=Settings(**more)).fits[0]
     assert curator.charge.fullest == curator.charge.limit
     return fit
 
@@ -60,6 +59,6 @@ def test_intervals_hold_the_truth_on_boxes(shape):
 def test_the_share_of_the_cells_is_checked_and_large_domains_are_refused():
     with pytest.raises(QueryError, match="between 0 and 1"):
         released(SHAPES["nothing"], first=Fraction(1))
-    axis = {"type": "integer", "lower": 0, "upper": 2**13}
+    axis = {"type": "integer", "lower": 0, "upper": 2**12}
     large = {"dataset": "t", "privacy_unit": "row", "attributes": {"x": axis, "y": axis}}
-    assert "hierarchical" in (refuses(Schema.from_dict(large), default_workload(GRID.domain)) or "")
+    assert "hierarchical" in (MECHANISM.why_not(Schema.from_dict(large)) or "")

@@ -11,7 +11,7 @@ from shaped_tables import CELLS, SHAPES, coverage, line
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms.pmw import pmw, search_noise
+from sfumato.mechanisms.pmw import Settings, pmw, search_noise
 from sfumato.queries import AllRanges
 
 
@@ -32,7 +32,7 @@ def test_pays_only_for_queries_that_it_answers_badly():
     even, scales = np.full(CELLS, 10**6), set()
     for seed in range(20):
         curator = curator_of(line(), even, entropy=TestingEntropy(seed))
-        scales.add(pmw(curator, line(), Budget.pure(1), rounds=1).fits[0].misfit.noise.scale)
+        scales.add(pmw(curator, line(), Budget.pure(1), settings=Settings(rounds=1)).fits[0].misfit.noise.scale)
     assert scales == {600 / Fraction(1, 10), 600 / Fraction(5, 10)}
 
 

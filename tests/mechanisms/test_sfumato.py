@@ -14,7 +14,7 @@ from sfumato.inference.fits.tree import MOST_LEAVES, TreeFit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.measurement import Gaussian, Laplace
-from sfumato.mechanisms.sfumato import refuses, sfumato
+from sfumato.mechanisms.sfumato import MECHANISM, sfumato
 from sfumato.queries import Prefix, Ranges, Workload, default_workload
 from sfumato.schema import Schema
 
@@ -160,12 +160,12 @@ def test_intervals_hold_on_tables_of_every_kind(shape):
 
 def test_says_why_it_does_not_fit():
     large = line(MOST_LEAVES + 1)
-    assert "hierarchical" in (refuses(large, None) or "")
-    assert refuses(line(4), None) is None
+    assert "hierarchical" in (MECHANISM.why_not(large, None) or "")
+    assert MECHANISM.why_not(line(4), None) is None
     nines = {f"a{place}": {"type": "integer", "lower": 0, "upper": 8} for place in range(6)}
     nines["b"] = {"type": "boolean"}
     wide = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": nines})
-    assert wide.domain.size < MOST_LEAVES and refuses(wide, None) is None
+    assert wide.domain.size < MOST_LEAVES and MECHANISM.why_not(wide, None) is None
     nines["c"] = {"type": "integer", "lower": 0, "upper": 2}
     wider = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": nines})
-    assert wider.domain.size < MOST_LEAVES and "regions" in (refuses(wider, None) or "")
+    assert wider.domain.size < MOST_LEAVES and "regions" in (MECHANISM.why_not(wider, None) or "")

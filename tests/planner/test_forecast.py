@@ -5,15 +5,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from curators import CENSUS
+from registering import register
 
 from sfumato.errors import MechanismError, QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import MECHANISMS, Mechanism
 from sfumato.mechanisms._measure_and_fit import design_of, measure_and_fit
-from sfumato.mechanisms.cells import sparse_cells
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms.sparse_cells import sparse_cells
 from sfumato.planner.choose import choose_among, choose_mechanism
-from sfumato.planner.explain import explain
-from sfumato.planner.forecast import Outlook, Question, outlook, refuse_misfit
+from sfumato.planner.forecast import Outlook, Question, outlook
+from sfumato.planner.plan import explain
 from sfumato.planner.questions import default_items, read_statements, statement_items
 from sfumato.planner.report import as_text
 from sfumato.planner.simulate import made_up_curator, root_mean_square, try_out
@@ -45,7 +47,12 @@ def two_levels(schema, workload, pure):
 LEVELS = Mechanism(
     "levels", "cells and the total", lambda c, s, b, w=None: measure_and_fit(c, s, STRATEGY, b), two_levels
 )
-TRIED = Mechanism("sparse-cells", "tried", sparse_cells)
+TRIED = MECHANISMS["sparse-cells"]
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    register(monkeypatch, LEVELS)
 
 
 def question(schema=SMALL):
@@ -111,12 +118,12 @@ def test_measures_of_simulated_mechanisms_are_priced_too():
 def test_mechanisms_that_do_not_fit_are_refused_by_name():
     picky = Mechanism("picky", "", LEVELS.run, refuses=lambda schema, workload: "picky wants one attribute; use cells")
     with pytest.raises(MechanismError, match="use cells"):
-        refuse_misfit(picky, SMALL, question().workload)
+        picky.check(SMALL, question().workload)
     assert outlook(picky, question(), Budget.pure(1)).note == "picky wants one attribute; use cells"
     axes = {name: {"type": "integer", "lower": 0, "upper": 9999} for name in ("x", "y")}
     large = Schema.from_dict({"dataset": "l", "privacy_unit": "row", "attributes": axes})
     with pytest.raises(MechanismError, match="sparse-cells"):
-        refuse_misfit(LEVELS, large, None)
+        LEVELS.check(large)
 
 
 def test_nothing_is_tried_out_on_many_cells():

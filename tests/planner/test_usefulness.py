@@ -11,10 +11,6 @@ from sfumato.planner import usefulness
 from sfumato.planner.usefulness import (
     epsilon_for,
     every_query_error,
-    exact_error,
-    paper_cells,
-    paper_confidence,
-    paper_epsilon,
     paper_error,
     paper_rows,
 )
@@ -29,20 +25,9 @@ def test_the_rows_printed_in_the_paper(cells, share, printed):
     assert paper_error(cells, 0.05, 0.95) / rows <= share < paper_error(cells, 0.05, 0.95) / (rows - 1)
 
 
-def test_the_paper_bound_can_be_turned_in_every_direction():
-    error = paper_error(250, 0.3, 0.9, sensitivity=3)
-    assert paper_epsilon(250, error, 0.9, sensitivity=3) == pytest.approx(0.3)
-    assert paper_confidence(250, 0.3, error, sensitivity=3) == pytest.approx(0.9)
-    assert paper_cells(0.3, error * (1 + 1e-12), 0.9, sensitivity=3) == 250
-    assert paper_cells(0.3, error * (1 - 1e-6), 0.9, sensitivity=3) == 249
-    assert paper_cells(0.3, 1e-3, 0.9) == 0
-    assert paper_confidence(10**6, 0.01, 5.0) == 0.0
-
-
 @pytest.mark.parametrize("cells", [1, 2, 30, 1000])
 def test_people_with_several_rows_need_as_much_more_error_or_epsilon(cells):
     assert paper_error(cells, 1, 0.95, sensitivity=4) == pytest.approx(4 * paper_error(cells, 1, 0.95))
-    assert exact_error(cells, 1, 0.95, sensitivity=4) == exact_error(cells, Fraction(1, 4), 0.95)
     assert every_query_error(cells, 1, 0.95, sensitivity=4) == every_query_error(cells, Fraction(1, 4), 0.95)
 
 
@@ -117,34 +102,25 @@ def test_one_cell_follows_from_the_closed_form():
 
 @pytest.mark.parametrize("cells", [1, 10, 100, 8000, 10**6])
 @pytest.mark.parametrize("epsilon", [0.05, 1, 4])
-def test_the_exact_bounds_are_within_the_papers(cells, epsilon):
+def test_the_exact_bound_is_within_the_papers(cells, epsilon):
     # The paper's noise is continuous and ours whole numbers, so its bound is rounded up.
-    one, every, paper = (bound(cells, epsilon, 0.95) for bound in (exact_error, every_query_error, paper_error))
-    assert one <= every <= ceil(paper)
+    every, paper = (bound(cells, epsilon, 0.95) for bound in (every_query_error, paper_error))
+    assert every <= ceil(paper)
     if cells >= 100:
         assert every < paper / 8
 
 
-def test_the_error_of_one_query_is_the_smallest_that_holds():
-    _, mass = noise_law(0.5, 80)
-    law = np.convolve(np.convolve(mass, mass), mass)
-    off = np.abs(np.arange(len(law)) - len(law) // 2)
-    bound = exact_error(3, 0.5, 0.95)
-    assert law[off <= bound].sum() >= 0.95 > law[off <= bound - 1].sum()
-
-
 @pytest.mark.parametrize("error", [0.4, 3.0, 7.5, 50.0, 1234.0])
 def test_the_epsilon_found_keeps_the_error_and_no_smaller_one_does(error):
-    for error_of in (exact_error, every_query_error):
-        epsilon = epsilon_for(lambda epsilon, error_of=error_of: error_of(20, epsilon, 0.95), error)
-        digits = epsilon
-        while digits < 1000:
-            digits *= 10
-        while digits >= 10000:
-            digits /= 10
-        assert digits.denominator == 1  # four significant digits
-        assert error_of(20, epsilon, 0.95) <= error
-        assert error_of(20, epsilon * (1 - 1 / digits), 0.95) > error
+    epsilon = epsilon_for(lambda epsilon: every_query_error(20, epsilon, 0.95), error)
+    digits = epsilon
+    while digits < 1000:
+        digits *= 10
+    while digits >= 10000:
+        digits /= 10
+    assert digits.denominator == 1  # four significant digits
+    assert every_query_error(20, epsilon, 0.95) <= error
+    assert every_query_error(20, epsilon * (1 - 1 / digits), 0.95) > error
 
 
 def test_the_search_for_an_epsilon():
@@ -164,7 +140,7 @@ def test_an_error_that_is_none_is_refused(error):
     with pytest.raises(QueryError, match="0 or more"):
         epsilon_for(lambda epsilon: 1.0, error)
     with pytest.raises(QueryError, match="above 0"):
-        paper_epsilon(10, error, 0.95)
+        paper_rows(10, 1, error, 0.95)
 
 
 def test_an_error_out_of_reach_says_so():
@@ -172,7 +148,7 @@ def test_an_error_out_of_reach_says_so():
         epsilon_for(lambda epsilon: 1.0, 0.5)
 
 
-@pytest.mark.parametrize("bound", [paper_error, exact_error, every_query_error])
+@pytest.mark.parametrize("bound", [paper_error, every_query_error])
 def test_bad_input_is_refused(bound):
     with pytest.raises(QueryError, match="at least one cell"):
         bound(0, 1, 0.95)

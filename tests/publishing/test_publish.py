@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from curators import CENSUS
+from registering import leave_only, register
 
 from sfumato.errors import (
     BudgetError,
@@ -35,8 +36,9 @@ from sfumato.kernel.budget import epsilon_for
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.measurement import Gaussian, Laplace
-from sfumato.mechanisms import MECHANISMS, Mechanism
 from sfumato.mechanisms._measure_and_fit import measure_and_fit
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.publishing.prepare import prepare
 from sfumato.publishing.publish import open_release
 from sfumato.publishing.publish import publish as publish_by_any
@@ -346,9 +348,7 @@ def tree_run(curator, schema, budget, workload=None):
 @pytest.fixture
 def tree(monkeypatch):
     """A linear mechanism that takes both kinds of budget, whatever else there is."""
-    mechanism = Mechanism("tree", "a tree", tree_run, tree_strategy, gaussian=True)
-    monkeypatch.setitem(MECHANISMS, "tree", mechanism)
-    return mechanism
+    return register(monkeypatch, Mechanism("tree", "a tree", tree_run, tree_strategy, gaussian=True))
 
 
 def test_epsilon_and_delta_are_charged_and_promised(table, tree, tmp_path):
@@ -412,7 +412,7 @@ def test_noise_that_cannot_be_drawn_is_refused_before_anything_is_spent(epsilon,
 
 def test_a_mechanism_that_does_not_fit_is_refused_before_anything_is_spent(table, census, monkeypatch):
     refusing = Mechanism("picky", "never fits", tree_run, refuses=lambda schema, workload: "no; use hierarchical")
-    monkeypatch.setitem(MECHANISMS, "picky", refusing)
+    register(monkeypatch, refusing)
     with pytest.raises(MechanismError, match="picky does not fit: no; use hierarchical"):
         release(table, census, 1, mechanism="picky")
     assert Ledger().show() == []
@@ -435,7 +435,7 @@ def test_the_workload_reaches_the_mechanism(table, census, tree, tmp_path, monke
         seen.append(workload)
         return tree_run(curator, schema, budget)
 
-    monkeypatch.setitem(MECHANISMS, "nosy", Mechanism("nosy", "looks at its workload", run))
+    register(monkeypatch, Mechanism("nosy", "looks at its workload", run))
     given = Workload(("all",), (Total(200),))
     file = tmp_path / "w.sql"
     file.write_text("SELECT COUNT(*) FROM census WHERE age < 18; SELECT sex, COUNT(*) FROM census GROUP BY sex")
@@ -457,7 +457,7 @@ def test_a_workload_that_cannot_be_read_is_refused_before_anything_is_spent(text
 
 
 def test_mechanisms_that_divide_their_budget_as_they_like_have_room_to_do_so(table, census, monkeypatch):
-    monkeypatch.setitem(MECHANISMS, "free", Mechanism("free", "not linear", tree_run))
+    register(monkeypatch, Mechanism("free", "not linear", tree_run))
     with pytest.raises(BudgetError, match="64 bits"):
         release(table, Schema.from_dict({**CENSUS, "measures": {}}), "1e-11", mechanism="free")
     with pytest.raises(ReleaseFileError, match="digits"):
@@ -480,8 +480,7 @@ def test_auto_weighs_both_kinds_of_noise_for_sfumato_too():
 def test_auto_uses_a_delta_only_where_gaussian_noise_is_better(tree, monkeypatch):
     """A tree of three levels over age, one row a person: at epsilon 1, delta 1e-6 the variance of Laplace noise is
     2 (4 s)^2 and that of Gaussian noise 4 s / (2 rho), with s statistics and rho = 0.0244: 32 s^2 against 82 s."""
-    for name in set(MECHANISMS) - {"tree", "cells", "sparse-cells"}:
-        monkeypatch.delitem(MECHANISMS, name)
+    leave_only(monkeypatch, [one.name for one in MECHANISMS.values() if one is tree or one.most_cells is None])
     measures = {f"m{n}": {"lower": 0, "upper": 1000, "step": 1} for n in range(4)}
     few, many = ({**CENSUS, "measures": dict(list(measures.items())[:count])} for count in (0, 4))
     assert prepare(Schema.from_dict(few), 1, delta="1e-6").cost.pure

@@ -9,7 +9,7 @@ from math import inf
 from time import perf_counter
 from typing import TypeVar
 
-from sfumato.audit.attacks.descents import DESCENDING, descent_finding
+from sfumato.audit.attacks.descents import descent_finding
 from sfumato.audit.attacks.exact import ExactFinding, exact_findings
 from sfumato.audit.attacks.exact_verbs import verb_findings
 from sfumato.audit.attacks.replay import ReplayFinding, replay_findings
@@ -23,7 +23,7 @@ from sfumato.audit.subjects.subject import Subject
 from sfumato.errors import MechanismError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms import MECHANISMS
+from sfumato.mechanisms.registry import MECHANISMS
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -155,7 +155,7 @@ def _attack_one(name: str, effort: Effort) -> tuple[Row, list[ReplayFinding]]:
     runs = int(min(effort.releases, affordable))
     findings = [_sampled(subject, runs) for subject in subjects]
     replayed = replay_findings(name)
-    if name in DESCENDING:
+    if MECHANISMS[name].adaptive:
         replayed += [descent_finding(name, budget) for budget in (Budget.pure(1), Budget.zcdp(1))]
     return with_coverage(_row(name, findings), name, effort), replayed
 
@@ -183,7 +183,8 @@ def with_coverage(row: Row, name: str, effort: Effort) -> Row:
     calibrate(name, tables, lambda case: 1, entropy, asked=ASKED)
     runs = int(min(effort.coverage, max(FEWEST_COVERAGE, effort.seconds / (perf_counter() - began))))
     found = calibrate(name, tables, lambda case: runs, entropy, asked=ASKED)
-    clean = unlisted(name, found)
-    off = bool(complaints(name, found)) or pooled(one for one in clean if one.exact).too_many(part_alpha())
+    known = MECHANISMS[name].known_limits
+    clean = unlisted(found, known)
+    off = bool(complaints(name, found, known)) or pooled(one for one in clean if one.exact).too_many(part_alpha())
     partly = len(clean) < len(found)
     return replace(row, violated=row.violated or off, coverage=pooled(clean).covered, partly=partly)

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import typer
 
+from sfumato.mechanisms.registry import MODULES, find_mechanism
+
 TABLE = typer.Argument(help="A path or glob (csv, parquet), or a database URL with --table.", show_default=False)
 SCHEMA = typer.Option(..., "--schema", help="The public schema (YAML).", show_default=False)
 EPSILON = typer.Option(..., "--epsilon", help="What this release costs, such as 0.5 or 1/3.", show_default=False)
 OUT = typer.Option(..., "-o", "--out", help="The release file to write.", show_default=False)
 DELTA = typer.Option(None, "--delta", help="Allow Gaussian noise at this delta, such as 1e-6, where it is of use.")
-# Written out, as asking the mechanisms themselves would make --help wait for them; a test compares.
-NAMES = "cells, sparse-cells, sfumato, hierarchical, wavelet, matrix, kdtree, ispe, dawa, mwem, pmw, division, laplace"
 MECHANISM = typer.Option(
     "auto",
     "--mechanism",
-    help=f"auto takes sfumato, or what `sfumato plan` knows to be better; or one of {NAMES}.",
+    help=f"auto takes sfumato, or what `sfumato plan` knows to be better; or one of {', '.join(MODULES)}.",
 )
 WORKLOAD = typer.Option(
     None, "--workload", help="A file of SELECT statements that matter most; mechanisms adapt to it."
@@ -28,7 +28,6 @@ REQUIRE = typer.Option(
 ANOTHER_UNIT = typer.Option(
     False, "--another-unit", help="The schema's privacy unit is not the one of earlier releases, and that is meant."
 )
-ONLY_THE_WORKLOAD = ("laplace", "division")  # others can answer everything
 NAME = typer.Option(None, "--table", help="The table's name inside a database.")
 VIEWS = typer.Option(
     False,
@@ -109,7 +108,7 @@ def release(
     if published.kept is not None:
         say(f"An earlier file of that name was kept as {published.kept}.")
     first = f"SELECT COUNT(*) FROM {public.dataset}"
-    if made.mechanism in ONLY_THE_WORKLOAD:
+    if find_mechanism(made.mechanism).answers == "its workload":
         say("Only what follows from the queries of the workload has an answer in this file; the rest is unknown.")
         if workload is not None:
             from sfumato.planner.questions import read_statements

@@ -1,10 +1,11 @@
-"""What all linear mechanisms share: a strategy, noise in proportion, least squares.
+"""What linear mechanisms share: a strategy, noise in proportion, least squares; and noisy cells, for all measures.
 
 A linear mechanism is told by its strategy alone. Its error depends on no data, so a plan knows it exactly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from sfumato.inference.fits.linear import LinearFit
@@ -12,6 +13,8 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Design, Gaussian, Laplace, Noise
+from sfumato.mechanisms.mechanism import Run
+from sfumato.queries import Identity, Workload, default_workload
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
@@ -52,3 +55,26 @@ def measure_and_fit(curator: Curator, schema: Schema, strategy: Strategy, budget
         )
         fits.append(LinearFit.of_answers(measured))
     return Cube(schema, fits=tuple(fits))
+
+
+def linear(strategy: Callable[[Schema, Workload, bool], Strategy]) -> Run:
+    """The mechanism that a strategy makes: measure it, the budget split evenly over the statistics, and fit."""
+
+    def run(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
+        asked = workload or default_workload(schema.domain)
+        return measure_and_fit(curator, schema, strategy(schema, asked, budget.is_pure), budget)
+
+    return run
+
+
+def every_cell(schema: Schema, workload: Workload | None = None, pure: bool = True) -> Strategy:
+    """The plainest strategy: each cell by itself, all alike, whatever the workload and the budget."""
+    return Strategy(Identity(schema.domain.size))
+
+
+def plain_cells(curator: Curator, shares: Sequence[Budget]) -> tuple[LinearFit, ...]:
+    """The measures of a mechanism that is clever about the count alone: noise on every cell."""
+    asked, measures = Identity(curator.domain.size), curator.statistics[1:]
+    return tuple(
+        LinearFit.of_answers(curator.measure(asked, share, of=of)) for of, share in zip(measures, shares, strict=True)
+    )

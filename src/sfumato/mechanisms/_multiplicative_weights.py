@@ -7,6 +7,7 @@ budget measures how far the finished estimate lies from the truth, on average ov
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import gcd, isqrt
 
 import numpy as np
@@ -21,16 +22,33 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
+from sfumato.mechanisms.mechanism import Work
 from sfumato.queries import Identity, Queries, Selected, Stack, Weighted, Workload
 from sfumato.schema import Schema
 
 MOST_CHECKED = 2**16  # queries over which the finished estimate's error is measured
 MOST_CELLS = 2**22
-FEWEST_ROUNDS, MOST_ROUNDS = 4, 64
 MOST_MOVES = 2**27  # cells moved in all: over large domains there are fewer rounds
-PASSES = 4  # over everything measured so far, after each round
 A_STEP, AN_ANSWER = 3000, 8  # work of one small step besides its cells, and of one answer, in numbers changed
 GOLDEN = (5**0.5 - 1) / 2
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How a shape is learned; chosen by judgement, but for the number of rounds.
+
+    shares: of the count's budget, for the total, for the rounds, for measuring how wrong the result is.
+    rounds: more touch more queries, each with more noise. None: as many as the noisy total is worth, a quarter of the
+    root of rows times epsilon, since more rows show more structure above the noise. The rule was found by simulation on
+    made-up shapes, where anything from half to double of it costs little. fewest, most: rounds, whatever the total.
+    passes: over everything measured so far, after each round; more fit it closer and take longer.
+    """
+
+    shares: tuple[int, int, int] = (1, 8, 1)
+    rounds: int | None = None
+    fewest: int = 4
+    most: int = 64
+    passes: int = 4
 
 
 def sampled(workload: Workload, most: int) -> Queries:
@@ -68,29 +86,27 @@ def even_start(total: LinearFit, cells: int) -> Floats:
     return np.full(cells, max(float(total.estimate[0]), total.measurement.noise.variance**0.5, 1.0) / cells)
 
 
-def rounds_for(total: LinearFit, budget: Budget, contributions: int, cells: int) -> int:
-    """How many queries are worth their share: a quarter of the root of rows times epsilon.
-
-    More rows show more structure above the noise. The rule was found by simulation on made-up shapes, where anything
-    from half to double of it costs little; it knows the noisy total only.
-    """
-    return _rounds(max(0.0, float(total.estimate[0])), budget, contributions, cells)
-
-
-def _rounds(rows: float, budget: Budget, contributions: int, cells: int) -> int:
+def rounds_for(rows: float, budget: Budget, contributions: int, cells: int, how: Learning) -> int:
+    """How many queries are worth their share, of a table of about so many rows."""
+    if how.rounds is not None:
+        return how.rounds
     assert budget.epsilon is not None  # noqa: S101 (pure epsilon only)
-    strength = rows * float(budget.epsilon) / contributions
-    return max(1, min(max(FEWEST_ROUNDS, isqrt(int(strength)) // 4), MOST_ROUNDS, isqrt(MOST_MOVES // cells)))
+    strength = max(0.0, rows) * float(budget.epsilon) / contributions
+    return max(1, min(max(how.fewest, isqrt(int(strength)) // 4), how.most, isqrt(MOST_MOVES // cells)))
 
 
-def shaping_work(schema: Schema, asked: Queries, budget: Budget, rows: int) -> int:
-    """About how many numbers in memory are changed in learning a shape of so many rows from these queries.
+def shaping_work(most: int, how: Learning) -> Work:
+    """About how many numbers in memory are changed in learning a shape from at most so many queries.
 
     Every round asks all queries and goes several times through what was measured so far, a query and its rest a round.
     """
-    cells, share = schema.domain.size, budget.evenly(1 + len(schema.measures))[0]
-    rounds = _rounds(rows, share, schema.privacy_unit.contributions, cells)
-    return (rounds + 1) * (rounds * PASSES * (A_STEP + cells) + AN_ANSWER * _answers(asked))
+
+    def work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
+        cells, share = schema.domain.size, budget.evenly(1 + len(schema.measures))[0]
+        rounds = rounds_for(rows, share, schema.privacy_unit.contributions, cells, how)
+        return (rounds + 1) * (rounds * how.passes * (A_STEP + cells) + AN_ANSWER * _answers(sampled(workload, most)))
+
+    return work
 
 
 def _answers(asked: Queries) -> int:
@@ -114,12 +130,11 @@ def misfit_of(queries: Queries, estimate: Floats) -> Misfit:
     return Misfit(queries, np.rint(queries @ estimate).astype(np.int64))
 
 
-def learn(estimate: Floats, seen: Sequence[Measurement]) -> Floats:
+def learn(estimate: Floats, seen: Sequence[Measurement], how: Learning) -> Floats:
     """The estimate moved towards everything measured so far."""
     answers = np.concatenate([measured.answers for measured in seen])
-    return multiplicative_weights(
-        estimate, Stack(*(m.queries for m in seen)), answers.astype(np.float64), passes=PASSES
-    )
+    asked = Stack(*(measured.queries for measured in seen))
+    return multiplicative_weights(estimate, asked, answers.astype(np.float64), passes=how.passes)
 
 
 def shaped_fit(curator: Curator, total: LinearFit, estimate: Floats, workload: Workload, budget: Budget) -> ScaledShape:
@@ -136,17 +151,6 @@ def shaped_fit(curator: Curator, total: LinearFit, estimate: Floats, workload: W
 
 def shape_refuses(schema: Schema, workload: Workload | None) -> str | None:
     """Why no shape can be learned for a schema and a workload, or None."""
-    if schema.domain.size > MOST_CELLS:
-        return f"a shape over {schema.domain.size:,} cells takes too long to learn; use hierarchical or sparse-cells"
     if workload is not None and not workload.queries.integral:
         return "the workload has weights that are not whole numbers; hierarchical and matrix take any weights"
     return None
-
-
-def plain_cells(curator: Curator, shares: Sequence[Budget]) -> tuple[LinearFit, ...]:
-    """The measures, for which there is no shape to learn: noise on every cell."""
-    every_cell, measures = Identity(curator.domain.size), curator.statistics[1:]
-    return tuple(
-        LinearFit.of_answers(curator.measure(every_cell, share, of=of))
-        for of, share in zip(measures, shares, strict=True)
-    )

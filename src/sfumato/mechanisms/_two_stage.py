@@ -23,6 +23,7 @@ from sfumato.inference.partition_search import halving_order
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
+from sfumato.mechanisms._measure_and_fit import plain_cells
 from sfumato.queries import Identity
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
@@ -41,16 +42,14 @@ def release_regions(curator: Curator, schema: Schema, budget: Budget, first: Fra
         raise QueryError(f"the cells' share of the budget lies between 0 and 1, such as 3/4; got {first}")
     for_count, *for_measures = budget.evenly(len(curator.statistics))
     for_cells, for_regions = for_count.split(first, 1 - first)
-    every_cell = Identity(schema.domain.size)
 
-    cells = curator.measure(every_cell, for_cells)
+    cells = curator.measure(Identity(schema.domain.size), for_cells)
     labels = find(cells.answers.astype(np.float64).reshape(schema.domain.shape), cells.noise.variance)
     regions = curator.reduce(Partition(schema.domain, labels))
     totals = LinearFit.of_answers(regions.measure(Identity(int(labels.max()) + 1), for_regions))
 
-    measures = zip(curator.statistics[1:], for_measures, strict=True)
-    others = (LinearFit.of_answers(curator.measure(every_cell, share, of=of)) for of, share in measures)
-    return Cube(schema, fits=(both_used(schema.domain, labels, cells, totals), *others))
+    count = both_used(schema.domain, labels, cells, totals)
+    return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
 
 
 def both_used(domain: Domain, labels: Codes, cells: Measurement, totals: LinearFit) -> ShrinkageFit:
@@ -74,10 +73,3 @@ def places_along(domain: Domain) -> Sequence[Codes]:
     """Where each cell lies on every axis."""
     cells = np.arange(domain.size, dtype=np.int64)
     return [domain.codes_along(axis.name, cells) for axis in domain]
-
-
-def too_large(name: str, schema: Schema) -> str | None:
-    """Why a mechanism of this kind does not fit a schema."""
-    if schema.domain.size > MOST_CELLS:
-        return f"{name} takes at most {MOST_CELLS:,} cells, there are {schema.domain.size:,}; use hierarchical or cells"
-    return None

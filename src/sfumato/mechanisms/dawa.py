@@ -9,7 +9,7 @@ a twentieth of the budget measures what taking buckets as even is off by, which 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +18,6 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.domain.hilbert import curve_order
-from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.partition import PartitionFit
 from sfumato.inference.fits.tree import TreeFit, fit_tree
 from sfumato.inference.partition_search import in_quarters
@@ -28,69 +27,68 @@ from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
+from sfumato.mechanisms._measure_and_fit import plain_cells
 from sfumato.mechanisms._two_stage import places_along
+from sfumato.mechanisms.mechanism import Mechanism, per_cell
 from sfumato.queries import Identity, Ranges, Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
-SHARES = (Fraction(1, 4), Fraction(7, 10), Fraction(1, 20))  # for the buckets, their totals, and the misfit
-# The price of a bucket of all cells, in scales of the noise on its deviation, and what each halving adds: of short
-# buckets there are more, so more of them would be cheap by noise alone. Chosen among some dozen by
-# simulation, on five made-up tables and three of DPBench together; the last few were told apart on made-up ones.
-PRICE, PER_HALVING = Fraction(1), Fraction(1, 4)
-LEVELS_APART = 4  # of the tree over the buckets, from one that is measured to the next: 16 parts each
 MOST_CELLS = 2**20  # that the kernel cuts into buckets
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What was chosen by judgement or trial.
+
+    shares: of the count's budget, for choosing the buckets, for measuring them, for measuring how uneven they are.
+    price, per_halving: of a bucket of all cells, in scales of the noise on its deviation, and what each halving adds:
+    of short buckets there are more, so more of them would be cheap by noise alone. Higher ones make fewer, less even
+    buckets. Chosen among some dozen by simulation, on five made-up tables and three of DPBench together; the last few
+    were told apart on made-up ones.
+    levels_apart: of the tree over the buckets, from one that is measured to the next: 16 parts each. Closer levels
+    answer long ranges better and single buckets worse.
+    """
+
+    shares: tuple[Fraction, Fraction, Fraction] = (Fraction(1, 4), Fraction(7, 10), Fraction(1, 20))
+    price: Fraction = Fraction(1)
+    per_halving: Fraction = Fraction(1, 4)
+    levels_apart: int = 4
+
+
+SETTINGS = Settings()
+
+
 def dawa(
-    curator: Curator,
-    schema: Schema,
-    budget: Budget,
-    workload: Workload | None = None,
-    *,
-    shares: tuple[Fraction, Fraction, Fraction] = SHARES,
-    price: Fraction = PRICE,
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
 ) -> Cube:
     """Choose buckets of nearly even counts, measure them, and spread each bucket's count evenly over its cells.
 
-    budget: pure epsilon, split evenly over the count and the measures, which get noise on every cell. Of the count's
-    share, `shares` go to choosing the buckets, to measuring them and to measuring how uneven they are.
-    price: of the longest bucket, in scales of the noise on its deviation; a higher one makes fewer, less even buckets.
+    budget: pure epsilon, split evenly over the count and the measures, which get noise on every cell.
     """
     for_count, *for_measures = budget.evenly(len(curator.statistics))
-    for_buckets, for_totals, for_misfit = for_count.split(*shares)
+    for_buckets, for_totals, for_misfit = for_count.split(*settings.shares)
     assert for_buckets.epsilon is not None  # noqa: S101 (pure epsilon only: the kernel refuses others)
     contributions = curator.charge.contributions
 
     order = curve_order(schema.domain)
     scale = 2 * contributions / for_buckets.epsilon
     halvings = reversed(range(schema.domain.size.bit_length()))  # of the longest bucket, for each length
-    prices = [(price + halved * PER_HALVING) * scale for halved in halvings]
+    prices = [(settings.price + halved * settings.per_halving) * scale for halved in halvings]
     labels = curator.best_partition(for_buckets, order=order, price=prices)
 
     sizes = np.bincount(labels)
     buckets = curator.reduce(Partition(schema.domain, labels))
     tree = BinaryTree.line(len(sizes))
-    totals = fit_tree(_measure_tree(buckets, tree, for_totals), tree, sizes)
+    totals = fit_tree(_measure_tree(buckets, tree, for_totals, settings.levels_apart), tree, sizes)
     count = _with_spread(curator, labels, totals, for_misfit)
 
-    every_cell = Identity(schema.domain.size)
-    measures = zip(curator.statistics[1:], for_measures, strict=True)
-    return Cube(
-        schema, fits=(count, *(LinearFit.of_answers(curator.measure(every_cell, b, of=of)) for of, b in measures))
-    )
+    return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
 
 
-def refuses(schema: Schema, workload: Workload | None) -> str | None:
-    """Why dawa does not fit a schema."""
-    if schema.domain.size > MOST_CELLS:
-        return f"dawa takes at most {MOST_CELLS:,} cells, there are {schema.domain.size:,}; use hierarchical or cells"
-    return None
-
-
-def _measure_tree(buckets: Curator, tree: BinaryTree, budget: Budget) -> Measurement:
-    """Noisy counts of all buckets and of every 16, 256, ... of them together, each level with an even share."""
-    levels = [level for level in range(tree.height, 0, -LEVELS_APART) if level >= LEVELS_APART // 2] or [tree.height]
+def _measure_tree(buckets: Curator, tree: BinaryTree, budget: Budget, apart: int) -> Measurement:
+    """Noisy counts of all buckets and of every 2^apart, 4^apart, ... of them together, levels with even shares."""
+    levels = [level for level in range(tree.height, 0, -apart) if level >= apart // 2] or [tree.height]
     begins = np.concatenate([tree.begins[level][:-1] for level in levels])
     closes = np.concatenate([tree.begins[level][1:] - 1 for level in levels])
     (share, *_) = budget.evenly(len(levels))
@@ -146,3 +144,14 @@ def _deviations(even: PartitionFit) -> Floats:
     errors = even.totals.errors((np.arange(count)[:, None] == chosen).astype(np.float64))
     found = np.sqrt(np.diagonal(errors.model))
     return np.asarray(np.interp(np.arange(count), chosen, found), dtype=np.float64)
+
+
+MECHANISM = Mechanism(
+    name="dawa",
+    summary="puts alike neighbours into buckets",
+    paper="Li, Hay, Miklau 2014",
+    run=dawa,
+    most_cells=MOST_CELLS,
+    checks_itself=True,
+    work=per_cell(1024),
+)

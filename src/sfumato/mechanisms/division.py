@@ -7,21 +7,23 @@ each part gets the noise that serves the workload best under the one rule that n
 
 from __future__ import annotations
 
-from sfumato.kernel.budget import Budget
-from sfumato.kernel.curator import Curator
-from sfumato.mechanisms._measure_and_fit import measure_and_fit
+from collections.abc import Mapping
+
+import numpy as np
+
+from sfumato.mechanisms._measure_and_fit import linear
+from sfumato.mechanisms.laplace import MECHANISM as PLAIN
 from sfumato.mechanisms.laplace import laplace_refuses
-from sfumato.queries import Workload, default_workload
+from sfumato.mechanisms.mechanism import Mechanism, per_cell
+from sfumato.plain_text import as_rows
+from sfumato.queries import Workload
+from sfumato.queries.arrays import MOST_LISTED
 from sfumato.queries.strategy import Strategy
-from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies.division import divide
 
-
-def division(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
-    """Measure every query of the workload, with noise by part."""
-    asked = division_strategy(schema, workload or default_workload(schema.domain), pure=budget.is_pure)
-    return measure_and_fit(curator, schema, asked, budget)
+HELPS = 0.95  # of the error of plain noise, at most, to be worth a remark
+HOT = 2.0  # times as many queries as touch the typical cell make a cell hot
 
 
 def division_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
@@ -29,6 +31,47 @@ def division_strategy(schema: Schema, workload: Workload, pure: bool) -> Strateg
     return divide(workload)
 
 
-def division_refuses(schema: Schema, workload: Workload | None) -> str | None:
-    """Why the workload cannot be measured query by query, or None."""
-    return laplace_refuses(schema, workload)
+division = linear(division_strategy)
+
+
+def _remark(priced: Mapping[str, float], schema: Schema, workload: Workload) -> str | None:
+    mine, plain = priced[MECHANISM.name], priced.get(PLAIN.name, 0.0)
+    if mine > HELPS * plain:
+        return None
+    best = min(priced, key=lambda name: priced[name])
+    end = "" if best == MECHANISM.name else f" Neither is best: {best} has {as_rows(priced[best])}."
+    return (
+        f"{_hottest(schema, workload)} laplace gives all queries the noise that the most queried cell needs. division "
+        f"gives the queries on it a noise of their own, which brings the error from {as_rows(plain)} to "
+        f"{as_rows(mine)} rows a query.{end}"
+    )
+
+
+def _hottest(schema: Schema, workload: Workload) -> str:
+    """Which cell is queried most, in the words of the schema."""
+    queries, domain = workload.queries, schema.domain
+    if queries.columns > MOST_LISTED:
+        return "Some cells are queried more than others."
+    touched = np.asarray(queries.column_sums(), dtype=np.float64)
+    hot, typical = int(np.argmax(touched)), float(np.median(touched))
+    if touched[hot] < HOT * max(typical, 0.5):
+        return "Some cells are queried more than others."
+    codes = np.unravel_index(hot, domain.shape)
+    where = ", ".join(f"{axis.name} {axis.label(int(code))}" for axis, code in zip(domain, codes, strict=True))
+    return (
+        f"One cell is very hot: {where} counts in {touched[hot]:,.0f} of the {queries.rows:,} counts asked for, "
+        f"a typical cell in {typical:,.0f}."
+    )
+
+
+MECHANISM = Mechanism(
+    name="division",
+    summary="noise on the workload's queries, more where they crowd",
+    paper="Li et al. (WD)",
+    run=division,
+    strategy=division_strategy,
+    refuses=laplace_refuses,
+    answers="its workload",
+    work=per_cell(1024),
+    remark=_remark,
+)

@@ -9,25 +9,27 @@ and several attributes combine one tree each. Consistency is exact least squares
 
 from __future__ import annotations
 
-from sfumato.kernel.budget import Budget
-from sfumato.kernel.curator import Curator
-from sfumato.mechanisms._measure_and_fit import measure_and_fit
-from sfumato.queries import Workload, default_workload
+from sfumato.mechanisms._measure_and_fit import linear
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
-from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies.trees import Levels, tree_strategy
-
-
-def hierarchical(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
-    """Measure one tree per attribute, combined, and fit all cells by least squares.
-
-    budget: split evenly over the count and the measures; in each, over the levels as the workload deserves.
-    """
-    asked = workload or default_workload(schema.domain)
-    return measure_and_fit(curator, schema, hierarchical_strategy(schema, asked, budget.is_pure), budget)
 
 
 def hierarchical_strategy(schema: Schema, workload: Workload, pure: bool, levels: Levels = "optimised") -> Strategy:
     """The tree and the weights of its levels: "uniform" and "geometric" are the papers', "optimised" is ours."""
     return tree_strategy(schema.domain, workload, pure, levels)
+
+
+hierarchical = linear(hierarchical_strategy)
+
+
+MECHANISM = Mechanism(
+    name="hierarchical",
+    summary="counts ranges in a tree, made consistent",
+    paper="Hay et al. 2010",
+    run=hierarchical,
+    strategy=hierarchical_strategy,
+    gaussian=True,
+)

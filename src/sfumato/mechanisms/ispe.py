@@ -7,6 +7,7 @@ as dependent; a neighbour is evidence with a spread that is estimated; and so in
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.arrays import Codes, Floats
@@ -14,41 +15,52 @@ from sfumato.inference.partition_search import grow_regions
 from sfumato.inference.smoothing import noise_left, smooth
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.mechanisms._two_stage import ordered_axes, release_regions, too_large
+from sfumato.mechanisms._two_stage import MOST_CELLS, ordered_axes, release_regions
+from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
-APART = 3.0  # deviations of the noise left in a difference of smoothed neighbours, up to which they grow together
+
+@dataclass(frozen=True)
+class Settings:
+    """What was chosen by judgement; the paper leaves all of it to the user.
+
+    first: the share of the budget for the cells, alpha_1 / alpha in the paper. More finds regions better and measures
+    them worse. smoothing: "gaussian", "median" or "none", so many iterations of it; more see larger regions and blur
+    edges. xi: smoothed neighbours that differ by less are one region. None: what the noise, of which the law is known,
+    leaves in such a difference, `apart` deviations of it; more make fewer regions.
+    """
+
+    first: Fraction = Fraction(3, 4)
+    smoothing: str = "gaussian"
+    iterations: int = 5
+    xi: float | None = None
+    apart: float = 3.0
+
+
+SETTINGS = Settings()
 
 
 def ispe(
-    curator: Curator,
-    schema: Schema,
-    budget: Budget,
-    workload: Workload | None = None,
-    *,
-    first: Fraction = Fraction(3, 4),
-    smoothing: str = "gaussian",
-    iterations: int = 5,
-    xi: float | None = None,
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
 ) -> Cube:
-    """Measure cells, grow regions of similar smoothed counts, measure the regions, and estimate from both.
-
-    first: the share of the budget for the cells, alpha_1 / alpha in the paper. smoothing: "gaussian", "median" or
-    "none", so many iterations of it. xi: smoothed neighbours that differ by less are one region; by default what the
-    noise, of which the law is known, leaves in such a difference.
-    """
+    """Measure cells, grow regions of similar smoothed counts, measure the regions, and estimate from both."""
     axes = ordered_axes(schema.domain)
+    how = settings.smoothing, settings.iterations
 
     def regions(noisy: Floats, variance: float) -> Codes:
-        left = variance**0.5 * noise_left(axes, smoothing, iterations)
-        closeness = xi if xi is not None else max(APART * left, 0.5)  # whole counts that differ by less are equal
-        return grow_regions(smooth(noisy, axes, smoothing, iterations), axes, closeness)
+        left = settings.apart * variance**0.5 * noise_left(axes, *how)
+        xi = max(left, 0.5) if settings.xi is None else settings.xi  # whole counts that differ by less are equal
+        return grow_regions(smooth(noisy, axes, *how), axes, xi)
 
-    return release_regions(curator, schema, budget, first, regions)
+    return release_regions(curator, schema, budget, settings.first, regions)
 
 
-def refuses(schema: Schema, workload: Workload | None) -> str | None:
-    """Why ispe does not fit a schema."""
-    return too_large("ispe", schema)
+MECHANISM = Mechanism(
+    name="ispe",
+    summary="smooths noisy cells into regions, uses both",
+    paper="Xiao, Xiong, Yuan 2011",
+    run=ispe,
+    most_cells=MOST_CELLS,
+)

@@ -7,32 +7,45 @@ the estimate by their variances; and its intervals carry the unevenness of the b
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.inference.partition_search import split_by_tree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.mechanisms._two_stage import release_regions, too_large
+from sfumato.mechanisms._two_stage import MOST_CELLS, release_regions
+from sfumato.mechanisms.mechanism import Mechanism, per_cell
 from sfumato.queries import Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 
-def kdtree(
-    curator: Curator,
-    schema: Schema,
-    budget: Budget,
-    workload: Workload | None = None,
-    *,
-    first: Fraction = Fraction(3, 4),
-) -> Cube:
-    """Measure cells, cut the domain into boxes that look even in them, measure the boxes, and use both.
+@dataclass(frozen=True)
+class Settings:
+    """What was chosen by judgement.
 
-    first: the share of the budget for the cells; the boxes get the rest.
+    first: the share of the budget for the cells; the boxes get the rest. More finds boxes better and measures them
+    worse.
     """
-    return release_regions(curator, schema, budget, first, split_by_tree)
+
+    first: Fraction = Fraction(3, 4)
 
 
-def refuses(schema: Schema, workload: Workload | None) -> str | None:
-    """Why kdtree does not fit a schema."""
-    return too_large("kdtree", schema)
+SETTINGS = Settings()
+
+
+def kdtree(
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
+) -> Cube:
+    """Measure cells, cut the domain into boxes that look even in them, measure the boxes, and use both."""
+    return release_regions(curator, schema, budget, settings.first, split_by_tree)
+
+
+MECHANISM = Mechanism(
+    name="kdtree",
+    summary="cuts the noisy cube into even boxes",
+    paper="Xiao, Xiong, Yuan 2010",
+    run=kdtree,
+    most_cells=MOST_CELLS,
+    work=per_cell(2048),
+)

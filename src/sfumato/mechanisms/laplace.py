@@ -7,26 +7,24 @@ what the queries do not determine is said to be unknown.
 
 from __future__ import annotations
 
-from sfumato.kernel.budget import Budget
-from sfumato.kernel.curator import Curator
-from sfumato.mechanisms._measure_and_fit import measure_and_fit
+from collections.abc import Mapping
+
+from sfumato.mechanisms._measure_and_fit import linear
+from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Workload, default_workload
 from sfumato.queries.strategy import Strategy
-from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 MOST_QUERIES = 2**20
-
-
-def laplace(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
-    """Measure every query of the workload, all with the same noise."""
-    asked = laplace_strategy(schema, workload or default_workload(schema.domain), pure=budget.is_pure)
-    return measure_and_fit(curator, schema, asked, budget)
+FAR = 3.0  # times the error of the best make it worth a warning
 
 
 def laplace_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
     """The queries themselves."""
     return Strategy(workload.queries)
+
+
+laplace = linear(laplace_strategy)
 
 
 def laplace_refuses(schema: Schema, workload: Workload | None) -> str | None:
@@ -40,3 +38,26 @@ def laplace_refuses(schema: Schema, workload: Workload | None) -> str | None:
             "name the ones that matter with --workload, or use hierarchical"
         )
     return None
+
+
+def _remark(priced: Mapping[str, float], schema: Schema, workload: Workload) -> str | None:
+    best = min(priced, key=lambda name: priced[name])
+    if priced[MECHANISM.name] <= FAR * priced[best]:
+        return None
+    times = priced[MECHANISM.name] / priced[best]
+    return (
+        f"laplace adds noise to every query of the workload, and a person counts in up to {workload.queries.l1:,} of "
+        f"them; {best} asks other queries and has {times:,.0f} times less error."
+    )
+
+
+MECHANISM = Mechanism(
+    name="laplace",
+    summary="the same noise on each of the workload's queries",
+    paper="Dwork et al. 2006",
+    run=laplace,
+    strategy=laplace_strategy,
+    refuses=laplace_refuses,
+    answers="its workload",
+    remark=_remark,
+)

@@ -8,28 +8,31 @@ trees and wavelets are candidates too, so it is never expected to do worse than 
 
 from __future__ import annotations
 
-from sfumato.kernel.budget import Budget
-from sfumato.kernel.curator import Curator
-from sfumato.mechanisms._measure_and_fit import measure_and_fit
-from sfumato.queries import Workload, default_workload
+from sfumato.mechanisms._measure_and_fit import linear
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
-from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies.hdmm import BITS, best_strategy
 
 BITS_BESIDE_MEASURES = 8  # sums of a measure come in up to 2^30 steps a row: weights times sums must stay below 2^62
 
 
-def matrix(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
-    """Measure the optimised strategy and fit all cells by least squares.
-
-    budget: split evenly over the count and the measures.
-    """
-    asked = workload or default_workload(schema.domain)
-    return measure_and_fit(curator, schema, matrix_strategy(schema, asked, budget.is_pure), budget)
-
-
 def matrix_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
     """The best of all kinds of strategy, by expected error on the workload."""
     bits = BITS_BESIDE_MEASURES if schema.measures else BITS
     return best_strategy(schema.domain, workload, pure, bits=bits)
+
+
+matrix = linear(matrix_strategy)
+
+
+MECHANISM = Mechanism(
+    name="matrix",
+    summary="finds the queries to ask from which yours follow best",
+    paper="Li et al. 2015, McKenna et al. 2018",
+    run=matrix,
+    strategy=matrix_strategy,
+    gaussian=True,
+    optimised=True,
+)

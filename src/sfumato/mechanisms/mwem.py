@@ -8,56 +8,71 @@ improvement, several passes over everything measured, the last one is better and
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
-from sfumato.mechanisms._multiplicative_weights import (
-    even_start,
-    learn,
-    measure_total,
-    misfit_of,
-    plain_cells,
-    rounds_for,
-    sampled,
-    shaped_fit,
-    shaping_work,
-    with_rest,
-)
+from sfumato.mechanisms import _multiplicative_weights as weights
+from sfumato.mechanisms._measure_and_fit import plain_cells
+from sfumato.mechanisms.mechanism import Limit, Mechanism
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
-MOST_CANDIDATES = 2**16
+
+@dataclass(frozen=True)
+class Settings(weights.Learning):
+    """What was chosen by judgement.
+
+    most_candidates: queries among which the worst is sought; more are closer to the whole workload and take longer.
+    """
+
+    most_candidates: int = 2**16
+
+
+SETTINGS = Settings()
 
 
 def mwem(
-    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, rounds: int | None = None
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
 ) -> Cube:
     """Fit a cube, round by round, to the query it answers worst.
 
-    budget: split evenly over the count and the measures, which get noise on every cell. Of the count's share a tenth
-    goes to the total, a tenth to measuring how wrong the result is, and the rest evenly to the rounds.
-    rounds: more rounds touch more queries, each with more noise; by default as many as the noisy total is worth.
+    budget: split evenly over the count and the measures, which get noise on every cell. Of the count's share a part
+    goes to the total, a part to measuring how wrong the result is, and the rest evenly to the rounds.
     """
     workload = workload or default_workload(schema.domain)
-    asked = sampled(workload, MOST_CANDIDATES)
+    asked = weights.sampled(workload, settings.most_candidates)
     for_count, *for_measures = budget.evenly(len(curator.statistics))
-    for_total, for_rounds, for_misfit = for_count.split(1, 8, 1)
-    total = measure_total(curator, for_total)
-    x_hat = even_start(total, curator.domain.size)
-    rounds = rounds or rounds_for(total, for_count, curator.charge.contributions, curator.domain.size)
+    for_total, for_rounds, for_misfit = for_count.split(*settings.shares)
+    total = weights.measure_total(curator, for_total)
+    x_hat = weights.even_start(total, curator.domain.size)
+    rows, contributions = float(total.estimate[0]), curator.charge.contributions
+    rounds = weights.rounds_for(rows, for_count, contributions, curator.domain.size, settings)
 
     seen: list[Measurement] = []
     for share in for_rounds.evenly(rounds):
         to_select, to_measure = share.split(1, 1)
-        worst = curator.select(misfit_of(asked, x_hat), to_select)
-        seen.append(curator.measure(with_rest(asked.row(worst)), to_measure))
-        x_hat = learn(x_hat, seen)
+        worst = curator.select(weights.misfit_of(asked, x_hat), to_select)
+        seen.append(curator.measure(weights.with_rest(asked.row(worst)), to_measure))
+        x_hat = weights.learn(x_hat, seen, settings)
 
-    count = shaped_fit(curator, total, x_hat, workload, for_misfit)
+    count = weights.shaped_fit(curator, total, x_hat, workload, for_misfit)
     return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
 
 
-def mwem_work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
-    """About how many numbers in memory a release changes, of a table of about so many rows."""
-    return shaping_work(schema, sampled(workload, MOST_CANDIDATES), budget, rows)
+MECHANISM = Mechanism(
+    name="mwem",
+    summary="learns a table from the queries it answers worst",
+    paper="Hardt, Ligett, McSherry 2012",
+    run=mwem,
+    most_cells=weights.MOST_CELLS,
+    refuses=weights.shape_refuses,
+    checks_itself=True,
+    work=weights.shaping_work(SETTINGS.most_candidates, SETTINGS),
+    known_limits=(
+        Limit("sparse", "cell", 0.00),
+        Limit("alternating", "cell", 0.03),
+    ),
+)

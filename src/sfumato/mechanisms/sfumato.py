@@ -21,13 +21,14 @@ from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree, nodes_over
 from sfumato.inference import adaptive_descent as descent
 from sfumato.inference.adaptive_descent import PARTS, Front, GoOn, next_looks
-from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.tree import MOST_LEAVES, MOST_REGIONS, fit_tree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, as_one
-from sfumato.queries import Identity, Ranges, Workload, default_workload
+from sfumato.mechanisms._measure_and_fit import plain_cells
+from sfumato.mechanisms.mechanism import Limit, Mechanism, per_cell
+from sfumato.queries import Ranges, Workload, default_workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 from sfumato.strategies.query_geometry import geometry_of
@@ -41,18 +42,11 @@ def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     for_count, *for_measures = budget.evenly(len(curator.statistics))
     tree = BinaryTree.over(schema.domain)
     count = fit_tree(descend(curator, tree, for_count, workload or default_workload(schema.domain)), tree)
-
-    every_cell = Identity(schema.domain.size)
-    measures = zip(curator.statistics[1:], for_measures, strict=True)
-    return Cube(
-        schema, fits=(count, *(LinearFit.of_answers(curator.measure(every_cell, b, of=of)) for of, b in measures))
-    )
+    return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
 
 
 def refuses(schema: Schema, workload: Workload | None) -> str | None:
-    """Why sfumato does not fit a schema."""
-    if schema.domain.size > MOST_LEAVES:
-        return f"sfumato takes at most {MOST_LEAVES:,} cells, there are {schema.domain.size:,}; use hierarchical"
+    """Why sfumato does not fit a schema of not too many cells."""
     if (regions := nodes_over(schema.domain)) > MOST_REGIONS:
         return f"sfumato takes a tree of at most {MOST_REGIONS:,} regions, here it has {regions:,}; use hierarchical"
     return None
@@ -100,3 +94,26 @@ def _places(order: Codes) -> Codes:
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
     return places
+
+
+MECHANISM = Mechanism(
+    name="sfumato",
+    summary="descends a tree once, each look deciding the next",
+    paper="here, after Xiao, Xiong, Yuan 2011",
+    run=sfumato,
+    gaussian=True,
+    most_cells=MOST_LEAVES,
+    refuses=refuses,
+    error_if_full=error_if_full,
+    work=per_cell(1024),
+    known_limits=(
+        Limit("one spike", "total", 0.82),
+        Limit("seven independent", "margin", 0.84),
+        Limit("seven independent", "cell", 0.77),
+        Limit("seven dependent", "margin", 0.76),
+        Limit("seven dependent", "cell", 0.61),
+        Limit("census", "total", 0.55),
+        Limit("census", "cell", 0.82),
+        Limit("census", "average", 0.56),
+    ),
+)

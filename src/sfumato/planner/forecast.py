@@ -9,28 +9,25 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.errors import MechanismError, SfumatoError
+from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
-from sfumato.limits import MOST_DENSE
-from sfumato.mechanisms import Mechanism
+from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.planner.blocks import expected_blocks
 from sfumato.planner.price import Line, price
 from sfumato.planner.public_tables import SHAPES
 from sfumato.planner.questions import Item
-from sfumato.planner.release_without_data import linear_stand_in, stand_in
+from sfumato.planner.release_without_data import stand_in
 from sfumato.planner.simulate import MOST_SIMULATED, geometric_mean, root_mean_square, simulated_line, try_out
-from sfumato.queries import Identity, Workload
+from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
-from sfumato.releases.contents.content import Content
 from sfumato.schema import Schema
 
 How = Literal["exact", "simulated", "not priced"]
 
-OPTIMISED, MOST_OPTIMISED = ("matrix",), 2**11  # cells beyond which optimising takes longer than a plan should
+MOST_OPTIMISED = 2**11  # cells beyond which optimising takes longer than a plan should
 MOST_KINDS = 128  # and kinds of query, likewise
-TRIED = ("sfumato",)  # depend on the data, and are tried on all shapes as the choice hangs on it
 MOST_WORK = 2**25  # numbers changed, half a second or so, after which others are tried on no further shape
-QUERY_BY_QUERY, MOST_QUERIES = ("laplace", "division"), 2**12  # of a workload, beyond which nobody would
+MOST_QUERIES = 2**12  # of a workload, beyond which nobody would have each of them measured
 
 
 @dataclass(frozen=True)
@@ -68,14 +65,6 @@ class Question:
     strategies: dict[tuple[str, bool], Strategy] = field(default_factory=dict)
 
 
-def why_not(mechanism: Mechanism, schema: Schema, workload: Workload | None) -> str | None:
-    """Why a mechanism does not fit a schema and which would, or None."""
-    size = schema.domain.size
-    if size > MOST_DENSE and mechanism.name not in ("cells", "sparse-cells"):
-        return f"{mechanism.name} needs a number for each of {size:,} cells, too many for memory; use sparse-cells"
-    return None if workload is None else mechanism.refuses(schema, workload)
-
-
 def outlook(
     mechanism: Mechanism, question: Question, budget: Budget, *, bounds: bool = True, patient: bool = True
 ) -> Outlook:
@@ -84,7 +73,7 @@ def outlook(
     bounds: also how far off the worst answers are at most, which takes longer. patient: price it even if that is slow.
     """
     schema, name = question.schema, mechanism.name
-    refused = why_not(mechanism, schema, question.workload)
+    refused = mechanism.why_not(schema, question.workload)
     if refused is None and not patient:
         refused = takes_long(mechanism, question)
     if refused is not None:
@@ -95,24 +84,22 @@ def outlook(
     if schema.domain.size > MOST_SIMULATED:
         note = f"its error depends on the data, and it is tried out on at most {MOST_SIMULATED:,} cells"
         return Outlook(name, "not priced", note=note)
-    return _simulated(mechanism, question, budget, None if patient or name in TRIED else MOST_WORK)
+    return _simulated(mechanism, question, budget, None if patient or mechanism.adaptive else MOST_WORK)
 
 
 def takes_long(mechanism: Mechanism, question: Question) -> str | None:
     """Why a mechanism is priced only when it is asked for by name, or None."""
-    cells, queries, name = question.schema.domain.size, question.workload.queries.rows, mechanism.name
-    kinds = len(question.workload.blocks)
-    if name in OPTIMISED and (cells > MOST_OPTIMISED or kinds > MOST_KINDS):
+    cells, queries = question.schema.domain.size, question.workload.queries.rows
+    kinds, name = len(question.workload.blocks), mechanism.name
+    if mechanism.optimised and (cells > MOST_OPTIMISED or kinds > MOST_KINDS):
         return f"takes long to optimise for {cells:,} cells and {kinds} kinds of query; plan it with --mechanism {name}"
-    if name in QUERY_BY_QUERY and queries > MOST_QUERIES:
+    if mechanism.answers == "its workload" and queries > MOST_QUERIES:
         return f"adds noise to each of {queries:,} queries; give the ones that matter with --workload"
     return None
 
 
 def strategy_of(mechanism: Mechanism, question: Question, budget: Budget) -> Strategy | None:
     """What a mechanism asks, if that does not depend on the data."""
-    if mechanism.name == "cells":
-        return Strategy(Identity(question.schema.domain.size))
     if mechanism.strategy is None:
         return None
     key = mechanism.name, budget.is_pure
@@ -121,15 +108,16 @@ def strategy_of(mechanism: Mechanism, question: Question, budget: Budget) -> Str
     return question.strategies[key]
 
 
-def cube_without_data(mechanism: Mechanism, schema: Schema, budget: Budget, strategy: Strategy | None) -> Content:
-    """The release of a mechanism whose noise is known beforehand, of an even table."""
-    if mechanism.strategy is None or strategy is None:
-        return stand_in(schema, budget, mechanism.name)
-    return linear_stand_in(schema, budget, strategy)
+def expected_error(mechanism: Mechanism, question: Question, budget: Budget) -> float | None:
+    """The root mean square error over the workload, all its blocks alike, in rows; None if it depends on the data."""
+    strategy = strategy_of(mechanism, question, budget)
+    if strategy is None:
+        return None
+    return root_mean_square(expected_blocks(strategy, question.schema, budget, question.workload.blocks))
 
 
 def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: Strategy, *, bounds: bool) -> Outlook:
-    cube = cube_without_data(mechanism, question.schema, budget, strategy)
+    cube = stand_in(mechanism, question.schema, budget, strategy)
     blocks = list(question.workload.blocks)
     extra = [item.block for item in question.items if item.block is not None and item.block not in blocks]
     errors = expected_blocks(strategy, question.schema, budget, blocks + extra)
@@ -154,9 +142,3 @@ def _simulated(mechanism: Mechanism, question: Question, budget: Budget, most: i
     note = "" if len(shapes) == len(SHAPES) else f"it is slow, so it was tried on some shapes only: {', '.join(shapes)}"
     middle = geometric_mean(overall)
     return Outlook(mechanism.name, "simulated", tuple(lines), middle, min(overall), max(overall), note)
-
-
-def refuse_misfit(mechanism: Mechanism, schema: Schema, workload: Workload | None) -> None:
-    """A mechanism that was asked for by name and does not fit is an error."""
-    if (reason := why_not(mechanism, schema, workload)) is not None:
-        raise MechanismError(reason)

@@ -11,13 +11,14 @@ from pathlib import Path
 from sfumato.errors import BudgetError, QueryError
 from sfumato.kernel.budget import Amount, Budget, as_epsilon
 from sfumato.limits import MOST_DENSE
-from sfumato.mechanisms import MECHANISMS, Mechanism, find_mechanism
-from sfumato.planner.choose import Choice, choose_among, too_large
-from sfumato.planner.explain import explain
-from sfumato.planner.forecast import Outlook, Question, outlook, refuse_misfit
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.registry import MECHANISMS, find_mechanism, sparse_mechanism
+from sfumato.mechanisms.sparse_cells import planned_threshold
+from sfumato.planner.choose import Choice, choose_among, choose_mechanism
+from sfumato.planner.forecast import Outlook, Question, outlook
 from sfumato.planner.price import Line, price
 from sfumato.planner.questions import Item, Statements, default_items, read_statements, sparse_items, statement_items
-from sfumato.planner.release_without_data import stand_in
+from sfumato.planner.release_without_data import sparse_stand_in
 from sfumato.planner.report import Plan
 from sfumato.planner.simulate import MOST_SIMULATED
 from sfumato.planner.smallest_epsilon import least_epsilon
@@ -60,11 +61,11 @@ def make_plan(
     statements = None if workload is None else read_statements(workload, schema)
     if _is_sparse(schema, only):
         if only is not None:
-            refuse_misfit(only, schema, None)
+            only.check(schema)
         return _sparse_plan(schema, spent, error, confidence, statements, chosen=only is None)
     items, counts = default_items(schema) if statements is None else statement_items(statements, schema)
     if only is not None:
-        refuse_misfit(only, schema, counts)
+        only.check(schema, counts)
     question = Question(schema, tuple(items), counts, confidence)
     if error is not None:
         return _plan_for_error(question, error, only, default=statements is None)
@@ -88,7 +89,7 @@ def _plan_for_error(question: Question, error: float, only: Mechanism | None, *,
     if only:
         found = least_epsilon(only, counts, error, line_by_line=True)
         return _finish(counts, None, error, only.name, None, (found,))
-    known = [one for one in MECHANISMS.values() if one.strategy is not None or one.name == "cells"]
+    known = [one for one in MECHANISMS.values() if one.strategy is not None]
     priced = {one.name: least_epsilon(one, counts, error, line_by_line=False) for one in known}
     exact = [found for found in priced.values() if found.epsilon is not None and not found.about]
     if not exact:
@@ -118,8 +119,8 @@ def _finish(
     schema, size = question.schema, question.schema.domain.size
     threshold = bound = paper = None
     if spent is not None and error is None:
-        if name == "sparse-cells":
-            threshold = stand_in(schema, Budget.pure(spent), name).threshold
+        if MECHANISMS[name].sparse:
+            threshold = planned_threshold(schema, Budget.pure(spent))
         elif size <= MOST_CELLS_AT_ONCE:
             share = spent / (1 + len(schema.measures)) / schema.privacy_unit.contributions
             bound = every_query_error(size, share, question.confidence)
@@ -139,7 +140,7 @@ def _sparse_plan(
     chosen: bool,
 ) -> Plan:
     """A plan for a domain that is never laid out: one mechanism, priced by its stand-in."""
-    name = "sparse-cells"
+    name = sparse_mechanism().name
     items = (
         sparse_items(schema)
         if statements is None
@@ -147,21 +148,19 @@ def _sparse_plan(
     )
 
     def line(item: Item, epsilon: Fraction) -> Line:
-        return price(item, stand_in(schema, Budget.pure(epsilon), name), confidence)
+        return price(item, sparse_stand_in(schema, Budget.pure(epsilon)), confidence)
 
     if error is not None:
         counts = [item for item in items if item.unit == "rows"]
         least = [epsilon_for(lambda epsilon, item=item: line(item, epsilon).within, error) for item in counts]  # type: ignore[misc]
-        lines = tuple(
-            Line(**{**vars(line(item, epsilon)), "epsilon": epsilon})
-            for item, epsilon in zip(counts, least, strict=True)
-        )
+        pairs = zip(counts, least, strict=True)
+        lines = tuple(replace(line(item, epsilon), epsilon=epsilon) for item, epsilon in pairs)
         found = Outlook(name, "exact", lines, epsilon=max(least))
     else:
         assert spent is not None  # noqa: S101 (one of the two was given)
         found = Outlook(name, "exact", tuple(line(item, spent) for item in items))
-    threshold = stand_in(schema, Budget.pure(spent), name).threshold if error is None and spent is not None else None
-    choice = too_large(schema) if chosen else None
+    threshold = planned_threshold(schema, Budget.pure(spent)) if spent is not None else None
+    choice = choose_mechanism(schema, Budget.pure(spent or 1)) if chosen else None
     facts = (schema.dataset, name, spent, error, confidence, schema.domain.size, schema.expected_rows)
     return Plan(*facts, choice, (found,), (), threshold)
 
@@ -169,10 +168,18 @@ def _sparse_plan(
 def _is_sparse(schema: Schema, only: Mechanism | None) -> bool:
     """Whether the only way to plan is the sparse form, which is priced without laying out cells."""
     size = schema.domain.size
-    return size > MOST_DENSE or (only is not None and only.name == "sparse-cells" and size > MOST_SIMULATED)
+    return size > MOST_DENSE or (only is not None and only.sparse and size > MOST_SIMULATED)
 
 
 def _counts_only(question: Question) -> Question:
     """A wanted error is in rows, so what is not counted in rows is left out of what everybody asks."""
     counts = tuple(item for item in question.items if item.unit == "rows")
     return replace(question, items=counts)
+
+
+def explain(outlooks: Sequence[Outlook], question: Question) -> tuple[str, ...]:
+    """The first remark that a mechanism has on a plan, where there is something to compare it with."""
+    priced = {found.mechanism: found.overall for found in outlooks if found.how == "exact" and isfinite(found.overall)}
+    remarks = (MECHANISMS[name].remark for name in MECHANISMS if name in priced and len(priced) > 1)
+    said = (remark(priced, question.schema, question.workload) for remark in remarks if remark is not None)
+    return tuple(text for text in said if text)[:1]

@@ -14,44 +14,42 @@ from sfumato.inference.fits.base import Fit
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.kernel.budget import Budget
 from sfumato.measurement import Measurement
-from sfumato.mechanisms._measure_and_fit import designs
-from sfumato.mechanisms.cells import is_sparse, planned_noises, shares_of, threshold
+from sfumato.mechanisms._measure_and_fit import designs, every_cell
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.sparse_cells import planned_noises, planned_threshold
 from sfumato.queries import Identity, Total
 from sfumato.queries.strategy import Strategy
-from sfumato.releases.contents.content import Content
 from sfumato.releases.contents.cube import Cube
 from sfumato.releases.contents.sparse_cube import SparseCube
 from sfumato.schema import Schema
 
 
-def stand_in(schema: Schema, budget: Budget, mechanism: str) -> Content:
-    """The cube that cells or sparse-cells would publish of a table whose `expected_rows` are spread evenly."""
-    size, rows = schema.domain.size, schema.expected_rows or 0
-    sparse = is_sparse(schema, mechanism)
-    cells, totals = [], []
-    for of, (on_total, on_cells) in planned_noises(schema, budget, sparse=sparse).items():
-        in_all = rows if of == "count" else 0
-        if sparse:
-            if of == "count":
-                ((_, for_cells), *_) = shares_of(budget, 1 + len(schema.measures), sparse=True)
-                above = threshold(size, for_cells, schema.privacy_unit.contributions)
-                nothing = np.zeros(0, dtype=np.int64)
-                cells.append(Measurement(of, Identity(size), nothing, (on_cells,), above=above, cells=nothing))
-            totals.append(Measurement(of, Total(size), np.array([in_all]), (on_total,)))
-        else:
-            cells.append(Measurement(of, Identity(size), _evenly(in_all, size), (on_cells,)))
-    return SparseCube(schema, tuple(cells), tuple(totals)) if sparse else Cube.of_cells(schema, cells)
+def sparse_stand_in(schema: Schema, budget: Budget) -> SparseCube:
+    """The cube that the sparse form would publish of a table whose `expected_rows` all lie under the threshold."""
+    size, nothing = schema.domain.size, np.zeros(0, dtype=np.int64)
+    planned, above = planned_noises(schema, budget), planned_threshold(schema, budget)
+    cells = Measurement("count", Identity(size), nothing, (planned["count"][1],), above=above, cells=nothing)
+    rows = {"count": schema.expected_rows or 0}
+    totals = (
+        Measurement(of, Total(size), np.array([rows.get(of, 0)]), (on_total,)) for of, (on_total, _) in planned.items()
+    )
+    return SparseCube(schema, (cells,), tuple(totals))
+
+
+def stand_in(mechanism: Mechanism, schema: Schema, budget: Budget, strategy: Strategy) -> Cube:
+    """The cube of a mechanism that asks this strategy, in the form that it publishes."""
+    cube = linear_stand_in(schema, budget, strategy)
+    return Cube.of_cells(schema, [fit.measurements[0] for fit in cube.fits]) if mechanism.as_measured else cube
 
 
 def linear_stand_in(schema: Schema, budget: Budget, strategy: Strategy) -> Cube:
-    """The same for a linear mechanism: its noise, its fit, an even table."""
+    """The cube of a linear mechanism that fits what it measures: its noise, its fit, an even table."""
     return Cube(schema, fits=tuple(_even_fits(schema, budget, strategy).values()))
 
 
 def with_measures(schema: Schema, budget: Budget, count: Fit) -> Cube:
     """A cube whose count was simulated, and whose measures, which all such mechanisms ask cell by cell, stand in."""
-    plain = Strategy(Identity(schema.domain.size))
-    fits = _even_fits(schema, budget, plain) if schema.measures else {}
+    fits = _even_fits(schema, budget, every_cell(schema)) if schema.measures else {}
     return Cube(schema, fits=(count, *(fits[of] for of in schema.measures)))
 
 

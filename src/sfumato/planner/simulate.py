@@ -18,11 +18,11 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import Mechanism
+from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.planner.price import Line, price, sampled
 from sfumato.planner.public_tables import Counts, guessed_rows, prior_tables
 from sfumato.planner.questions import Item
-from sfumato.planner.release_without_data import stand_in, with_measures
+from sfumato.planner.release_without_data import sparse_stand_in, with_measures
 from sfumato.queries import Queries, Workload
 from sfumato.releases.contents.content import Content
 from sfumato.releases.contents.cube import Cube
@@ -109,7 +109,7 @@ def _stated(item: Item, content: Content, schema: Schema, budget: Budget, confid
     """Sums and averages: the error that a release of an even table would state by itself."""
     if isinstance(content, Cube):
         return price(item, with_measures(schema, budget, content.fits[0]), confidence)
-    return price(item, stand_in(schema, budget, "sparse-cells"), confidence)
+    return price(item, sparse_stand_in(schema, budget), confidence)
 
 
 def root_mean_square(errors: Floats) -> float:

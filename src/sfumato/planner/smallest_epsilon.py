@@ -9,10 +9,11 @@ from math import ceil, floor, inf, isfinite, log10, sqrt
 
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import Mechanism
-from sfumato.planner.forecast import Outlook, Question, cube_without_data, outlook, strategy_of
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.planner.forecast import Outlook, Question, outlook, strategy_of
 from sfumato.planner.price import Line, price, worst_of
 from sfumato.planner.questions import Item
+from sfumato.planner.release_without_data import stand_in
 from sfumato.planner.usefulness import epsilon_for
 from sfumato.queries.strategy import Strategy
 
@@ -42,9 +43,11 @@ def least_epsilon(
 
 
 def _exactly(mechanism: Mechanism, question: Question, error: float, at_one: Outlook, *, line_by_line: bool) -> Outlook:
-    """By search on the exact law of the noise; cells, whose law is quick, by bisection."""
+    """By search on the exact law of the noise; noisy cells as they are, whose law is quick, by bisection."""
     strategy = strategy_of(mechanism, question, Budget.pure(1))
-    cube = cube_without_data(mechanism, question.schema, Budget.pure(1), strategy)
+    assert strategy is not None  # noqa: S101 (priced exactly)
+    cube = stand_in(mechanism, question.schema, Budget.pure(1), strategy)
+    find = epsilon_for if mechanism.as_measured else near_epsilon
 
     def smallest(item: Item) -> Fraction:
         hardest = worst_of(item, cube)  # at one epsilon it is so at every other, but for the steps of whole numbers
@@ -52,7 +55,7 @@ def _exactly(mechanism: Mechanism, question: Question, error: float, at_one: Out
         def within(epsilon: Fraction) -> float:
             return _line(mechanism, question, hardest, strategy, epsilon).within
 
-        return epsilon_for(within, error) if mechanism.strategy is None else near_epsilon(within, error)
+        return find(within, error)
 
     if line_by_line:
         least = [smallest(item) for item in question.items]
@@ -90,8 +93,8 @@ def near_epsilon(within: Callable[[Fraction], float], error: float) -> Fraction:
     return epsilon
 
 
-def _line(mechanism: Mechanism, question: Question, item: Item, strategy: Strategy | None, epsilon: Fraction) -> Line:
-    cube = cube_without_data(mechanism, question.schema, Budget.pure(epsilon), strategy)
+def _line(mechanism: Mechanism, question: Question, item: Item, strategy: Strategy, epsilon: Fraction) -> Line:
+    cube = stand_in(mechanism, question.schema, Budget.pure(epsilon), strategy)
     found = price(item, cube, question.confidence)
     return found if isfinite(found.within) else replace(found, within=inf)
 

@@ -1,4 +1,4 @@
-"""How useful counts by cell are, before anything is measured: the paper's bound, in every direction, and the exact one.
+"""How useful counts by cell are, before anything is measured: the paper's bound, and the exact one.
 
 TR-2010-003 calls a release (error, delta)-useful if, with probability 1 - delta, every query is within the error. Its
 theorems 4.2 and 5.2 promise that for n >= beta ln(beta / delta) / (alpha error), where alpha is the privacy budget,
@@ -8,8 +8,7 @@ beta, `confidence` 1 - delta, and `error` is in rows, n times the paper's, so th
     error = sensitivity * cells * ln(cells / delta) / epsilon
 
 The paper bounds every cell's noise and adds the bounds up. The noise is known, so the sums can be worked out instead:
-`exact_error` for one query over some cells, `every_query_error` for all unions of cells at once. `epsilon_for` finds
-the epsilon that either of them needs for an error.
+`every_query_error` for all unions of cells at once. `epsilon_for` finds the epsilon that an error needs.
 A person with up to k rows changes counts by up to k: the sensitivity is k.
 """
 
@@ -24,9 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
-from sfumato.intervals.noise_sum import half_width
 from sfumato.kernel.budget import as_epsilon
-from sfumato.measurement import Laplace
 
 Number = int | float | Fraction
 
@@ -47,11 +44,6 @@ def paper_error(cells: int, epsilon: Number, confidence: float, sensitivity: Num
     return float(sensitivity) * cells * log(cells / delta) / float(as_epsilon(epsilon))
 
 
-def paper_epsilon(cells: int, error: float, confidence: float, sensitivity: Number = 1) -> float:
-    """Theorem 4.2: the epsilon that keeps all queries within an error, in rows."""
-    return paper_error(cells, 1, confidence, sensitivity) / _positive(error, "error")
-
-
 def paper_rows(cells: int, epsilon: Number, error_share: float, confidence: float) -> int:
     """Theorem 5.2: how many rows a table needs for all queries to lie within a share of them.
 
@@ -59,40 +51,6 @@ def paper_rows(cells: int, epsilon: Number, error_share: float, confidence: floa
     760091
     """
     return ceil(paper_error(cells, epsilon, confidence) / _positive(error_share, "error_share"))
-
-
-def paper_confidence(cells: int, epsilon: Number, error: float, sensitivity: Number = 1) -> float:
-    """Theorem 4.2: with what probability all queries lie within an error, in rows; 0 where it promises nothing."""
-    _delta(cells, 0.5)
-    reach = float(as_epsilon(epsilon)) * _positive(error, "error") / (cells * float(sensitivity))
-    return max(0.0, 1.0 - cells * exp(-reach))
-
-
-def paper_cells(epsilon: Number, error: float, confidence: float, sensitivity: Number = 1) -> int:
-    """Theorem 4.2: into how many cells a table may be cut with all queries still within an error; 0 if not even one.
-
-    >>> paper_cells(0.05, 15203, 0.95)
-    100
-    """
-    _positive(error, "error")
-    fits, too_many = 0, 1
-    while paper_error(too_many, epsilon, confidence, sensitivity) <= error:
-        fits, too_many = too_many, 2 * too_many
-    while too_many - fits > 1:
-        middle = (fits + too_many) // 2
-        good = paper_error(middle, epsilon, confidence, sensitivity) <= error
-        fits, too_many = (middle, too_many) if good else (fits, middle)
-    return fits
-
-
-def exact_error(cells_in_query: int, epsilon: Number, confidence: float, sensitivity: Number = 1) -> float:
-    """The error, in rows, of one query that adds up some cells: the smallest that holds with this confidence.
-
-    >>> exact_error(100, 0.05, 0.95)
-    555.0
-    """
-    _delta(cells_in_query, confidence)
-    return half_width([(1.0, Laplace(Fraction(sensitivity) / as_epsilon(epsilon)), cells_in_query)], confidence)
 
 
 def every_query_error(cells: int, epsilon: Number, confidence: float, sensitivity: Number = 1) -> float:

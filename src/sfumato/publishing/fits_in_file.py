@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from sfumato.errors import BudgetError, MechanismError, SchemaError
 from sfumato.kernel.sampling.noise import VARIANCES
 from sfumato.measurement import LARGEST_SCALE, Design, Laplace, Noise
-from sfumato.mechanisms._measure_and_fit import designs
-from sfumato.mechanisms.cells import is_sparse, planned_noises
+from sfumato.mechanisms._measure_and_fit import designs, every_cell
+from sfumato.mechanisms.sparse_cells import planned_noises
 from sfumato.releases.file.manifest import MOST_MANIFEST_BYTES
 from sfumato.releases.file.parquet import MOST_BYTES
 from sfumato.releases.file.query_records import Arrays, describe
@@ -19,7 +19,7 @@ from sfumato.releases.file.records import fraction_text
 
 if TYPE_CHECKING:
     from sfumato.kernel.cost import Cost
-    from sfumato.mechanisms import Mechanism
+    from sfumato.mechanisms.mechanism import Mechanism
     from sfumato.queries import Workload
     from sfumato.schema import Schema
 
@@ -38,19 +38,24 @@ def check_writable(schema: Schema, cost: Cost, mechanism: Mechanism, workload: W
         fraction_text(measure.step), fraction_text(measure.centre)
     for amount in (cost.epsilon, cost.delta, cost.budget.rho or Fraction(1)):
         fraction_text(amount)
+    if mechanism.is_sparse(schema):
+        for of, noises in planned_noises(schema, cost.budget).items():
+            _check_noises(noises, of, schema)
+        return
+    strategy = None
     if mechanism.strategy is not None and workload is not None:
-        asked = designs(mechanism.strategy(schema, workload, cost.pure), schema, cost.budget)
-        for of, design in asked.items():
-            _check_noises(design.noises, of, schema)
+        strategy = mechanism.strategy(schema, workload, cost.pure)
+    asked = designs(strategy or every_cell(schema), schema, cost.budget)
+    for of, design in asked.items():
+        _check_noises(design.noises, of, schema)
+    if mechanism.as_measured:
+        return
+    if strategy is not None:
         _check_size(asked, schema, len(written))
         return
-    planned = planned_noises(schema, cost.budget, sparse=is_sparse(schema, mechanism.name))
-    for of, noises in planned.items():
-        _check_noises(noises, of, schema)
-    if mechanism.name not in ("cells", "sparse-cells"):
-        _check_with_room(planned["count"][1])
-        if 8 * COLUMNS_EACH * len(planned) * schema.domain.size > MOST_BYTES:
-            raise MechanismError(f"{mechanism.name} on so many cells does not fit a release file; use cells")
+    _check_with_room(asked["count"].noises[0])
+    if 8 * COLUMNS_EACH * len(asked) * schema.domain.size > MOST_BYTES:
+        raise MechanismError(f"{mechanism.name} on so many cells does not fit a release file; use cells")
 
 
 def _check_noises(noises: tuple[Noise, ...], of: str, schema: Schema) -> None:

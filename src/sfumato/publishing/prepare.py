@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 
-from sfumato.errors import BudgetError, MechanismError, QueryError
+from sfumato.errors import BudgetError, QueryError
 from sfumato.kernel.budget import Amount
 from sfumato.kernel.cost import Cost
 from sfumato.limits import MOST_DENSE
-from sfumato.mechanisms import Mechanism, find_mechanism
-from sfumato.publishing.fits_in_file import check_writable
-from sfumato.queries import Identity, Workload, default_workload
-from sfumato.queries.strategy import Strategy
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.registry import find_mechanism
+from sfumato.queries import Workload, default_workload
 from sfumato.schema import Schema
 
 
@@ -72,40 +71,27 @@ def _chosen(schema: Schema, cost: Cost, workload: Workload | None) -> Prepared:
 
 
 def _expected_error(prepared: Prepared) -> float:
-    """How far a query of the workload is off, in units that pure epsilon and rho-zCDP share.
+    """How far off the queries of the workload are, in rows, under the noise of either kind of budget.
 
-    The budget is split evenly over the statistics: the error grows with their number under pure epsilon, and with its
-    root under zCDP. A mechanism that adapts to the data is taken as on a full table; any other that depends on it was
-    chosen for promising less than all that do not.
+    A mechanism that adapts to the data is taken as on a full table; any other that depends on it was chosen for
+    promising less than all that do not. The blocks of the others are added up, as strategies are compared.
     """
-    from sfumato.least_squares.expected_error import overall_error
+    from sfumato.planner.forecast import Question, expected_error
 
     schema, workload, budget = prepared.schema, prepared.workload, prepared.cost.budget
-    statistics = 1 + len(schema.measures)
-    if workload is not None and prepared.mechanism.error_if_full is not None:
-        return prepared.mechanism.error_if_full(schema, workload, budget) / schema.privacy_unit.contributions
-    if workload is None or (prepared.mechanism.strategy is None and prepared.mechanism.name != "cells"):
+    if workload is None:
         return 0.0
-    strategy = (
-        Strategy(Identity(schema.domain.size))
-        if prepared.mechanism.strategy is None
-        else prepared.mechanism.strategy(schema, workload, prepared.cost.pure)
-    )
-    error = overall_error(strategy, workload, prepared.cost.pure)
-    if budget.is_pure:
-        return error * statistics / float(budget.amount)
-    return error * sqrt(statistics / (2.0 * float(budget.amount)))
+    if prepared.mechanism.error_if_full is not None:
+        return prepared.mechanism.error_if_full(schema, workload, budget)
+    error = expected_error(prepared.mechanism, Question(schema, (), workload), budget)
+    return 0.0 if error is None else error * sqrt(len(workload.blocks))
 
 
 def _fitting(prepared: Prepared) -> Prepared:
+    from sfumato.publishing.fits_in_file import check_writable
+
     schema, mechanism, workload = prepared.schema, prepared.mechanism, prepared.workload
-    refused = mechanism.refuses(schema, workload)
-    if refused is None and workload is None and mechanism.name not in ("cells", "sparse-cells"):
-        refused = f"a number for each of {schema.domain.size:,} cells does not fit in memory; use sparse-cells"
-    if refused is not None:
-        raise MechanismError(
-            refused if refused.startswith(mechanism.name) else f"{mechanism.name} does not fit: {refused}"
-        )
+    mechanism.check(schema, workload)
     cost = prepared.cost if mechanism.gaussian else Cost(prepared.cost.epsilon)
     check_writable(schema, cost, mechanism, workload)
     return Prepared(schema, mechanism, cost, workload, prepared.why)

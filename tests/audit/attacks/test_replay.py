@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from registering import slow_mechanisms
 
 from sfumato.audit.attacks.replay import replay, replay_findings
 from sfumato.audit.mutants.fits import fitted_evenly, told_beside_the_fit
@@ -21,8 +22,9 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.noise import draw
 from sfumato.kernel.verbs.scores import MostRows, Rank
 from sfumato.measurement import Gaussian, Laplace, Measurement
-from sfumato.mechanisms import MECHANISMS
-from sfumato.mechanisms.cells import cells, sparse_cells
+from sfumato.mechanisms.cells import cells
+from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms.sparse_cells import sparse_cells
 from sfumato.queries import Identity, Total
 from sfumato.schema import Schema
 
@@ -42,7 +44,7 @@ def complaints(run, *, schema=FOUR, table=TABLE, curator=Curator, budget=None) -
 # -- shipped
 
 
-SLOW = "sfumato", "dawa", "mwem", "pmw", "division"
+SLOW = slow_mechanisms()
 EVERY = 7  # it has no factor in common with the numbers of cells and rows, so that nothing is left out throughout
 
 
@@ -50,7 +52,7 @@ EVERY = 7  # it has no factor in common with the numbers of cells and rows, so t
 def test_shipped_mechanisms_pass_on_all_small_tables(name, full, monkeypatch):
     """On all of them; on every seventh pair those that take many milliseconds each, unless in full."""
     pairs = [140, 495, 290, 945]
-    if name in ("sfumato", "mwem", "pmw") and not full:
+    if not full and (MECHANISMS[name].adaptive or name in slow_mechanisms(2**16)):
         thinned = lambda *given: islice(neighbouring_tables(*given), 0, None, EVERY)  # noqa: E731
         monkeypatch.setattr("sfumato.audit.attacks.replay.neighbouring_tables", thinned)
         pairs = [-(-number // EVERY) for number in pairs]

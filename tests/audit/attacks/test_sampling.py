@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.audit.attacks.sampling import BLOCK, audit, clopper_pearson, epsilon_bound, paired_bound
-from sfumato.audit.subjects.registry import plain_laplace
+from sfumato.audit.subjects.primitives import plain_laplace
 from sfumato.audit.subjects.subject import HIDDEN, Subject
 from sfumato.errors import QueryError
 from sfumato.kernel.sampling.entropy import TestingEntropy

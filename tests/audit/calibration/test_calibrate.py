@@ -5,14 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from registering import register
 
 from sfumato.audit.calibration.betting import shares_at
 from sfumato.audit.calibration.calibrate import Answered, Pool, calibrate, pooled, true_answers
 from sfumato.audit.calibration.known_coverage import (
-    LIMITS,
     PARTS,
     POOLS,
-    Limit,
     complaints,
     part_alpha,
     pool_alpha,
@@ -20,7 +19,9 @@ from sfumato.audit.calibration.known_coverage import (
 )
 from sfumato.audit.calibration.tables import KINDS, cases, small_cases, wide_cases
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import MECHANISMS, Mechanism
+from sfumato.mechanisms.cells import cells
+from sfumato.mechanisms.mechanism import Limit, Mechanism
+from sfumato.mechanisms.registry import MECHANISMS
 
 PAGE = Path(__file__).parents[3] / "docs" / "known-limits.md"
 
@@ -58,7 +59,9 @@ def test_on_tables_of_many_attributes_alone_only_a_gross_failure_is_found():
 
 
 def test_all_alarms_together_are_false_with_a_chance_of_one_in_a_million():
-    assert len(cases()) * (1 + len(KINDS)) + 2 * len(LIMITS) <= PARTS  # listed figures have two bounds
+    assert (
+        len(cases()) * (1 + len(KINDS)) + 2 * sum(len(one.known_limits) for one in MECHANISMS.values()) <= PARTS
+    )  # listed figures have two bounds
     assert len(MECHANISMS) * (POOLS * pool_alpha() + PARTS * part_alpha()) == pytest.approx(1e-6)
 
 
@@ -79,29 +82,29 @@ def test_one_bad_kind_is_found_beside_many_good_ones():
     bad = [Answered("census", "total", release, False, True) for release in range(30)]
     good = [Answered("census", "cell", release, True, True) for release in range(300)]
     assert not pooled([*good, *bad]).too_few(pool_alpha())
-    (complaint,) = complaints("cells", [*good, *bad])
+    (complaint,) = complaints("cells", [*good, *bad], ())
     assert complaint == "cells, census, total: 95 % intervals hold 0.0%"
 
 
 def test_what_is_listed_does_not_count_and_must_be_true():
     found = answers(0.5, 60, case="census", kind="share") + answers(0.99, 100)
-    listed = Limit("cells", "census", "share", 0.5)
+    listed = Limit("census", "share", 0.5)
     assert len(complaints("cells", found, ())) == 4  # two pools, the table, and its shares
     assert complaints("cells", found, (listed,)) == []
-    assert len(unlisted("cells", found, (listed,))) == 700 and len(unlisted("matrix", found, (listed,))) == len(found)
+    assert len(unlisted(found, (listed,))) == 700 and len(unlisted(found, ())) == len(found)
     for stale in (0.05, 0.95):
-        (complaint,) = complaints("cells", found, (Limit("cells", "census", "share", stale),))
+        (complaint,) = complaints("cells", found, (Limit("census", "share", stale),))
         assert "is listed and" in complaint
 
 
 def test_the_page_of_known_limits_lists_what_the_audit_takes_as_known():
     rows = [line.strip("| \n").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     found = {(row[0].strip("`"), row[1], row[2], row[3]) for row in rows}
-    listed = {(one.mechanism, one.table, one.kind, f"{100 * one.covered:.0f} %") for one in LIMITS}
-    assert found == listed and len(rows) == len(LIMITS) > 0
+    limits = [(name, limit) for name, one in MECHANISMS.items() for limit in one.known_limits]
+    assert found == {(name, one.table, one.kind, f"{100 * one.covered:.0f} %") for name, one in limits}
     names = {case.name for case in cases()}
-    assert all(one.mechanism in MECHANISMS and one.table in names and one.kind in KINDS for one in LIMITS)
-    assert all(one.covered < 0.93 for one in LIMITS)
+    assert len(rows) == len(limits) > 0
+    assert all(one.table in names and one.kind in KINDS and one.covered < 0.93 for _, one in limits)
 
 
 def test_the_tables_are_what_they_are_said_to_be():
@@ -146,9 +149,8 @@ def test_every_question_is_asked_as_often_as_the_others():
 
 
 def test_a_mechanism_that_refuses_a_table_is_not_asked_about_it(monkeypatch):
-    cells = MECHANISMS["cells"]
-    picky = Mechanism("picky", "", cells.run, refuses=lambda schema, workload: "no" if "x" in schema.domain else None)
-    monkeypatch.setitem(MECHANISMS, "picky", picky)
+    picky = Mechanism("picky", "", cells, refuses=lambda schema, workload: "no" if "x" in schema.domain else None)
+    register(monkeypatch, picky)
     tables = (small_cases()[0], wide_cases()[0])
     found = calibrate("picky", tables, lambda case: 2, TestingEntropy(3), asked=3)
     assert {one.case for one in found} == {"seven independent"} and len(found) == 6

@@ -14,9 +14,8 @@ from sfumato.audit.attacks.replay import Complaint, ReplayFinding, Run, replay
 from sfumato.audit.subjects.small_tables import Row, Table, small_schema
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.mechanisms import find_mechanism
+from sfumato.mechanisms.registry import find_mechanism
 
-DESCENDING = ("sfumato",)  # mechanisms that go down a tree, and are replayed here too
 CELLS = 128
 CROWDS = (
     (),

@@ -25,7 +25,8 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
-from sfumato.mechanisms import MECHANISMS
+from sfumato.mechanisms.cells import MECHANISM as CELLS
+from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.release import Release
@@ -120,7 +121,7 @@ def calibrate(
     """
     found = []
     for case in cases:
-        if MECHANISMS[mechanism].refuses(case.schema, None) is not None:
+        if MECHANISMS[mechanism].why_not(case.schema) is not None:
             continue
         truths = true_answers(case)
         for run in range(runs(case)):
@@ -153,7 +154,7 @@ def as_lines(mechanism: str, answers: Sequence[Answered], alpha: float = 0.025) 
 @lru_cache(maxsize=32)
 def true_answers(case: Case) -> tuple[float, ...]:
     """The answers of a release with next to no noise; by `cells`, as not every mechanism is exact without noise."""
-    nearly_exact = release_of("cells", (case.counts, case.sums), NEARLY_EXACT, SystemEntropy(), case.schema)
+    nearly_exact = release_of(CELLS.name, (case.counts, case.sums), NEARLY_EXACT, SystemEntropy(), case.schema)
     return tuple(_only(nearly_exact, question.sql).value for question in case.questions)
 
 

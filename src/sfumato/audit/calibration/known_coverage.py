@@ -1,17 +1,18 @@
 """Where intervals are known to hold too seldom, and what is said of a mechanism's intervals in the light of that.
 
-The list is the table of docs/known-limits.md. What is listed does not count against a mechanism, but it has to be true:
-a figure that is no longer what is measured is a complaint too, so the list cannot rot.
+Every mechanism has its list, and together they are the table of docs/known-limits.md. What is listed does not count
+against a mechanism, but it has to be true: a figure that is no longer what is measured is a complaint too, so the list
+cannot rot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from sfumato.audit.calibration.calibrate import Answered, pooled
 from sfumato.audit.calibration.tables import wide_cases
-from sfumato.mechanisms import MECHANISMS
+from sfumato.mechanisms.mechanism import Limit
+from sfumato.mechanisms.registry import MECHANISMS
 
 FALSE_ALARM = 1e-6  # for all mechanisms together, whose intervals hold 95 % everywhere
 POOLS = 3  # all tables, those of few attributes, those of many
@@ -19,36 +20,9 @@ PARTS = 100  # looked at by themselves, at most: tables, kinds of question on ea
 ROUNDED = 0.005  # figures are whole per cent
 
 
-@dataclass(frozen=True)
-class Limit:
-    """Intervals of a mechanism that hold too seldom: on which table, for which kind of question, and how often."""
-
-    mechanism: str
-    table: str
-    kind: str
-    covered: float
-
-
-LIMITS = (
-    Limit("sfumato", "one spike", "total", 0.82),
-    Limit("sfumato", "seven independent", "margin", 0.84),
-    Limit("sfumato", "seven independent", "cell", 0.77),
-    Limit("sfumato", "seven dependent", "margin", 0.76),
-    Limit("sfumato", "seven dependent", "cell", 0.61),
-    Limit("sfumato", "census", "total", 0.55),
-    Limit("sfumato", "census", "cell", 0.82),
-    Limit("sfumato", "census", "average", 0.56),
-    Limit("mwem", "sparse", "cell", 0.00),
-    Limit("mwem", "alternating", "cell", 0.03),
-    Limit("pmw", "sparse", "cell", 0.00),
-    Limit("pmw", "one spike", "cell", 0.60),
-    Limit("pmw", "alternating", "cell", 0.03),
-)
-
-
-def unlisted(mechanism: str, answers: Iterable[Answered], limits: Sequence[Limit] = LIMITS) -> list[Answered]:
+def unlisted(answers: Iterable[Answered], limits: Sequence[Limit]) -> list[Answered]:
     """The answers that nothing bad is known of."""
-    known = {(limit.table, limit.kind) for limit in limits if limit.mechanism == mechanism}
+    known = {(limit.table, limit.kind) for limit in limits}
     return [one for one in answers if (one.case, one.kind) not in known]
 
 
@@ -62,9 +36,9 @@ def part_alpha() -> float:
     return FALSE_ALARM / 2 / len(MECHANISMS) / PARTS
 
 
-def complaints(mechanism: str, answers: Sequence[Answered], limits: Sequence[Limit] = LIMITS) -> list[str]:
+def complaints(mechanism: str, answers: Sequence[Answered], limits: Sequence[Limit]) -> list[str]:
     """What is wrong with a mechanism's intervals: in a pool, on one table, for one kind of question on one table."""
-    clean, alpha = unlisted(mechanism, answers, limits), part_alpha()
+    clean, alpha = unlisted(answers, limits), part_alpha()
     many = {case.name for case in wide_cases()}
     pools = {
         "all tables": pooled(clean),
@@ -86,7 +60,7 @@ def complaints(mechanism: str, answers: Sequence[Answered], limits: Sequence[Lim
 
 def _stale(mechanism: str, answers: Sequence[Answered], limits: Sequence[Limit]) -> list[str]:
     found = []
-    for limit in (limit for limit in limits if limit.mechanism == mechanism):
+    for limit in limits:
         pool = pooled(one for one in answers if (one.case, one.kind) == (limit.table, limit.kind))
         low, high = pool.within(part_alpha())
         if not low - ROUNDED <= limit.covered <= high + ROUNDED:

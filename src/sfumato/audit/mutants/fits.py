@@ -17,13 +17,13 @@ from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.scaled_shape import ScaledShape
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.mechanisms import Mechanism
-from sfumato.mechanisms._multiplicative_weights import even_start, measure_total, misfit_of, plain_cells
+from sfumato.mechanisms._measure_and_fit import plain_cells
+from sfumato.mechanisms._multiplicative_weights import even_start, measure_total, misfit_of
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.mechanism import Run as Make
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
-
-Line = Callable[[Curator, Schema, Budget, Workload | None], Cube]
 
 
 def fitted_to_the_table(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
@@ -61,6 +61,6 @@ def told_beside_the_fit(curator: Curator, schema: Schema, budget: Budget) -> Cub
     return cube
 
 
-def released(run: Line) -> Run:
+def released(run: Make) -> Run:
     """What the files of many releases show."""
     return subject_of(Mechanism("mutant", "", run)).run

@@ -17,34 +17,18 @@ from sfumato.audit.subjects.primitives import (
     Counts,
     PooledEntropy,
     aggregate_of,
-    cells_above_threshold,
     curator_of,
-    exponential_choice,
-    plain_laplace,
     primitives,
-    select_subject,
-    threshold_decisions,
 )
 from sfumato.audit.subjects.published import Layout, Shown, shown
 from sfumato.audit.subjects.subject import Outputs, Subject
 from sfumato.kernel.sampling.entropy import Entropy, TestingEntropy
-from sfumato.mechanisms import MECHANISMS, Mechanism
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.store import contents_of
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
-
-__all__ = [
-    "all_subjects",
-    "cells_above_threshold",
-    "exponential_choice",
-    "mechanism_subject",
-    "mechanism_subjects",
-    "plain_laplace",
-    "select_subject",
-    "subject_of",
-    "threshold_decisions",
-]
 
 CELLS = 6  # of the small domain on which whole mechanisms run
 FIRST = 12  # runs on either table that show which columns there are

@@ -16,7 +16,7 @@ from sfumato.arrays import Floats, Whole
 from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy
-from sfumato.mechanisms.ispe import ispe
+from sfumato.mechanisms.ispe import Settings, ispe
 from sfumato.reproduce.ispe.neighbours import neighbourhood_means
 from sfumato.reproduce.released import curator_of, schema_of
 from sfumato.reproduce.synthetic import adult_grid, continuous_grid, random_grid
@@ -55,14 +55,8 @@ def publish(counts: Whole, setting: Setting, entropy: Entropy) -> Published:
     """Run the mechanism once and estimate every cell in every way."""
     alpha = setting.alpha_1 + setting.alpha_2
     curator, schema = curator_of(counts, alpha, entropy), schema_of(counts.shape)
-    cube = ispe(
-        curator,
-        schema,
-        Budget.pure(alpha),
-        first=setting.alpha_1 / alpha,
-        iterations=setting.iterations,
-        xi=setting.xi,
-    )
+    settings = Settings(first=setting.alpha_1 / alpha, iterations=setting.iterations, xi=setting.xi)
+    cube = ispe(curator, schema, Budget.pure(alpha), settings=settings)
     (fit,) = cube.fits
     assert isinstance(fit, ShrinkageFit)  # noqa: S101 (what ispe publishes)
     noisy = fit.cells.answers.astype(np.float64)

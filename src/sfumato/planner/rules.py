@@ -1,0 +1,220 @@
+"""The rules by which `auto` takes a mechanism, in order: the first that applies decides.
+
+They are the table of docs/planning.md, in the same words, and the page has the trials that they come from. Nothing in
+them looks at data: a mechanism whose error the noise alone decides is known exactly, and one that adapts to the data is
+tried on public tables, if the schema says how many rows to expect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import inf, isfinite, sqrt
+
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import noise_for
+from sfumato.limits import MOST_DENSE
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.registry import MECHANISMS, sparse_mechanism
+from sfumato.plain_text import as_rows
+from sfumato.planner.forecast import Outlook
+from sfumato.planner.simulate import MOST_SIMULATED
+from sfumato.queries import Workload
+from sfumato.schema import Schema
+
+MOST_TRIED = MOST_SIMULATED  # cells up to which mechanisms are tried for a choice; beyond, a rule decides
+ALIKE = 1.01  # times the least error is as good, and then the plainer mechanism is preferred
+NEXT_TO_BEST = 2  # times the noise on one query that spends everything: little is left to gain for anyone
+MUCH_BETTER = 0.5  # of sfumato's error on a full table; it gains as much and more where a table is not full
+THIN = 0.2  # rows times epsilon per cell, below which a table is so empty that sfumato was never behind
+
+UNTRIED = Outlook("", "not priced")
+PRIVATE = "How the table lies is not looked at, as that would cost budget."
+
+
+def may_try(schema: Schema) -> bool:
+    """Whether mechanisms are tried for a choice."""
+    return schema.expected_rows is not None and schema.domain.size <= MOST_TRIED
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What a choice hangs on, all of it public. outlooks: what was priced, the plainest first."""
+
+    outlooks: Sequence[Outlook]
+    schema: Schema
+    budget: Budget
+    workload: Workload | None
+
+    @property
+    def cells(self) -> int:
+        return self.schema.domain.size
+
+    @cached_property
+    def _exact(self) -> list[Outlook]:
+        """A release is asked other things too, so what leaves them unknown is taken by name only."""
+        known = [found for found in self.outlooks if found.how == "exact" and isfinite(found.overall)]
+        return [found for found in known if MECHANISMS[found.mechanism].answers == "everything"]
+
+    @cached_property
+    def best(self) -> Outlook:
+        """The least error that is known whatever the data; of those alike the plainest comes first."""
+        least = min(found.overall for found in self._exact)
+        return next(found for found in self._exact if found.overall <= ALIKE * least)
+
+    @property
+    def plain(self) -> str:
+        """The best and what comes next, in words."""
+        others = sorted((found for found in self._exact if found is not self.best), key=lambda found: found.overall)
+        following = ", ".join(f"{found.mechanism} {as_rows(found.overall)}" for found in others[:2])
+        said = (
+            f"least expected error of those that do not depend on the data: {as_rows(self.best.overall)} rows a query"
+        )
+        return f"{said}; next {following}" if following else said
+
+    @cached_property
+    def tried(self) -> Outlook:
+        """The least error of those that adapt. A plan tries more than `auto` does, and must name what `auto` takes."""
+        found = [one for one in self.outlooks if one.how == "simulated" and MECHANISMS[one.mechanism].adaptive]
+        return min(found if may_try(self.schema) else [], key=lambda one: one.overall, default=UNTRIED)
+
+    @cached_property
+    def adaptive(self) -> list[Mechanism]:
+        """What adapts and fits: the first is taken where nothing could be tried."""
+        every = (one for one in MECHANISMS.values() if one.adaptive)
+        return [one for one in every if one.why_not(self.schema, self.workload) is None]
+
+    @cached_property
+    def if_full(self) -> float:
+        """About its error on a table with many rows everywhere."""
+        error = self.adaptive[0].error_if_full
+        assert error is not None and self.workload is not None  # noqa: S101 (it adapts, and cells were laid out)
+        return error(self.schema, self.workload, self.budget)
+
+    @cached_property
+    def one_query(self) -> float:
+        """The standard error of one query that spends all that the count may."""
+        share = self.budget.evenly(1 + len(self.schema.measures))[0]
+        contributions = self.schema.privacy_unit.contributions
+        return sqrt(noise_for(share, contributions, l1=Fraction(1), l2_squared=Fraction(1)).variance)
+
+    @property
+    def fullness(self) -> float:
+        """Rows per cell over the size of the noise, how far single cells stand out: rows times epsilon per cell."""
+        if self.schema.expected_rows is None:
+            return inf
+        return self.schema.expected_rows / self.cells * sqrt(2.0) / max(self.one_query, 1e-9)
+
+    @property
+    def untried(self) -> str:
+        """What trials would have told."""
+        if self.schema.expected_rows is None:
+            return "How many rows there are: state expected_rows, and mechanisms are tried on tables like that."
+        return "Whether the table is empty or even in places, from which sfumato would gain."
+
+
+Words = Callable[[Case], str]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a mechanism is taken and which: in the words of the page, and as functions; and what is said about it."""
+
+    when: str
+    takes: str
+    applies: Callable[[Case], bool]
+    taken: Words
+    why: Words
+    unknown: Words
+
+
+def _best(case: Case) -> str:
+    return case.best.mechanism
+
+
+def _known(case: Case) -> str:
+    return f"{_best(case)} has {as_rows(case.best.overall)}"
+
+
+RULES = (
+    Rule(
+        when=f"there are more than {MOST_DENSE:,} cells",
+        takes="`sparse-cells`, the only one that never lays them out",
+        applies=lambda case: case.cells > MOST_DENSE,
+        taken=lambda case: sparse_mechanism().name,
+        why=lambda case: f"{case.cells:,} cells are too many for memory, and sparse-cells never lays them out",
+        unknown=lambda case: "How many cells hold enough rows to be published.",
+    ),
+    Rule(
+        when=f"the exact one has at most {NEXT_TO_BEST} times the noise on a single query that spends everything",
+        takes="the exact one: nobody could do much better",
+        applies=lambda case: case.best.overall <= NEXT_TO_BEST * case.one_query,
+        taken=_best,
+        why=lambda case: f"{case.plain}, next to the noise on a single query",
+        unknown=lambda case: "Whether the table is empty or even in places, from which little could be gained here.",
+    ),
+    Rule(
+        when="`sfumato` was tried, and by the geometric mean over the five tables has no more error than the exact one",
+        takes="`sfumato`",
+        applies=lambda case: case.tried.overall <= case.best.overall,
+        taken=lambda case: case.tried.mechanism,
+        why=lambda case: (
+            f"{as_rows(case.tried.overall)} rows a query in the middle of the public shapes with "
+            f"{case.schema.expected_rows:,} rows, where {_known(case)} whatever the data"
+        ),
+        unknown=lambda case: (
+            f"Its error depends on the data: from {as_rows(case.tried.best)} rows on the kindest shape to "
+            f"{as_rows(case.tried.worst)} on the unkindest."
+        ),
+    ),
+    Rule(
+        when="it was tried, and has more",
+        takes="the exact one",
+        applies=lambda case: case.tried is not UNTRIED,
+        taken=_best,
+        why=lambda case: (
+            f"{case.plain}; {case.tried.mechanism} has {as_rows(case.tried.overall)} in the middle of the public shapes"
+        ),
+        unknown=lambda case: "Whether the table is kinder than the public shapes.",
+    ),
+    Rule(
+        when="it does not fit the schema, which has too many cells",
+        takes="the exact one",
+        applies=lambda case: not case.adaptive,
+        taken=_best,
+        why=lambda case: case.plain,
+        unknown=lambda case: case.untried,
+    ),
+    Rule(
+        when=f"the rows that the schema states, times epsilon, are below {THIN} per cell",
+        takes="`sfumato`: most of the table is empty, which it gains from",
+        applies=lambda case: case.fullness < THIN,
+        taken=lambda case: case.adaptive[0].name,
+        why=lambda case: (
+            f"rows times epsilon per cell is {case.fullness:.2g}, below {THIN}: so few rows leave most of the table "
+            f"empty, which {case.adaptive[0].name} gains from; {_known(case)} rows a query whatever the data"
+        ),
+        unknown=lambda case: "Where the rows lie; so many cells were not tried.",
+    ),
+    Rule(
+        when=f"the exact one has less than {MUCH_BETTER} times the error that `sfumato` has on a full table",
+        takes="the exact one",
+        applies=lambda case: case.best.overall < MUCH_BETTER * case.if_full,
+        taken=_best,
+        why=lambda case: f"{case.plain}; {case.adaptive[0].name} has about {as_rows(case.if_full)} on a full table",
+        unknown=lambda case: case.untried,
+    ),
+    Rule(
+        when="otherwise",
+        takes="`sfumato`",
+        applies=lambda case: True,
+        taken=lambda case: case.adaptive[0].name,
+        why=lambda case: (
+            f"about {as_rows(case.if_full)} rows a query on a table that is full everywhere, and on most others less, "
+            f"where {_known(case)} whatever the data"
+        ),
+        unknown=lambda case: case.untried,
+    ),
+)

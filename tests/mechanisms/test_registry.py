@@ -1,0 +1,116 @@
+"""The registry is read lazily; besides a mechanism's own file it is the only place where its name is more than text.
+
+A name in code is a condition, a choice or a list that the next newcomer would have to find. So no string in the source
+may be equal to the name of a mechanism, whatever it is used for, but for words that mean something else.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sfumato.errors import MechanismError
+from sfumato.mechanisms.registry import MECHANISMS, MODULES, find_mechanism, sparse_mechanism
+
+SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
+OTHER_MEANINGS = {
+    "cli/app.py": {"sfumato"},  # the program
+    "kernel/ledger/ledger.py": {"sfumato"},  # a folder of the user
+    "releases/": {"sfumato", "cells", "matrix", "laplace"},  # the format, its members and families of query and noise
+    "strategies/hdmm.py": {"cells"},  # a candidate among strategies
+    "audit/subjects/primitives.py": {"laplace"},  # the noise
+    "audit/mutants/ledgers.py": {"cells"},  # what a forged entry says
+    "audit/mutants/outputs.py": {"cells"},  # what a forged file says
+    "mechanisms/sparse_cells.py": {"cells"},  # whose page it shares
+    "reproduce/": set(MODULES),  # papers, by the mechanisms that they are about
+}
+
+
+def strings_equal_to_names(source: str) -> set[str]:
+    """Wherever it stands: compared with, looked up, in a tuple or a set, a key, a case, a default."""
+    constants = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    return {value for value in constants if isinstance(value, str)} & set(MODULES)
+
+
+def conditions_on_names(source: str) -> set[str]:
+    """Those that something about a mechanism is compared with or looked up by: nowhere, whatever else a word means."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        asked = isinstance(node, ast.Compare | ast.Subscript | ast.match_case | ast.Call)
+        if asked and "mechanism" in ast.unparse(node).lower().split("(")[0].replace("mechanismrecord", ""):
+            found |= strings_equal_to_names(ast.unparse(node))
+    return found
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'if mechanism.name == "dawa": pass',
+        'slow = name in ("cells", "pmw")',
+        'TRIED = {"sfumato"}',
+        'MECHANISMS["cells"].run',
+        'WORK.get("mwem", 1)',
+        'def choose(name: str = "cells"): ...',
+        'match name:\n    case "laplace": pass',
+    ],
+)
+def test_a_name_is_found_however_it_is_used(code):
+    assert strings_equal_to_names(code)
+    assert not strings_equal_to_names('raise ValueError("too many cells; use sparse-cells")')
+
+
+def test_no_mechanism_is_named_outside_its_own_file():
+    own = {name: f"{module.removeprefix('sfumato.').replace('.', '/')}.py" for name, module in MODULES.items()}
+    for path in SOURCE.rglob("*.py"):
+        place = path.relative_to(SOURCE).as_posix()
+        if place == "mechanisms/registry.py":
+            continue
+        allowed = {name for name, file in own.items() if file == place}
+        for start, words in OTHER_MEANINGS.items():
+            allowed |= words if place.startswith(start) else set()
+        found = strings_equal_to_names(path.read_text(encoding="utf-8")) - allowed
+        assert not found, f"{place} names {', '.join(sorted(found))}: ask the mechanism's value instead"
+
+
+def test_no_word_with_another_meaning_is_a_condition_on_a_mechanism():
+    assert conditions_on_names('if release.mechanism == "cells": pass')
+    for path in SOURCE.rglob("*.py"):
+        place = path.relative_to(SOURCE).as_posix()
+        if not place.startswith("mechanisms/"):
+            assert not conditions_on_names(path.read_text(encoding="utf-8")), place
+
+
+def test_every_line_leads_to_a_value_of_that_name_and_page():
+    for name, mechanism in MECHANISMS.items():
+        assert mechanism.name == name and mechanism.summary and mechanism.paper
+        assert (SOURCE.parents[1] / "docs" / mechanism.docs).exists()
+    assert next(iter(MECHANISMS.values())).most_cells is None  # the plainest comes first, and fits everything
+    assert sparse_mechanism().sparse and len(MECHANISMS) == len(MODULES)
+
+
+def test_an_unknown_name_is_refused_with_those_there_are():
+    with pytest.raises(MechanismError, match=f"no mechanism 'magic'; there are auto, {', '.join(MODULES)}"):
+        find_mechanism("magic")
+
+
+LOADED = "print([name for name in sys.modules if name in registry.MODULES.values()])"
+
+
+@pytest.mark.parametrize(
+    ("before", "loaded"),
+    [
+        ("", []),
+        ("import sfumato.cli.app", []),
+        ("import sfumato.publishing.publish", []),  # by which a release is opened and queried
+        ("list(registry.MECHANISMS)", []),
+        ('registry.find_mechanism("kdtree")', ["sfumato.mechanisms.kdtree"]),
+    ],
+)
+def test_nothing_is_imported_before_it_is_asked_for(before, loaded):
+    code = f"import sys\nfrom sfumato.mechanisms import registry\n{before}\n{LOADED}"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == str(loaded)
