@@ -19,7 +19,7 @@ from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.partition import PartitionFit
 from sfumato.inference.fits.scaled_shape import ScaledShape
 from sfumato.inference.fits.shrinkage import ShrinkageFit
-from sfumato.inference.fits.tree import MOST_LEAVES, MOST_REGIONS, TreeFit
+from sfumato.inference.fits.tree import MOST_LEAVES, MOST_NODES, TreeFit
 from sfumato.limits import MOST_SPANNED
 from sfumato.measurement import Measurement
 from sfumato.queries import Queries, Ranges
@@ -65,7 +65,7 @@ class Reading:
         deviations, leanings = _numbers(given, "deviations"), _numbers(given, "leanings")
         if slopes is None or given or len(record.measurements) != 1:
             raise refusal("a fit in it has measurements or arrays that do not go with its kind")
-        if len(estimate) > MOST_LEAVES or nodes_over(self.domain) > MOST_REGIONS:
+        if len(estimate) > MOST_LEAVES or nodes_over(self.domain) > MOST_NODES:
             raise refusal("a fit in it has a tree of more cells than Sfumato makes")
         measured = self.measurement(record.measurements[0], len(estimate), record.of)
         if type(measured.queries) is not Ranges:

@@ -18,7 +18,7 @@ from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.partition import PartitionFit
 from sfumato.inference.fits.scaled_shape import ScaledShape
 from sfumato.inference.fits.shrinkage import ShrinkageFit
-from sfumato.inference.fits.tree import TreeFit, has_strips
+from sfumato.inference.fits.tree import TreeFit, has_slices
 from sfumato.measurement import Measurement
 from sfumato.releases.file.query_records import Arrays, Column, describe
 from sfumato.releases.file.records import FitRecord, MeasurementRecord, QueriesRecord, noise_record
@@ -105,7 +105,7 @@ def write_fits(fits: tuple[Fit, ...], domain: Domain) -> Written:
 
 def _alike(one: BinaryTree, other: BinaryTree) -> bool:
     """Whether two trees cut the same cells in the same way."""
-    if one.height != other.height or has_strips(one) != has_strips(other):
+    if one.height != other.height or has_slices(one) != has_slices(other):
         return False
     return np.array_equal(one.order, other.order) and all(map(np.array_equal, one.begins, other.begins))
 
