@@ -10,7 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from sfumato.arrays import Codes, Floats
-from sfumato.inference.partition_search import grow_regions
+from sfumato.inference.partition_search import grow_buckets
 from sfumato.inference.smoothing import noise_left, smooth
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
@@ -44,7 +44,7 @@ def ispe(
     def regions(noisy: Floats, variance: float) -> Codes:
         left = variance**0.5 * noise_left(axes, smoothing, iterations)
         closeness = xi if xi is not None else max(APART * left, 0.5)  # whole counts that differ by less are equal
-        return grow_regions(smooth(noisy, axes, smoothing, iterations), axes, closeness)
+        return grow_buckets(smooth(noisy, axes, smoothing, iterations), axes, closeness)
 
     return release_regions(curator, schema, budget, first, regions)
 
