@@ -83,13 +83,7 @@ def in_quarters(labels: Codes, places: Sequence[Codes]) -> tuple[Codes, Codes]:
     [[0, 0, 1, 2, 3, 4], [0, 0, 0, 0, 1]]
     """
     sizes = np.bincount(labels)
-    extents = []
-    for place in places:
-        low, high = np.full(len(sizes), place.max()), np.zeros(len(sizes), dtype=np.int64)
-        np.minimum.at(low, labels, place)
-        np.maximum.at(high, labels, place)
-        extents.append(high - low)
-    along = np.stack(places)[np.argmax(extents, axis=0)[labels], np.arange(len(labels))]
+    along = np.stack(places)[np.argmax(_extents(labels, places), axis=0)[labels], np.arange(len(labels))]
     order = np.lexsort((along, labels))
     rank = np.empty_like(labels)
     rank[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -107,13 +101,7 @@ def halving_order(labels: Codes, places: Sequence[Codes]) -> Codes:
     [0, 1, 2, 3]
     """
     sizes = np.bincount(labels)
-    extents = []
-    for place in places:
-        low, high = np.full(len(sizes), place.max()), np.zeros(len(sizes), dtype=np.int64)
-        np.minimum.at(low, labels, place)
-        np.maximum.at(high, labels, place)
-        extents.append((high - low + 1).astype(np.float64))
-    extent = np.stack(extents)
+    extent = _extents(labels, places).astype(np.float64)
     order = np.argsort(labels, kind="stable")
     stop = np.cumsum(sizes)
     start, stop = np.repeat(stop - sizes, sizes), np.repeat(stop, sizes)  # of the part around each cell, in order
@@ -127,6 +115,17 @@ def halving_order(labels: Codes, places: Sequence[Codes]) -> Codes:
         start, stop = np.where(first, start, middle), np.where(first, middle, stop)
         extent[longest, np.arange(len(sizes))] /= 2.0
     return order
+
+
+def _extents(labels: Codes, places: Sequence[Codes]) -> Codes:
+    """How far every bucket reaches along each axis, (axes, buckets)."""
+    extents = np.empty((len(places), int(labels.max()) + 1), dtype=np.int64)
+    for extent, place in zip(extents, places, strict=True):
+        low, high = np.full(len(extent), place.max()), np.zeros(len(extent), dtype=np.int64)
+        np.minimum.at(low, labels, place)
+        np.maximum.at(high, labels, place)
+        extent[:] = high - low + 1
+    return extents
 
 
 def _best_cut(values: Floats, variance: float, chances: float) -> Cut | None:

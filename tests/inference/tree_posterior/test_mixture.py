@@ -10,7 +10,7 @@ from sfumato.inference.tree_posterior.mixture import Mixture, Normal
 
 def test_a_mixture_becomes_the_normal_distribution_of_its_moments():
     likely = np.log(np.array([[0.2, 3.0], [0.6, 1e-300]]))
-    mixture = Mixture(likely, np.array([[1.0, 5.0], [9.0, 0.0]]), np.array([[4.0, 2.0], [1.0, 1.0]]))
+    mixture = Mixture(np.array([[1.0, 5.0], [9.0, 0.0]]), np.array([[4.0, 2.0], [1.0, 1.0]]), likely)
     components, weight = mixture.component_posterior()
     found = components.moment_matched()
     assert np.exp(weight) == pytest.approx([0.8, 3.0])
@@ -20,7 +20,7 @@ def test_a_mixture_becomes_the_normal_distribution_of_its_moments():
 
 def test_a_mixture_on_which_its_parent_says_something_agrees_with_integration():
     """Two components, of which the parent's 20 rows, give or take 3, favour the one that was less likely before."""
-    mixture = Mixture(np.log([[0.7], [0.3]]), np.array([[10.0], [24.0]]), np.array([[9.0], [16.0]]))
+    mixture = Mixture(np.array([[10.0], [24.0]]), np.array([[9.0], [16.0]]), np.log([[0.7], [0.3]]))
     below = mixture.component_posterior()[0].moment_matched()
     precision = 1 / below.variance + 1 / 9.0
     known = Normal((below.mean / below.variance + 20.0 / 9.0) / precision, 1 / precision)
@@ -38,7 +38,7 @@ def test_a_mixture_on_which_its_parent_says_something_agrees_with_integration():
 
 
 def test_where_the_parent_says_nothing_components_stay_as_they_are():
-    mixture = Mixture(np.log([[0.7], [0.3]]), np.array([[10.0], [24.0]]), np.array([[9.0], [16.0]]))
+    mixture = Mixture(np.array([[10.0], [24.0]]), np.array([[9.0], [16.0]]), np.log([[0.7], [0.3]]))
     below = mixture.component_posterior()[0].moment_matched()
     found = mixture.conditioned_on(below, below)
     assert found.chances[:, 0] == pytest.approx([0.7, 0.3])

@@ -69,7 +69,8 @@ def test_what_halves_say_of_their_node_agrees_with_integration(component):
     whole = by_integration(h, component).sum(axis=0) * STEP
     weight, mean = whole.sum() * STEP, (whole * WHOLE).sum() / whole.sum()
     variance = (whole * (WHOLE - mean) ** 2).sum() / whole.sum()
-    found = [part[component, 0] for part in vars(h.together()).values()]
+    found = h.together()
+    found = [part[component, 0] for part in (found.log_weight, found.mean, found.variance)]
     assert found == pytest.approx([np.log(weight), mean, variance], rel=1e-6)
 
 
@@ -94,7 +95,8 @@ def test_halves_that_are_alike_agree_with_integration_along_a_line():
     whole = np.exp(h.weight.sum()) * normal(0.4 * WHOLE, m1, v1) * normal(0.6 * WHOLE, m2, v2)
     mean = (whole * WHOLE).sum() / whole.sum()
     variance = (whole * (WHOLE - mean) ** 2).sum() / whole.sum()
-    found = [part[EVEN, 0] for part in vars(h.together()).values()]
+    found = h.together()
+    found = [part[EVEN, 0] for part in (found.log_weight, found.mean, found.variance)]
     assert found == pytest.approx([np.log(whole.sum() * STEP), mean, variance], rel=1e-6)
     assert [float(part[EVEN, 0]) for part in h.divide(np.full((COMPONENTS, 1), 50.0))] == pytest.approx(
         [20.0, 0.4, 0.0]
@@ -103,7 +105,8 @@ def test_halves_that_are_alike_agree_with_integration_along_a_line():
 
 def test_an_empty_half_leaves_everything_to_the_other():
     h = halves()
-    weight, mean, variance = (part[:, 0] for part in vars(h.together()).values())
+    mixture = h.together()
+    weight, mean, variance = (part[:, 0] for part in (mixture.log_weight, mixture.mean, mixture.variance))
     first, slope, spread = (part[:, 0] for part in h.divide(np.full((COMPONENTS, 1), 40.0)))
     assert [weight[FIRST_EMPTY], mean[FIRST_EMPTY], variance[FIRST_EMPTY]] == [-3.0 + 0.5, 21.0, 16.0]
     assert [weight[SECOND_EMPTY], mean[SECOND_EMPTY], variance[SECOND_EMPTY]] == [-8.0 - 1.25, 7.0, 9.0]

@@ -21,8 +21,8 @@ class Evidence:
 
     cells: how many lie before each place of the tree. answers: noisy counts; scales: of their noise, inf where a node
     was not measured; those of Laplace noise, or standard deviations of Gaussian noise. zero: the log-likelihood of all
-    that was measured in a node if it is empty. told: nodes of which they or a part were measured. inner: for each
-    level but the last, those of which a part was.
+    that was measured in a node if it is empty. measured: nodes that were, or of which a part was. inner: for each level
+    but the last, those of which a part was.
     """
 
     tree: BinaryTree
@@ -31,7 +31,7 @@ class Evidence:
     scales: Sequence[Floats]
     laplace: bool
     zero: Sequence[Floats]
-    told: Sequence[Flags]
+    measured: Sequence[Flags]
     inner: Sequence[Codes]
 
     @classmethod
@@ -39,26 +39,26 @@ class Evidence:
         cls, tree: BinaryTree, sizes: Codes, answers: Sequence[Floats], scales: Sequence[Floats], *, laplace: bool
     ) -> Evidence:
         """sizes: the cells at each place of the tree."""
-        zeros, tolds, inner = list[Floats](), list[Flags](), list[Codes]()
+        zeros, seen, inner = list[Floats](), list[Flags](), list[Codes]()
         for level in range(tree.height, -1, -1):
-            told = np.isfinite(scales[level])
-            zero = np.zeros(len(told))
-            zero[told] = log_at_zero(answers[level][told], scales[level][told], laplace=laplace)
+            measured = np.isfinite(scales[level])
+            zero = np.zeros(len(measured))
+            zero[measured] = log_at_zero(answers[level][measured], scales[level][measured], laplace=laplace)
             if level < tree.height:
                 starts = tree.halves[level][:-1]
                 zero += np.add.reduceat(zeros[0], starts)
-                inside = np.logical_or.reduceat(tolds[0], starts)
+                inside = np.logical_or.reduceat(seen[0], starts)
                 inner.insert(0, np.flatnonzero(inside))
-                told |= inside
+                measured |= inside
             zeros.insert(0, zero)
-            tolds.insert(0, told)
+            seen.insert(0, measured)
         cells = np.concatenate([[0], np.cumsum(sizes)])
-        return cls(tree, cells, answers, scales, laplace, zeros, tolds, inner)
+        return cls(tree, cells, answers, scales, laplace, zeros, seen, inner)
 
     def own(self, level: int) -> Normal:
         """What the nodes of a level say of themselves."""
         noise = (2.0 if self.laplace else 1.0) * self.scales[level] ** 2
-        return Normal(self.answers[level], np.minimum(noise, UNKNOWN, out=noise))
+        return Normal(self.answers[level].copy(), np.minimum(noise, UNKNOWN, out=noise))
 
     def even(self, level: int, nodes: Codes) -> Floats:
         """The share of its cells that the first half of each node has."""
@@ -77,4 +77,4 @@ class Evidence:
         weight, mean, variance = mixture.log_weight.copy(), mixture.mean.copy(), mixture.variance.copy()
         weight[:, seen] += likely
         mean[:, seen], variance[:, seen] = after
-        return Mixture(weight, mean, variance)
+        return Mixture(mean, variance, weight)

@@ -10,7 +10,8 @@ costs no privacy. Time and memory are linear in the number of cells.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -50,31 +51,22 @@ class Posterior:
 
 
 @dataclass(frozen=True, eq=False)
-class Messages:
-    """What the subtree of each node of a level says of its rows: normal distributions, and the log of their weight."""
+class Messages(Normal):
+    """What the subtree of each node of a level says of its rows; weight: the log of the weight of all it says."""
 
-    mean: Floats
-    variance: Floats
     weight: Floats
 
-    def of(self, nodes: Codes) -> Messages:
+    def of_halves(self, pair: Codes) -> Messages:
         """Those of some nodes; -1 stands for a half that is not there, which certainly holds nothing."""
-        missing, parts = nodes < 0, ((self.mean, 0.0), (self.variance, LEAST_VARIANCE), (self.weight, 0.0))
-        return Messages(*(np.where(missing, nothing, values[nodes]) for values, nothing in parts))
+        missing, parts = pair < 0, ((self.mean, 0.0), (self.variance, LEAST_VARIANCE), (self.weight, 0.0))
+        return Messages(*(np.where(missing, nothing, values[pair]) for values, nothing in parts))
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
-    """What is known of each node of a level from everything: the chance that it is not empty, and its rows then."""
+class Known(Normal):
+    """What is known of each node of a level from everything: the rows if it is not empty, and the chance of that."""
 
     alive: Floats
-    mean: Floats
-    variance: Floats
-
-    @classmethod
-    def root(cls, upward: Upward) -> Known:
-        """The root, which nothing is above."""
-        return cls(np.ones(1), upward.messages[0].mean, upward.messages[0].variance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,23 +79,23 @@ class Level:
     slices: SliceShares | None
     below: Messages
 
+    @cached_property
     def messages(self) -> Messages:
         """What the nodes pass up: all that their halves and they themselves say."""
         own = self.evidence.own(self.number)
-        mean, variance, weight = own.mean.copy(), own.variance, np.zeros(len(own.mean))
+        mean, variance, weight = own.mean, own.variance, np.zeros(len(own.mean))
         for nodes in _blocks(self.evidence.inner[self.number]):
             halves = self.halves(nodes)
             components, weight[nodes] = self.mixture(nodes, halves).component_posterior()
-            passed = self._passed_on(halves, components.moment_matched(), Normal(mean[nodes], variance[nodes]))
+            passed = self._passed_on(halves, components.moment_matched(), own.of(nodes))
             mean[nodes], variance[nodes] = passed.mean, passed.variance
         return Messages(mean, variance, weight)
 
-    def splits(self, nodes: Codes, known: Known, messages: Messages) -> Iterator[tuple[Codes, Halves, Split]]:
-        """Nodes of which a part was measured, split some at a time; messages: what they passed up."""
+    def splits(self, nodes: Codes, known: Known) -> Iterator[tuple[Codes, Halves, Split]]:
+        """Nodes of which a part was measured, split some at a time."""
         for some in _blocks(nodes):
-            halves, below = self.halves(some), Normal(messages.mean[some], messages.variance[some])
-            rows = Normal(known.mean[some], known.variance[some])
-            yield some, halves, split(halves, self.mixture(some, halves), rows, below)
+            halves = self.halves(some)
+            yield some, halves, split(halves, self.mixture(some, halves), known.of(some), self.messages.of(some))
 
     def unmeasured(self, nodes: Codes, known: Known) -> Iterator[tuple[Codes, Split]]:
         """Nodes of which no part was measured, split by the shares of their slices, as unevenly as others are."""
@@ -117,19 +109,16 @@ class Level:
 
     def halves(self, nodes: Codes) -> Halves:
         """What is known from below of the halves of some nodes."""
-        pair, evidence = self.evidence.tree.pair(self.number, nodes), self.evidence
-        below, rows = self.below.of(pair), self.prior.rows
+        pair, rows = self.evidence.tree.pair(self.number, nodes), self.prior.rows
+        below, zero = self.below.of_halves(pair), np.where(pair < 0, 0.0, self.evidence.zero[self.number + 1][pair])
         about = self._first_guess(nodes, below) if rows is None else np.maximum(rows[nodes], 1.0)
-        zero = np.where(pair < 0, 0.0, evidence.zero[self.number + 1][pair])
-        share, alone = self.share(nodes), pair[1] < 0
-        return Halves(below.mean, below.variance, below.weight, zero, share, alone, about, self.prior.few)
+        said = below.mean, below.variance, below.weight, zero
+        return Halves(*said, self.share(nodes), pair[1] < 0, about, self.prior.few)
 
     def mixture(self, nodes: Codes, halves: Halves) -> Mixture:
         """For each component, its log-weight and the rows it makes likely, from below and from the own count."""
         below, common = halves.together(), np.log(self.prior.components)[row_class(halves.rows)].T
-        return self.evidence.observed(
-            self.number, nodes, Mixture(below.log_weight + common, below.mean, below.variance)
-        )
+        return self.evidence.observed(self.number, nodes, replace(below, log_weight=below.log_weight + common))
 
     def share(self, nodes: Codes) -> Floats:
         """The share of its rows that the first half of each node is thought to have."""
@@ -161,69 +150,57 @@ class Level:
         A mixture taken as one normal distribution is drawn towards what it would be with an empty half. Where that is
         rarely so all nodes are drawn a little in the same direction, and their sum is off by a lot.
         """
-        below = Normal(halves.mean.sum(axis=0), halves.variance.sum(axis=0))
-        variance = 1.0 / (1.0 / below.variance + 1.0 / own.variance)
-        mean = variance * (below.mean / below.variance + own.mean / own.variance)
+        least_squares = Normal(halves.mean.sum(axis=0), halves.variance.sum(axis=0)).times(own)
         sparse = self.prior.sparse[row_class(halves.rows)]
-        mixed = np.maximum(matched.variance, LEAST_VARIANCE)
-        return Normal(np.where(sparse, matched.mean, mean), np.where(sparse, mixed, variance))
-
-
-@dataclass(frozen=True, eq=False)
-class Upward:
-    """The upward pass: every level but the last, and the messages of every level."""
-
-    levels: Sequence[Level]
-    messages: Sequence[Messages]
+        variance = np.where(sparse, np.maximum(matched.variance, LEAST_VARIANCE), least_squares.variance)
+        return Normal(np.where(sparse, matched.mean, least_squares.mean), variance)
 
 
 def posterior_of(evidence: Evidence) -> Posterior:
     """The posterior of all nodes and cells."""
     priors: Sequence[Hyperparameters] = [Hyperparameters.at_first()] * evidence.tree.height
     for _ in range(ROUNDS - 1):
-        priors = learned(upward_pass(evidence, priors))
-    return downward_pass(upward_pass(evidence, priors))
+        priors = learned(evidence, upward_pass(evidence, priors))
+    return downward_pass(evidence, upward_pass(evidence, priors))
 
 
-def upward_pass(evidence: Evidence, priors: Sequence[Hyperparameters]) -> Upward:
+def upward_pass(evidence: Evidence, priors: Sequence[Hyperparameters]) -> list[Level]:
     """Messages from the leaves to the root; the shares of slices are learned on the way."""
-    leaves = evidence.own(evidence.tree.height)
-    levels, messages = list[Level](), [Messages(leaves.mean, leaves.variance, np.zeros(len(leaves.mean)))]
+    leaves, levels = evidence.own(evidence.tree.height), list[Level]()
+    below = Messages(leaves.mean, leaves.variance, np.zeros(len(leaves.mean)))
     for number in range(evidence.tree.height - 1, -1, -1):
-        below = messages[0]
         levels.insert(0, Level(number, evidence, priors[number], _slice_shares(evidence, number, below), below))
-        messages.insert(0, levels[0].messages())
-    return Upward(levels, messages)
+        below = levels[0].messages
+    return levels
 
 
-def learned(upward: Upward) -> list[Hyperparameters]:
+def learned(evidence: Evidence, levels: Sequence[Level]) -> list[Hyperparameters]:
     """One step of EM: what each level learns from how its nodes split, or takes from above if no part was measured."""
-    found, known = list[Hyperparameters](), Known.root(upward)
-    for level, messages in zip(upward.levels, upward.messages, strict=False):
-        inner, tree = level.evidence.inner[level.number], level.evidence.tree
+    found, known, tree = list[Hyperparameters](), _root(evidence, levels), evidence.tree
+    for level, inner in zip(levels, evidence.inner, strict=True):
         if not len(inner):
             found.append(found[-1] if found else level.prior)
             continue
         nodes = inner[known.alive[inner] > 0.0]  # where there are very many, some whose parent was taken too
         nodes = nodes[:: max(1, -(-len(nodes) // ENOUGH))]
         below, statistics = np.zeros((3, tree.nodes(level.number + 1))), Statistics.nothing()
-        for some, halves, one in level.splits(nodes, known, messages):
+        for some, halves, one in level.splits(nodes, known):
             places, values = _by_half(tree.pair(level.number, some), known.alive[some], one)
             below[:, places] = values
             statistics += Statistics.of(halves, one, known.alive[some])
-        found.append(statistics.learned(np.where(known.alive > 0.0, known.mean, messages.mean)))
+        found.append(statistics.learned(np.where(known.alive > 0.0, known.mean, level.messages.mean)))
         known = Known(*below)
     return found
 
 
-def downward_pass(upward: Upward) -> Posterior:
+def downward_pass(evidence: Evidence, levels: Sequence[Level]) -> Posterior:
     """The rows of every node split between its halves, from the root to the leaves."""
-    known, found = Known.root(upward), list[Floats]()
-    for level, messages in zip(upward.levels, upward.messages, strict=False):
-        inner, tree = level.evidence.inner[level.number], level.evidence.tree
+    root, found, tree = _root(evidence, levels), list[Floats](), evidence.tree
+    known = root
+    for level, inner in zip(levels, evidence.inner, strict=True):
         below, own = np.zeros((3, tree.nodes(level.number + 1))), np.empty((3, tree.nodes(level.number)))
         others = level.unmeasured(np.delete(np.arange(tree.nodes(level.number)), inner), known)
-        measured = ((some, one) for some, _, one in level.splits(inner, known, messages))
+        measured = ((some, one) for some, _, one in level.splits(inner, known))
         for some, one in chain(others, measured):
             places, values = _by_half(tree.pair(level.number, some), known.alive[some], one)
             below[:, places] = values
@@ -231,9 +208,15 @@ def downward_pass(upward: Upward) -> Posterior:
             own[2, some] = known.alive[some] * one.leaning * level.share_deviation(some)
         found.append(own)
         known = Known(*below)
-    total = min(float(upward.messages[0].variance[0]), UNKNOWN)
     slopes, variances, leanings = (tuple(own[part] for own in found) for part in range(3))
+    total = min(float(root.variance[0]), UNKNOWN)
     return Posterior(known.alive * known.mean, total, slopes, variances, leanings)
+
+
+def _root(evidence: Evidence, levels: Sequence[Level]) -> Known:
+    """All that is known of the whole, which nothing is above."""
+    said = levels[0].messages if levels else evidence.own(0)
+    return Known(said.mean, said.variance, np.ones(1))
 
 
 def _slice_shares(evidence: Evidence, number: int, below: Messages) -> SliceShares | None:
@@ -242,16 +225,15 @@ def _slice_shares(evidence: Evidence, number: int, below: Messages) -> SliceShar
     if slices is None:
         return None
     pair = tree.pair(number, inner)
-    both = evidence.told[number + 1][pair].all(axis=0) & (pair[1] >= 0)
-    nodes, halves = inner[both], below.of(pair[:, both])
-    rows = Normal(halves.mean, halves.variance)
-    return slice_shares(slices[nodes], evidence.even(number, nodes), rows, int(slices.max()) + 1)
+    both = evidence.measured[number + 1][pair].all(axis=0) & (pair[1] >= 0)
+    nodes, halves = inner[both], below.of_halves(pair[:, both])
+    return slice_shares(slices[nodes], evidence.even(number, nodes), halves, int(slices.max()) + 1)
 
 
 def _by_half(pair: Codes, alive: Floats, found: Split) -> tuple[Codes, Floats]:
     """The halves that are there, by number, and the fields of Known for each."""
     there = pair >= 0
-    values = alive * found.alive, found.rows, np.maximum(found.rows_variance, LEAST_VARIANCE)
+    values = found.rows, np.maximum(found.rows_variance, LEAST_VARIANCE), alive * found.alive
     return pair[there], np.stack(values)[:, there]
 
 

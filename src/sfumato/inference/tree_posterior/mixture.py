@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato.arrays import Floats
+from sfumato.arrays import Codes, Floats
 from sfumato.inference.tree_posterior.observation import log_normal
 
 LEAST_VARIANCE = 1e-6  # in rows: below it nothing is gained and digits are lost
@@ -24,14 +24,21 @@ class Normal:
     mean: Floats
     variance: Floats
 
+    def of(self, nodes: Codes) -> Normal:
+        """Those of some nodes."""
+        return Normal(self.mean[nodes], self.variance[nodes])
+
+    def times(self, other: Normal) -> Normal:
+        """What two independent sources say together: least squares."""
+        variance = 1.0 / (1.0 / self.variance + 1.0 / other.variance)
+        return Normal(variance * (self.mean / self.variance + other.mean / other.variance), variance)
+
 
 @dataclass(frozen=True, eq=False)
-class Components:
-    """For each component and node: the chance that it is this one, and the mean and variance of the rows if it is."""
+class Components(Normal):
+    """For each component and node: the mean and variance of the rows, and the chance that it is this one."""
 
     chances: Floats
-    mean: Floats
-    variance: Floats
 
     def average(self, values: Floats) -> Floats:
         """The mean over the components of what each has."""
@@ -44,12 +51,10 @@ class Components:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
-    """For each component and node: the logarithm of its weight, and the mean and variance of the rows under it."""
+class Mixture(Normal):
+    """For each component and node: the mean and variance of the rows under it, and the logarithm of its weight."""
 
     log_weight: Floats
-    mean: Floats
-    variance: Floats
 
     def component_posterior(self) -> tuple[Components, Floats]:
         """The components with their chances, and the logarithm of all weight."""
@@ -57,7 +62,7 @@ class Mixture:
         chances = np.exp(self.log_weight - most)
         whole = chances.sum(axis=0)
         chances /= whole
-        return Components(chances, self.mean, self.variance), most + np.log(whole)
+        return Components(self.mean, self.variance, chances), most + np.log(whole)
 
     def conditioned_on(self, known: Normal, below: Normal) -> Components:
         """The components given what the parents say of their halves.
@@ -69,11 +74,11 @@ class Mixture:
         helps = precision > 1e-9 / below.variance
         outer = 1.0 / np.where(helps, precision, 1.0)
         centre = outer * (known.mean / known.variance - below.mean / below.variance)
-        log_likely = log_normal(self.mean, centre, self.variance + outer)
-        variance = np.where(helps, 1.0 / (1.0 / self.variance + 1.0 / outer), self.variance)
-        mean = np.where(helps, variance * (self.mean / self.variance + centre / outer), self.mean)
-        weight = np.where(helps, self.log_weight + log_likely, self.log_weight)
-        given, _ = Mixture(weight, mean, variance).component_posterior()
+        both, log_likely = self.times(Normal(centre, outer)), log_normal(self.mean, centre, self.variance + outer)
+        parts = (both.mean, self.mean), (both.variance, self.variance), (self.log_weight + log_likely, self.log_weight)
+        given, _ = Mixture(*(np.where(helps, with_it, without) for with_it, without in parts)).component_posterior()
         # What was passed up is a normal distribution, no mixture, so that means differ; but no row must be lost.
-        short = known.mean - given.average(mean)
-        return replace(given, mean=mean + short * variance / np.maximum(given.average(variance), HARDLY))
+        short = known.mean - given.average(given.mean)
+        return replace(
+            given, mean=given.mean + short * given.variance / np.maximum(given.average(given.variance), HARDLY)
+        )

@@ -33,12 +33,10 @@ DOUBT = 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class Few:
-    """Both halves as such that hold few rows: log-likelihood, mean, variance, (2, nodes); chances of each of FEW."""
+class Few(Normal):
+    """Both halves as such that hold few rows, (2, nodes): the log-likelihood of that, and chances of each of FEW."""
 
     log_likely: Floats
-    mean: Floats
-    variance: Floats
     chances: Floats
 
 
@@ -61,7 +59,7 @@ class Split:
 
 
 @dataclass(frozen=True, eq=False)
-class Halves:
+class Halves(Normal):
     """What the measurements below say about both halves of some nodes: likelihoods, normal in the half's rows.
 
     mean, variance, weight (log): of each half, (2, nodes). zero: its log-likelihood if the half is empty.
@@ -69,8 +67,6 @@ class Halves:
     many the node holds. common: how common each of FEW is.
     """
 
-    mean: Floats
-    variance: Floats
     weight: Floats
     zero: Floats
     share: Floats
@@ -86,12 +82,11 @@ class Halves:
         centre, around = sizes[:, None, None], (AROUND * sizes[:, None, None]) ** 2
         common = np.where(sizes[:, None] <= np.maximum(self.rows, 1.0), common[:, None], IMPOSSIBLE)
         common /= common.sum(axis=0)
-        variance = 1.0 / (1.0 / self.variance + 1.0 / around)
-        mean = variance * (self.mean / self.variance + centre / around)
         log_likely = log_normal(self.mean, centre, self.variance + around) + np.log(common)[:, None, :]
-        by_size, weight = Mixture(log_likely, mean, variance).component_posterior()
+        both = self.times(Normal(centre, around))
+        by_size, weight = Mixture(both.mean, both.variance, log_likely).component_posterior()
         matched = by_size.moment_matched()
-        return Few(weight, matched.mean, matched.variance, by_size.chances)
+        return Few(matched.mean, matched.variance, weight, by_size.chances)
 
     def together(self) -> Mixture:
         """For each component, the likelihood of the node's rows."""
@@ -114,7 +109,7 @@ class Halves:
         weight[EVEN:] = w1 + w2 - 0.5 * (LOG_2PI + np.log(determinant * precision) + misfit)
         mean[EVEN:], variance[EVEN:] = middle, 1.0 / precision
         weight[:SECOND_EMPTY, self.alone] = weight[FIRST_FEW:, self.alone] = -np.inf
-        return Mixture(weight, mean, variance)
+        return Mixture(mean, variance, weight)
 
     def divide(self, rows: Floats) -> tuple[Floats, Floats, Floats]:
         """For each component and its number of rows: what the first half holds, its slope in them, and its variance."""
