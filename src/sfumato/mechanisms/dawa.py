@@ -35,8 +35,8 @@ from sfumato.schema import Schema
 
 SHARES = (Fraction(1, 4), Fraction(7, 10), Fraction(1, 20))  # for the buckets, their totals, and the misfit
 # The price of a bucket of all cells, in scales of the noise on its deviation, and what each halving adds: of short
-# buckets there are more, so more of them would be cheap by noise alone. Chosen among some dozen by
-# simulation, on five made-up tables and three of DPBench together; the last few were told apart on made-up ones.
+# buckets there are more, so more of them would be cheap by noise alone. Tuned among some dozen on five synthetic
+# tables and three of DPBench; on other synthetic ones no pair gains clearly (benchmarks/dawa_price.py).
 PRICE, PER_HALVING = Fraction(1), Fraction(1, 4)
 LEVELS_APART = 4  # of the tree over the buckets, from one that is measured to the next: 16 parts each
 MOST_CELLS = 2**20  # that the kernel cuts into buckets
