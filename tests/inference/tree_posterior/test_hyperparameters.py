@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from sfumato.inference.tree_posterior.hyperparameters import slice_shares
+from sfumato.inference.tree_posterior.hyperparameters import Statistics, slice_shares
 from sfumato.inference.tree_posterior.mixture import Normal
+from sfumato.inference.tree_posterior.split_prior import EVEN as EVENLY
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Gaussian
@@ -114,3 +116,21 @@ def test_slices_of_which_nothing_was_seen_are_not_shifted():
     found, unsure = shares(2 * slices, mean, 4)
     assert found[[1, 3]].tolist() == unsure[[1, 3]].tolist() == [0.0, 0.0]
     assert found[[0, 2]] == pytest.approx([0.2, -0.2], abs=5 * ALONE / np.sqrt(40))
+
+
+def test_without_a_node_to_learn_from_all_components_are_as_common():
+    found = Statistics.nothing().learned(np.zeros(0))
+    assert np.ptp(found.components) == pytest.approx(0.0) and found.components.sum(axis=1) == pytest.approx(1.0)
+    assert np.ptp(found.few) == 0.0 and not found.sparse.any()
+
+
+def test_a_class_with_nodes_follows_them_and_others_follow_the_level():
+    """A hundred nodes of one class that divide evenly: there nearly all do, elsewhere most, and no component is out."""
+    nothing = Statistics.nothing()
+    seen = np.zeros_like(nothing.components)
+    seen[3, EVENLY] = 100.0
+    found = replace(nothing, components=seen, nodes=seen.sum(axis=1), filled=0.5 * seen.sum(axis=1)).learned(
+        np.zeros(0)
+    )
+    assert found.components[3, EVENLY] > 0.95 and 0.9 < found.components[9, EVENLY] < found.components[3, EVENLY]
+    assert found.components.min() > 0.0 and found.sparse.tolist() == [place == 3 for place in range(len(seen))]
