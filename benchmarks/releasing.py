@@ -10,7 +10,7 @@ from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.sampling.entropy import SystemEntropy
+from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import Workload
@@ -18,13 +18,19 @@ from sfumato.releases.release import Release
 from sfumato.schema import Schema
 
 
+def curator_of_counts(schema: Schema, counts: np.ndarray, budget: Budget, seed: int | None = None) -> Curator:
+    """A curator over a table of counts, one for each cell; with fresh noise if there is no seed."""
+    flat = counts.reshape(-1)
+    held = np.flatnonzero(flat)
+    charge = Charge(budget, schema.privacy_unit.contributions, schema.domain.size)
+    entropy = SystemEntropy() if seed is None else TestingEntropy(seed)
+    return Curator(schema.domain, Aggregate(held, flat[held], {}), {"count": 1}, charge, entropy)
+
+
 def release_counts(
     mechanism: str, schema: Schema, counts: np.ndarray, epsilon: Fraction, workload: Workload | None
 ) -> Release:
     """Publish a table of counts, one for each cell, with fresh noise."""
-    flat, budget = counts.reshape(-1), Budget.pure(epsilon)
-    held = np.flatnonzero(flat)
-    charge = Charge(budget, schema.privacy_unit.contributions, schema.domain.size)
-    curator = Curator(schema.domain, Aggregate(held, flat[held], {}), {"count": 1}, charge, SystemEntropy())
-    cube = MECHANISMS[mechanism].run(curator, schema, budget, workload)
+    budget = Budget.pure(epsilon)
+    cube = MECHANISMS[mechanism].run(curator_of_counts(schema, counts, budget), schema, budget, workload)
     return Release(cube, mechanism, describe_guarantee(budget, schema), private=True)

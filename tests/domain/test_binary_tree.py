@@ -1,4 +1,4 @@
-"""Trees over the cells of a domain: every level a partition, halves that nest, strips that cover the same values."""
+"""Trees over the cells of a domain: every level a partition, halves that nest, slices that cover the same values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cut_attribute(domain: Domain, tree: BinaryTree, level: int) -> int:
 @given(some_domains)
 def test_every_level_partitions_the_cells_into_boxes_and_halves_nest(domain):
     tree = BinaryTree.over(domain)
-    assert np.array_equal(np.sort(tree.order), np.arange(domain.size)) and tree.regions(0) == 1
+    assert np.array_equal(np.sort(tree.order), np.arange(domain.size)) and tree.nodes(0) == 1
     assert tree.height == sum((axis.size - 1).bit_length() for axis in domain)
     for level, begins in enumerate(tree.begins):
         assert begins[0] == 0 and begins[-1] == domain.size and (np.diff(begins) > 0).all()
@@ -48,7 +48,7 @@ def test_every_level_partitions_the_cells_into_boxes_and_halves_nest(domain):
         assert np.array_equal(np.prod(highs - lows + 1, axis=0), np.diff(begins))
     assert (np.diff(tree.begins[-1]) == 1).all()
     for level in range(tree.height):
-        first, second = tree.pair(level, np.arange(tree.regions(level)))
+        first, second = tree.pair(level, np.arange(tree.nodes(level)))
         begins, ends, below = tree.begins[level][:-1], tree.begins[level][1:], tree.begins[level + 1]
         alone = second < 0
         assert np.array_equal(below[first], begins) and np.array_equal(below[first + 1][alone], ends[alone])
@@ -65,16 +65,16 @@ def test_halves_are_as_even_as_can_be(domain):
 
 
 @given(some_domains)
-def test_regions_of_a_strip_cover_the_same_values_of_the_attribute_that_is_cut(domain):
+def test_regions_of_a_slice_cover_the_same_values_of_the_attribute_that_is_cut(domain):
     tree = BinaryTree.over(domain)
     if len(tuple(domain)) == 1:
-        assert all(strips is None for strips in tree.strips)
+        assert all(slices is None for slices in tree.slices)
         return
-    for level, strips in enumerate(tree.strips):
+    for level, slices in enumerate(tree.slices):
         lows, highs = boxes(domain, tree, level)[:, cut_attribute(domain, tree, level)]
-        assert strips.shape == (tree.regions(level),) and strips.min() >= 0
-        pairs = set(zip(strips.tolist(), lows.tolist(), highs.tolist(), strict=True))
-        assert len(pairs) == len(set(strips.tolist())) == len(set(zip(lows.tolist(), highs.tolist(), strict=True)))
+        assert slices.shape == (tree.nodes(level),) and slices.min() >= 0
+        pairs = set(zip(slices.tolist(), lows.tolist(), highs.tolist(), strict=True))
+        assert len(pairs) == len(set(slices.tolist())) == len(set(zip(lows.tolist(), highs.tolist(), strict=True)))
 
 
 @given(some_domains)
@@ -95,7 +95,7 @@ def test_parts_and_above_agree(domain, data):
     tree = BinaryTree.over(domain)
     level = data.draw(st.integers(0, tree.height))
     deeper = data.draw(st.integers(0, tree.height - level))
-    some = np.array(sorted(data.draw(st.sets(st.integers(0, tree.regions(level) - 1), min_size=1))))
+    some = np.array(sorted(data.draw(st.sets(st.integers(0, tree.nodes(level) - 1), min_size=1))))
     parts, counts = tree.parts(level, some, deeper)
     assert len(parts) == counts.sum() and (counts > 0).all()
     above = parts
@@ -116,14 +116,14 @@ def test_a_line_keeps_its_order_and_is_cut_where_sides_are():
 @pytest.mark.parametrize("sides", [[(1, "integer")], [(1, "integer"), (1, "category")]])
 def test_one_cell_is_a_root_without_halves(sides):
     tree = BinaryTree.over(domain_of(*sides))
-    assert (tree.height, tree.order.tolist(), tree.regions(0)) == (0, [0], 1)
+    assert (tree.height, tree.order.tolist(), tree.nodes(0)) == (0, [0], 1)
 
 
-def test_a_value_alone_changes_nothing_but_that_there_are_strips():
+def test_a_value_alone_changes_nothing_but_that_there_are_slices():
     line, flat = BinaryTree.line(6), BinaryTree.over(domain_of((1, "category"), (6, "integer"), (1, "integer")))
     assert np.array_equal(line.order, flat.order) and line.height == flat.height
     assert all(np.array_equal(a, b) for a, b in zip(line.begins, flat.begins, strict=True))
-    assert line.strips == (None, None, None) and [strips.tolist() for strips in flat.strips] == [
+    assert line.slices == (None, None, None) and [slices.tolist() for slices in flat.slices] == [
         [0],
         [0, 1],
         [0, 1, 2, 3],

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sfumato.domain import Axis, Domain
 from sfumato.domain.binary_tree import BinaryTree
-from sfumato.inference.adaptive_descent import PARTS, Front, Looks, next_looks
+from sfumato.inference.adaptive_descent import PARTS, Frontier, Planned, next_measurements
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Laplace
@@ -33,38 +33,44 @@ def wandering(words: list[int], rounds: int):
     """A way to go on that first jumps and spends by chance, each region as it likes, and then as the mechanism does."""
     left = [rounds]
 
-    def go_on(front, tree, geometry, unit, *, pure):
+    def go_on(frontier, tree, geometry, unit, *, pure):
         left[0] -= 1
         if left[0] < 0:
-            return next_looks(front, tree, geometry, unit, pure=pure)
-        level, asked = int(front.levels[0]), []
-        for place, number in enumerate(front.numbers):
+            return next_measurements(frontier, tree, geometry, unit, pure=pure)
+        level, asked = int(frontier.levels[0]), []
+        for place, number in enumerate(frontier.numbers):
             word = words[(place + 7 * left[0]) % len(words)]
             jump = word % (min(4, tree.height - level) + 1)
             parts, _ = tree.parts(level, np.array([number]), jump)
-            share = max(1, int(front.left[place]) // (2 + word % 3))
-            asked += [(level + jump, part, share, front.left[place] - share, jump) for part in parts]
-        return Looks(*np.array(asked).T)
+            share = max(1, int(frontier.left[place]) // (2 + word % 3))
+            asked += [(level + jump, part, share, frontier.left[place] - share, jump) for part in parts]
+        return Planned(*np.array(asked).T)
 
     return go_on
 
 
 def spent(
-    tree: BinaryTree, see, *, workload: Workload | None = None, unit: float = 200.0, pure: bool = True, go_on=next_looks
+    tree: BinaryTree,
+    see,
+    *,
+    workload: Workload | None = None,
+    unit: float = 200.0,
+    pure: bool = True,
+    go_on=next_measurements,
 ) -> tuple[np.ndarray, int]:
     """What a descent spends on each place, in PARTS, and how many rounds it takes; `see` makes up what is seen."""
     cells = len(tree.order)
-    geometry, front = geometry_of(workload or ranges(cells), tree), Front.root()
+    geometry, frontier = geometry_of(workload or ranges(cells), tree), Frontier.root()
     total, rounds = np.zeros(cells, dtype=np.int64), 0
-    while len(front):
-        here, others = front.highest()
+    while len(frontier):
+        here, others = frontier.highest()
         assert (here.levels == here.levels[0]).all() and (others.levels > here.levels[0]).all()
         asked = go_on(here, tree, geometry, unit, pure=pure)
         assert (asked.shares > 0).all() and (asked.left >= 0).all()
         queries = asked.ranges(tree)
         total += queries.T @ asked.shares
         variances = unit * (PARTS / asked.shares) ** (2 if pure else 1)
-        front, rounds = others.together(asked.heard(see(queries), variances)), rounds + 1
+        frontier, rounds = others.together(asked.answered(see(queries), variances)), rounds + 1
     return total, rounds
 
 

@@ -10,7 +10,7 @@ import pytest
 from sfumato.domain import Axis, Domain
 from sfumato.domain.hilbert import along_curve, curve_order
 from sfumato.errors import QueryError
-from sfumato.inference.partition_search import grow_regions, halving_order, in_quarters, split_by_tree
+from sfumato.inference.partition_search import grow_buckets, halving_order, in_quarters, split_by_tree
 from sfumato.inference.smoothing import noise_left, smooth
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
@@ -41,11 +41,11 @@ def test_categories_are_kept_apart_and_every_cell_appears_once():
 
 def test_regions_grow_by_absolute_difference_and_stay_connected():
     grid = np.array([[0.0, 0.5, 9.0], [0.2, 9.0, 9.2], [9.0, 0.0, 0.0]])
-    labels = grow_regions(grid, [0, 1], 1.0).reshape(3, 3)
+    labels = grow_buckets(grid, [0, 1], 1.0).reshape(3, 3)
     assert labels[0, 0] == labels[0, 1] == labels[1, 0]
     assert labels[2, 1] == labels[2, 2] != labels[0, 0]  # alike, and not connected
     assert labels[0, 2] == labels[1, 1] == labels[1, 2] != labels[2, 0]
-    assert len(np.unique(grow_regions(grid, [1], 1.0))) == 6  # along one axis only
+    assert len(np.unique(grow_buckets(grid, [1], 1.0))) == 6  # along one axis only
 
 
 def test_the_tree_finds_boxes_and_a_lone_cell_and_cuts_noise_seldom():

@@ -9,7 +9,7 @@ import pytest
 from curators import curator_of
 from shaped_tables import CELLS, SHAPES, X, coverage, line
 
-from sfumato.inference.measured_spread import ALLOWANCE
+from sfumato.inference.model_error import ALLOWANCE
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms._multiplicative_weights import (

@@ -1,9 +1,9 @@
-"""A binary tree over cells: each level cuts every region in two, along one attribute.
+"""A binary tree over cells: each level cuts every node in two, along one attribute.
 
-Attributes without an order are cut first, so that regions are soon told apart by value; then the ordered attribute with
-the longest side left, so that regions stay about as long as they are wide. A side of s values is cut where k s / 2^j
-rounds down to, for j = 1, 2, ...: as even as can be. Regions of a level that cover the same values of the attribute
-which is cut there form a *strip*: if attributes have nothing to do with each other, all regions of a strip divide
+Attributes without an order are cut first, so that nodes are soon told apart by value; then the ordered attribute with
+the longest side left, so that nodes stay about as long as they are wide. A side of s values is cut where k s / 2^j
+rounds down to, for j = 1, 2, ...: as even as can be. Nodes of a level that cover the same values of the attribute
+which is cut there form a *slice*: if attributes have nothing to do with each other, all nodes of a slice divide
 alike.
 """
 
@@ -22,18 +22,18 @@ from sfumato.domain import Domain
 
 @dataclass(frozen=True, eq=False)
 class BinaryTree:
-    """The regions of a tree, level by level from the root; a region is a range of places.
+    """The nodes of a tree, level by level from the root; a node is a range of places.
 
-    order: the cell at each place. begins: for each level the place at which every region begins, and the number of
-    places. halves: for each level but the last, the number of every region's first half on the next level, and the
-    number of regions there; a region that cannot be cut there has one "half", itself. strips: for each level but the
-    last, the strip of every region; None where every region is a strip of its own.
+    order: the cell at each place. begins: for each level the place at which every node begins, and the number of
+    places. halves: for each level but the last, the number of every node's first half on the next level, and the
+    number of nodes there; a node that cannot be cut there has one "half", itself. slices: for each level but the
+    last, the slice of every node; None where every node is a slice of its own.
     """
 
     order: Codes
     begins: tuple[Codes, ...]
     halves: tuple[Codes, ...]
-    strips: tuple[Codes | None, ...]
+    slices: tuple[Codes | None, ...]
 
     @classmethod
     def over(cls, domain: Domain) -> BinaryTree:
@@ -56,17 +56,17 @@ class BinaryTree:
     def height(self) -> int:
         return len(self.halves)
 
-    def regions(self, level: int) -> int:
+    def nodes(self, level: int) -> int:
         """How many there are on a level."""
         return len(self.begins[level]) - 1
 
     def pair(self, level: int, some: Codes) -> Codes:
-        """Both halves of some regions, (2, regions); -1 where a region has but one."""
+        """Both halves of some nodes, (2, nodes); -1 where a node has but one."""
         first, end = self.halves[level][some], self.halves[level][some + 1]
         return np.stack([first, np.where(end - first == 2, first + 1, -1)])
 
     def parts(self, level: int, some: Codes, deeper: int) -> tuple[Codes, Codes]:
-        """The parts of some regions so many levels deeper, one region after the other; and how many each has."""
+        """The parts of some nodes so many levels deeper, one node after the other; and how many each has."""
         low, high = some, some + 1
         for at in range(level, level + deeper):
             low, high = self.halves[at][low], self.halves[at][high]
@@ -75,7 +75,7 @@ class BinaryTree:
         return skipped + np.arange(int(counts.sum())), counts
 
     def above(self, level: int, some: Codes) -> Codes:
-        """The regions one level up that hold some regions."""
+        """The nodes one level up that hold some nodes."""
         return self._parents[level - 1][some]
 
     @cached_property
@@ -98,17 +98,17 @@ def _over(sides: tuple[int, ...], ordered: tuple[bool, ...]) -> BinaryTree:
     del every
     order = np.argsort(code, kind="stable")
     code = code[order]
-    begins, halves, strips = [np.array([0, cells])], list[Codes](), list[Codes | None]()
+    begins, halves, slices = [np.array([0, cells])], list[Codes](), list[Codes | None]()
     done = [0] * len(sides)
     for level, axis in enumerate(cuts):
         here = code >> (len(cuts) - level - 1)
         starts = np.concatenate([[0], np.flatnonzero(np.diff(here)) + 1, [cells]])
         halves.append(np.searchsorted(starts, begins[-1]))
         value = _along(sides, axis, order[begins[-1][:-1]])
-        strips.append(ends[axis][value] >> (heights[axis] - done[axis]) if len(sides) > 1 else None)
+        slices.append(ends[axis][value] >> (heights[axis] - done[axis]) if len(sides) > 1 else None)
         done[axis] += 1
         begins.append(starts)
-    return BinaryTree(order, tuple(begins), tuple(halves), tuple(strips))
+    return BinaryTree(order, tuple(begins), tuple(halves), tuple(slices))
 
 
 def _along(sides: tuple[int, ...], axis: int, cells: Codes) -> Codes:
@@ -117,12 +117,12 @@ def _along(sides: tuple[int, ...], axis: int, cells: Codes) -> Codes:
 
 
 def nodes_over(domain: Domain) -> int:
-    """How many regions the tree over a domain has, on all levels; found without laying it out.
+    """How many nodes the tree over a domain has, on all levels; found without laying it out.
 
     >>> from sfumato.domain import Axis
     >>> domain = Domain((Axis("x", "integer", np.arange(6.0)), Axis("y", "integer", np.arange(4.0))))
     >>> tree = BinaryTree.over(domain)
-    >>> nodes_over(domain) == sum(tree.regions(level) for level in range(tree.height + 1))
+    >>> nodes_over(domain) == sum(tree.nodes(level) for level in range(tree.height + 1))
     True
     """
     sides, ordered = [axis.size for axis in domain], [axis.ordered for axis in domain]

@@ -1,10 +1,11 @@
-"""How much of the contrasts inside regions is kept, and how large they are: found in the noisy cells themselves.
+"""How much of the contrasts inside buckets is kept, and how large they are: found in the noisy cells themselves.
 
 With noise of variance v and contrasts of variance t, the posterior mean keeps 1 - B of a noisy contrast, with
 B = v / (v + t). B is not known. Either a family of halvings is even, B = 1; or B may be anything between 0 and 1 alike
-(the uniform shrinkage prior). Given k noisy contrasts whose squares sum to Q v, the posterior is a gamma law cut at 1
-beside a point at 1, and all that is needed has a closed form. Halves of what is even are likely even, others seldom
-are; so an even area is evened out at all depths, and a slope is kept down to where noise hides it.
+(the uniform shrinkage prior). Given k noisy contrasts whose squares sum to Q v, the posterior is a gamma distribution
+cut at 1 beside a point at 1, and all that is needed has a closed form. Halves of what is even are likely even,
+others seldom are; so an even area is evened out at all depths, and a slope is kept down to where noise hides it. The
+constants were set by judgement; no search over them is on record.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sfumato.arrays import Floats
 from sfumato.inference.halvings import Halvings
 
 POOLED = 2.0  # contrasts' worth of what all halvings of the same size show, in the estimate for each family
-EVEN = 0.25  # chance that a region is even before its cells are looked at
+EVEN = 0.25  # chance that a bucket is even before its cells are measured
 EVEN_IN_EVEN = 0.9  # the same for the halves of an even part
 EVEN_IN_UNEVEN = 0.02  # and of an uneven one
 # Halves on a slope lean the same way, so what is left out of them adds up along the edge of a query where noise does
@@ -24,7 +25,7 @@ CAUTION = 0.5
 UNSEEN = 0.5  # of the noise's variance, over the root of the contrasts: unevenness of that size may go unseen
 
 
-def kept_and_spread(halvings: Halvings, noisy: Floats, variance: float) -> tuple[Floats, Floats]:
+def kept_and_deviation(halvings: Halvings, noisy: Floats, variance: float) -> tuple[Floats, Floats]:
     """For every family of halvings, the part of its contrasts to keep and the deviation of the true ones.
 
     noisy: the cells in order, whose noise has this variance.
@@ -42,11 +43,11 @@ def kept_and_spread(halvings: Halvings, noisy: Floats, variance: float) -> tuple
     log_even, mean, square = _noise_part(count, total)
     even = _evenness(halvings, log_even)
     best = (1.0 - even) * (1.0 - mean)  # for a contrast by itself
-    # The law of a true contrast given its noisy one has the variance v (1 - B) for a given B, and B varies.
+    # A true contrast given its noisy one has the variance v (1 - B) for a given B, and B varies.
     varies = np.maximum(even + (1.0 - even) * square - (1.0 - best) ** 2, 0.0)
-    spread_squared = (best * (1.0 - best) + varies * total / count) / np.maximum(1.0 - best, 1e-6) ** 2
-    spread = np.sqrt(variance * np.maximum(spread_squared, UNSEEN / np.sqrt(members)))
-    return (1.0 - even) * (1.0 - mean) ** CAUTION, spread
+    deviation_squared = (best * (1.0 - best) + varies * total / count) / np.maximum(1.0 - best, 1e-6) ** 2
+    deviation = np.sqrt(variance * np.maximum(deviation_squared, UNSEEN / np.sqrt(members)))
+    return (1.0 - even) * (1.0 - mean) ** CAUTION, deviation
 
 
 def _evenness(halvings: Halvings, log_even: Floats) -> Floats:
@@ -68,7 +69,7 @@ def _noise_part(count: Floats, squares: Floats) -> tuple[Floats, Floats, Floats]
 
     shape, rate = count / 2.0 + 1.0, squares / 2.0
     below = gammainc(shape, rate)
-    # Where the cells lie closer than their noise should let them, all of the law leans against 1.
+    # Where the cells lie closer than their noise should let them, all of the distribution leans against 1.
     usual = below > 1e-250
     below = np.where(usual, below, 1.0)
     mean = np.where(usual, gammainc(shape + 1.0, rate) / below * shape / rate, shape / (shape + 1.0))

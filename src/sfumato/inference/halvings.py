@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 
-GENERATIONS = 4  # halvings of one depth belong together if they lie in the same part so many halvings above
+GENERATIONS = 4  # halvings of one depth form a family if they lie in the same part so many above; by judgement
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,10 @@
-"""Regions of cells that look alike, found in noisy cells: post-processing, which costs nothing.
+"""Buckets of cells that look alike, found in noisy cells: post-processing, which costs nothing.
 
-`grow_regions` is Algorithm 2 of ISPE (Xiao, Xiong, Yuan, TR-2011-005): neighbours join while their smoothed counts
+`grow_buckets` is Algorithm 2 of ISPE (Xiao, Xiong, Yuan, TR-2011-005): neighbours join while their smoothed counts
 differ by less than a threshold, in size: the paper's test lacks the absolute value. `split_by_tree` is the kd-tree of
 DPCube (Xiao, Xiong, Yuan, SDM 2010): boxes are cut where that explains most. Corrected: the paper stops at a number
 that the user must guess; here a cut, or a part that stands out, must be larger than the known noise can make it.
-`halving_order` lines up the cells of any region so that it can be halved again and again.
+`halving_order` lines up the cells of any bucket so that it can be halved again and again.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 from sfumato.arrays import Codes, Floats
 
 Box = tuple[slice, ...]
-UNCERTAIN = 0.7  # in units of what noise alone reaches: a place that stands out so much less may still be the best
+# In units of what noise alone reaches: a place that stands out so much less may still be the best. By judgement.
+UNCERTAIN = 0.7
 
 Cut = tuple[float, int, int]  # how far it stands out, along which axis, before which place
 
 
-def grow_regions(smoothed: Floats, axes: Sequence[int], closeness: float) -> Codes:
-    """The region of every cell, flat: connected cells, neighbours along `axes` less than `closeness` apart.
+def grow_buckets(smoothed: Floats, axes: Sequence[int], closeness: float) -> Codes:
+    """The bucket of every cell, flat: connected cells, neighbours along `axes` less than `closeness` apart.
 
-    >>> grow_regions(np.array([0.0, 1.0, 9.0, 8.0]), [0], 2.0).tolist()
+    >>> grow_buckets(np.array([0.0, 1.0, 9.0, 8.0]), [0], 2.0).tolist()
     [0, 0, 1, 1]
     """
     from scipy.sparse import coo_array
@@ -47,7 +48,7 @@ def grow_regions(smoothed: Floats, axes: Sequence[int], closeness: float) -> Cod
 
 
 def split_by_tree(noisy: Floats, variance: float) -> Codes:
-    """The region of every cell, flat: boxes of a kd-tree that differ by more than noise of this variance explains.
+    """The bucket of every cell, flat: boxes of a kd-tree that differ by more than noise of this variance explains.
 
     >>> split_by_tree(np.array([0.0, 1.0, 0.0, 90.0, 91.0, 90.0]), 1.0).tolist()
     [0, 0, 0, 1, 1, 1]
@@ -73,22 +74,16 @@ def split_by_tree(noisy: Floats, variance: float) -> Codes:
 
 
 def in_quarters(labels: Codes, places: Sequence[Codes]) -> tuple[Codes, Codes]:
-    """Every region cut across its longest axis into four parts: the part of each cell, and the region of each part.
+    """Every bucket cut across its longest axis into four parts: the part of each cell, and the bucket of each part.
 
-    places: where each cell lies on each axis. Parts of a region differ by one cell at most; regions of fewer cells have
+    places: where each cell lies on each axis. Parts of a bucket differ by one cell at most; buckets of fewer cells have
     fewer parts.
 
     >>> [part.tolist() for part in in_quarters(np.array([0, 0, 0, 0, 0, 1]), [np.arange(6)])]
     [[0, 0, 1, 2, 3, 4], [0, 0, 0, 0, 1]]
     """
     sizes = np.bincount(labels)
-    extents = []
-    for place in places:
-        low, high = np.full(len(sizes), place.max()), np.zeros(len(sizes), dtype=np.int64)
-        np.minimum.at(low, labels, place)
-        np.maximum.at(high, labels, place)
-        extents.append(high - low)
-    along = np.stack(places)[np.argmax(extents, axis=0)[labels], np.arange(len(labels))]
+    along = np.stack(places)[np.argmax(_extents(labels, places), axis=0)[labels], np.arange(len(labels))]
     order = np.lexsort((along, labels))
     rank = np.empty_like(labels)
     rank[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -97,22 +92,16 @@ def in_quarters(labels: Codes, places: Sequence[Codes]) -> tuple[Codes, Codes]:
 
 
 def halving_order(labels: Codes, places: Sequence[Codes]) -> Codes:
-    """All cells, region after region, so that a region's stretch, halved again and again, is halved across its axes.
+    """All cells, bucket after bucket, so that a bucket's stretch, halved again and again, is halved across its axes.
 
-    places: where each cell lies on each axis. At every depth a region is cut across the axis along which its parts are
+    places: where each cell lies on each axis. At every depth a bucket is cut across the axis along which its parts are
     longest, the same for all its parts.
 
     >>> halving_order(np.zeros(4, dtype=np.int64), [np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])]).tolist()
     [0, 1, 2, 3]
     """
     sizes = np.bincount(labels)
-    extents = []
-    for place in places:
-        low, high = np.full(len(sizes), place.max()), np.zeros(len(sizes), dtype=np.int64)
-        np.minimum.at(low, labels, place)
-        np.maximum.at(high, labels, place)
-        extents.append((high - low + 1).astype(np.float64))
-    extent = np.stack(extents)
+    extent = _extents(labels, places).astype(np.float64)
     order = np.argsort(labels, kind="stable")
     stop = np.cumsum(sizes)
     start, stop = np.repeat(stop - sizes, sizes), np.repeat(stop, sizes)  # of the part around each cell, in order
@@ -126,6 +115,17 @@ def halving_order(labels: Codes, places: Sequence[Codes]) -> Codes:
         start, stop = np.where(first, start, middle), np.where(first, middle, stop)
         extent[longest, np.arange(len(sizes))] /= 2.0
     return order
+
+
+def _extents(labels: Codes, places: Sequence[Codes]) -> Codes:
+    """How far every bucket reaches along each axis, (axes, buckets)."""
+    extents = np.empty((len(places), int(labels.max()) + 1), dtype=np.int64)
+    for extent, place in zip(extents, places, strict=True):
+        low, high = np.full(len(extent), place.max()), np.zeros(len(extent), dtype=np.int64)
+        np.minimum.at(low, labels, place)
+        np.maximum.at(high, labels, place)
+        extent[:] = high - low + 1
+    return extents
 
 
 def _best_cut(values: Floats, variance: float, chances: float) -> Cut | None:
@@ -189,15 +189,15 @@ def _stands_out(
 ) -> Floats:
     """How far the excess of some cells over the mean of all exceeds what noise alone reaches; above 1 it does.
 
-    With L the logarithm of the chances, a sum of many noises is nearly normal and reaches sqrt(2 L) deviations; a
-    single Laplace noise, whose tail is exponential, reaches L / sqrt(2) of its own.
+    With L the logarithm of the chances, a sum of many noises is nearly normal and has this quantile at sqrt(2 L)
+    deviations; a single Laplace noise, whose tail is exponential, at L / sqrt(2) of its own.
     """
     fewer = np.minimum(cells, size - cells)
     deviation = np.sqrt(variance * cells * (size - cells) / size)
     rarity = np.log(chances / fewer)
-    reach = np.maximum(np.sqrt(2.0 * rarity), rarity / np.sqrt(2.0 * fewer))
+    quantile = np.maximum(np.sqrt(2.0 * rarity), rarity / np.sqrt(2.0 * fewer))
     # Without noise every difference counts, however small.
-    return np.asarray(np.abs(excess) / np.maximum(deviation * reach, 1e-6), dtype=np.float64)
+    return np.asarray(np.abs(excess) / np.maximum(deviation * quantile, 1e-6), dtype=np.float64)
 
 
 def _neighbours(values: NDArray[Any], axis: int) -> tuple[NDArray[Any], NDArray[Any]]:

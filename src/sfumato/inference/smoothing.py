@@ -47,9 +47,9 @@ def noise_left(axes: Sequence[int], method: str, iterations: int) -> float:
     """
     if method == "none" or not axes or not iterations:
         return float(np.sqrt(2.0))
-    reach = 2 * iterations + 3
-    kernel = np.zeros(2 * reach + 1)
-    kernel[reach] = 1.0
+    middle = 2 * iterations + 3
+    kernel = np.zeros(2 * middle + 1)
+    kernel[middle] = 1.0
     for _ in range(iterations):
         kernel = np.convolve(kernel, MASK, mode="same")
     difference = kernel - np.roll(kernel, 1)

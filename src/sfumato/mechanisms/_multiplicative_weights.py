@@ -16,7 +16,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Partition
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.scaled_shape import ScaledShape
-from sfumato.inference.measured_spread import ALLOWANCE, allow_for_noise, spread_for
+from sfumato.inference.model_error import ALLOWANCE, allow_for_noise, deviation_of_shape
 from sfumato.inference.multiplicative_weights import multiplicative_weights
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
@@ -145,7 +145,7 @@ def shaped_fit(curator: Curator, total: LinearFit, estimate: Floats, workload: W
     noise = measured.noise
     assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon only)
     mean, scale = float(measured.answers[0]) / asked.rows, float(noise.scale) / asked.rows
-    spread = spread_for(ALLOWANCE * allow_for_noise(mean, scale), *fit.variances(asked))
+    spread = deviation_of_shape(ALLOWANCE * allow_for_noise(mean, scale), *fit.variances(asked))
     return fit.with_spread(spread, measured)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain, Partition
 from sfumato.errors import QueryError
-from sfumato.inference.contrasts import kept_and_spread
+from sfumato.inference.contrasts import kept_and_deviation
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.inference.halvings import Halvings
@@ -58,7 +58,7 @@ def both_used(domain: Domain, labels: Codes, cells: Measurement, totals: LinearF
     sizes = np.bincount(labels)
     order = halving_order(labels, places_along(domain))
     noisy = cells.answers.astype(np.float64)[order]
-    keep, spread = kept_and_spread(Halvings.of(sizes), noisy, noise)
+    keep, spread = kept_and_deviation(Halvings.of(sizes), noisy, noise)
     lean: Floats = of_totals / (of_totals + sizes.astype(np.float64) * noise) if noise > 0 else np.zeros(len(sizes))
     return ShrinkageFit(labels, order, totals, cells, lean, keep, spread)
 

@@ -20,8 +20,8 @@ from sfumato.domain.binary_tree import BinaryTree
 from sfumato.domain.hilbert import curve_order
 from sfumato.inference.fits.partition import PartitionFit
 from sfumato.inference.fits.tree import TreeFit, fit_tree
+from sfumato.inference.model_error import deviation_in_buckets
 from sfumato.inference.partition_search import in_quarters
-from sfumato.inference.unevenness import from_misfit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
@@ -118,7 +118,7 @@ def _with_spread(curator: Curator, labels: Codes, totals: TreeFit, budget: Budge
     spread = np.zeros(len(sizes))
     for number, misfit in enumerate(measured.answers):
         mine = (classes[region] == number) & (shares < 1.0)  # single cells cannot be uneven
-        found = from_misfit(
+        found = deviation_in_buckets(
             float(misfit), float(noise.scale), shares[mine], deviations[region[mine]], most[region[mine]]
         )
         spread[region[mine]] = np.minimum(found, most[region[mine]])

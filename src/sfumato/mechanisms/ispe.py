@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.arrays import Codes, Floats
-from sfumato.inference.partition_search import grow_regions
+from sfumato.inference.partition_search import grow_buckets
 from sfumato.inference.smoothing import noise_left, smooth
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
@@ -52,7 +52,7 @@ def ispe(
     def regions(noisy: Floats, variance: float) -> Codes:
         left = settings.apart * variance**0.5 * noise_left(axes, *how)
         xi = max(left, 0.5) if settings.xi is None else settings.xi  # whole counts that differ by less are equal
-        return grow_regions(smooth(noisy, axes, *how), axes, xi)
+        return grow_buckets(smooth(noisy, axes, *how), axes, xi)
 
     return release_regions(curator, schema, budget, settings.first, regions)
 

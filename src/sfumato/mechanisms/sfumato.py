@@ -1,13 +1,13 @@
-"""Sfumato: descend a tree once, each look deciding the next, and let the posterior find the shape.
+"""Sfumato: descend a tree once, each measurement deciding the next, and let the posterior find the distribution.
 
-Where a region of cells holds few rows, one look at it with all the budget left is best; where it holds many, many looks
+Where a node of the tree holds few rows, one measurement with all the budget left is best; where it holds many, many
 with even shares are. Which it is, the noisy counts say themselves, level by level, so the same mechanism serves sparse
 and dense tables. Along the path of every cell the shares sum to the budget, whatever the noise was, and each share
 depends on earlier noisy counts only: that is the kernel's one rule (docs/privacy.md, theorem 2). The posterior mean
-then weighs, for every region, whether its halves are empty, even or neither (inference/tree_posterior/split_prior.py).
+then weighs, for every node, whether its halves are empty, even or neither (inference/tree_posterior/split_prior.py).
 
 After ISPE (Xiao, Xiong, Yuan, TR-2011-005), which smooths, partitions and estimates from what is noisy already.
-Corrected: ISPE looks at every cell first, whatever the table is like; here each look decides whether to look closer.
+Corrected: ISPE measures every cell first, whatever the table is like; here each measurement decides how far to go on.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from sfumato.arrays import Codes
 from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree, nodes_over
 from sfumato.inference import adaptive_descent as descent
-from sfumato.inference.adaptive_descent import PARTS, Front, GoOn, next_looks
-from sfumato.inference.fits.tree import MOST_LEAVES, MOST_REGIONS, fit_tree
+from sfumato.inference.adaptive_descent import PARTS, Frontier, GoOn, next_measurements
+from sfumato.inference.fits.tree import MOST_LEAVES, MOST_NODES, fit_tree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
@@ -47,8 +47,8 @@ def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload
 
 def refuses(schema: Schema, workload: Workload | None) -> str | None:
     """Why sfumato does not fit a schema of not too many cells."""
-    if (regions := nodes_over(schema.domain)) > MOST_REGIONS:
-        return f"sfumato takes a tree of at most {MOST_REGIONS:,} regions, here it has {regions:,}; use hierarchical"
+    if (regions := nodes_over(schema.domain)) > MOST_NODES:
+        return f"sfumato takes a tree of at most {MOST_NODES:,} regions, here it has {regions:,}; use hierarchical"
     return None
 
 
@@ -60,33 +60,33 @@ def error_if_full(schema: Schema, workload: Workload, budget: Budget) -> float:
 
 
 def descend(
-    curator: Curator, tree: BinaryTree, budget: Budget, workload: Workload, *, go_on: GoOn = next_looks
+    curator: Curator, tree: BinaryTree, budget: Budget, workload: Workload, *, go_on: GoOn = next_measurements
 ) -> Measurement:
-    """Look at regions level by level; what is seen decides how deep the next look goes and what it may spend.
+    """Measure nodes level by level; what is seen decides how deep the next measurement goes and what it may spend.
 
-    go_on: from what was seen so far to what is asked next. Whatever it asks, the curator charges every cell for it.
+    go_on: from what was seen so far to what is measured next. Whatever it asks, the curator charges every cell for it.
     """
     geometry = geometry_of(workload, tree)
     whole = _noise(budget, curator.charge.contributions)
     along = curator.reduce(Partition(curator.domain, _places(tree.order)))  # the same cells, numbered along it
 
     ranges: list[Ranges] = []
-    looks: list[Measurement] = []
-    front = Front.root()
-    while len(front):
-        here, others = front.highest()
+    seen: list[Measurement] = []
+    frontier = Frontier.root()
+    while len(frontier):
+        here, others = frontier.highest()
         asked = go_on(here, tree, geometry, whole.continuous_variance, pure=budget.is_pure)
         shares, which = np.unique(asked.shares, return_inverse=True)
         scales = [whole.parameter * PARTS / int(share) for share in shares]
         ranges.append(asked.ranges(tree))
-        looks.append(along.measure(ranges[-1], scales=scales, which=which))
-        front = others.together(asked.heard(looks[-1].answers, looks[-1].design.sizes))
+        seen.append(along.measure(ranges[-1], scales=scales, which=which))
+        frontier = others.together(asked.answered(seen[-1].answers, seen[-1].design.sizes))
     lows, highs = (np.concatenate([getattr(one, end) for one in ranges]) for end in ("lows", "highs"))
-    return as_one(looks, Ranges(len(tree.order), lows, highs))
+    return as_one(seen, Ranges(len(tree.order), lows, highs))
 
 
 def _noise(budget: Budget, contributions: int) -> Noise:
-    """What a look that spends everything carries; a share of the budget buys this parameter over the share."""
+    """What a measurement that spends everything carries; a share of the budget buys this parameter over the share."""
     return noise_for(budget, contributions, l1=Fraction(1), l2_squared=Fraction(1))
 
 

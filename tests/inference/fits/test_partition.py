@@ -10,7 +10,6 @@ import pytest
 from sfumato.errors import QueryError
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.partition import PartitionFit
-from sfumato.inference.unevenness import PATTERN, from_misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import Identity
 
@@ -51,14 +50,6 @@ def test_buckets_cut_by_one_query_err_together():
     one, both = np.diagonal(found.errors(np.array([[1.0, 1], [0, 0], [0, 1], [0, 0]])).model)
     assert one == pytest.approx(9.0)
     assert both == pytest.approx(36.0)
-
-
-def test_misfit_gives_back_the_spread_it_came_from():
-    shares, deviations = np.full(40, 0.25), np.full(40, 3.0)
-    spread = 50.0
-    misfit = 40 * np.sqrt(2 / np.pi) * np.sqrt(3 / 16 * spread**2 + 9 / 16)
-    assert from_misfit(misfit, 0.0, shares, deviations, np.full(40, 1e4)) == pytest.approx(PATTERN * spread)
-    assert from_misfit(1.0, 0.0, shares, deviations, np.full(40, 1e4)) == 0.0
 
 
 @pytest.mark.parametrize(

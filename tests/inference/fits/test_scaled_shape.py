@@ -1,9 +1,8 @@
-"""A total times a shape, and the spread that a measured misfit stands for."""
+"""A total times a shape."""
 
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from sfumato.errors import QueryError
 from sfumato.inference.fits.base import PARTS
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.scaled_shape import ScaledShape
-from sfumato.inference.measured_spread import allow_for_noise, spread_for
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import AllRanges, Identity, Weighted
 
@@ -53,29 +51,3 @@ def test_a_shape_without_mass_is_refused():
     for mass in ([], [0, 0], [1, -1]):
         with pytest.raises(QueryError, match="a shape needs"):
             ScaledShape(total(), np.array(mass, dtype=np.int64))
-
-
-def test_the_spread_explains_the_mean_error():
-    model, noise = np.array([1.0, 4.0, 0.0]), np.array([0.0, 2.0, 1.0])
-    spread = spread_for(5.0, model, noise)
-    assert np.sqrt(2 / np.pi * (spread**2 * model + noise)).mean() == pytest.approx(5.0)
-    assert spread_for(0.1, model, noise) == 0.0  # the noise alone is more
-    assert spread_for(5.0, np.zeros(3), noise) == 0.0  # nothing that a model could explain
-
-
-def test_a_mean_known_through_noise_is_reckoned_larger_and_one_known_well_as_it_is():
-    assert allow_for_noise(1000.0, 1.0) == pytest.approx(1000.0, rel=1e-3)
-    assert 0 < allow_for_noise(-50.0, 1.0) == allow_for_noise(0.0, 1.0)
-    reckoned = [allow_for_noise(mean, 1.0) - mean for mean in (0.0, 1.0, 3.0, 10.0, 30.0)]
-    assert all(a > b > 0 for a, b in pairwise(reckoned))
-
-
-@pytest.mark.parametrize("mean", [1.0, 4.0])
-def test_intervals_made_from_a_noisy_mean_hold_on_average(mean):
-    """The true mean fixed, the noise integrated over: normal errors of this mean size are held 95 % or more."""
-    from scipy.stats import norm
-
-    noise = np.linspace(-12, 12, 97)
-    chance = np.exp(-np.abs(noise)) / np.exp(-np.abs(noise)).sum()
-    held = [2 * norm.cdf(1.96 * allow_for_noise(mean + z, 1.0) / mean) - 1 for z in noise]
-    assert chance @ held > 0.935

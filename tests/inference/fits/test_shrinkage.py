@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.inference.contrasts import kept_and_spread
+from sfumato.inference.contrasts import kept_and_deviation
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.inference.halvings import Halvings
@@ -96,9 +96,9 @@ def test_even_cells_are_evened_out_and_a_slope_is_kept(cells):
     """Noise of scale 10 on nothing, and on a slope of 1 per cell; the noise is always the same."""
     halvings, noise = Halvings.of(np.array([cells])), Laplace(Fraction(10))
     noisy = draw(noise, cells, TestingEntropy(5)).astype(float)
-    kept, _ = kept_and_spread(halvings, noisy, noise.variance)
+    kept, _ = kept_and_deviation(halvings, noisy, noise.variance)
     assert kept.mean() < 0.2 and kept[halvings.depth == halvings.depth.max()].mean() < 0.2
-    kept, spread = kept_and_spread(halvings, noisy + np.arange(cells), noise.variance)
+    kept, spread = kept_and_deviation(halvings, noisy + np.arange(cells), noise.variance)
     assert kept[halvings.depth <= 1].min() > 0.9 and spread[0] > 1000
     assert kept[halvings.depth == halvings.depth.max()].mean() < 0.5
 
@@ -106,11 +106,11 @@ def test_even_cells_are_evened_out_and_a_slope_is_kept(cells):
 def test_rough_cells_are_kept_and_cells_without_noise_are_the_truth():
     halvings, noise = Halvings.of(np.array([300, 1])), Laplace(Fraction(2))
     rough = (np.arange(301) * 7919 % 101) * 10.0
-    kept, _ = kept_and_spread(halvings, rough + draw(noise, 301, TestingEntropy(6)), noise.variance)
+    kept, _ = kept_and_deviation(halvings, rough + draw(noise, 301, TestingEntropy(6)), noise.variance)
     members = np.bincount(halvings.family)
     assert (kept * members).sum() / members.sum() > 0.98
-    assert kept_and_spread(halvings, rough, 0.0)[0].min() == 1.0
-    closer = kept_and_spread(halvings, np.zeros(301), noise.variance)  # closer than the noise can have left them
+    assert kept_and_deviation(halvings, rough, 0.0)[0].min() == 1.0
+    closer = kept_and_deviation(halvings, np.zeros(301), noise.variance)  # closer than the noise can have left them
     assert np.isfinite(closer).all() and closer[0].max() < 0.5
 
 

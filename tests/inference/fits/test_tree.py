@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sfumato.domain import Axis, Domain
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import QueryError
-from sfumato.inference.fits.tree import CAUTION, FINE, TreeFit, fit_tree, has_strips, inner_regions
+from sfumato.inference.fits.tree import CAUTION, FINE, TreeFit, fit_tree, has_slices, inner_nodes
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.measurement import Gaussian, Laplace, Measurement, as_one
 from sfumato.queries import Ranges
@@ -50,10 +50,10 @@ def test_cells_that_are_neighbours_in_the_order_err_together():
 
 def made_up(tree: BinaryTree, seed: int) -> TreeFit:
     """A fit with slopes, deviations and leanings out of the air; leanings of either sign."""
-    inner, leaves = inner_regions(tree), len(tree.order)
+    inner, leaves = inner_nodes(tree), len(tree.order)
     words = TestingEntropy(seed).words(3 * inner + 1) % np.uint64(1000)
     numbers = words.astype(np.float64) / 256.0
-    leanings = numbers[2 * inner + 1 :] - 2.0 if has_strips(tree) else np.zeros(0)
+    leanings = numbers[2 * inner + 1 :] - 2.0 if has_slices(tree) else np.zeros(0)
     slopes = np.rint(numbers[:inner] / 4.0 * FINE).astype(np.int64)
     whole = Measurement("count", Ranges(leaves, [0], [leaves - 1]), np.zeros(1, dtype=np.int64), (THREE,))
     return TreeFit(whole, tree, np.zeros(leaves), slopes, numbers[inner : 2 * inner + 1], leanings)
@@ -61,13 +61,13 @@ def made_up(tree: BinaryTree, seed: int) -> TreeFit:
 
 def from_above(fit: TreeFit) -> np.ndarray:
     """The covariance of all leaves, written out from the root: how each source of error enters every region."""
-    tree, inner = fit.tree, inner_regions(fit.tree)
-    sources = 1 + inner + tree.height * len(tree.order)  # the whole, every division, every strip of every level
+    tree, inner = fit.tree, inner_nodes(fit.tree)
+    sources = 1 + inner + tree.height * len(tree.order)  # the whole, every division, every slice of every level
     regions, before = np.zeros((1, sources)), 0
     regions[0, 0] = fit.deviations[0]
     for level in range(tree.height):
-        below = np.zeros((tree.regions(level + 1), sources))
-        for number in range(tree.regions(level)):
+        below = np.zeros((tree.nodes(level + 1), sources))
+        for number in range(tree.nodes(level)):
             first, second = tree.pair(level, np.array([number]))[:, 0]
             if second < 0:
                 below[first] = regions[number]
@@ -75,11 +75,11 @@ def from_above(fit: TreeFit) -> np.ndarray:
             place = before + number
             below[first] = fit.slopes[place] / FINE * regions[number]
             below[first, 1 + place] += fit.deviations[1 + place]
-            if tree.strips[level] is not None:
-                strip = 1 + inner + level * len(tree.order) + tree.strips[level][number]
-                below[first, strip] += fit.leanings[place]
+            if tree.slices[level] is not None:
+                leaning = 1 + inner + level * len(tree.order) + tree.slices[level][number]
+                below[first, leaning] += fit.leanings[place]
             below[second] = regions[number] - below[first]
-        regions, before = below, before + tree.regions(level)
+        regions, before = below, before + tree.nodes(level)
     leaves = np.empty_like(regions)
     leaves[tree.order] = regions
     return leaves @ leaves.T

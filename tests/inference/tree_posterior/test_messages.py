@@ -11,8 +11,7 @@ import pytest
 from sfumato.domain import Axis, Domain
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import QueryError
-from sfumato.inference.fits.tree import TreeFit, fit_tree, inner_regions
-from sfumato.inference.tree_posterior.observation import observe
+from sfumato.inference.fits.tree import TreeFit, fit_tree, inner_nodes
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Gaussian, Laplace, Measurement
@@ -25,29 +24,12 @@ def leaves(answers: object, noise: Laplace | Gaussian) -> Measurement:
     return Measurement("count", Ranges(len(values), each, each), values, (noise,))
 
 
-@pytest.mark.parametrize("laplace", [True, False])
-@pytest.mark.parametrize("answer", [-40.0, 3.0, 11.0, 300.0])
-def test_an_observation_agrees_with_integration(laplace, answer):
-    mean, variance, scale = 5.0, 90.0, 4.0
-    x = np.linspace(mean - 400, mean + 400, 2_000_001)
-    noise = np.exp(-np.abs(answer - x) / scale) / (2 * scale)
-    if not laplace:
-        noise = np.exp(-((answer - x) ** 2) / (2 * scale**2)) / np.sqrt(2 * np.pi * scale**2)
-    density = noise * np.exp(-((x - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
-    whole = density.sum() * (x[1] - x[0])
-    middle = (density * x).sum() / density.sum()
-    spread = (density * (x - middle) ** 2).sum() / density.sum()
-    one = np.array([1.0])
-    found = observe(mean * one, variance * one, answer * one, scale * one, laplace=laplace)
-    assert [float(part[0]) for part in found] == pytest.approx([np.log(whole), middle, spread], rel=1e-5)
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 64, 100])
 def test_without_noise_to_speak_of_the_estimate_is_the_truth(count):
     true = (np.arange(count) * 37 % 11) * 1000
     found = fit_tree(leaves(true, Laplace(Fraction(1, 4))), BinaryTree.line(count))
     assert np.allclose(found.estimate, true, atol=2.0)
-    assert len(found.slopes) == inner_regions(found.tree)
+    assert len(found.slopes) == inner_nodes(found.tree)
 
 
 @pytest.mark.parametrize("noise", [Laplace(Fraction(20)), Gaussian(Fraction(800))])
@@ -86,7 +68,7 @@ def test_deviations_say_how_far_off_ranges_are():
     assert np.mean(held) > 0.81
 
 
-def test_a_region_measured_above_its_leaves_counts_and_sums_of_all_leaves_agree_with_it():
+def test_a_node_measured_above_its_leaves_counts_and_sums_of_all_leaves_agree_with_it():
     queries = Ranges(4, [0, 0, 1, 2, 3], [3, 0, 1, 2, 3])
     noises = Laplace(Fraction(50)), Laplace(Fraction(1, 4))
     answers, which = np.array([1000, 230, 260, 240, 210]), np.array([1, 0, 0, 0, 0])
@@ -111,27 +93,27 @@ def squared_errors(tables: list[np.ndarray], noise: Laplace, *trees: BinaryTree)
     return found
 
 
-def test_strips_serve_attributes_that_have_nothing_to_do_with_each_other():
+def test_slices_serve_attributes_that_have_nothing_to_do_with_each_other():
     """12 draws of tables whose cells are products; noise of about the size of most cells.
 
-    Strips left 0.44 of the squared error of the same tree without them and 0.50 of that of a line, with deviations of
+    Slices left 0.44 of the squared error of the same tree without them and 0.50 of that of a line, with deviations of
     0.045 over eight trials of this size: 0.75 is more than five of them away.
     """
     places = TestingEntropy(5).words(12 * 2 * 16).reshape(12, 2, 16) % np.uint64(100)
     tables = [np.rint(np.outer(*np.exp(3.0 * (one / 100.0))) / 2).astype(np.int64) for one in places]
     tree = square(16)
-    alone = replace(tree, strips=(None,) * tree.height)
-    with_strips, without, line = squared_errors(tables, Laplace(Fraction(15)), tree, alone, BinaryTree.line(256))
-    assert with_strips < 0.75 * without and with_strips < 0.75 * line
+    alone = replace(tree, slices=(None,) * tree.height)
+    with_slices, without, line = squared_errors(tables, Laplace(Fraction(15)), tree, alone, BinaryTree.line(256))
+    assert with_slices < 0.75 * without and with_slices < 0.75 * line
 
 
-def test_strips_cost_nothing_where_attributes_hang_together():
-    """12 draws of a table with one full diagonal, where every region divides in its own way: 1.06 times was
+def test_slices_cost_nothing_where_attributes_hang_together():
+    """12 draws of a table with one full diagonal, where every node divides in its own way: 1.06 times was
     seen, and a fifth more is let pass."""
     tree = square(16)
-    alone = replace(tree, strips=(None,) * tree.height)
-    with_strips, without = squared_errors([300 * np.eye(16, dtype=np.int64)] * 12, Laplace(Fraction(15)), tree, alone)
-    assert with_strips < 1.2 * without
+    alone = replace(tree, slices=(None,) * tree.height)
+    with_slices, without = squared_errors([300 * np.eye(16, dtype=np.int64)] * 12, Laplace(Fraction(15)), tree, alone)
+    assert with_slices < 1.2 * without
 
 
 def test_leaves_may_be_buckets_of_many_cells():

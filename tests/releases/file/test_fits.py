@@ -283,7 +283,7 @@ def test_forged_trees_of_cells_are_refused(name, tmp_path):
 
 
 def test_leanings_in_a_tree_of_one_attribute_are_refused(tmp_path):
-    """Also as many as there are regions: nothing leans together where every region is a strip of its own."""
+    """Also as many as there are regions: nothing leans together where every node is a slice of its own."""
     release = descended(ONE_ATTRIBUTE)
     count = len(release.content.fits[0].slopes)
     for change in (lambda leanings: np.zeros(count), lambda leanings: np.ones(1)):

@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.audit.attacks.descents import descent_finding
 from sfumato.audit.attacks.replay import Run
 from sfumato.domain.binary_tree import BinaryTree
-from sfumato.inference.adaptive_descent import Front, GoOn, Looks, next_looks
+from sfumato.inference.adaptive_descent import Frontier, GoOn, Planned, next_measurements
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
@@ -24,7 +24,7 @@ from sfumato.schema import Schema
 from sfumato.strategies.query_geometry import Geometry
 
 
-def descending(go_on: GoOn = next_looks) -> Callable[[Curator, Schema, Budget], Measurement]:
+def descending(go_on: GoOn = next_measurements) -> Callable[[Curator, Schema, Budget], Measurement]:
     """A descent that goes on in some way: the one of the mechanism, or a broken one."""
 
     def run(curator: Curator, schema: Schema, budget: Budget) -> Measurement:
@@ -34,18 +34,18 @@ def descending(go_on: GoOn = next_looks) -> Callable[[Curator, Schema, Budget], 
     return run
 
 
-def paid_twice(front: Front, tree: BinaryTree, geometry: Geometry, unit: float, *, pure: bool) -> Looks:
-    """NOT PRIVATE: the last look on a path gets all the budget that is left there, and its share of it once more."""
-    asked = next_looks(front, tree, geometry, unit, pure=pure)
+def paid_twice(frontier: Frontier, tree: BinaryTree, geometry: Geometry, unit: float, *, pure: bool) -> Planned:
+    """NOT PRIVATE: the last measurement on a path gets all the budget left there, and its share of it once more."""
+    asked = next_measurements(frontier, tree, geometry, unit, pure=pure)
     return replace(asked, shares=np.where(asked.left == 0, 2 * asked.shares, asked.shares))
 
 
 def steered_by_the_table(curator: Curator, schema: Schema, budget: Budget) -> Measurement:
-    """NOT PRIVATE: regions that hold no row are leaves, by their true counts where it must be by the noisy ones."""
+    """NOT PRIVATE: nodes that hold no row are leaves, by their true counts where it must be by the noisy ones."""
     truth = np.concatenate([[0], np.cumsum(curator._dense("count")[BinaryTree.over(schema.domain).order])])
 
-    def go_on(front: Front, tree: BinaryTree, geometry: Geometry, unit: float, *, pure: bool) -> Looks:
-        asked = next_looks(front, tree, geometry, unit, pure=pure)
+    def go_on(frontier: Frontier, tree: BinaryTree, geometry: Geometry, unit: float, *, pure: bool) -> Planned:
+        asked = next_measurements(frontier, tree, geometry, unit, pure=pure)
         ranges = asked.ranges(tree)
         empty = truth[ranges.highs + 1] == truth[ranges.lows]
         shares = np.where(empty, asked.shares + asked.left, asked.shares)

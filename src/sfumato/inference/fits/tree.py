@@ -1,10 +1,10 @@
-"""A fit over the regions of a binary tree: the estimate of every leaf, and the posterior variance of any sum of them.
+"""A fit over the nodes of a binary tree: the estimate of every leaf, and the posterior variance of any sum of them.
 
-A posterior over a tree is told by three numbers for every region: how much of one row more its first half gets (slope),
-by how much its division into halves may be off by itself (deviation), and by how much together with all regions of its
-strip (leaning). The error of a weighted sum follows from the leaves to the root: a region's weight is that of its
-halves, each by its slope; a division adds its variance times the squared difference of the halves' weights, a strip the
-square of the sum of its regions' leanings, each times that difference. Part of that error is noise and part is what the
+A posterior over a tree is told by three numbers for every node: how much of one row more its first half gets (slope),
+by how much its division into halves may be off by itself (deviation), and by how much together with all nodes of its
+slice (leaning). The error of a weighted sum follows from the leaves to the root: a node's weight is that of its
+halves, each by its slope; a division adds its variance times the squared difference of the halves' weights, a slice the
+square of the sum of its nodes' leanings, each times that difference. Part of that error is noise and part is what the
 prior takes for granted; the posterior does not tell them apart, so all of it counts as the model's.
 """
 
@@ -19,13 +19,14 @@ from sfumato.domain import Domain
 from sfumato.domain.binary_tree import BinaryTree, nodes_over
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, keep_in_parts
-from sfumato.inference.tree_posterior.messages import Multiscale
+from sfumato.inference.tree_posterior.evidence import Evidence
+from sfumato.inference.tree_posterior.messages import posterior_of
 from sfumato.measurement import Design, Laplace, Measurement
 from sfumato.queries import Ranges
 
 FINE = 2**30  # slopes are kept in whole multiples of 1 / FINE
 MOST_LEAVES = 2**22  # of a tree of cells; with more the posterior takes longer than anyone waits
-MOST_REGIONS = 3 * MOST_LEAVES  # of a tree, on all levels: where sides are odd there are many levels
+MOST_NODES = 3 * MOST_LEAVES  # of a tree, on all levels: where sides are odd there are many levels
 STEEPEST = 4 * FINE
 CAUTION = 1.1  # times the posterior's own deviations: its prior is learned from what it is then used on
 
@@ -34,9 +35,9 @@ CAUTION = 1.1  # times the posterior's own deviations: its prior is learned from
 class TreeFit(OfOneMeasurement):
     """A posterior over a tree whose leaves are cells, or buckets of cells.
 
-    measurement: noisy counts of ranges of places in the tree. estimate: of every leaf. slopes: of every region that has
+    measurement: noisy counts of ranges of places in the tree. estimate: of every leaf. slopes: of every node that has
     halves, from the root, level by level, in whole multiples of 1 / FINE. deviations: of the whole, then of each
-    region's division. leanings: of each region; none where every region is a strip of its own.
+    node's division. leanings: of each node; none where every node is a slice of its own.
     """
 
     family = "tree"
@@ -50,12 +51,12 @@ class TreeFit(OfOneMeasurement):
     leanings: Floats
 
     def __post_init__(self) -> None:
-        leaves, inner = len(self.estimate), inner_regions(self.tree)
+        leaves, inner = len(self.estimate), inner_nodes(self.tree)
         if leaves != len(self.tree.order):
             raise QueryError(f"a tree of {len(self.tree.order)} leaves was fitted, the estimate has {leaves}")
         if self.slopes.shape != (inner,) or self.deviations.shape != (inner + 1,) or self.deviations.min() < 0:
             raise QueryError(f"this tree over {leaves} leaves has {inner} slopes and one deviation more, none negative")
-        if self.leanings.shape != (inner if has_strips(self.tree) else 0,):
+        if self.leanings.shape != (inner if has_slices(self.tree) else 0,):
             raise QueryError(
                 "a tree of several attributes has a leaning for each region with halves, any other has none"
             )
@@ -70,15 +71,15 @@ class TreeFit(OfOneMeasurement):
         slopes, variances = self.slopes / FINE, self.deviations[1:] ** 2
         end = len(slopes)
         for level in range(self.tree.height - 1, -1, -1):
-            here = slice(end - self.tree.regions(level), end)
-            pair = self.tree.pair(level, np.arange(self.tree.regions(level)))
+            here = slice(end - self.tree.nodes(level), end)
+            pair = self.tree.pair(level, np.arange(self.tree.nodes(level)))
             first = weights[pair[0]]
             second = np.where(pair[1][:, None] >= 0, weights[pair[1]], first)
             apart = first - second
             model += apart.T @ (variances[here, None] * apart)
-            strips = self.tree.strips[level]
-            if strips is not None:
-                together = _summed(self.leanings[here, None] * apart, strips)
+            slices = self.tree.slices[level]
+            if slices is not None:
+                together = _summed(self.leanings[here, None] * apart, slices)
                 model += together.T @ together
             weights, end = second + slopes[here, None] * apart, here.start
         model += self.deviations[0] ** 2 * np.outer(weights[0], weights[0])
@@ -93,7 +94,7 @@ class TreeFit(OfOneMeasurement):
 
     @classmethod
     def read(cls, file: FitReader) -> TreeFit:
-        if file.domain.size > MOST_LEAVES or nodes_over(file.domain) > MOST_REGIONS:
+        if file.domain.size > MOST_LEAVES or nodes_over(file.domain) > MOST_NODES:
             raise QueryError("it is a tree of more cells than Sfumato makes")
         measured = file.measurement(file.domain.size)
         if type(measured.queries) is not Ranges:
@@ -103,52 +104,52 @@ class TreeFit(OfOneMeasurement):
 
 
 def fit_tree(measured: Measurement, tree: BinaryTree, sizes: Codes | None = None) -> TreeFit:
-    """The posterior of the leaves of a tree from noisy counts of its regions (Ranges of places).
+    """The posterior of the leaves of a tree from noisy counts of its nodes (Ranges of places).
 
     sizes: how many cells each leaf is, along the tree; None: one each.
     """
     along = np.ones(len(tree.order), dtype=np.int64) if sizes is None else sizes
     answers, scales = _by_level(measured, tree)
     laplace = isinstance(measured.noises[0], Laplace)
-    found = Multiscale(tree, along, answers, scales, laplace=laplace).posterior()
+    found = posterior_of(Evidence.of(tree, along, answers, scales, laplace=laplace))
     estimate = np.empty(len(along))
     estimate[tree.order] = found.cells
     slopes = np.concatenate([*found.slopes, np.zeros(0)])
     deviations = np.sqrt(np.concatenate([np.array([found.total]), *found.variances]))
-    leanings = np.concatenate([*found.leanings, np.zeros(0)]) if has_strips(tree) else np.zeros(0)
+    leanings = np.concatenate([*found.leanings, np.zeros(0)]) if has_slices(tree) else np.zeros(0)
     kept = np.rint(np.clip(slopes * FINE, -STEEPEST, STEEPEST)).astype(np.int64)
     return TreeFit(measured, tree, estimate, kept, CAUTION * deviations, CAUTION * leanings)
 
 
-def inner_regions(tree: BinaryTree) -> int:
-    """How many regions of a tree have halves."""
-    return sum(tree.regions(level) for level in range(tree.height))
+def inner_nodes(tree: BinaryTree) -> int:
+    """How many nodes of a tree have halves."""
+    return sum(tree.nodes(level) for level in range(tree.height))
 
 
-def has_strips(tree: BinaryTree) -> bool:
-    """Whether regions of a tree may lean together."""
-    return any(strips is not None for strips in tree.strips)
+def has_slices(tree: BinaryTree) -> bool:
+    """Whether nodes of a tree may lean together."""
+    return any(slices is not None for slices in tree.slices)
 
 
 def _alike(one: BinaryTree, other: BinaryTree) -> bool:
     """Whether two trees cut the same cells in the same way."""
-    if one.height != other.height or has_strips(one) != has_strips(other):
+    if one.height != other.height or has_slices(one) != has_slices(other):
         return False
     return np.array_equal(one.order, other.order) and all(map(np.array_equal, one.begins, other.begins))
 
 
-def _summed(rows: Floats, strips: Codes) -> Floats:
-    """Rows summed by strip."""
-    by_strip = np.argsort(strips, kind="stable")
-    starts = np.flatnonzero(np.diff(strips[by_strip], prepend=-1))
-    return np.asarray(np.add.reduceat(rows[by_strip], starts, axis=0))
+def _summed(rows: Floats, slices: Codes) -> Floats:
+    """Rows summed by slice."""
+    by_slice = np.argsort(slices, kind="stable")
+    starts = np.flatnonzero(np.diff(slices[by_slice], prepend=-1))
+    return np.asarray(np.add.reduceat(rows[by_slice], starts, axis=0))
 
 
 def _by_level(measured: Measurement, tree: BinaryTree) -> tuple[list[Floats], list[Floats]]:
-    """For every region of every level its noisy count and the scale of its noise, inf where it was not measured.
+    """For every node of every level its noisy count and the scale of its noise, inf where it was not measured.
 
-    Several answers for one region count as one: their mean, weighed by precision, with a scale that has its variance. A
-    region that appears on several levels, because it cannot be cut there, is taken on the first.
+    Several answers for one node count as one: their mean, weighed by precision, with a scale that has its variance. A
+    node that appears on several levels, because it cannot be cut there, is taken on the first.
     """
     queries, sizes = measured.queries, measured.design.sizes
     if not isinstance(queries, Ranges):

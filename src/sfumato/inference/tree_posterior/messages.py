@@ -1,45 +1,46 @@
-"""The posterior of all cells from noisy counts of the regions of a binary tree.
+"""The posterior of all cells from noisy counts of the nodes of a binary tree.
 
-Bottom-up, every region gathers from its halves the likelihood of its own number of rows, a mixture over the ways in
-which they may fall into the halves (inference/tree_posterior/split_prior.py), and passes it on as one normal law,
-together with the likelihood that it is empty. Top-down, every region's number of rows is divided between its halves,
-the ways weighed by what is known from above and from below (inference/tree_posterior/dividing.py). How common each way
-is, by level and by how many rows a region has, and in which proportion regions divide that lie in one strip
-(inference/tree_posterior/strips.py), is learned by repeating this (EM), which costs no privacy. Time and memory are
-linear in the number of cells.
+The upward pass: every node gathers from its halves the likelihood of its own number of rows, a mixture over how they
+may fall into the halves (split_prior.py), and passes it on moment-matched to one normal distribution, together with the
+likelihood that it is empty. The downward pass: every node's mixture is conditioned on its parent, and its rows are
+split between its halves. The prior's hyperparameters (hyperparameters.py) are learned by repeating this (EM), which
+costs no privacy. Time and memory are linear in the number of cells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.arrays import Codes, Floats
-from sfumato.domain.binary_tree import BinaryTree
-from sfumato.inference.tree_posterior.dividing import LEAST, Law, as_one, divided
-from sfumato.inference.tree_posterior.learned_ways import CLASSES, common_ways, row_class
-from sfumato.inference.tree_posterior.observation import log_at_zero, observe
-from sfumato.inference.tree_posterior.split_prior import FEW, FIRST_FEW, SECOND_FEW, UNEVEN, WAYS, Halves
-from sfumato.inference.tree_posterior.strips import strip_shares
+from sfumato.inference.tree_posterior.evidence import UNKNOWN, Evidence
+from sfumato.inference.tree_posterior.hyperparameters import (
+    Hyperparameters,
+    SliceShares,
+    Statistics,
+    row_class,
+    slice_shares,
+)
+from sfumato.inference.tree_posterior.mixture import LEAST_VARIANCE, Mixture, Normal
+from sfumato.inference.tree_posterior.split_prior import UNEVEN, Halves, Split, split
 
 ROUNDS = 3  # of learning; more change no figure
-UNKNOWN = 1e13  # the variance of a number of rows of which nothing is known
-LEAST_SHARE = 1e-3  # of a region's rows that a half is thought to get
-FULL = 0.8  # of all halves of a level hold rows: above it an empty half is the exception
-ENOUGH = 2**15  # regions of a level to learn from
-AT_ONCE = 2**13  # regions worked out at a time, so that memory stays small
+LEAST_SHARE = 1e-3  # of a node's rows that a half is thought to get
+ENOUGH = 2**15  # nodes of a level to learn from
+AT_ONCE = 2**13  # nodes worked out at a time, so that memory stays small
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What is known of every region, level by level from the root.
+    """What is known of every node, level by level from the root.
 
-    cells: the estimate for every place. total: the variance of the whole. slopes: how much of one row more in a region
-    its first half gets. variances: of how many rows fall into the first half, given those of the region. leanings: by
-    how many rows the first half is off if the share of its strip is off by one deviation.
+    cells: the estimate for every place. total: the variance of the whole. slopes: how much of one row more in a node
+    its first half gets. variances: of how many rows fall into the first half, given those of the node. leanings: by
+    how many rows the first half is off if the share of its slice is off by one deviation.
     """
 
     cells: Floats
@@ -50,237 +51,191 @@ class Posterior:
 
 
 @dataclass(frozen=True, eq=False)
-class _Messages:
-    """What the subtree of each region of a level says about it."""
+class Messages(Normal):
+    """What the subtree of each node of a level says of its rows; weight: the log of the weight of all it says."""
 
-    mean: Floats
-    variance: Floats
     weight: Floats
 
-    def of(self, some: Codes) -> _Messages:
-        """Those of some regions; -1 stands for a half that is not there, which certainly holds nothing."""
-        found = _Messages(self.mean[some], self.variance[some], self.weight[some])
-        missing = some < 0
-        found.mean[missing], found.variance[missing], found.weight[missing] = 0.0, LEAST, 0.0
-        return found
+    def of_halves(self, pair: Codes) -> Messages:
+        """Those of some nodes; -1 stands for a half that is not there, which certainly holds nothing."""
+        missing, parts = pair < 0, ((self.mean, 0.0), (self.variance, LEAST_VARIANCE), (self.weight, 0.0))
+        return Messages(*(np.where(missing, nothing, values[pair]) for values, nothing in parts))
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
-    """What is known of each region of a level from everything: the chance that it is not empty, and its rows then."""
+class Known(Normal):
+    """What is known of each node of a level from everything: the rows if it is not empty, and the chance of that."""
 
     alive: Floats
-    rows: Floats
-    spread: Floats
-
-    @classmethod
-    def of(cls, regions: int) -> _Known:
-        return cls(np.zeros(regions), np.zeros(regions), np.ones(regions))
-
-    def put(self, pair: Codes, lives: Floats, rows: Floats, spread: Floats) -> None:
-        """Fill in both halves of regions, (2, regions) each."""
-        for half in (0, 1):
-            there = pair[half] >= 0
-            place = pair[half][there]
-            self.alive[place], self.rows[place] = lives[half][there], rows[half][there]
-            self.spread[place] = np.maximum(spread[half][there], LEAST)
 
 
-class Multiscale:
-    """Noisy counts of the regions of a tree.
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One level of the tree with all that splitting its nodes takes; below: the messages of their halves."""
 
-    sizes: the cells at each place of the tree. answers: noisy counts, level by level; scales: of their noise, inf where
-    a region was not measured; those of Laplace noise, or standard deviations of Gaussian noise.
-    """
+    number: int
+    evidence: Evidence
+    prior: Hyperparameters
+    slices: SliceShares | None
+    below: Messages
 
-    def __init__(
-        self, tree: BinaryTree, sizes: Codes, answers: Sequence[Floats], scales: Sequence[Floats], *, laplace: bool
-    ) -> None:
-        self.tree, self.answers, self.scales, self.laplace = tree, answers, scales, laplace
-        self._cells = np.concatenate([[0], np.cumsum(sizes)])
-        self._inner, self._zero, self._told = list[Codes](), list[Floats](), list[NDArray[np.bool_]]()
-        for level in range(tree.height, -1, -1):
-            told = np.isfinite(scales[level])
-            zero = np.zeros(len(told))
-            zero[told] = log_at_zero(answers[level][told], scales[level][told], laplace=laplace)
-            if level < tree.height:
-                starts = tree.halves[level][:-1]
-                zero += np.add.reduceat(self._zero[0], starts)
-                inside = np.logical_or.reduceat(self._told[0], starts)
-                self._inner.insert(0, np.flatnonzero(inside))
-                told |= inside
-            self._zero.insert(0, zero)
-            self._told.insert(0, told)
-        self._few = [np.full(len(FEW), 1.0 / len(FEW)) for _ in range(tree.height)]
-        self._ways = [np.full((CLASSES, WAYS), 1.0 / WAYS) for _ in range(tree.height)]
-        self._rows: list[Floats | None] = [None] * tree.height
-        self._sparse = [np.ones(CLASSES, dtype=np.bool_) for _ in range(tree.height)]
-        strips = [1 if strips is None else int(strips.max()) + 1 for strips in tree.strips]
-        self._shifts = [(np.zeros(count), np.zeros(count)) for count in strips]
+    @cached_property
+    def messages(self) -> Messages:
+        """What the nodes pass up: all that their halves and they themselves say."""
+        own = self.evidence.own(self.number)
+        mean, variance, weight = own.mean, own.variance, np.zeros(len(own.mean))
+        for nodes in _blocks(self.evidence.inner[self.number]):
+            halves = self.halves(nodes)
+            components, weight[nodes] = self.mixture(nodes, halves).component_posterior()
+            passed = self._passed_on(halves, components.moment_matched(), own.of(nodes))
+            mean[nodes], variance[nodes] = passed.mean, passed.variance
+        return Messages(mean, variance, weight)
 
-    def posterior(self) -> Posterior:
-        """The posterior of all regions and cells."""
-        for _ in range(ROUNDS - 1):
-            self._down(self._up(), None)
-        regions = [self.tree.regions(level) for level in range(self.tree.height)]
-        slopes, variances, leanings = (tuple(np.zeros(count) for count in regions) for _ in range(3))
-        messages = self._up()
-        total = min(float(messages[0].variance[0]), UNKNOWN)
-        return Posterior(self._down(messages, (slopes, variances, leanings)), total, slopes, variances, leanings)
+    def splits(self, nodes: Codes, known: Known) -> Iterator[tuple[Codes, Halves, Split]]:
+        """Nodes of which a part was measured, split some at a time."""
+        for some in _blocks(nodes):
+            halves = self.halves(some)
+            yield some, halves, split(halves, self.mixture(some, halves), known.of(some), self.messages.of(some))
 
-    def _up(self) -> list[_Messages]:
-        found: list[_Messages] = []
-        for level in range(self.tree.height, -1, -1):
-            noise = (2.0 if self.laplace else 1.0) * self.scales[level] ** 2
-            here = _Messages(self.answers[level], np.minimum(noise, UNKNOWN, out=noise), _no_weight(len(noise)))
-            if level < self.tree.height:
-                here = _Messages(here.mean.copy(), here.variance, here.weight.copy())
-                self._learn_shares(level, found[0])
-                for some in _blocks(self._inner[level]):
-                    halves = self._halves(level, some, found[0])
-                    law, here.weight[some] = as_one(*self._states(level, some, halves))
-                    law = self._passed_on(level, halves, law, Law(here.mean[some], here.variance[some]))
-                    here.mean[some], here.variance[some] = law.mean, law.variance
-            found.insert(0, here)
-        return found
+    def unmeasured(self, nodes: Codes, known: Known) -> Iterator[tuple[Codes, Split]]:
+        """Nodes of which no part was measured, split by the shares of their slices, as unevenly as others are."""
+        for some in _blocks(nodes):
+            share, rows, variance = self.share(some), known.mean[some], known.variance[some]
+            chances = self.prior.components[row_class(rows)].T
+            uneven = (rows**2 + variance) * share * (1.0 - share) * (UNEVEN @ chances)
+            shares = np.stack([share, 1.0 - share])
+            halves = np.ones_like(shares), shares * rows, shares**2 * variance + uneven
+            yield some, Split(chances, share, uneven, rows, *halves)
 
-    def _passed_on(self, level: int, halves: Halves, law: Law, own: Law) -> Law:
-        """What regions say of their rows: by least squares where nearly all halves hold rows, elsewhere by all ways.
+    def halves(self, nodes: Codes) -> Halves:
+        """What is known from below of the halves of some nodes."""
+        pair, rows = self.evidence.tree.pair(self.number, nodes), self.prior.rows
+        below, zero = self.below.of_halves(pair), np.where(pair < 0, 0.0, self.evidence.zero[self.number + 1][pair])
+        about = self._first_guess(nodes, below) if rows is None else np.maximum(rows[nodes], 1.0)
+        said = below.mean, below.variance, below.weight, zero
+        return Halves(*said, self.share(nodes), pair[1] < 0, about, self.prior.few)
 
-        A mixture taken as one law is drawn towards what it would be with an empty half. Where that is rarely so all
-        regions are drawn a little in the same direction, and their sum is off by a lot.
-        """
-        below = Law(halves.mean.sum(axis=0), halves.variance.sum(axis=0))
-        variance = 1.0 / (1.0 / below.variance + 1.0 / own.variance)
-        mean = variance * (below.mean / below.variance + own.mean / own.variance)
-        sparse = self._sparse[level][row_class(halves.rows)]
-        return Law(np.where(sparse, law.mean, mean), np.where(sparse, law.variance, variance))
+    def mixture(self, nodes: Codes, halves: Halves) -> Mixture:
+        """For each component, its log-weight and the rows it makes likely, from below and from the own count."""
+        below, common = halves.together(), np.log(self.prior.components)[row_class(halves.rows)].T
+        return self.evidence.observed(self.number, nodes, replace(below, log_weight=below.log_weight + common))
 
-    def _learn_shares(self, level: int, below: _Messages) -> None:
-        strips = self.tree.strips[level]
-        if strips is None:
-            return
-        pair = self.tree.pair(level, self._inner[level])
-        both = self._told[level + 1][pair].all(axis=0) & (pair[1] >= 0)
-        some, pair = self._inner[level][both], pair[:, both]
-        count = len(self._shifts[level][0])
-        even, halves = self._even(level, some), below.of(pair)
-        self._shifts[level] = strip_shares(strips[some], even, halves.mean, halves.variance, count)
-
-    def _even(self, level: int, some: Codes) -> Floats:
-        """The share of its cells that the first half of each region has."""
-        begins, first = self.tree.begins, self.tree.halves[level][some]
-        low, high = self._cells[begins[level][some]], self._cells[begins[level][some + 1]]
-        return np.asarray((self._cells[begins[level + 1][first + 1]] - low) / (high - low))
-
-    def _share(self, level: int, some: Codes) -> Floats:
-        """The share of its rows that the first half of each region is thought to have."""
-        even, strips = self._even(level, some), self.tree.strips[level]
-        if strips is None:
+    def share(self, nodes: Codes) -> Floats:
+        """The share of its rows that the first half of each node is thought to have."""
+        even, slices = self.evidence.even(self.number, nodes), self.evidence.tree.slices[self.number]
+        if slices is None or self.slices is None:
             return even
-        share = np.clip(even + self._shifts[level][0][strips[some]], LEAST_SHARE, 1.0 - LEAST_SHARE)
+        share = np.clip(even + self.slices.shift[slices[nodes]], LEAST_SHARE, 1.0 - LEAST_SHARE)
         return np.where(even < 1.0, share, even)
 
-    def _halves(self, level: int, some: Codes, below: _Messages) -> Halves:
-        pair = self.tree.pair(level, some)
-        told, known = below.of(pair), self._rows[level]
-        rows = self._first_guess(level, some, told) if known is None else np.maximum(known[some], 1.0)
-        zero = np.where(pair < 0, 0.0, self._zero[level + 1][pair])
-        share, alone = self._share(level, some), pair[1] < 0
-        return Halves(told.mean, told.variance, told.weight, zero, share, alone, rows, self._few[level])
+    def share_deviation(self, nodes: Codes) -> Floats | float:
+        """The deviation of the share of each node's slice."""
+        slices = self.evidence.tree.slices[self.number]
+        return 0.0 if slices is None or self.slices is None else self.slices.deviation[slices[nodes]]
 
-    def _first_guess(self, level: int, some: Codes, told: _Messages) -> Floats:
-        """About how many rows regions hold, before anything has been learned."""
-        both, spread, scale = told.mean.sum(axis=0), told.variance.sum(axis=0), self.scales[level][some]
+    def _first_guess(self, nodes: Codes, below: Messages) -> Floats:
+        """About how many rows nodes hold, before anything has been learned."""
+        both, variance = below.mean.sum(axis=0), below.variance.sum(axis=0)
+        scale = self.evidence.scales[self.number][nodes]
         seen = np.isfinite(scale)
         scale = np.where(seen, scale, 1.0)
-        noise = (2.0 if self.laplace else 1.0) * scale**2
-        combined = (np.maximum(both, 0.0) * noise + self.answers[level][some] * spread) / (noise + spread)
-        return np.asarray(np.where(seen, np.maximum(combined, scale), np.maximum(both, np.sqrt(spread))))
+        noise = (2.0 if self.evidence.laplace else 1.0) * scale**2
+        answers = self.evidence.answers[self.number][nodes]
+        combined = (np.maximum(both, 0.0) * noise + answers * variance) / (noise + variance)
+        return np.asarray(np.where(seen, np.maximum(combined, scale), np.maximum(both, np.sqrt(variance))))
 
-    def _states(self, level: int, some: Codes, halves: Halves) -> tuple[Floats, Law]:
-        """For each way, its log-likelihood and the rows it makes likely, from below and from the own answer."""
-        weight, mean, variance = halves.together()
-        weight += np.log(self._ways[level])[row_class(halves.rows)].T
-        scale = self.scales[level][some]
-        seen = np.isfinite(scale)
-        if seen.any():
-            answer = self.answers[level][some][seen]
-            own = observe(mean[:, seen], variance[:, seen], answer, scale[seen], laplace=self.laplace)
-            weight[:, seen] += own[0]
-            mean[:, seen], variance[:, seen] = own[1], own[2]
-        return weight, Law(mean, variance)
+    def _passed_on(self, halves: Halves, matched: Normal, own: Normal) -> Normal:
+        """What nodes say of their rows: by least squares where nearly all halves hold rows, elsewhere by the mixture.
 
-    def _down(self, messages: list[_Messages], keep: tuple[tuple[Floats, ...], ...] | None) -> Floats:
-        """Divide the rows of every region that was measured inside; learns the ways on the way.
-
-        keep: slopes, variances and leanings to fill in; then all other regions are divided too, and cells returned.
+        A mixture taken as one normal distribution is drawn towards what it would be with an empty half. Where that is
+        rarely so all nodes are drawn a little in the same direction, and their sum is off by a lot.
         """
-        known = _Known(np.ones(1), messages[0].mean, messages[0].variance)
-        for level in range(self.tree.height):
-            below = _Known.of(self.tree.regions(level + 1))
-            if keep is not None:
-                self._divide_unseen(level, known, below, keep)
-            learned, sizes = np.zeros((CLASSES, WAYS)), np.zeros(len(FEW))
-            filled, looked = np.zeros(CLASSES), np.zeros(CLASSES)
-            for some in _blocks(self._inner[level] if keep is not None else self._sample(level, known)):
-                halves = self._halves(level, some, messages[level + 1])
-                states, alive = self._states(level, some, halves), known.alive[some]
-                whole, own = Law(known.rows[some], known.spread[some]), messages[level]
-                found = divided(halves, *states, whole, Law(own.mean[some], own.variance[some]))
-                below.put(self.tree.pair(level, some), alive * found.lives, found.rows, found.spread)
-                weights = found.chances * alive
-                classes = row_class(halves.rows)
-                learned += np.stack([np.bincount(classes, way, CLASSES) for way in weights], axis=1)
-                filled += np.bincount(classes, alive * found.lives.mean(axis=0), CLASSES)
-                looked += np.bincount(classes, minlength=CLASSES)
-                sizes[: len(halves.few.chances)] += np.einsum(
-                    "khi,hi->k", halves.few.chances, weights[[FIRST_FEW, SECOND_FEW]]
-                )
-                if keep is not None:
-                    leaning = found.leaning * self._unsure(level, some)
-                    keep[0][level][some], keep[1][level][some] = found.slope, alive * found.variance
-                    keep[2][level][some] = alive * leaning
-            self._rows[level] = np.where(known.alive > 0.0, known.rows, messages[level].mean)
-            if len(self._inner[level]):
-                self._sparse[level] = filled < FULL * looked
-                self._ways[level], self._few[level] = common_ways(learned, sizes)
-            elif level:
-                self._ways[level] = self._ways[level - 1]
-            known = below
-            messages[level] = messages[-1]  # the memory is needed further down
-        return np.asarray(known.alive * known.rows)
-
-    def _sample(self, level: int, known: _Known) -> Codes:
-        """Regions to learn from: all, or where there are very many, some whose region above was taken too."""
-        some = self._inner[level]
-        some = some[known.alive[some] > 0.0]
-        return some[:: -(-len(some) // ENOUGH)] if len(some) > ENOUGH else some
-
-    def _divide_unseen(self, level: int, known: _Known, below: _Known, keep: tuple[tuple[Floats, ...], ...]) -> None:
-        """Divide regions of which no part was measured by the shares of their strips, as unevenly as others are."""
-        for some in _blocks(np.arange(self.tree.regions(level))):
-            share, rows, spread = self._share(level, some), known.rows[some], known.spread[some]
-            uneven = (rows**2 + spread) * share * (1.0 - share) * (self._ways[level] @ UNEVEN)[row_class(rows)]
-            shares = np.stack([share, 1.0 - share])
-            below.put(
-                self.tree.pair(level, some),
-                np.broadcast_to(known.alive[some], shares.shape),
-                shares * rows,
-                shares**2 * spread + uneven,
-            )
-            keep[0][level][some], keep[1][level][some] = share, known.alive[some] * uneven
-            keep[2][level][some] = known.alive[some] * rows * self._unsure(level, some)
-
-    def _unsure(self, level: int, some: Codes) -> Floats | float:
-        """The deviation of the share of each region's strip."""
-        strips = self.tree.strips[level]
-        return 0.0 if strips is None else self._shifts[level][1][strips[some]]
+        least_squares = Normal(halves.mean.sum(axis=0), halves.variance.sum(axis=0)).times(own)
+        sparse = self.prior.sparse[row_class(halves.rows)]
+        variance = np.where(sparse, np.maximum(matched.variance, LEAST_VARIANCE), least_squares.variance)
+        return Normal(np.where(sparse, matched.mean, least_squares.mean), variance)
 
 
-def _no_weight(regions: int) -> Floats:
-    return np.broadcast_to(0.0, (regions,))  # takes no memory
+def posterior_of(evidence: Evidence) -> Posterior:
+    """The posterior of all nodes and cells."""
+    priors: Sequence[Hyperparameters] = [Hyperparameters.at_first()] * evidence.tree.height
+    for _ in range(ROUNDS - 1):
+        priors = learned(evidence, upward_pass(evidence, priors))
+    return downward_pass(evidence, upward_pass(evidence, priors))
 
 
-def _blocks(places: Codes) -> list[Codes]:
-    return [places[start : start + AT_ONCE] for start in range(0, len(places), AT_ONCE)]
+def upward_pass(evidence: Evidence, priors: Sequence[Hyperparameters]) -> list[Level]:
+    """Messages from the leaves to the root; the shares of slices are learned on the way."""
+    leaves, levels = evidence.own(evidence.tree.height), list[Level]()
+    below = Messages(leaves.mean, leaves.variance, np.zeros(len(leaves.mean)))
+    for number in range(evidence.tree.height - 1, -1, -1):
+        levels.insert(0, Level(number, evidence, priors[number], _slice_shares(evidence, number, below), below))
+        below = levels[0].messages
+    return levels
+
+
+def learned(evidence: Evidence, levels: Sequence[Level]) -> list[Hyperparameters]:
+    """One step of EM: what each level learns from how its nodes split, or takes from above if no part was measured."""
+    found, known, tree = list[Hyperparameters](), _root(evidence, levels), evidence.tree
+    for level, inner in zip(levels, evidence.inner, strict=True):
+        if not len(inner):
+            found.append(found[-1] if found else level.prior)
+            continue
+        nodes = inner[known.alive[inner] > 0.0]  # where there are very many, some whose parent was taken too
+        nodes = nodes[:: max(1, -(-len(nodes) // ENOUGH))]
+        below, statistics = np.zeros((3, tree.nodes(level.number + 1))), Statistics.nothing()
+        for some, halves, one in level.splits(nodes, known):
+            places, values = _by_half(tree.pair(level.number, some), known.alive[some], one)
+            below[:, places] = values
+            statistics += Statistics.of(halves, one, known.alive[some])
+        found.append(statistics.learned(np.where(known.alive > 0.0, known.mean, level.messages.mean)))
+        known = Known(*below)
+    return found
+
+
+def downward_pass(evidence: Evidence, levels: Sequence[Level]) -> Posterior:
+    """The rows of every node split between its halves, from the root to the leaves."""
+    root, found, tree = _root(evidence, levels), list[Floats](), evidence.tree
+    known = root
+    for level, inner in zip(levels, evidence.inner, strict=True):
+        below, own = np.zeros((3, tree.nodes(level.number + 1))), np.empty((3, tree.nodes(level.number)))
+        others = level.unmeasured(np.delete(np.arange(tree.nodes(level.number)), inner), known)
+        measured = ((some, one) for some, _, one in level.splits(inner, known))
+        for some, one in chain(others, measured):
+            places, values = _by_half(tree.pair(level.number, some), known.alive[some], one)
+            below[:, places] = values
+            own[0, some], own[1, some] = one.slope, known.alive[some] * one.variance
+            own[2, some] = known.alive[some] * one.leaning * level.share_deviation(some)
+        found.append(own)
+        known = Known(*below)
+    slopes, variances, leanings = (tuple(own[part] for own in found) for part in range(3))
+    total = min(float(root.variance[0]), UNKNOWN)
+    return Posterior(known.alive * known.mean, total, slopes, variances, leanings)
+
+
+def _root(evidence: Evidence, levels: Sequence[Level]) -> Known:
+    """All that is known of the whole, which nothing is above."""
+    said = levels[0].messages if levels else evidence.own(0)
+    return Known(said.mean, said.variance, np.ones(1))
+
+
+def _slice_shares(evidence: Evidence, number: int, below: Messages) -> SliceShares | None:
+    """What the nodes of a level of which both halves were measured say of the shares of their slices."""
+    tree, inner, slices = evidence.tree, evidence.inner[number], evidence.tree.slices[number]
+    if slices is None:
+        return None
+    pair = tree.pair(number, inner)
+    both = evidence.measured[number + 1][pair].all(axis=0) & (pair[1] >= 0)
+    nodes, halves = inner[both], below.of_halves(pair[:, both])
+    return slice_shares(slices[nodes], evidence.even(number, nodes), halves, int(slices.max()) + 1)
+
+
+def _by_half(pair: Codes, alive: Floats, found: Split) -> tuple[Codes, Floats]:
+    """The halves that are there, by number, and the fields of Known for each."""
+    there = pair >= 0
+    values = found.rows, np.maximum(found.rows_variance, LEAST_VARIANCE), alive * found.alive
+    return pair[there], np.stack(values)[:, there]
+
+
+def _blocks(nodes: Codes) -> Iterator[Codes]:
+    return (nodes[start : start + AT_ONCE] for start in range(0, len(nodes), AT_ONCE))

@@ -1,7 +1,7 @@
 """One noisy observation of a number that is normal beforehand: how likely it is, and what is known afterwards.
 
 With Laplace noise the density is a normal one tilted up to the observation and tilted down beyond it, so that what is
-known afterwards is a mixture of two cut normal laws, in closed form.
+known afterwards is a mixture of two truncated normal distributions, in closed form.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.arrays import Floats
 
 LOG_2PI = log(2.0 * pi)
-FLAT = 400.0  # times the squared scale: a variance beyond it leaves the observation's own law, in its two moments
+FLAT = 400.0  # times the squared scale: a variance beyond it leaves the noise's own distribution, by two moments
 
 
 def log_normal(x: Floats | float, mean: Floats | float, variance: Floats | float) -> Floats:

@@ -1,0 +1,95 @@
+"""How wrong a model is, known only through a noisy misfit: the deviation that intervals need besides the noise.
+
+A share of the budget was spent on the sum of |true - estimated| over many queries, or over parts of buckets that were
+taken as even. Where noisy cells were measured, they show it themselves (inference/contrasts.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import erf, pi, sqrt
+
+import numpy as np
+
+from sfumato.arrays import Floats
+
+COVERAGE, NORMAL_END = 0.95, 1.959964
+# Times the mean error that was measured: errors of many queries at once have longer tails than normal ones of the same
+# mean size. Chosen by benchmarks/model_error.py, on tables and workloads of its own (docs/constants.md).
+ALLOWANCE = 1.3
+ALLOWED = 1.0  # scales of its own noise added to a misfit of buckets, for what allow_for_noise does; by judgement
+PATTERN = 1.38  # for a slope: its quarters are off by 1/4 of its deviation on average, where normal ones are by 0.345
+POINTS = 400  # of the grid of possible means
+OF_NORMAL = sqrt(2 / pi)  # the mean size of a normal error, in deviations
+_ERF = np.vectorize(erf, otypes=[np.float64])
+
+
+def allow_for_noise(mean: float, scale: float) -> float:
+    """The mean error to reckon with, when the true one was measured with Laplace noise of this scale.
+
+    All means from 0 on are taken as equally likely beforehand; then 95 % intervals made from the result hold, averaged
+    over what the mean may be, 95 %.
+
+    >>> round(allow_for_noise(100.0, 0.1), 1), round(allow_for_noise(0.0, 1.0), 1)
+    (100.0, 1.5)
+    """
+    top = max(mean, 0.0) + 20 * scale
+    possible = (np.arange(POINTS) + 0.5) * top / POINTS
+    if mean > 40 * scale:  # a finer grid, around what was measured
+        possible = mean + (np.arange(POINTS) + 0.5 - POINTS / 2) * 40 * scale / POINTS
+    chance = np.exp(-np.abs(possible - max(mean, 0.0)) / scale)
+    chance /= chance.sum()
+
+    def held(reckoned: float) -> float:
+        return float(chance @ _ERF(NORMAL_END / sqrt(2) * reckoned / possible)) - COVERAGE
+
+    return _crossing(held, top)
+
+
+def deviation_of_shape(mean: float, model: Floats, noise: Floats) -> float:
+    """The s for which errors of variance s^2 model + noise have the given mean size, if normal; 0 where noise does.
+
+    model, noise: variances of several queries.
+    """
+
+    def surplus(deviation: float) -> float:
+        return float(OF_NORMAL * np.sqrt(deviation**2 * model + noise).mean()) - mean
+
+    if surplus(0.0) >= 0 or not (model > 0).any():
+        return 0.0
+    return _crossing(surplus, mean / float(np.sqrt(model).mean()) / OF_NORMAL)
+
+
+def deviation_in_buckets(misfit: float, scale: float, parts: Floats, deviations: Floats, most: Floats) -> float:
+    """The deviation within buckets, common to all of them, that explains how far parts of them are from being even.
+
+    misfit: the sum over parts of buckets of |true - estimated|, with noise of this scale. parts: what share of its
+    bucket each part is; deviations: of the noise in the total of its bucket; most: the largest deviation its bucket can
+    have.
+
+    For a normal unevenness of deviation S and normal noise of deviation s in the total, a part p of a bucket is off by
+    sqrt(2 / pi) sqrt(p (1 - p) S^2 + p^2 s^2) on average. A slope or a ridge is off by less there than its deviation
+    would say, which PATTERN makes good. One deviation serves all, but where `most` caps it: a partition chosen by its
+    deviations evens them out, and of no other difference between buckets is anything known.
+    """
+    wanted = (misfit + ALLOWED * scale) / OF_NORMAL
+
+    def surplus(deviation: float) -> float:
+        uneven = parts * (1.0 - parts) * np.minimum(deviation, most) ** 2
+        return float(np.sqrt(uneven + (parts * deviations) ** 2).sum()) - wanted
+
+    top = float(most.max(initial=0.0))
+    if surplus(0.0) >= 0:
+        return 0.0
+    return PATTERN * (_crossing(surplus, top) if surplus(top) >= 0 else top)
+
+
+def _crossing(rising: Callable[[float], float], guess: float) -> float:
+    """Where a rising function passes 0, by doubling and bisection."""
+    low, high = 0.0, guess
+    while rising(high) < 0:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
+    return high

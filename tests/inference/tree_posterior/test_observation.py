@@ -1,0 +1,25 @@
+"""One noisy observation of a number that is normal beforehand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sfumato.inference.tree_posterior.observation import observe
+
+
+@pytest.mark.parametrize("laplace", [True, False])
+@pytest.mark.parametrize("answer", [-40.0, 3.0, 11.0, 300.0])
+def test_an_observation_agrees_with_integration(laplace, answer):
+    mean, variance, scale = 5.0, 90.0, 4.0
+    x = np.linspace(mean - 400, mean + 400, 2_000_001)
+    noise = np.exp(-np.abs(answer - x) / scale) / (2 * scale)
+    if not laplace:
+        noise = np.exp(-((answer - x) ** 2) / (2 * scale**2)) / np.sqrt(2 * np.pi * scale**2)
+    density = noise * np.exp(-((x - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+    whole = density.sum() * (x[1] - x[0])
+    middle = (density * x).sum() / density.sum()
+    spread = (density * (x - middle) ** 2).sum() / density.sum()
+    one = np.array([1.0])
+    found = observe(mean * one, variance * one, answer * one, scale * one, laplace=laplace)
+    assert [float(part[0]) for part in found] == pytest.approx([np.log(whole), middle, spread], rel=1e-5)
