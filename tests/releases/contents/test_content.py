@@ -39,6 +39,8 @@ class Weight:
 class OneNumber(Content):
     """A release of nothing but how many rows there are."""
 
+    uses = frozenset({"details"})
+
     schema: Schema
     rows: int
     noise: Laplace

@@ -17,18 +17,20 @@ from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.measurement import Measurement
 from sfumato.queries import Queries
+from sfumato.releases.answers.answer import answer_select
+from sfumato.releases.answers.estimate import Estimate
+from sfumato.releases.answers.result import Result
+from sfumato.releases.answers.view import View
 from sfumato.releases.file.manifest import Manifest, Statistic
 from sfumato.releases.file.members import Columns
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
+from sfumato.sql import Select
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.kernel.sampling.entropy import Entropy
-    from sfumato.releases.answers.estimate import Estimate
-    from sfumato.releases.answers.result import Result
-    from sfumato.sql import Select
 
 # How a manifest names a content, and where it lives. A module is imported when a file or a mechanism needs it.
 KINDS = {
@@ -66,6 +68,7 @@ class Content(ABC):
     """Something published that answers questions. It holds no private data."""
 
     answers_linear: ClassVar[bool] = False  # whether linear queries over the cells have answers
+    uses: ClassVar[frozenset[str]] = frozenset()  # fields of a manifest that only some kinds have
     schema: Schema
 
     @property
@@ -77,9 +80,13 @@ class Content(ABC):
         """The least noisy count that was published, where not every cell is."""
         return None
 
-    @abstractmethod
+    def view(self, names: tuple[str, ...]) -> View:
+        """The cells along some attributes and where their errors come from; enough to have a SELECT answered."""
+        raise NotImplementedError
+
     def select(self, select: Select, confidence: float) -> Result:
         """Answer a compiled SELECT, with an interval for every number."""
+        return answer_select(select, self.schema, self.view, confidence)
 
     def linear(self, queries: Queries, confidence: float) -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts."""

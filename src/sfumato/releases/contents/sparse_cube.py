@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -13,31 +13,25 @@ from sfumato.arrays import Codes, Floats
 from sfumato.errors import ReleaseFileError
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Cells, Identity, Total
+from sfumato.releases.answers.counted_noise import CountedNoise
+from sfumato.releases.answers.gathered import gather_listed
+from sfumato.releases.answers.suppressed import Suppressed
+from sfumato.releases.answers.view import View
 from sfumato.releases.contents.content import About, Content, Written
+from sfumato.releases.file import members
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.manifest import Total as TotalRecord
-from sfumato.releases.file.members import (
-    CELL,
-    CELLS,
-    Columns,
-    check_columns,
-    check_rows,
-    check_statistics,
-    statistic,
-)
+from sfumato.releases.file.members import CELL, CELLS, Columns
 from sfumato.releases.file.query_records import Column
 from sfumato.releases.file.records import noise_record
 from sfumato.releases.file.strict_json import refusal
+from sfumato.releases.sampling import Known, sample_rows
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.kernel.sampling.entropy import Entropy
-    from sfumato.releases.answers.result import Result
-    from sfumato.releases.answers.suppressed import Suppressed
-    from sfumato.releases.answers.view import View
-    from sfumato.sql import Select
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +41,8 @@ class SparseCube(Content):
     measurements: "count" first, with the threshold and the cells; measures are missing where no cell was published.
     totals: of every statistic over all cells.
     """
+
+    uses: ClassVar[frozenset[str]] = frozenset({"threshold", "totals"})
 
     schema: Schema
     measurements: tuple[Measurement, ...]
@@ -87,23 +83,11 @@ class SparseCube(Content):
 
     @property
     def suppressed(self) -> Suppressed:
-        from sfumato.releases.answers.suppressed import Suppressed
-
         return Suppressed(self.schema, self.threshold, len(self.listed), self.remainder, self.noises["count"])
 
     def view(self, names: tuple[str, ...]) -> View:
-        """The published cells along some attributes, for the evaluator."""
-        from sfumato.releases.answers.counted_noise import CountedNoise
-        from sfumato.releases.answers.gathered import gather_listed
-        from sfumato.releases.answers.view import View
-
         cells = gather_listed(self.domain, self.listed, self.values, names)
         return View(self.schema, cells, CountedNoise(self.noises, self.total_noises), self.suppressed)
-
-    def select(self, select: Select, confidence: float) -> Result:
-        from sfumato.releases.answers.answer import answer_select
-
-        return answer_select(select, self.schema, self.view, confidence)
 
     def cells(self) -> Floats:
         """What is held back is spread evenly over the cells that are not shown."""
@@ -113,8 +97,6 @@ class SparseCube(Content):
         return estimate
 
     def draw(self, rows: int, entropy: Entropy | None = None) -> pa.Table:
-        from sfumato.releases.sampling import Known, sample_rows
-
         errors = {of: float(np.sqrt(noise.variance)) for of, noise in self.noises.items()}
         return sample_rows(Known(self.schema, self.values, errors, self.listed, self.remainder), rows, entropy)
 
@@ -128,7 +110,7 @@ class SparseCube(Content):
         )
 
     def write(self) -> Written:
-        statistics = [statistic(measured.of, self.schema, measured.noise) for measured in self.measurements]
+        statistics = [members.statistic(measured.of, self.schema, measured.noise) for measured in self.measurements]
         columns: dict[str, Column] = {CELL: self.listed}
         columns |= {one.column: m.answers for one, m in zip(statistics, self.measurements, strict=True)}
         if len(columns) <= len(self.measurements):
@@ -144,12 +126,8 @@ class SparseCube(Content):
             raise refusal("it is a sparse cube and does not have exactly one member")
         if any(one.noise is None for one in manifest.statistics):
             raise refusal("its statistics have a noise that does not go with its kind, or lack one")
-        if manifest.fits or manifest.queries:
-            raise refusal("its manifest has fits that do not go with its kind or its statistics")
-        if manifest.arrays:
-            raise refusal("its manifest has arrays that do not go with its kind")
-        check_columns(manifest, [(name, CELL) for name in manifest.members])
-        check_rows(manifest, dict.fromkeys(manifest.members, schema.domain.size), at_most=True)
+        members.check_columns(manifest, [(name, CELL) for name in manifest.members])
+        members.check_rows(manifest, dict.fromkeys(manifest.members, schema.domain.size), at_most=True)
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
@@ -163,7 +141,7 @@ class SparseCube(Content):
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> SparseCube:
-        check_statistics(manifest, schema, all_of_them=False)
+        members.check_statistics(manifest, schema, all_of_them=False)
         if [total.of for total in manifest.totals] != ["count", *schema.measures]:
             raise refusal("its totals do not match its schema")
         size = schema.domain.size

@@ -13,6 +13,8 @@ from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 from sfumato.schema.schema import axis_sizes
 
+OF_SOME_KINDS = frozenset({"threshold", "totals", "fits", "queries", "arrays", "details"})  # of the manifest
+
 
 def check_manifest(manifest: Manifest, most_cells: int | None = None) -> Schema:
     """The schema in a manifest, after checking that schema, statistics and members go together.
@@ -25,7 +27,11 @@ def check_manifest(manifest: Manifest, most_cells: int | None = None) -> Schema:
     _check_guarantee(manifest.guarantee)
     _check_statistics(manifest, schema)
     _check_files(manifest)
-    kind_named(manifest.kind).check(manifest, schema)
+    kind = kind_named(manifest.kind)
+    for field in OF_SOME_KINDS - kind.uses:
+        if getattr(manifest, field) not in (None, [], {}):
+            raise refusal(f"its manifest has {field} that do not go with its kind")
+    kind.check(manifest, schema)
     return schema
 
 
