@@ -14,13 +14,12 @@ from __future__ import annotations
 import argparse
 from fractions import Fraction
 from itertools import product
-from unittest.mock import patch
 
 import numpy as np
 
 from releasing import curator_of_counts
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import dawa as mechanism
+from sfumato.mechanisms.dawa import Settings, dawa
 from shapes import schema_of
 
 PRICES = Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2)
@@ -50,8 +49,8 @@ def error(counts: np.ndarray, epsilon: Fraction, price: Fraction, per_halving: F
     """The root mean square error on ranges of one release."""
     schema, budget, stream = schema_of((len(counts),)), Budget.pure(epsilon), np.random.default_rng(SEED)
     curator = curator_of_counts(schema, counts, budget, seed)
-    with patch.object(mechanism, "PER_HALVING", per_halving):
-        estimate = mechanism.dawa(curator, schema, budget, price=price).fits[0].estimate
+    settings = Settings(price=price, per_halving=per_halving)
+    estimate = dawa(curator, schema, budget, settings=settings).fits[0].estimate
     off = np.concatenate([[0.0], np.cumsum(estimate - counts)])
     lows, highs = np.sort(stream.integers(0, len(counts) + 1, (2, RANGES)), axis=0)
     return float(np.sqrt(np.mean((off[highs] - off[lows]) ** 2)))
@@ -73,7 +72,7 @@ def main() -> None:
                     [error(whole, epsilon, *pair, 100 * draw + run) for pair in pairs] for run in range(options.runs)
                 ]
                 found[name, cells, draw, epsilon] = np.sqrt(np.mean(np.square(runs), axis=0))
-    used = pairs.index((mechanism.PRICE, mechanism.PER_HALVING))
+    used = pairs.index((Settings.price, Settings.per_halving))
     logs = {case: np.log(errors / errors[used]) for case, errors in found.items()}
     everything = np.array(list(logs.values()))
     mean, doubt = everything.mean(axis=0), everything.std(axis=0) / np.sqrt(len(everything))

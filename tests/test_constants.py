@@ -16,7 +16,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "sfumato"
-COVERED = ("inference", "strategies", "intervals", "planner")
+SETTINGS = ("Settings", "Learning")  # whose fields are constants too
+COVERED = ("inference", "strategies", "intervals", "mechanisms", "planner")
 WRITTEN = {"linspace": np.linspace, "arange": np.arange, "sqrt": math.sqrt, "log": math.log, "pi": math.pi}
 
 
@@ -50,7 +51,7 @@ def numeric(value: object) -> bool:
 
 
 def constants(path: Path) -> Iterator[str]:
-    """The numbers that a module gives a name in capitals; what it imports is another's."""
+    """The numbers that a module gives a name in capitals, and its settings; what it imports is another's."""
     name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
     for node in ast.parse(path.read_text()).body:
         targets = (
@@ -59,6 +60,11 @@ def constants(path: Path) -> Iterator[str]:
         for target in (one for top in targets for one in ast.walk(top) if isinstance(one, ast.Name)):
             if re.fullmatch("[A-Z][A-Z0-9_]*", target.id) and numeric(looked_up(f"{name}.{target.id}")):
                 yield f"{name}.{target.id}"
+        if isinstance(node, ast.ClassDef) and node.name in SETTINGS:
+            fields = [one.target.id for one in node.body if isinstance(one, ast.AnnAssign)]
+            yield from (
+                f"{name}.{node.name}.{one}" for one in fields if numeric(looked_up(f"{name}.{node.name}.{one}"))
+            )
 
 
 @pytest.mark.parametrize(("name", "value"), [pytest.param(*pair, id=pair[0]) for pair in listed()])

@@ -44,8 +44,8 @@ class Settings:
     shares: of the count's budget, for choosing the buckets, for measuring them, for measuring how uneven they are.
     price, per_halving: of a bucket of all cells, in scales of the noise on its deviation, and what each halving adds:
     of short buckets there are more, so more of them would be cheap by noise alone. Higher ones make fewer, less even
-    buckets. Chosen among some dozen by simulation, on five made-up tables and three of DPBench together; the last few
-    were told apart on made-up ones.
+    buckets. Chosen among some dozen on five synthetic tables and three of DPBench; on other synthetic ones no pair
+    gains clearly (benchmarks/dawa_price.py).
     levels_apart: of the tree over the buckets, from one that is measured to the next: 16 parts each. Closer levels
     answer long ranges better and single buckets worse.
     """
