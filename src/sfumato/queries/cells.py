@@ -67,7 +67,7 @@ class Cells(Indicators):
         return np.asarray(self.codes[:, None] == np.arange(self.columns)).astype(np.int64)
 
 
-def _of_starts(columns: int, cells: Codes, starts: Codes) -> Predicates:
+def _again(columns: int, cells: Codes, starts: Codes) -> Predicates:
     if starts[0] != 0 or starts[-1] != len(cells) or (np.diff(starts) < 0).any():
         raise QueryError("the rows of Predicates begin with the first cell, end with the last and follow each other")
     return Predicates(columns, [cells[a:b] for a, b in pairwise(starts.tolist())])
@@ -87,7 +87,7 @@ class Predicates(Indicators):
     form = Form(
         "predicates",
         arrays=("cells", "starts"),
-        make=_of_starts,
+        make=_again,
         unkept=lambda columns, cells, starts: too_many(len(starts) - 1),
     )
 

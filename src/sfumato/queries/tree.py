@@ -26,6 +26,20 @@ from sfumato.queries.indicators import Indicators
 from sfumato.queries.ranges import Ranges
 
 
+def _levels(columns: int, children: Sequence[Codes]) -> list[Codes]:
+    """Where each level is cut, from the single cells upwards by the numbers of the first children."""
+    cuts = [np.arange(columns + 1, dtype=np.int64)]
+    for first in reversed(children):
+        cuts.append(cuts[-1][first])
+    return cuts[::-1]
+
+
+def _again(columns: int, children: list[Codes]) -> Tree:
+    if any(first.size < 2 or first.min() < 0 for first in children):  # a negative place would count from the end
+        raise QueryError("every level of a tree has two ends, and no node's first child has a negative number")
+    return Tree.of_levels(_levels(columns, children))
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tree(Indicators):
     """All nodes of a tree over n ordered cells, level by level from the root, each level from left to right.
@@ -41,7 +55,7 @@ class Tree(Indicators):
 
     children: tuple[Codes, ...]  # per level but the last: the number, on the next level, of each node's first child
 
-    form = Form("tree", arrays=("children",), make=lambda *kept: Tree.of_levels(_levels(*kept)))
+    form = Form("tree", arrays=("children",), make=_again)
 
     def __init__(self, n: int, branching: int | Sequence[int]) -> None:
         columns = size(n, "Tree")
@@ -101,11 +115,11 @@ class Tree(Indicators):
         """The level of every row, 0 for the first."""
         return np.repeat(np.arange(len(self.children) + 1), [int(nodes.sum()) for nodes in self.asked])
 
-    def _ranges(self) -> Ranges:
-        """The nodes as a list of ranges, which says the same at greater length."""
+    def _ends(self) -> tuple[Codes, Codes]:
+        """The first and the last cell of every row."""
         pairs = list(zip(self.levels, self.asked, strict=True))
         lows = np.concatenate([cuts[:-1][nodes] for cuts, nodes in pairs])
-        return Ranges(self.columns, lows, np.concatenate([cuts[1:][nodes] - 1 for cuts, nodes in pairs]))
+        return lows, np.concatenate([cuts[1:][nodes] - 1 for cuts, nodes in pairs])
 
     def _times(self, x: Array) -> Array:
         answers = np.empty((self.rows, x.shape[1]), dtype=x.dtype)
@@ -129,26 +143,16 @@ class Tree(Indicators):
         return y.copy() if above is None else above + y[start:]
 
     def _gram(self, weights: Array | None) -> Array:
-        return self._ranges()._gram(weights)
+        return Ranges(self.columns, *self._ends())._gram(weights)
 
     def _select(self, index: Array) -> Queries:
-        return self._ranges()._select(index)
+        return Ranges(self.columns, *(ends[index] for ends in self._ends()))
 
     def _row(self, place: int) -> Array:
-        return self._ranges()._row(place)
+        return self._select(np.array([place]))._row(0)
 
     def _dense(self) -> Array:
-        return self._ranges()._dense()
-
-
-def _levels(columns: int, children: Sequence[Codes]) -> list[Codes]:
-    """Where each level is cut, from the single cells upwards by the numbers of the first children."""
-    cuts = [np.arange(columns + 1, dtype=np.int64)]
-    for first in reversed(children):
-        if first.size < 2 or first.min() < 0:
-            raise QueryError("the levels of a tree have two ends each, and no child a negative number")
-        cuts.append(cuts[-1][first])
-    return cuts[::-1]
+        return Ranges(self.columns, *self._ends())._dense()
 
 
 def _even(columns: int, width: int) -> Codes:
