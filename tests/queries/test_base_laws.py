@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from query_strategies import any_queries, whole_queries
+from query_strategies import COMPOSED, SIMPLE, any_queries, whole_queries
 
 from sfumato.queries import Queries
+from sfumato.queries.trust import FAMILIES
 
 SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 CLOSE = {"rtol": 1e-9, "atol": 1e-6}  # sums of at most a few thousand floats of at most 1e4 in size
@@ -20,6 +21,10 @@ def vectors(draw: st.DrawFn, length: int, values: st.SearchStrategy[object], dty
     seed = draw(st.lists(values, min_size=min(count, 8), max_size=min(count, 8)))
     flat = np.resize(np.array(seed, dtype=dtype), count)
     return flat if width is None else flat.reshape(length, width)
+
+
+def test_there_is_a_generator_for_every_family_that_the_kernel_believes() -> None:
+    assert SIMPLE.keys() | COMPOSED.keys() == FAMILIES  # tests/support/query_strategies.py
 
 
 @SETTINGS

@@ -1,7 +1,8 @@
-"""Random families of queries, small enough to be written out."""
+"""Random families of queries, small enough to be written out: a generator for every one that the kernel believes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -20,12 +21,14 @@ from sfumato.queries import (
     Queries,
     Ranges,
     Scaled,
+    Selected,
     Stack,
     Total,
     Tree,
     Weighted,
 )
 
+Weights = st.SearchStrategy[object]
 WHOLE_WEIGHTS = st.one_of(st.integers(-9, 9), st.sampled_from([2.0, Fraction(6, 3), np.int32(4)]))
 ANY_WEIGHTS = st.one_of(WHOLE_WEIGHTS, st.sampled_from([0.5, Fraction(1, 3), -1.25, np.float32(0.1)]))
 
@@ -49,58 +52,97 @@ def trees(draw: st.DrawFn, n: int) -> Tree:
     return Tree.of_levels(levels)
 
 
-def simple(n: int, weights: st.SearchStrategy[object]) -> st.SearchStrategy[Queries]:
-    """The families that are not made of others, over n columns."""
-    cells = st.lists(st.integers(0, n - 1), min_size=1, max_size=6)
+def _cells(n: int) -> st.SearchStrategy[list[int]]:
+    return st.lists(st.integers(0, n - 1), min_size=1, max_size=6)
+
+
+def _predicates(n: int) -> st.SearchStrategy[Predicates]:
     mask = st.lists(st.booleans(), min_size=n, max_size=n)
-    row = st.lists(weights, min_size=n, max_size=n)
-    return st.one_of(
-        st.sampled_from([Identity(n), Total(n), Prefix(n), AllRanges(n), Haar(n), NominalHaar(n)]),
-        ranges(n),
-        trees(n),
-        cells.map(lambda chosen: Cells(n, chosen)),
-        st.lists(st.one_of(mask, cells.map(set), st.just(set())), min_size=1, max_size=5).map(
-            lambda masks: Predicates(n, masks)
-        ),
-        st.lists(row, min_size=1, max_size=4).map(Weighted),
-    )
+    masks = st.lists(st.one_of(mask, _cells(n).map(set), st.just(set())), min_size=1, max_size=5)
+    return masks.map(lambda chosen: Predicates(n, chosen))
 
 
-def _selection(queries: Queries) -> st.SearchStrategy[Queries]:
-    rows = st.integers(-queries.rows, queries.rows - 1)
-    return st.one_of(st.lists(rows, min_size=1, max_size=8), rows).map(lambda index: queries[index])
+def _matrices(n: int, weights: Weights) -> st.SearchStrategy[Weighted]:
+    return st.lists(st.lists(weights, min_size=n, max_size=n), min_size=1, max_size=4).map(Weighted)
 
 
 @st.composite
-def _scaled(draw: st.DrawFn, n: int, depth: int, weights: st.SearchStrategy[object]) -> Scaled:
+def _krons(draw: st.DrawFn, n: int, depth: int, weights: Weights) -> Kron:
+    first = draw(_divisors(n))
+    parts = [draw(composed(size, depth, weights)) for size in (first, n // first)]
+    if parts[0].rows * parts[1].rows <= 300:
+        return Kron(*parts)
+    return Kron(parts[0][:6], parts[1][::-3])
+
+
+@st.composite
+def _marginals(draw: st.DrawFn, n: int, depth: int, weights: Weights) -> Marginals:
+    first = draw(_divisors(n))
+    return Marginals((first, n // first), draw(st.lists(st.sets(st.integers(0, 1)), min_size=1, max_size=3)))
+
+
+@st.composite
+def _scaled(draw: st.DrawFn, n: int, depth: int, weights: Weights) -> Scaled:
     queries = draw(composed(n, depth, weights))
     rows = queries.rows
     return Scaled(queries, draw(st.one_of(weights, st.lists(weights, min_size=rows, max_size=rows))))
 
 
 @st.composite
-def composed(draw: st.DrawFn, n: int, depth: int, weights: st.SearchStrategy[object]) -> Queries:
+def _selections(draw: st.DrawFn, n: int, depth: int, weights: Weights) -> Queries:
+    """By indexing, which is a `Selected` where no family says it shorter, or as one in any case."""
+    queries = draw(composed(n, depth, weights))
+    rows = st.integers(0, queries.rows - 1)
+    if draw(st.booleans()):
+        return Selected(queries, draw(st.lists(rows, min_size=1, max_size=8)))
+    places = st.integers(-queries.rows, queries.rows - 1)
+    return queries[draw(st.one_of(st.lists(places, min_size=1, max_size=8), places))]
+
+
+def _stacks(n: int, depth: int, weights: Weights) -> st.SearchStrategy[Stack]:
+    return st.lists(composed(n, depth, weights), min_size=1, max_size=3).map(lambda blocks: Stack(*blocks))
+
+
+def _divisors(n: int) -> st.SearchStrategy[int]:
+    return st.sampled_from([d for d in range(1, n + 1) if n % d == 0])
+
+
+SIMPLE: dict[type[Queries], Callable[[int, Weights], st.SearchStrategy[Queries]]] = {
+    AllRanges: lambda n, weights: st.just(AllRanges(n)),
+    Cells: lambda n, weights: _cells(n).map(lambda chosen: Cells(n, chosen)),
+    Haar: lambda n, weights: st.just(Haar(n)),
+    Identity: lambda n, weights: st.just(Identity(n)),
+    NominalHaar: lambda n, weights: st.just(NominalHaar(n)),
+    Predicates: lambda n, weights: _predicates(n),
+    Prefix: lambda n, weights: st.just(Prefix(n)),
+    Ranges: lambda n, weights: ranges(n),
+    Total: lambda n, weights: st.just(Total(n)),
+    Tree: lambda n, weights: trees(n),
+    Weighted: _matrices,
+}
+COMPOSED: dict[type[Queries], Callable[[int, int, Weights], st.SearchStrategy[Queries]]] = {
+    Kron: _krons,
+    Marginals: _marginals,
+    Scaled: _scaled,
+    Selected: _selections,
+    Stack: _stacks,
+}
+
+
+@st.composite
+def composed(draw: st.DrawFn, n: int, depth: int, weights: Weights) -> Queries:
     """Families over n columns, composed at most so many levels deep."""
-    kinds = ["simple"] if depth == 0 else ["kron", "marginals", "scaled", "selected", "simple", "stack"]
-    kind = draw(st.sampled_from(kinds))
-    divisors = [d for d in range(1, n + 1) if n % d == 0]
-    if kind == "kron":
-        first = draw(st.sampled_from(divisors))
-        parts = [draw(composed(size, depth - 1, weights)) for size in (first, n // first)]
-        if parts[0].rows * parts[1].rows <= 300:
-            return Kron(*parts)
-        return Kron(parts[0][:6], parts[1][::-3])
-    if kind == "marginals":
-        first = draw(st.sampled_from(divisors))
-        sets = st.lists(st.sets(st.integers(0, 1)), min_size=1, max_size=3)
-        return Marginals((first, n // first), draw(sets))
-    if kind == "scaled":
-        return draw(_scaled(n, depth - 1, weights))
-    if kind == "selected":
-        return draw(_selection(draw(composed(n, depth - 1, weights))))
-    if kind == "stack":
-        return Stack(*(draw(composed(n, depth - 1, weights)) for _ in range(draw(st.integers(1, 3)))))
-    return draw(simple(n, weights))
+    make = draw(st.sampled_from([None, *COMPOSED.values()])) if depth else None
+    if make is not None:
+        return draw(make(n, depth - 1, weights))
+    return draw(draw(st.sampled_from(list(SIMPLE.values())))(n, weights))
+
+
+def of_family(family: type[Queries], weights: Weights) -> st.SearchStrategy[Queries]:
+    """Queries of one family, made of others at most one level deep."""
+    if family in SIMPLE:
+        return SIZES.flatmap(lambda n: SIMPLE[family](n, weights))
+    return SIZES.flatmap(lambda n: COMPOSED[family](n, 1, weights))
 
 
 SIZES = st.sampled_from([1, 2, 3, 4, 6, 8, 12])

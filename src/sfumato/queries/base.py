@@ -30,6 +30,7 @@ import numpy as np
 
 from sfumato.errors import QueryError
 from sfumato.queries.arrays import LARGEST, MOST_GRAM_COLUMNS, MOST_LISTED, Array, listable, operand, row_numbers
+from sfumato.queries.form import Form
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -39,6 +40,7 @@ class Queries(ABC):
     rows: int = field(init=False)
     columns: int = field(init=False)
 
+    form: ClassVar[Form]  # how a file keeps the family
     __array_ufunc__: ClassVar[None] = None  # `array @ queries` is then a TypeError, not an attempt to unroll the rows
     __iter__: ClassVar[None] = None  # likewise, a family may have more rows than anyone can walk through
 
@@ -188,8 +190,8 @@ class Queries(ABC):
         listable(self.rows * self.columns, "the matrix", "apply the queries with @ instead")
         return self._dense()
 
-    @abstractmethod
-    def __repr__(self) -> str: ...
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.columns})"
 
     def _apply(self, array: Array, *, forward: bool) -> Array:
         length = (self.rows if forward else self.columns) * (1 if array.ndim == 1 else array.shape[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from sfumato.arrays import Codes
 from sfumato.errors import QueryError
 from sfumato.queries.arrays import Array, codes, frozen, scatter_add, size
 from sfumato.queries.base import Queries
+from sfumato.queries.form import Form, too_many
 from sfumato.queries.indicators import Indicators
 from sfumato.queries.weighted import gram_in_parts
 
@@ -24,6 +26,8 @@ class Cells(Indicators):
     """
 
     codes: Codes
+
+    form = Form("cells", arrays=("codes",))
 
     def __init__(self, n: int, cells: object) -> None:
         columns = size(n, "Cells")
@@ -39,7 +43,7 @@ class Cells(Indicators):
     def _back(self, y: Array) -> Array:
         return scatter_add(self.columns, self.codes, y)
 
-    def _covers(self) -> Array:
+    def _totals(self, power: int) -> Array:
         return np.bincount(self.codes, minlength=self.columns)
 
     def _peak(self, power: int) -> int:
@@ -49,7 +53,7 @@ class Cells(Indicators):
         return _shared(_times_named(self.codes), self.columns)
 
     def _gram(self, weights: Array | None) -> Array:
-        return np.diag(self._covers() if weights is None else self._back(weights[:, None])[:, 0])
+        return np.diag(self._totals(1) if weights is None else self._back(weights[:, None])[:, 0])
 
     def _select(self, index: Array) -> Queries:
         return Cells(self.columns, self.codes[index])
@@ -63,6 +67,12 @@ class Cells(Indicators):
         return np.asarray(self.codes[:, None] == np.arange(self.columns)).astype(np.int64)
 
 
+def _again(columns: int, cells: Codes, starts: Codes) -> Predicates:
+    if starts[0] != 0 or starts[-1] != len(cells) or (np.diff(starts) < 0).any():
+        raise QueryError("the rows of Predicates begin with the first cell, end with the last and follow each other")
+    return Predicates(columns, [cells[a:b] for a, b in pairwise(starts.tolist())])
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Predicates(Indicators):
     """Row i counts the cells where a condition holds: a boolean mask over all cells, or a set of cell numbers.
@@ -73,6 +83,13 @@ class Predicates(Indicators):
 
     cells: Codes  # the cells of row 0 in order, then those of row 1, ...
     starts: Codes  # where each row begins among them, and the end
+
+    form = Form(
+        "predicates",
+        arrays=("cells", "starts"),
+        make=_again,
+        unkept=lambda columns, cells, starts: too_many(len(starts) - 1),
+    )
 
     def __init__(self, n: int, masks: Iterable[object]) -> None:
         columns = size(n, "Predicates")
@@ -98,7 +115,7 @@ class Predicates(Indicators):
     def _back(self, y: Array) -> Array:
         return scatter_add(self.columns, self.cells, np.repeat(y, np.diff(self.starts), axis=0))
 
-    def _covers(self) -> Array:
+    def _totals(self, power: int) -> Array:
         return np.bincount(self.cells, minlength=self.columns)
 
     def _peak(self, power: int) -> int:

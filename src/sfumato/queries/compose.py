@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from sfumato.errors import QueryError
 from sfumato.queries.arrays import LARGEST, Array, frozen, numbers, powers
 from sfumato.queries.base import Queries, check_parts, listed
+from sfumato.queries.form import Form
 from sfumato.queries.selected import in_order
 
 
@@ -24,6 +26,8 @@ class Stack(Queries):
     """
 
     blocks: tuple[Queries, ...]
+
+    form = Form("stack", numbers=(), parts="blocks")
 
     def __init__(self, *blocks: Queries) -> None:
         check_parts(blocks, "Stack")
@@ -53,11 +57,11 @@ class Stack(Queries):
         return np.concatenate([block._times(x) for block in self.blocks])
 
     def _back(self, y: Array) -> Array:
-        return _added(block._back(part) for block, part in self._pieces(y))
+        return reduce(np.add, (block._back(part) for block, part in self._pieces(y)))
 
     def _totals(self, power: int) -> Array:
         self._must_fit(sum(block._peak(power) for block in self.blocks))
-        return _added(block._totals(power) for block in self.blocks)
+        return reduce(np.add, (block._totals(power) for block in self.blocks))
 
     def _peak(self, power: int) -> int | float:
         levels = [block._level(power) for block in self.blocks]
@@ -76,8 +80,8 @@ class Stack(Queries):
 
     def _gram(self, weights: Array | None) -> Array:
         if weights is None:
-            return _added(block._gram(None) for block in self.blocks)
-        return _added(block._gram(part) for block, part in self._pieces(weights))
+            return reduce(np.add, (block._gram(None) for block in self.blocks))
+        return reduce(np.add, (block._gram(part) for block, part in self._pieces(weights)))
 
     def _select(self, index: Array) -> Queries:
         used, order = np.unique(index, return_inverse=True)
@@ -114,6 +118,8 @@ class Scaled(Queries):
     queries: Queries
     weights: Array  # one per row, or a single one without an axis
 
+    form = Form("scaled", numbers=(), arrays=("weights",), parts="queries", alone="times")
+
     def __init__(self, queries: Queries, weights: object) -> None:
         check_parts((queries,), "Scaled")
         factors = numbers(weights, "Scaled")
@@ -139,8 +145,7 @@ class Scaled(Queries):
         return self.queries._times(x) * self._per_row()
 
     def _back(self, y: Array) -> Array:
-        weighted = y * self._per_row()
-        return self.queries._back(weighted)
+        return self.queries._back(y * self._per_row())
 
     def _totals(self, power: int) -> Array:
         weights = powers(self.weights, power)
@@ -181,10 +186,3 @@ class Scaled(Queries):
 
 def _largest(weights: Array) -> int | float:
     return np.abs(weights).max().item()  # type: ignore[no-any-return]
-
-
-def _added(parts: Iterator[Array]) -> Array:
-    total = next(parts)
-    for part in parts:
-        total = total + part
-    return total

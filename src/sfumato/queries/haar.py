@@ -15,6 +15,7 @@ import numpy as np
 from sfumato.arrays import Codes
 from sfumato.queries.arrays import Array, listable, size
 from sfumato.queries.base import Queries
+from sfumato.queries.form import Form
 from sfumato.queries.ranges import Ranges
 from sfumato.queries.selected import Selected
 
@@ -32,21 +33,14 @@ class Haar(Queries):
     [[1, 1, 1], [1, -1, -1], [0, 1, -1]]
     """
 
+    form = Form("haar")
+    integral = True
+    entry_bound = 1
+
     def __init__(self, n: int) -> None:
         columns = size(n, "Haar")
         listable(columns, "the cells of Haar", "use fewer cells, or coarser ones")
         self._store(rows=columns, columns=columns)
-
-    def __repr__(self) -> str:
-        return f"Haar({self.columns})"
-
-    @property
-    def integral(self) -> bool:
-        return True
-
-    @property
-    def entry_bound(self) -> int:
-        return 1
 
     @property
     def height(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from sfumato.queries.arrays import Array, size
 from sfumato.queries.base import Queries
 from sfumato.queries.cells import Cells
+from sfumato.queries.form import Form
 from sfumato.queries.indicators import Indicators
 from sfumato.queries.ranges import Ranges
 
@@ -21,12 +22,11 @@ class Identity(Indicators):
     ([4, 5, 6], 1)
     """
 
+    form = Form("identity")
+
     def __init__(self, n: int) -> None:
         columns = size(n, "Identity")
         self._store(rows=columns, columns=columns)
-
-    def __repr__(self) -> str:
-        return f"Identity({self.columns})"
 
     def _times(self, x: Array) -> Array:
         return x.copy()
@@ -34,7 +34,7 @@ class Identity(Indicators):
     def _back(self, y: Array) -> Array:
         return y.copy()
 
-    def _covers(self) -> Array:
+    def _totals(self, power: int) -> Array:
         return np.ones(self.columns, dtype=np.int64)
 
     def _peak(self, power: int) -> int:
@@ -66,11 +66,10 @@ class Total(Indicators):
     [15]
     """
 
+    form = Form("total")
+
     def __init__(self, n: int) -> None:
         self._store(rows=1, columns=size(n, "Total"))
-
-    def __repr__(self) -> str:
-        return f"Total({self.columns})"
 
     def _times(self, x: Array) -> Array:
         return x.sum(axis=0, keepdims=True)  # type: ignore[no-any-return]
@@ -78,7 +77,7 @@ class Total(Indicators):
     def _back(self, y: Array) -> Array:
         return np.repeat(y, self.columns, axis=0)
 
-    def _covers(self) -> Array:
+    def _totals(self, power: int) -> Array:
         return np.ones(self.columns, dtype=np.int64)
 
     def _peak(self, power: int) -> int:
@@ -110,12 +109,11 @@ class Prefix(Indicators):
     [4, 9, 15]
     """
 
+    form = Form("prefix")
+
     def __init__(self, n: int) -> None:
         columns = size(n, "Prefix")
         self._store(rows=columns, columns=columns)
-
-    def __repr__(self) -> str:
-        return f"Prefix({self.columns})"
 
     def _times(self, x: Array) -> Array:
         return np.cumsum(x, axis=0)
@@ -123,7 +121,7 @@ class Prefix(Indicators):
     def _back(self, y: Array) -> Array:
         return np.cumsum(y[::-1], axis=0)[::-1]
 
-    def _covers(self) -> Array:
+    def _totals(self, power: int) -> Array:
         return np.arange(self.columns, 0, -1, dtype=np.int64)
 
     def _peak(self, power: int) -> int:
@@ -134,10 +132,8 @@ class Prefix(Indicators):
 
     def _gram(self, weights: Array | None) -> Array:
         column = np.arange(self.columns)
-        covers = self._covers() if weights is None else np.cumsum(weights[::-1])[::-1]
-        return np.asarray(
-            covers[np.maximum.outer(column, column)]
-        )  # both i and j lie in the prefixes from the later on
+        covers = self._totals(1) if weights is None else np.cumsum(weights[::-1])[::-1]
+        return np.asarray(covers[np.maximum.outer(column, column)])  # the prefixes from the later of i and j hold both
 
     def _select(self, index: Array) -> Queries:
         return Ranges(self.columns, np.zeros_like(index), index)

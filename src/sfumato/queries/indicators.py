@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
+
+import numpy as np
 
 from sfumato.queries.arrays import Array
 from sfumato.queries.base import Queries
@@ -13,20 +14,11 @@ from sfumato.queries.base import Queries
 class Indicators(Queries):
     """Families whose entries are 0 or 1, so that every power of an entry is the entry itself."""
 
-    @property
-    def integral(self) -> bool:
-        return True
-
-    @property
-    def entry_bound(self) -> int:
-        return 1
+    integral = True
+    entry_bound = 1
 
     def _magnitudes(self, power: int) -> Queries:
         return self
 
     def _totals(self, power: int) -> Array:
-        return self._covers()
-
-    @abstractmethod
-    def _covers(self) -> Array:
-        """How many rows contain each column."""
+        return self._back(np.ones((self.rows, 1), dtype=np.int64))[:, 0]

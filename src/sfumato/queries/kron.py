@@ -14,6 +14,7 @@ from sfumato.errors import QueryError
 from sfumato.queries.arrays import Array
 from sfumato.queries.base import Queries, check_parts, listed
 from sfumato.queries.compose import Stack
+from sfumato.queries.form import Form
 from sfumato.queries.identity import Identity
 from sfumato.queries.selected import in_order
 
@@ -33,6 +34,8 @@ class Kron(Queries):
     """
 
     factors: tuple[Queries, ...]
+
+    form = Form("kron", numbers=(), parts="factors")
 
     def __init__(self, *factors: Queries) -> None:
         check_parts(factors, "Kron")

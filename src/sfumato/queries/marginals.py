@@ -11,6 +11,7 @@ from sfumato.errors import QueryError
 from sfumato.queries.arrays import size
 from sfumato.queries.base import Queries
 from sfumato.queries.compose import Stack
+from sfumato.queries.form import Form, too_many
 from sfumato.queries.identity import Identity, Total
 from sfumato.queries.kron import Kron
 
@@ -27,6 +28,8 @@ class Marginals(Stack):
 
     sizes: tuple[int, ...]
     sets: tuple[tuple[int, ...], ...]
+
+    form = Form("marginals", numbers=("sizes", "sets"), unkept=lambda sizes, sets: too_many(len(sizes) * len(sets)))
 
     def __init__(self, shape: Iterable[int], sets: Iterable[Iterable[int]]) -> None:
         sizes = tuple(size(length, "Marginals") for length in shape)

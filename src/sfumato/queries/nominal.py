@@ -13,6 +13,7 @@ import numpy as np
 from sfumato.arrays import Codes
 from sfumato.queries.arrays import Array, listable, size
 from sfumato.queries.base import Queries
+from sfumato.queries.form import Form
 from sfumato.queries.selected import Selected
 
 
@@ -26,17 +27,12 @@ class Contrasts(Queries):
     own: int
     others: int
 
+    integral = True
+
     def __init__(self, n: int, own: int, others: int) -> None:
         columns = size(n, "NominalHaar")
         listable(columns, "the cells of NominalHaar", "use fewer cells, or coarser ones")
         self._store(rows=1 if columns == 1 else columns + 1, columns=columns, own=own, others=others)
-
-    def __repr__(self) -> str:
-        return f"Contrasts({self.columns}, {self.own}, {self.others})"
-
-    @property
-    def integral(self) -> bool:
-        return True
 
     @property
     def entry_bound(self) -> int:
@@ -97,9 +93,8 @@ class NominalHaar(Contrasts):
     ([9, -6, -3, 9], [0, 1, 1, 1])
     """
 
+    form = Form("nominal-haar")
+
     def __init__(self, n: int) -> None:
         columns = size(n, "NominalHaar")
         Contrasts.__init__(self, columns, columns - 1, -1)
-
-    def __repr__(self) -> str:
-        return f"NominalHaar({self.columns})"

@@ -10,6 +10,7 @@ from sfumato.arrays import Codes
 from sfumato.errors import QueryError
 from sfumato.queries.arrays import Array, codes, frozen, listable, scatter_add, size
 from sfumato.queries.base import Queries
+from sfumato.queries.form import Form
 from sfumato.queries.indicators import Indicators
 
 
@@ -25,6 +26,8 @@ class Ranges(Indicators):
 
     lows: Codes
     highs: Codes
+
+    form = Form("ranges", arrays=("lows", "highs"))
 
     def __init__(self, n: int, lows: object, highs: object) -> None:
         columns = size(n, "Ranges")
@@ -44,9 +47,6 @@ class Ranges(Indicators):
     def _back(self, y: Array) -> Array:
         steps = scatter_add(self.columns + 1, self.lows, y) - scatter_add(self.columns + 1, self.highs + 1, y)
         return np.cumsum(steps[:-1], axis=0)
-
-    def _covers(self) -> Array:
-        return self._back(np.ones((self.rows, 1), dtype=np.int64))[:, 0]
 
     def _depths(self) -> Codes:
         """How many ranges cover each stretch of cells between two ends, without a list of all cells."""
@@ -93,12 +93,11 @@ class AllRanges(Indicators):
     [[3, 2, 1], [2, 4, 2], [1, 2, 3]]
     """
 
+    form = Form("all-ranges")
+
     def __init__(self, n: int) -> None:
         columns = size(n, "AllRanges")
         self._store(rows=columns * (columns + 1) // 2, columns=columns)
-
-    def __repr__(self) -> str:
-        return f"AllRanges({self.columns})"
 
     def _starts(self) -> Codes:
         """The number of the first range with each low end."""
@@ -121,7 +120,7 @@ class AllRanges(Indicators):
         opened[1:] -= closed[:-1]
         return np.cumsum(opened, axis=0)
 
-    def _covers(self) -> Array:
+    def _totals(self, power: int) -> Array:
         column = np.arange(self.columns, dtype=np.int64)
         return (column + 1) * (self.columns - column)
 

@@ -9,9 +9,18 @@ import numpy as np
 from sfumato.arrays import Codes
 from sfumato.queries.arrays import Array, codes, frozen, scatter_add
 from sfumato.queries.base import Queries, check_parts
+from sfumato.queries.form import Form
 from sfumato.queries.weighted import gram_in_parts
 
 MANY_TIMES = 64  # how much faster a product of written-out rows goes than as many operations of other kinds
+MOST_HIDDEN = 2**20  # rows behind a selection that a file may keep, where they are many more than were selected
+
+
+def _hidden(queries: Queries, index: Codes) -> str:
+    """Answering a selection takes memory for all the rows behind it, which no stored answer bears witness to."""
+    if queries.rows <= max(MOST_HIDDEN, 64 * len(index), 2 * queries.columns):
+        return ""
+    return "a selection from too many rows cannot be kept in a file; ask for plainer queries"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -25,6 +34,8 @@ class Selected(Queries):
 
     queries: Queries
     index: Codes
+
+    form = Form("selected", numbers=(), arrays=("index",), parts="queries", unkept=_hidden)
 
     def __init__(self, queries: Queries, index: object) -> None:
         check_parts((queries,), "Selected")

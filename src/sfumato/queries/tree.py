@@ -21,8 +21,23 @@ from sfumato.arrays import Codes
 from sfumato.errors import QueryError
 from sfumato.queries.arrays import Array, codes, frozen, listable, size
 from sfumato.queries.base import Queries
+from sfumato.queries.form import Form
 from sfumato.queries.indicators import Indicators
 from sfumato.queries.ranges import Ranges
+
+
+def _levels(columns: int, children: Sequence[Codes]) -> list[Codes]:
+    """Where each level is cut, from the single cells upwards by the numbers of the first children."""
+    cuts = [np.arange(columns + 1, dtype=np.int64)]
+    for first in reversed(children):
+        cuts.append(cuts[-1][first])
+    return cuts[::-1]
+
+
+def _again(columns: int, children: list[Codes]) -> Tree:
+    if any(first.size < 2 or first.min() < 0 for first in children):  # a negative place would count from the end
+        raise QueryError("every level of a tree has two ends, and no node's first child has a negative number")
+    return Tree.of_levels(_levels(columns, children))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -39,6 +54,8 @@ class Tree(Indicators):
     """
 
     children: tuple[Codes, ...]  # per level but the last: the number, on the next level, of each node's first child
+
+    form = Form("tree", arrays=("children",), make=_again)
 
     def __init__(self, n: int, branching: int | Sequence[int]) -> None:
         columns = size(n, "Tree")
@@ -86,10 +103,7 @@ class Tree(Indicators):
     @property
     def levels(self) -> list[Codes]:
         """Where each level is cut, from the root to the single cells; nodes that are not asked included."""
-        cuts = [np.arange(self.columns + 1, dtype=np.int64)]
-        for first in reversed(self.children):
-            cuts.append(cuts[-1][first])
-        return cuts[::-1]
+        return _levels(self.columns, self.children)
 
     @property
     def asked(self) -> list[Array]:
@@ -101,13 +115,11 @@ class Tree(Indicators):
         """The level of every row, 0 for the first."""
         return np.repeat(np.arange(len(self.children) + 1), [int(nodes.sum()) for nodes in self.asked])
 
-    def _ranges(self) -> tuple[Codes, Codes]:
+    def _ends(self) -> tuple[Codes, Codes]:
         """The first and the last cell of every row."""
         pairs = list(zip(self.levels, self.asked, strict=True))
-        return (
-            np.concatenate([cuts[:-1][nodes] for cuts, nodes in pairs]),
-            np.concatenate([cuts[1:][nodes] - 1 for cuts, nodes in pairs]),
-        )
+        lows = np.concatenate([cuts[:-1][nodes] for cuts, nodes in pairs])
+        return lows, np.concatenate([cuts[1:][nodes] - 1 for cuts, nodes in pairs])
 
     def _times(self, x: Array) -> Array:
         answers = np.empty((self.rows, x.shape[1]), dtype=x.dtype)
@@ -130,23 +142,17 @@ class Tree(Indicators):
             above, start = np.repeat(here if above is None else here + above, parts, axis=0), end
         return y.copy() if above is None else above + y[start:]
 
-    def _covers(self) -> Array:
-        return self._back(np.ones((self.rows, 1), dtype=np.int64))[:, 0]
-
     def _gram(self, weights: Array | None) -> Array:
-        return Ranges(self.columns, *self._ranges())._gram(weights)
+        return Ranges(self.columns, *self._ends())._gram(weights)
 
     def _select(self, index: Array) -> Queries:
-        lows, highs = self._ranges()
-        return Ranges(self.columns, lows[index], highs[index])
+        return Ranges(self.columns, *(ends[index] for ends in self._ends()))
 
     def _row(self, place: int) -> Array:
         return self._select(np.array([place]))._row(0)
 
     def _dense(self) -> Array:
-        lows, highs = self._ranges()
-        column = np.arange(self.columns)
-        return ((lows[:, None] <= column) & (column <= highs[:, None])).astype(np.int64)
+        return Ranges(self.columns, *self._ends())._dense()
 
 
 def _even(columns: int, width: int) -> Codes:

@@ -1,4 +1,4 @@
-"""Which queries the kernel may believe about their own sensitivity."""
+"""Which queries the kernel may believe about their own sensitivity: a new family is its own file and a place here."""
 
 from __future__ import annotations
 

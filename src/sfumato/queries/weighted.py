@@ -10,6 +10,7 @@ import numpy as np
 from sfumato.errors import QueryError
 from sfumato.queries.arrays import Array, frozen, numbers, powers
 from sfumato.queries.base import Queries
+from sfumato.queries.form import Form
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -21,6 +22,8 @@ class Weighted(Queries):
     """
 
     matrix: Array
+
+    form = Form("weighted", arrays=("matrix",), make=lambda columns, matrix: Weighted(matrix.reshape(-1, columns)))
 
     def __init__(self, matrix: object) -> None:
         entries = numbers(matrix, "Weighted")

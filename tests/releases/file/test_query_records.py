@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from query_strategies import whole_queries
+from query_strategies import WHOLE_WEIGHTS, of_family, whole_queries
 
 from sfumato.errors import ReleaseFileError
 from sfumato.queries import (
@@ -32,8 +33,10 @@ from sfumato.queries import (
     Weighted,
     trusted,
 )
+from sfumato.queries.form import MOST_PARTS, Form
+from sfumato.queries.indicators import Indicators
 from sfumato.queries.trust import FAMILIES
-from sfumato.releases.file.query_records import MOST_DEPTH, MOST_PARTS, Arrays, describe, rebuild
+from sfumato.releases.file.query_records import MOST_DEPTH, Arrays, describe, rebuild
 
 EXAMPLES = [
     AllRanges(6),
@@ -57,6 +60,8 @@ EXAMPLES = [
     Weighted([[1, -2, 0, 2**40, 5, 6]]),
 ]
 
+FORM_NAMES = sorted(form.name for family in FAMILIES for form in {family.form, family.form.single()})
+
 
 def again(queries: Queries) -> Queries:
     """Through the very text and the very numbers that a file holds."""
@@ -68,8 +73,63 @@ def again(queries: Queries) -> Queries:
     return found
 
 
-def test_there_is_an_example_of_every_trusted_family():
-    assert {type(queries) for queries in EXAMPLES} == FAMILIES
+def test_every_family_has_a_form_and_a_name_of_its_own():
+    assert all("form" in vars(family) for family in FAMILIES)
+    assert len(set(FORM_NAMES)) == len(FORM_NAMES) == len(FAMILIES) + 1  # `Scaled` has two
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES, key=repr), ids=lambda family: family.__name__)
+@given(data=st.data())
+def test_every_family_is_kept(family, data):
+    queries = data.draw(of_family(family, WHOLE_WEIGHTS))
+    found = again(queries)
+    assert type(found) is type(queries) and trusted(found)
+    assert np.array_equal(found.dense(), queries.dense())
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Every(Indicators):
+    """Every so many cells together, from the first on: a family that says all about itself in its own file."""
+
+    step: int
+
+    form = Form(
+        "every", numbers=("columns", "step"), unkept=lambda columns, step: "too wide a step" if step > 9 else ""
+    )
+
+    def __init__(self, n, step):
+        self._store(rows=1, columns=n, step=step)
+
+    def _times(self, x):
+        return x[:: self.step].sum(axis=0, keepdims=True)
+
+    def _back(self, y):
+        return self._dense().T * y
+
+    def _select(self, index):
+        return Selected(self, index)
+
+    def _row(self, place):
+        return (np.arange(self.columns) % self.step == 0).astype(np.int64)
+
+    def _dense(self):
+        return self._row(0)[None]
+
+
+def test_a_new_family_takes_its_own_file_and_a_place_among_the_trusted(monkeypatch):
+    inside = Stack(Every(6, 2), Kron(Total(2), Every(3, 2)))
+    with pytest.raises(ReleaseFileError):
+        describe(inside, Arrays())
+    record = {"family": "every", "columns": 6, "step": 2}
+    with pytest.raises(ReleaseFileError):
+        rebuild(record, Arrays(), 6)
+    monkeypatch.setattr("sfumato.queries.trust.FAMILIES", FAMILIES | {Every})
+    assert describe(Every(6, 2), Arrays()) == record and type(rebuild(record, Arrays(), 6)) is Every
+    assert np.array_equal(again(inside).dense(), inside.dense()) and repr(again(inside)) == repr(inside)
+    with pytest.raises(ReleaseFileError, match="too wide a step"):
+        describe(Every(60, 10), Arrays())
+    with pytest.raises(ReleaseFileError, match="too wide a step"):
+        rebuild({"family": "every", "columns": 60, "step": 10}, Arrays(), 60)
 
 
 @pytest.mark.parametrize("queries", EXAMPLES, ids=repr)
@@ -107,7 +167,8 @@ def test_what_could_not_be_read_is_not_written():
     assert again(deep(MOST_DEPTH)).rows == 2
     too_many = Predicates(2, [{0}] * (MOST_PARTS + 1))
     hidden = Selected(AllRanges(2**12), [0])
-    for queries in (deep(MOST_DEPTH + 1), too_many, Stack(*[Total(2)] * (MOST_PARTS + 1)), hidden):
+    tables = Marginals([1] * 511 + [2], [()] * 129)  # 512 factors in each of 129 tables
+    for queries in (deep(MOST_DEPTH + 1), too_many, tables, Stack(*[Total(2)] * (MOST_PARTS + 1)), hidden):
         with pytest.raises(ReleaseFileError):
             describe(queries, Arrays())
 
@@ -162,7 +223,10 @@ MALFORMED = [
     {"family": "marginals", "sizes": [2, 3], "sets": [["0"]]},
     {"family": "marginals", "sizes": [1] * 2000 + [6], "sets": [[]] * 2000},
     {"family": "predicates", "columns": 6, "cells": 0, "starts": 0},
+    {"family": "predicates", "columns": 6, "cells": 0, "starts": [0]},
+    {"family": "predicates", "columns": 6, "cells": [], "starts": 0},
     {"family": "weighted", "columns": 2, "matrix": 0},
+    {"family": "weighted", "columns": 6, "matrix": [0]},
     {"family": "tree", "columns": 6, "children": 0},
     {"family": "tree", "columns": 6, "children": [0]},
     {"family": "tree", "columns": 6, "children": [[0]]},
@@ -219,8 +283,10 @@ KEYS = [
     "sets",
     "children",
     "matrix",
+    "cells",
+    "starts",
 ]
-NAMES = st.sampled_from(["cells", "kron", "stack", "tree", "selected", "marginals", "times", "ranges", "total"])
+NAMES = st.sampled_from(FORM_NAMES)
 RECORDS = st.recursive(
     SCALARS | NAMES,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner | NAMES, max_size=5),

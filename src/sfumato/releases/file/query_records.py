@@ -8,42 +8,21 @@ kept in memory is what the file holds: no family stores more than its arrays.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import QueryError, ReleaseFileError
-from sfumato.queries import (
-    AllRanges,
-    Cells,
-    Haar,
-    Identity,
-    Kron,
-    Marginals,
-    NominalHaar,
-    Predicates,
-    Prefix,
-    Queries,
-    Ranges,
-    Scaled,
-    Selected,
-    Stack,
-    Total,
-    Tree,
-    Weighted,
-    trusted,
-)
+from sfumato.queries import Queries, trust
+from sfumato.queries.form import Form, too_many
 from sfumato.releases.file.strict_json import refusal
 
 Column = NDArray[np.int64]
 Record = dict[str, Any]
+Families = dict[str, tuple[Form, Callable[..., Queries]]]  # by their names in a file: how each is kept and made
 
 MOST_DEPTH = 8  # of families within families: twice as many levels of JSON, and strict_json allows twenty in all
-MOST_PARTS = 2**16  # of one family, and rows of Predicates: each is an object in memory
-MOST_HIDDEN = 2**20  # rows behind a selection, where they are many more than were selected
 
 
 class Arrays:
@@ -71,87 +50,14 @@ class Arrays:
             raise refusal("it has arrays that nothing in it names")
 
 
-@dataclass(frozen=True)
-class _Form:
-    """How a family is written: which of its attributes are numbers, arrays (or tuples of them) and inner queries.
-
-    make: the family again, from its numbers, its arrays and its inner queries, in this order.
-    """
-
-    family: type[Queries]
-    make: Callable[..., Queries]
-    numbers: tuple[str, ...] = ()
-    arrays: tuple[str, ...] = ()
-    parts: str | None = None
-
-
-def _plain(family: Callable[[int], Queries]) -> _Form:
-    return _Form(family, family, numbers=("columns",))  # type: ignore[arg-type]
-
-
-def _predicates(columns: int, cells: Column, starts: Column) -> Queries:
-    _few(len(starts) - 1)
-    if starts[0] != 0 or starts[-1] != len(cells) or (np.diff(starts) < 0).any():
-        raise ValueError
-    return Predicates(columns, [cells[a:b] for a, b in pairwise(starts.tolist())])
-
-
-def _tree(columns: int, children: list[Column]) -> Queries:
-    cuts = [np.arange(columns + 1, dtype=np.int64)]
-    for first in reversed(children):
-        if first.size < 2 or first.min() < 0:  # a negative place would count from the end
-            raise ValueError
-        cuts.append(cuts[-1][first])
-    return Tree.of_levels(cuts[::-1])
-
-
-def _marginals(sizes: list[int], sets: list[list[int]]) -> Queries:
-    _few(len(sizes) * len(sets))
-    return Marginals(sizes, sets)
-
-
-def _selected(index: Column, parts: list[Queries]) -> Queries:
-    (queries,) = parts
-    _not_hidden(queries.rows, len(index), queries.columns)
-    return Selected(queries, index)
-
-
-def _scaled(weights: Any, parts: list[Queries]) -> Queries:
-    (queries,) = parts
-    return Scaled(queries, weights)
-
-
-_FORMS = {
-    "all-ranges": _plain(AllRanges),
-    "cells": _Form(Cells, Cells, ("columns",), ("codes",)),
-    "haar": _plain(Haar),
-    "identity": _plain(Identity),
-    "kron": _Form(Kron, lambda parts: Kron(*parts), parts="factors"),
-    "marginals": _Form(Marginals, _marginals, ("sizes", "sets")),
-    "nominal-haar": _plain(NominalHaar),
-    "predicates": _Form(Predicates, _predicates, ("columns",), ("cells", "starts")),
-    "prefix": _plain(Prefix),
-    "ranges": _Form(Ranges, Ranges, ("columns",), ("lows", "highs")),
-    "scaled": _Form(Scaled, _scaled, (), ("weights",), "queries"),
-    "selected": _Form(Selected, _selected, (), ("index",), "queries"),
-    "stack": _Form(Stack, lambda parts: Stack(*parts), parts="blocks"),
-    "times": _Form(Scaled, _scaled, ("weights",), (), "queries"),
-    "total": _plain(Total),
-    "tree": _Form(Tree, _tree, ("columns",), ("children",)),
-    "weighted": _Form(
-        Weighted, lambda columns, matrix: Weighted(matrix.reshape(-1, columns)), ("columns",), ("matrix",)
-    ),
-}
-_NAMES = {form.family: name for name, form in _FORMS.items() if name != "times"}
-
-
 def describe(queries: Queries, arrays: Arrays) -> Record:
     """Queries as a record; their arrays go into `arrays`.
 
+    >>> from sfumato.queries import Identity, Kron, Total
     >>> describe(Kron(Total(2), Identity(3)), Arrays())["parts"][0]
     {'family': 'total', 'columns': 2}
     """
-    if not trusted(queries) or not queries.integral:
+    if not trust.trusted(queries) or not queries.integral:
         raise ReleaseFileError("only whole-number queries of the families of sfumato.queries can be kept in a file")
     return _describe(queries, arrays, 1)
 
@@ -159,40 +65,38 @@ def describe(queries: Queries, arrays: Arrays) -> Record:
 def _describe(queries: Queries, arrays: Arrays, depth: int) -> Record:
     if depth > MOST_DEPTH:
         raise ReleaseFileError("queries within queries within queries, too deep for a file; ask for plainer ones")
-    single = type(queries) is Scaled and queries.weights.ndim == 0
-    name = "times" if single else _NAMES[type(queries)]
-    form = _FORMS[name]
-    record: Record = {"family": name}
+    form = queries.form
+    if form.alone is not None and getattr(queries, form.arrays[0]).ndim == 0:
+        form = form.single()
+    inner = () if form.parts is None else getattr(queries, form.parts)
+    parts = inner if isinstance(inner, tuple) else (inner,)
+    _refuse(too_many(len(parts)) or form.unkept(*parts, *(getattr(queries, key) for key in form.numbers + form.arrays)))
+    record: Record = {"family": form.name}
     for key in form.numbers:
         record[key] = _as_json(getattr(queries, key))
     for key in form.arrays:
         found = getattr(queries, key)
         record[key] = [arrays.keep(one) for one in found] if isinstance(found, tuple) else arrays.keep(found)
     if form.parts is not None:
-        inner = getattr(queries, form.parts)
-        parts = inner if isinstance(inner, tuple) else (inner,)
-        _few(len(parts))
         record["parts"] = [_describe(part, arrays, depth + 1) for part in parts]
-    if type(queries) is Predicates:
-        _few(queries.rows)
-    if type(queries) is Selected:
-        _not_hidden(queries.queries.rows, queries.rows, queries.columns)
     return record
 
 
 def rebuild(record: object, arrays: Arrays, columns: int) -> Queries:
     """The queries of an untrusted record, over so many columns; whatever is wrong with it is a ReleaseFileError."""
+    both = [(form, family) for family in trust.FAMILIES for form in (family.form, family.form.single())]
+    families = {form.name: (form, form.make or family) for form, family in both}
     try:
-        queries = _rebuild(record, arrays, columns, 1)
-    except (QueryError, LookupError, TypeError, ValueError, ArithmeticError):
+        queries = _rebuild(record, arrays, families, columns, 1)
+    except (AttributeError, QueryError, LookupError, TypeError, ValueError, ArithmeticError):
         raise refusal("its queries are not well formed") from None
     if queries.columns != columns or not queries.integral:
         raise refusal("its queries do not span its cells, or are not whole numbers")
     return queries
 
 
-def _rebuild(record: Any, arrays: Arrays, most: int, depth: int) -> Queries:
-    form = _FORMS[record["family"]]
+def _rebuild(record: Any, arrays: Arrays, families: Families, most: int, depth: int) -> Queries:
+    form, make = families[record["family"]]
     inner = () if form.parts is None else ("parts",)
     if depth > MOST_DEPTH or record.keys() != {"family", *form.numbers, *form.arrays, *inner}:
         raise ValueError
@@ -202,10 +106,12 @@ def _rebuild(record: Any, arrays: Arrays, most: int, depth: int) -> Queries:
     for key in form.arrays:
         places = record[key]
         given.append([arrays.take(place) for place in places] if type(places) is list else arrays.take(places))
+    parts: list[Queries] = []
     for key in inner:
-        _few(len(record[key]))
-        given.append([_rebuild(part, arrays, most, depth + 1) for part in record[key]])
-    return form.make(*given)
+        _refuse(too_many(len(record[key])))
+        parts = [_rebuild(part, arrays, families, most, depth + 1) for part in record[key]]
+    _refuse(form.unkept(*parts, *given))
+    return make(*parts, *given)
 
 
 def _as_json(value: Any) -> Any:
@@ -219,12 +125,6 @@ def _only_whole(value: Any) -> Any:
     return value
 
 
-def _few(number: int) -> None:
-    if number > MOST_PARTS:
-        raise ReleaseFileError(f"queries of more than {MOST_PARTS} parts cannot be kept in a file; ask fewer at once")
-
-
-def _not_hidden(behind: int, selected: int, columns: int) -> None:
-    """Answering a selection takes memory for all the rows behind it, which no stored answer bears witness to."""
-    if behind > max(MOST_HIDDEN, 64 * selected, 2 * columns):
-        raise ReleaseFileError("a selection from too many rows cannot be kept in a file; ask for plainer queries")
+def _refuse(reason: str) -> None:
+    if reason:
+        raise ReleaseFileError(reason)
