@@ -11,7 +11,7 @@ import argparse
 from dataclasses import replace
 
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.sfumato import MECHANISM, error_if_full
 from sfumato.planner.forecast import Question, outlook
 from sfumato.queries import default_workload

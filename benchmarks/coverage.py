@@ -21,7 +21,7 @@ import numpy as np
 from coverage_kinds import print_kinds
 from coverage_tables import print_tables
 from releasing import release_counts
-from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms import MECHANISMS
 from sfumato.queries import Weighted, Workload
 from sfumato.releases.release import Release
 from sfumato.schema import Schema

@@ -12,7 +12,7 @@ from sfumato.audit.calibration.calibrate import as_lines, calibrate, pooled
 from sfumato.audit.calibration.known_coverage import complaints, pool_alpha, unlisted
 from sfumato.audit.calibration.tables import cases
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms import MECHANISMS
 
 
 def print_tables(names: list[str], runs: int, tables: list[str], tell: Callable[[str], None]) -> None:

@@ -11,7 +11,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import Workload
 from sfumato.releases.release import Release

@@ -55,7 +55,7 @@ def test_every_page_is_in_the_index():
 
 def test_what_the_pages_say_of_mechanisms_is_what_these_say_of_themselves():
     """Name, page, summary and paper in the README's table, in order; who takes a delta; who depends on the data."""
-    from sfumato.mechanisms.registry import MECHANISMS
+    from sfumato.mechanisms import MECHANISMS
 
     every, index = list(MECHANISMS.values()), (ROOT / "docs" / "README.md").read_text()
     rows = re.findall(r"^\| \[`([a-z-]+)`\]\(docs/(\S+)\) \| (.*?) \| .*? \| (.*?) \|$", README, re.M)

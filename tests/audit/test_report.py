@@ -6,7 +6,7 @@ from registering import leave_only
 from sfumato.audit.calibration.calibrate import Answered
 from sfumato.audit.report import Effort, Row, attack, with_coverage
 from sfumato.errors import MechanismError
-from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms import MECHANISMS
 
 LITTLE = Effort(primitives=4_000, choices=1_000, releases=200, coverage=10, pairs=2)
 KINDS = "cells", "sparse-cells", "hierarchical"  # a kind of cube each; test_subjects and test_replay attack all

@@ -10,7 +10,7 @@ import pytest
 from running import sfumato
 
 from sfumato.cli.census import SCHEMA as CENSUS
-from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms import MECHANISMS
 
 SCHEMA = """
 dataset: people

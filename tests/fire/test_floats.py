@@ -26,7 +26,7 @@ from sfumato.inference.fits.base import PARTS
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.measurement import Measurement
-from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms import MECHANISMS
 from sfumato.publishing.publish import open_release, release
 from sfumato.queries import Identity, Total, Workload
 from sfumato.releases.contents.content import Content

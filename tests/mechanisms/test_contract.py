@@ -14,7 +14,7 @@ from sfumato.audit.calibration.tables import KINDS, Case, small_cases, wide_case
 from sfumato.inference.fits.scaled_shape import ScaledShape
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import default_workload
 from sfumato.releases.release import Release

@@ -20,7 +20,7 @@ from sfumato.audit.subjects.registry import all_subjects
 from sfumato.audit.subjects.small_tables import neighbouring_tables
 from sfumato.errors import MechanismError
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms.registry import MECHANISMS, MODULES, find_mechanism
+from sfumato.mechanisms import MECHANISMS, MODULES, find_mechanism
 from sfumato.planner.choose import choose_mechanism
 from sfumato.planner.plan import make_plan
 from sfumato.publishing.prepare import prepare
@@ -85,7 +85,7 @@ def test_it_is_found_and_listed(file: Path):
     assert find_mechanism("toy") is MECHANISMS["toy"] and list(MECHANISMS)[-1] == "toy"
     with pytest.raises(MechanismError, match="laplace, toy"):
         find_mechanism("magic")
-    code = "from sfumato.mechanisms.registry import MODULES; MODULES['toy'] = 'nothing'\n"
+    code = "from sfumato.mechanisms import MODULES; MODULES['toy'] = 'nothing'\n"
     code += "import sys; sys.argv = ['sfumato', 'release', '--help']; from sfumato.cli import main; main()"
     wide = os.environ | {"COLUMNS": "200"}
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=wide).stdout

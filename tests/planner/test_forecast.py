@@ -9,9 +9,9 @@ from registering import register
 
 from sfumato.errors import MechanismError, QueryError
 from sfumato.kernel.budget import Budget
+from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms._measure_and_fit import design_of, measure_and_fit
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.mechanisms.sparse_cells import sparse_cells
 from sfumato.planner.choose import choose_among, choose_mechanism
 from sfumato.planner.forecast import Outlook, Question, outlook

@@ -10,7 +10,7 @@ import sfumato as sf
 from sfumato.errors import BudgetError, MechanismError, QueryError
 from sfumato.intervals.noise_sum import half_width, stderr
 from sfumato.measurement import Laplace
-from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms import MECHANISMS
 from sfumato.planner.plan import make_plan
 from sfumato.schema import Schema
 from sfumato.sql import compile_select

@@ -7,7 +7,7 @@ from curators import curator_of
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms import MECHANISMS
 from sfumato.queries import Identity, Workload
 from sfumato.releases.rows import write_rows
 from sfumato.releases.sampling import without_negatives

@@ -23,7 +23,7 @@ from sfumato.audit.subjects.subject import Subject
 from sfumato.errors import MechanismError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms import MECHANISMS
 
 A = TypeVar("A")
 B = TypeVar("B")

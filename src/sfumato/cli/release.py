@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from sfumato.mechanisms.registry import MODULES, find_mechanism
+from sfumato.mechanisms import MODULES, find_mechanism
 
 TABLE = typer.Argument(help="A path or glob (csv, parquet), or a database URL with --table.", show_default=False)
 SCHEMA = typer.Option(..., "--schema", help="The public schema (YAML).", show_default=False)

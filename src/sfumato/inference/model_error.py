@@ -15,8 +15,7 @@ from sfumato.arrays import Floats
 
 COVERAGE, NORMAL_END = 0.95, 1.959964
 # Times the mean error that was measured: errors of many queries at once have longer tails than normal ones of the same
-# mean size. On tables and workloads of its own benchmarks/model_error.py finds 1.3 enough; docs/constants.md says why
-# it is more.
+# mean size. Chosen by benchmarks/model_error.py, on tables and workloads of its own.
 ALLOWANCE = 1.4
 ALLOWED = 1.0  # scales of its own noise added to a misfit of buckets, for what allow_for_noise does; by judgement
 PATTERN = 1.38  # for a slope: its quarters are off by 1/4 of its deviation on average, where normal ones are by 0.345

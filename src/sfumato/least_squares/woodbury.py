@@ -16,7 +16,7 @@ from sfumato.least_squares.base import LeastSquares, all_known, pieces
 from sfumato.least_squares.cells import EachCell, every_cell
 from sfumato.least_squares.gram import Gram
 from sfumato.queries import Queries, Stack
-from sfumato.queries.indicators import Indicators
+from sfumato.queries.base import Indicators
 
 FEW_ROWS = 2048  # beside all cells, up to which they are written out
 FEW_ENTRIES = 2**25  # of all of these

@@ -1,1 +1,63 @@
-"""The mechanisms: one paper, one file, which ends with its value; `registry.py` has one line for each."""
+"""The mechanisms by name, the plainest first: one paper, one file, which ends with its value, and one line here.
+
+Nothing is imported before it is asked for, so that whoever needs the names alone does not wait for the mechanisms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from sfumato.errors import MechanismError
+
+if TYPE_CHECKING:
+    from sfumato.mechanisms.mechanism import Mechanism
+
+MODULES = {
+    "cells": "sfumato.mechanisms.cells",
+    "sparse-cells": "sfumato.mechanisms.sparse_cells",
+    "sfumato": "sfumato.mechanisms.sfumato",
+    "hierarchical": "sfumato.mechanisms.hierarchical",
+    "wavelet": "sfumato.mechanisms.wavelet",
+    "matrix": "sfumato.mechanisms.matrix",
+    "kdtree": "sfumato.mechanisms.kdtree",
+    "ispe": "sfumato.mechanisms.ispe",
+    "dawa": "sfumato.mechanisms.dawa",
+    "mwem": "sfumato.mechanisms.mwem",
+    "pmw": "sfumato.mechanisms.pmw",
+    "division": "sfumato.mechanisms.division",
+    "laplace": "sfumato.mechanisms.laplace",
+}
+
+
+class _Mechanisms(Mapping[str, "Mechanism"]):
+    """The value at the end of each module, imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> Mechanism:
+        return cast("Mechanism", import_module(MODULES[name]).MECHANISM)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(MODULES)
+
+    def __len__(self) -> int:
+        return len(MODULES)
+
+
+MECHANISMS = _Mechanisms()
+
+
+def find_mechanism(name: str) -> Mechanism:
+    """The mechanism of that name.
+
+    >>> find_mechanism("hierarchical").gaussian
+    True
+    """
+    if name not in MODULES:
+        raise MechanismError(f"no mechanism {name!r}; there are auto, {', '.join(MODULES)}")
+    return MECHANISMS[name]
+
+
+def sparse_mechanism() -> Mechanism:
+    """The one for domains that are too large to lay out."""
+    return next(one for one in MECHANISMS.values() if one.sparse)

@@ -1,6 +1,6 @@
 """What a mechanism says about itself, as data: whoever needs to know asks the value, never the name.
 
-Every mechanism's file ends with one, and `registry.py` says in one line where it is. A plain mechanism needs a name, a
+Every mechanism's file ends with one, and the package says in one line where it is. A plain mechanism needs a name, a
 summary and a function; all else has a default.
 """
 

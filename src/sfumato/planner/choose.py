@@ -10,8 +10,8 @@ from math import inf
 from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.limits import MOST_DENSE
+from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.plain_text import as_rows
 from sfumato.planner.forecast import Outlook, Question, expected_error, outlook, takes_long
 from sfumato.planner.rules import PRIVATE, RULES, Case, may_try

@@ -11,8 +11,8 @@ from pathlib import Path
 from sfumato.errors import BudgetError, QueryError
 from sfumato.kernel.budget import Amount, Budget, as_epsilon
 from sfumato.limits import MOST_DENSE
+from sfumato.mechanisms import MECHANISMS, find_mechanism, sparse_mechanism
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.registry import MECHANISMS, find_mechanism, sparse_mechanism
 from sfumato.mechanisms.sparse_cells import planned_threshold
 from sfumato.planner.choose import Choice, choose_among, choose_mechanism
 from sfumato.planner.forecast import Outlook, Question, outlook

@@ -16,8 +16,8 @@ from math import inf, isfinite, sqrt
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.limits import MOST_DENSE
+from sfumato.mechanisms import MECHANISMS, sparse_mechanism
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.registry import MECHANISMS, sparse_mechanism
 from sfumato.plain_text import as_rows
 from sfumato.planner.forecast import Outlook
 from sfumato.planner.simulate import MOST_SIMULATED

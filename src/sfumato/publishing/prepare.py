@@ -11,8 +11,8 @@ from sfumato.errors import BudgetError, QueryError
 from sfumato.kernel.budget import Amount
 from sfumato.kernel.cost import Cost
 from sfumato.limits import MOST_DENSE
+from sfumato.mechanisms import find_mechanism
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.registry import find_mechanism
 from sfumato.queries import Workload, default_workload
 from sfumato.schema import Schema
 

@@ -240,6 +240,20 @@ class Transposed:
         return f"{self.T!r}.T"
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Indicators(Queries):
+    """Families whose entries are 0 or 1, so that every power of an entry is the entry itself."""
+
+    integral = True
+    entry_bound = 1
+
+    def _magnitudes(self, power: int) -> Queries:
+        return self
+
+    def _totals(self, power: int) -> Array:
+        return self._back(np.ones((self.rows, 1), dtype=np.int64))[:, 0]
+
+
 def check_parts(parts: tuple[Queries, ...], what: str) -> None:
     """Refuse to compose nothing, or what is not a family."""
     if not parts:

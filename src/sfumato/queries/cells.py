@@ -11,9 +11,8 @@ import numpy as np
 from sfumato.arrays import Codes
 from sfumato.errors import QueryError
 from sfumato.queries.arrays import Array, codes, frozen, scatter_add, size
-from sfumato.queries.base import Queries
+from sfumato.queries.base import Indicators, Queries
 from sfumato.queries.form import Form, too_many
-from sfumato.queries.indicators import Indicators
 from sfumato.queries.weighted import gram_in_parts
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.queries.arrays import Array, size
-from sfumato.queries.base import Queries
+from sfumato.queries.base import Indicators, Queries
 from sfumato.queries.cells import Cells
 from sfumato.queries.form import Form
-from sfumato.queries.indicators import Indicators
 from sfumato.queries.ranges import Ranges
 
 

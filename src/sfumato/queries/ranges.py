@@ -9,9 +9,8 @@ import numpy as np
 from sfumato.arrays import Codes
 from sfumato.errors import QueryError
 from sfumato.queries.arrays import Array, codes, frozen, listable, scatter_add, size
-from sfumato.queries.base import Queries
+from sfumato.queries.base import Indicators, Queries
 from sfumato.queries.form import Form
-from sfumato.queries.indicators import Indicators
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

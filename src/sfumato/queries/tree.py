@@ -20,9 +20,8 @@ import numpy as np
 from sfumato.arrays import Codes
 from sfumato.errors import QueryError
 from sfumato.queries.arrays import Array, codes, frozen, listable, size
-from sfumato.queries.base import Queries
+from sfumato.queries.base import Indicators, Queries
 from sfumato.queries.form import Form
-from sfumato.queries.indicators import Indicators
 from sfumato.queries.ranges import Ranges
 
 

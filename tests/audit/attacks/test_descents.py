@@ -12,7 +12,7 @@ from sfumato.audit.mutants.descents import descending, paid_twice, steered_by_th
 from sfumato.audit.subjects.small_tables import small_schema
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms import MECHANISMS
 
 ONE = Budget.pure(1)
 

@@ -22,8 +22,8 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.noise import draw
 from sfumato.kernel.verbs.scores import MostRows, Rank
 from sfumato.measurement import Gaussian, Laplace, Measurement
+from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.cells import cells
-from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.mechanisms.sparse_cells import sparse_cells
 from sfumato.queries import Identity, Total
 from sfumato.schema import Schema

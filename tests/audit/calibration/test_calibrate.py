@@ -19,9 +19,9 @@ from sfumato.audit.calibration.known_coverage import (
 )
 from sfumato.audit.calibration.tables import KINDS, cases, small_cases, wide_cases
 from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.cells import cells
 from sfumato.mechanisms.mechanism import Limit, Mechanism
-from sfumato.mechanisms.registry import MECHANISMS
 
 PAGE = Path(__file__).parents[3] / "docs" / "known-limits.md"
 

@@ -15,7 +15,7 @@ from sfumato.audit.subjects.published import Layout, Shown, in_order_of_size, nu
 from sfumato.audit.subjects.registry import CELLS, EMPTY_CELL, audit_schema
 from sfumato.audit.subjects.subject import HIDDEN
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms.registry import MECHANISMS
+from sfumato.mechanisms import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.artifact import read_artifact
 from sfumato.releases.file.manifest import content_of

@@ -24,9 +24,9 @@ from sfumato.audit.subjects.subject import HIDDEN, Subject
 from sfumato.errors import ReleaseFileError
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.cells import cells
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.mechanisms.sparse_cells import sparse_cells
 from sfumato.queries import Identity
 from sfumato.releases.contents.cube import Cube

@@ -33,8 +33,8 @@ from sfumato.queries import (
     Weighted,
     trusted,
 )
+from sfumato.queries.base import Indicators
 from sfumato.queries.form import MOST_PARTS, Form
-from sfumato.queries.indicators import Indicators
 from sfumato.queries.trust import FAMILIES
 from sfumato.releases.file.query_records import MOST_DEPTH, Arrays, describe, rebuild
 

@@ -14,7 +14,7 @@ from sfumato.audit.attacks.replay import Complaint, ReplayFinding, Run, replay
 from sfumato.audit.subjects.small_tables import Row, Table, small_schema
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.mechanisms.registry import find_mechanism
+from sfumato.mechanisms import find_mechanism
 
 CELLS = 128
 CROWDS = (

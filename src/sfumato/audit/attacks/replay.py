@@ -26,7 +26,7 @@ from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Laplace
-from sfumato.mechanisms.registry import find_mechanism
+from sfumato.mechanisms import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.contents.content import Content
 from sfumato.releases.file.manifest import content_of

@@ -25,8 +25,8 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
+from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.cells import MECHANISM as CELLS
-from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.release import Release

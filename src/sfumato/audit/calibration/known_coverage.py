@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from sfumato.audit.calibration.calibrate import Answered, pooled
 from sfumato.audit.calibration.tables import wide_cases
+from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.mechanism import Limit
-from sfumato.mechanisms.registry import MECHANISMS
 
 FALSE_ALARM = 1e-6  # for all mechanisms together, whose intervals hold 95 % everywhere
 POOLS = 3  # all tables, those of few attributes, those of many

@@ -23,8 +23,8 @@ from sfumato.audit.subjects.primitives import (
 from sfumato.audit.subjects.published import Layout, Shown, shown
 from sfumato.audit.subjects.subject import Outputs, Subject
 from sfumato.kernel.sampling.entropy import Entropy, TestingEntropy
+from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.store import contents_of
 from sfumato.releases.release import Release
