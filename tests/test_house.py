@@ -110,3 +110,28 @@ def test_the_proof_names_all_trusted_code():
     for module in (ROOT / "src" / "sfumato" / "kernel").rglob("*.py"):
         assert module.name == "__init__.py" or f"`{module.name}`" in trusted, module.name
     assert "`queries/` (all of it)" in trusted
+
+
+def test_no_folder_is_too_long_to_look_through():
+    for folder in (ROOT / "src" / "sfumato").rglob("*"):
+        assert len(list(folder.glob("*.py"))) <= 18, folder
+
+
+def test_the_page_on_architecture_has_every_folder_and_names_what_is_there():
+    page, source = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), ROOT / "src" / "sfumato"
+    for folder in source.iterdir():
+        assert not (folder / "__init__.py").exists() or f"- **`{folder.name}/`**" in page, folder.name
+    for path in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page):
+        assert (source / path).exists() or (ROOT / path).exists() or path == "mechanisms/yours.py", path
+
+
+def test_tests_are_where_what_they_test_is():
+    """tests/a/test_b.py or tests/a/test_b_more.py is about src/sfumato/a/b.py; what concerns the house stands on top."""
+    tests, source = ROOT / "tests", ROOT / "src" / "sfumato"
+    for path in tests.rglob("test_*.py"):
+        folder = path.parent.relative_to(tests)
+        if folder.parts[:1] in ((), ("fire",)):
+            continue
+        modules = {module.stem.strip("_") for module in (source / folder).glob("*.py")}
+        name = path.stem.removeprefix("test_")
+        assert any(name == module or name.startswith(f"{module}_") for module in modules), path
