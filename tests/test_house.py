@@ -131,7 +131,7 @@ def test_files_that_a_page_names_are_there(page):
 
 
 def test_tests_are_where_what_they_test_is():
-    """tests/a/test_b.py or tests/a/test_b_more.py is about src/sfumato/a/b.py; what concerns the house stands on top."""
+    """tests/a/test_b.py or test_b_more.py is about src/sfumato/a/b.py; what concerns the house stands on top."""
     tests, source = ROOT / "tests", ROOT / "src" / "sfumato"
     for path in tests.rglob("test_*.py"):
         folder = path.parent.relative_to(tests)

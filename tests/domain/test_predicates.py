@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.domain import END, START, Axis, Domain, ValueSet, boxes
-from sfumato.domain import predicates as regions
+from sfumato.domain import END, START, Axis, Domain, ValueSet, boxes, predicates
 from sfumato.domain.predicates import Box, Predicate, union
 from sfumato.errors import QueryError
 
@@ -104,16 +103,16 @@ def brute_weights(tree) -> tuple[list[float], list[float], list[float]]:
 @settings(deadline=None)
 @given(trees)
 def test_weights_volume_and_cuts_agree_with_every_atom(tree):
-    region = region_of(tree)
+    predicate = region_of(tree)
     share, sure, possible = brute_weights(tree)
-    got = region.weights(DOMAIN, CODES)
+    got = predicate.weights(DOMAIN, CODES)
     np.testing.assert_allclose(got[0], share, atol=1e-12)  # a handful of sums of halves and thirds
     assert got[1].tolist() == sure
     assert got[2].tolist() == possible
-    assert region.volume(DOMAIN) == pytest.approx(sum(share), abs=1e-9)
-    assert region.exact(DOMAIN) == (sure == possible)
-    assert bool(region.cuts(DOMAIN)) == (sure != possible)
-    assert set(region.cuts(DOMAIN)) <= set(region.names)
+    assert predicate.volume(DOMAIN) == pytest.approx(sum(share), abs=1e-9)
+    assert predicate.exact(DOMAIN) == (sure == possible)
+    assert bool(predicate.cuts(DOMAIN)) == (sure != possible)
+    assert set(predicate.cuts(DOMAIN)) <= set(predicate.names)
 
 
 @settings(deadline=None)
@@ -175,37 +174,39 @@ def test_boxes_that_differ_in_one_attribute_are_joined():
 
 def test_a_cut_that_another_condition_heals_is_none():
     women = Predicate.where("sex", ValueSet.one_of([0]))
-    region = Predicate.where("income", ValueSet.below(1, inclusive=False)) | women
-    share, sure, possible = region.weights(DOMAIN, {"income": np.array([0, 0]), "sex": np.array([0, 1])})
+    predicate = Predicate.where("income", ValueSet.below(1, inclusive=False)) | women
+    share, sure, possible = predicate.weights(DOMAIN, {"income": np.array([0, 0]), "sex": np.array([0, 1])})
     assert (sure.tolist(), possible.tolist()) == ([1, 0], [1, 1])
     assert share.tolist() == [1, 0.5]
-    assert region.cuts(DOMAIN) == ["income"]
-    assert (region & women).cuts(DOMAIN) == []
+    assert predicate.cuts(DOMAIN) == ["income"]
+    assert (predicate & women).cuts(DOMAIN) == []
 
 
 def test_a_single_point_cuts_a_bin_of_reals_without_weight():
-    region = Predicate.where("income", ValueSet.one_of([1]))
-    share, sure, possible = region.weights(DOMAIN, {"income": np.array([0, 1])})
+    predicate = Predicate.where("income", ValueSet.one_of([1]))
+    share, sure, possible = predicate.weights(DOMAIN, {"income": np.array([0, 1])})
     assert (share.tolist(), sure.tolist(), possible.tolist()) == ([0, 0], [0, 0], [1, 0])
 
 
 def test_where_the_outside_is_too_much_work_sure_is_on_the_safe_side(monkeypatch):
     cheap = ValueSet.below(1, inclusive=False)
-    region = Predicate.where("income", cheap) | Predicate.where("sex", ValueSet.one_of([0]))
-    monkeypatch.setattr(regions, "_FEW_BOXES", 1)
-    fresh = Predicate(region.boxes)
+    predicate = Predicate.where("income", cheap) | Predicate.where("sex", ValueSet.one_of([0]))
+    monkeypatch.setattr(predicates, "_FEW_BOXES", 1)
+    fresh = Predicate(predicate.boxes)
     _, sure, possible = fresh.weights(DOMAIN, CODES)
-    _, exact_sure, exact_possible = region.weights(DOMAIN, CODES)
+    _, exact_sure, exact_possible = predicate.weights(DOMAIN, CODES)
     assert fresh.cuts(DOMAIN) == ["income"]
     assert (sure <= exact_sure).all()
     assert possible.tolist() == exact_possible.tolist()
 
 
 def test_covers_of_large_axes_are_worked_out_afresh(monkeypatch):
-    region = Predicate.where("age", ValueSet.below(2, inclusive=True)) & Predicate.where("sex", ValueSet.one_of([1, 2]))
-    before = [w.tolist() for w in region.weights(DOMAIN, CODES)]
+    predicate = Predicate.where("age", ValueSet.below(2, inclusive=True)) & Predicate.where(
+        "sex", ValueSet.one_of([1, 2])
+    )
+    before = [w.tolist() for w in predicate.weights(DOMAIN, CODES)]
     monkeypatch.setattr(boxes, "_SMALL_AXIS", 0)
-    assert [w.tolist() for w in region.weights(DOMAIN, CODES)] == before
+    assert [w.tolist() for w in predicate.weights(DOMAIN, CODES)] == before
 
 
 def test_too_many_boxes_are_refused():

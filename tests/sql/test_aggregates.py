@@ -63,7 +63,7 @@ def total(amounts: tuple[Amount, ...], group: np.ndarray) -> float:
     return math.fsum(
         amount.factor
         * np.sum(
-            amount.region.weights(SCHEMA.domain, codes)[0]
+            amount.predicate.weights(SCHEMA.domain, codes)[0]
             * (group if amount.grouped else everyone)
             * (1 if amount.of is None else columns()[amount.of])
         )

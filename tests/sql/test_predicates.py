@@ -1,4 +1,4 @@
-"""WHERE to regions, against DuckDB on a table with one row for every combination of values."""
+"""WHERE to predicates, against DuckDB on a table with one row for every combination of values."""
 
 from functools import cache
 from itertools import product
@@ -51,7 +51,7 @@ def engine() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def region(where: str, schema: Schema = SCHEMA) -> Predicate:
+def predicate(where: str, schema: Schema = SCHEMA) -> Predicate:
     return compile_select(f"SELECT COUNT(*) FROM census AS c WHERE {where}", schema).where
 
 
@@ -62,7 +62,7 @@ def rows_in(where: str) -> list[int]:
         axis.name: np.array([int(axis.read(value)) - int(axis.edges[0]) for value in column])
         for axis, column in zip(SCHEMA.domain, columns, strict=True)
     }
-    share, sure, possible = region(where).weights(SCHEMA.domain, codes)
+    share, sure, possible = predicate(where).weights(SCHEMA.domain, codes)
     assert share.tolist() == sure.tolist() == possible.tolist()
     inside = np.broadcast_to(share, len(ROWS))
     return np.flatnonzero(inside).tolist()
@@ -145,16 +145,16 @@ def test_particular_conditions_mean_what_they_mean_in_duckdb(where):
 
 
 def test_conditions_with_the_same_rows_are_the_same_region():
-    assert region("age <= 2") == region("age < 3") == region("age < 2.5") == region("age IN (0, 1, 2)")
-    assert region("age >= 0") == region("sex IN ('M', 'F', 'X')") == Predicate.everything()
-    assert region("age > 4") == region("age < 0") == Predicate.nothing()
-    assert region("income <= 10000", BINNED) == Predicate.everything()
-    assert region("income < 10000", BINNED) != Predicate.everything()
+    assert predicate("age <= 2") == predicate("age < 3") == predicate("age < 2.5") == predicate("age IN (0, 1, 2)")
+    assert predicate("age >= 0") == predicate("sex IN ('M', 'F', 'X')") == Predicate.everything()
+    assert predicate("age > 4") == predicate("age < 0") == Predicate.nothing()
+    assert predicate("income <= 10000", BINNED) == Predicate.everything()
+    assert predicate("income < 10000", BINNED) != Predicate.everything()
 
 
 def test_infinite_limits_are_harmless():
-    assert region("age > 1e999") == Predicate.nothing()
-    assert region("age < 1e999") == Predicate.everything()
+    assert predicate("age > 1e999") == Predicate.nothing()
+    assert predicate("age < 1e999") == Predicate.everything()
 
 
 @pytest.mark.parametrize(
@@ -170,22 +170,22 @@ def test_infinite_limits_are_harmless():
     ],
 )
 def test_bins_are_covered_by_their_share(where, share):
-    got = region(where, BINNED).weights(BINNED.domain, {"income": np.arange(5)})
+    got = predicate(where, BINNED).weights(BINNED.domain, {"income": np.arange(5)})
     assert got[0].tolist() == pytest.approx(share)
 
 
 @pytest.mark.parametrize("label", BINNED.domain["income"].labels())
 def test_a_bin_named_by_its_label_is_not_cut(label):
-    assert region(f"income = '{label}'", BINNED).exact(BINNED.domain)
-    assert region(f"income = '{label}'", BINNED).volume(BINNED.domain) == BINNED.domain.size / 5
+    assert predicate(f"income = '{label}'", BINNED).exact(BINNED.domain)
+    assert predicate(f"income = '{label}'", BINNED).volume(BINNED.domain) == BINNED.domain.size / 5
 
 
 def test_labels_of_dates_stand_for_all_their_days():
-    assert region("month = '2023-05'", BINNED) == region("month BETWEEN '2023-05-01' AND '2023-05-31'", BINNED)
-    assert region("month < '2023-05'", BINNED) == region("month < '2023-05-01'", BINNED)
-    assert region("month <= '2023-05'", BINNED) == region("month < '2023-06-01'", BINNED)
-    assert region("year = 2022", BINNED) == region("year >= '2022-01-01' AND year < DATE '2023-01-01'", BINNED)
-    assert region("age = '20 to 29'", BINNED) == region("age >= 20 AND age < 30", BINNED)
+    assert predicate("month = '2023-05'", BINNED) == predicate("month BETWEEN '2023-05-01' AND '2023-05-31'", BINNED)
+    assert predicate("month < '2023-05'", BINNED) == predicate("month < '2023-05-01'", BINNED)
+    assert predicate("month <= '2023-05'", BINNED) == predicate("month < '2023-06-01'", BINNED)
+    assert predicate("year = 2022", BINNED) == predicate("year >= '2022-01-01' AND year < DATE '2023-01-01'", BINNED)
+    assert predicate("age = '20 to 29'", BINNED) == predicate("age >= 20 AND age < 30", BINNED)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_labels_of_dates_stand_for_all_their_days():
 )
 def test_what_is_wrong_is_named(where, message):
     with pytest.raises(QueryError, match=message):
-        region(where)
+        predicate(where)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_what_is_wrong_is_named(where, message):
 )
 def test_what_is_not_supported_is_named(where, construct):
     with pytest.raises(UnsupportedSQL, match=construct):
-        region(where)
+        predicate(where)
 
 
 def test_conditions_that_fall_into_too_many_boxes_are_refused():
@@ -254,6 +254,6 @@ def test_conditions_that_fall_into_too_many_boxes_are_refused():
     second = " OR ".join(
         f"(month = '2024-{i // 4 + 1:02d}-{i % 4 + 1:02d}' AND year < '2021-01-{i % 28 + 2:02d}')" for i in range(40)
     )
-    assert len(region(first, BINNED).boxes) == 40
+    assert len(predicate(first, BINNED).boxes) == 40
     with pytest.raises(QueryError, match="too complicated"):
-        region(f"({first}) AND ({second})", BINNED)
+        predicate(f"({first}) AND ({second})", BINNED)

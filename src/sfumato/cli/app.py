@@ -16,7 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("demo", short_help="See it all on a made-up census, truth beside the answers.")(demo.demo)
+app.command("demo", short_help="See it all on a synthetic census, truth beside the answers.")(demo.demo)
 app.command("init")(init.init)
 app.command("plan", short_help="Compare mechanisms: error at an epsilon, or the reverse.")(plan.plan)
 app.command("release", short_help="Publish a table as one file that anyone may query.")(release.release)

@@ -1,4 +1,4 @@
-"""A made-up census for the demo: no real person is in it."""
+"""A synthetic census for the demo: no real person is in it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ expected_rows: 60000
 
 
 def write_census(folder: Path, people: int = 60_000) -> tuple[Path, Path]:
-    """Write the made-up people and their schema; the same people every time."""
+    """Write the synthetic people and their schema; the same people every time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -39,7 +39,7 @@ def write_census(folder: Path, people: int = 60_000) -> tuple[Path, Path]:
 
 
 def make_people(people: int) -> dict[str, Any]:
-    """Columns of made-up people: an ageing population, incomes that rise and fall with age."""
+    """Columns of synthetic people: an ageing population, incomes that rise and fall with age."""
     from sfumato.kernel.sampling.entropy import TestingEntropy
 
     stream = TestingEntropy(1503)  # fixed, so that the demo's figures can be talked about

@@ -1,4 +1,4 @@
-"""sfumato demo: the whole tool in one minute, on made-up people."""
+"""sfumato demo: the whole tool in one minute, on synthetic people."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def demo(
     ledger, out = folder / "ledger.sqlite", folder / "census.sfumato"
     for old in (ledger, out):  # the demo's people are made up, so its budget may start afresh each time
         old.unlink(missing_ok=True)
-    say(" 60,000 made-up people: person_id, age, sex, region, income.", bold="1. A private table.")
+    say(" 60,000 synthetic people: person_id, age, sex, region, income.", bold="1. A private table.")
     say(f" at epsilon {epsilon}.", bold="2. A release")
     with warnings.catch_warnings(), progress() as step:
         warnings.simplefilter("ignore", NewLedgerWarning)  # it was deleted above, and nobody is in the table

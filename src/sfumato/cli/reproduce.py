@@ -16,7 +16,7 @@ def reproduce(
         None, "-o", "--out", help="Folder for the plots and their page; sfumato-reproduce-PAPER by default."
     ),
 ) -> None:
-    """Run the papers' experiments again on made-up tables. Reads no private data and spends nothing."""
+    """Run the papers' experiments again on synthetic tables. Reads no private data and spends nothing."""
     from sfumato.cli.show import counting, say, table
     from sfumato.kernel.sampling.entropy import SystemEntropy
     from sfumato.reproduce.page import write

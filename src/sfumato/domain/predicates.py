@@ -1,6 +1,6 @@
 """Regions: the sets of rows a WHERE can describe, kept as disjoint boxes.
 
-Anything additive (a count, a volume, a share of a cell) is then a plain sum over the boxes of a region. Regions know
+Anything additive (a count, a volume, a share of a cell) is then a plain sum over the boxes of a predicate. Regions know
 nothing of bins; how they cover the cells of a domain is asked separately, and there a cell may be cut.
 """
 
@@ -23,7 +23,7 @@ from sfumato.errors import QueryError
 __all__ = ["MOST_BOXES", "Box", "Predicate", "union"]
 
 MOST_BOXES = 1000
-_FEW_BOXES = 50  # the outside of larger regions is not worked out, for it can take seconds
+_FEW_BOXES = 50  # the outside of larger predicates is not worked out, for it can take seconds
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Predicate:
         return Predicate.everything() - self
 
     def inside(self, other: Predicate) -> bool:
-        """Whether every row of this region is in the other one, whatever the domain."""
+        """Whether every row of this predicate is in the other one, whatever the domain."""
         return not self - other
 
     @property
@@ -137,12 +137,12 @@ class Predicate:
             return None
 
 
-def union(regions: Sequence[Predicate]) -> Predicate:
-    """The union of many regions, halves first: long chains of OR then cost little more than their length."""
-    if len(regions) <= 1:
-        return regions[0] if regions else Predicate.nothing()
-    middle = len(regions) // 2
-    return union(regions[:middle]) | union(regions[middle:])
+def union(predicates: Sequence[Predicate]) -> Predicate:
+    """The union of many predicates, halves first: long chains of OR then cost little more than their length."""
+    if len(predicates) <= 1:
+        return predicates[0] if predicates else Predicate.nothing()
+    middle = len(predicates) // 2
+    return union(predicates[:middle]) | union(predicates[middle:])
 
 
 def _limited(boxes: Iterable[Box]) -> list[Box]:
@@ -159,7 +159,7 @@ def _limited(boxes: Iterable[Box]) -> list[Box]:
 
 
 def _joined(boxes: Iterable[Box]) -> Predicate:
-    """A region of disjoint boxes, where boxes that differ in one attribute only are joined."""
+    """A predicate of disjoint boxes, where boxes that differ in one attribute only are joined."""
     kept = _limited(box for box in boxes if box)
     before = len(kept) + 1
     while 1 < len(kept) < before:

@@ -4,9 +4,9 @@ An answer is a sum of noisy numbers with public weights. Where it depends on how
 known only between two such sums, a low and a high end. The interval then reaches from the low end less its noise to the
 high end plus its noise, each with half of the error that the confidence leaves.
 
-A ratio's interval is Fieller's, with exact laws: it holds every r for which numerator - r * denominator, a sum of noisy
-numbers itself, is compatible with zero. Noise that both share is accounted for, and a denominator that may be zero
-gives the wide interval it deserves. With ends: numerator = r * denominator implies, for r >= 0,
+A ratio's interval is Fieller's, with exact distributions: it holds every r for which numerator - r * denominator, a sum
+of noisy numbers itself, is compatible with zero. Noise that both share is accounted for, and a denominator that may be
+zero gives the wide interval it deserves. With ends: numerator = r * denominator implies, for r >= 0,
 
     numerator's low - r * denominator's high  <=  0  <=  numerator's high - r * denominator's low
 

@@ -1,4 +1,4 @@
-"""How far a weighted sum of independent noises strays from zero: its exact law, without a normal approximation.
+"""How far a weighted sum of independent noises strays from zero: exactly, without a normal approximation.
 
 The sum is T = sum of weight * Z over `terms`, each (weight, noise, multiplicity) standing for that many independent
 noises. T is symmetric, so one function, P(|T| <= q), says everything. Three ways lead to it:
@@ -107,7 +107,7 @@ class _Lattice:
         return float(max(0, ceil(reach - 0.5))) if self.whole else reach
 
     def _stands_out(self, k: int) -> bool:
-        """Whether cell k holds much more than one beside it: a single value, not a stretch of a smooth law."""
+        """Whether cell k holds much more than one beside it: a single value, not a stretch of a smooth distribution."""
         here, after = np.diff(self.inside[k - 1 : k + 2])
         before = 2.0 * self.inside[0] if k == 1 else self.inside[k - 1] - self.inside[k - 2]
         return bool(here > 1.25 * min(before, after))
@@ -115,7 +115,7 @@ class _Lattice:
 
 @dataclass(frozen=True)
 class _NearNormal:
-    """The normal law with a correction for the fourth moment."""
+    """The normal distribution with a correction for the fourth moment."""
 
     deviation: float
     kurtosis: float
@@ -163,7 +163,7 @@ def two_sided_quantile(signature: Signature, confidence: float) -> float:
 
 @lru_cache(maxsize=64)
 def distribution_of(signature: Signature, digits: int) -> _Lattice | _NearNormal:
-    """The law of a sum, good for tails down to 10 ** -digits."""
+    """The distribution of a sum, good for tails down to 10 ** -digits."""
     table = np.array(signature, dtype=np.float64).T
     weight, variance, _, many = table
     whole = bool((weight == 1.0).all())
@@ -236,8 +236,8 @@ def _step(table: Floats, grain: float, smooth: bool) -> tuple[float, bool]:
 def matched(table: Floats, ratio: Floats) -> tuple[Floats, Floats]:
     """The size of each noise on the lattice, its variance times `ratio`; and for a Gaussian the share that is not 0.
 
-    A discrete Laplace law of any variance has the characteristic function 1 / (1 + variance (1 - cos)). A Gaussian
-    narrower than the lattice becomes a mixture with zero; that has a variance of any size too.
+    A discrete Laplace distribution of any variance has the characteristic function 1 / (1 + variance (1 - cos)). A
+    Gaussian narrower than the lattice becomes a mixture with zero; that has a variance of any size too.
     """
     _, variance, sigma_squared, _ = table
     narrow = sigma_squared < 1.0
@@ -247,7 +247,7 @@ def matched(table: Floats, ratio: Floats) -> tuple[Floats, Floats]:
 
 
 def _rate(variance: float) -> float:
-    """1 / scale of the discrete Laplace law with this variance: cosh(rate) = 1 + 1 / variance."""
+    """1 / scale of the discrete Laplace distribution with this variance: cosh(rate) = 1 + 1 / variance."""
     return log1p(1.0 / variance + sqrt((2.0 + 1.0 / variance) / variance))
 
 
@@ -284,7 +284,7 @@ def log_characteristic(pieces: Floats, length: int) -> Floats:
 
 
 def _gaussian_drop(sigma_squared: float, half_angle: Floats) -> Floats:
-    """1 minus the characteristic function of the discrete Gaussian law."""
+    """1 minus the characteristic function of the discrete Gaussian distribution."""
     if sigma_squared < 1.0:
         z = np.arange(1.0, ceil(sqrt(72.0 * sigma_squared)) + 1.0)  # the mass beyond is under exp(-36)
         mass = np.exp(-(z**2) / (2.0 * sigma_squared))

@@ -2,7 +2,7 @@
 
 A fit says with which weight every measured noise enters a weighted sum of cells. Rows with the same weights are counted
 together; of very many the weightiest stay as they are and the others, each of them small, are taken together as one
-normal law with their covariance, which moves the end of a 95 % interval by less than 0.3 %.
+normal distribution with their covariance, which moves the end of a 95 % interval by less than 0.3 %.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from sfumato.measurement import Gaussian, Noise
 
 NUMBERS_AT_ONCE = 2**24  # weights of cells that are laid out at a time
 SUMS_AT_ONCE = 240
-ALONE = 24  # measured rows that keep their own law
+ALONE = 24  # measured rows that keep their own distribution
 NEGLIGIBLE = 1e-12  # a share of the variance that changes no figure of any answer
-SMOOTH = 2**10  # steps in a standard deviation of the lattice that stands for a normal law
+SMOOTH = 2**10  # steps in a standard deviation of the lattice that stands for a normal distribution
 NORMAL = Gaussian(Fraction(SMOOTH**2))
 
 

@@ -40,7 +40,7 @@ class Learning:
     shares: of the count's budget, for the total, for the rounds, for measuring how wrong the result is.
     rounds: more touch more queries, each with more noise. None: as many as the noisy total is worth, a quarter of the
     root of rows times epsilon, since more rows show more structure above the noise. The rule was found by simulation on
-    made-up shapes, where anything from half to double of it costs little. fewest, most: rounds, whatever the total.
+    synthetic shapes, where anything from half to double of it costs little. fewest, most: rounds, whatever the total.
     passes: over everything measured so far, after each round; more fit it closer and take longer.
     """
 

@@ -28,8 +28,8 @@ class Settings:
 
     first: the share of the budget for the cells, alpha_1 / alpha in the paper. More finds regions better and measures
     them worse. smoothing: "gaussian", "median" or "none", so many iterations of it; more see larger regions and blur
-    edges. xi: smoothed neighbours that differ by less are one region. None: what the noise, of which the law is known,
-    leaves in such a difference, `apart` deviations of it; more make fewer regions.
+    edges. xi: smoothed neighbours that differ by less are one region. None: what the noise, of which the distribution
+    is known, leaves in such a difference, `apart` deviations of it; more make fewer regions.
     """
 
     first: Fraction = Fraction(3, 4)

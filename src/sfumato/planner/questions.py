@@ -137,14 +137,14 @@ def _in_words(axes: tuple[Axis, ...]) -> str:
 
 def _count(axes: tuple[Axis, ...]) -> Select:
     """The count of one group of a GROUP BY; without data one is as good as another."""
-    region = Predicate.everything()
+    predicate = Predicate.everything()
     for axis in axes:
         edges = axis.edges
         first = ValueSet.above(float(edges[0]), inclusive=True)
         if axis.size > 1:
             first &= ValueSet.below(float(edges[1]), inclusive=False)
-        region &= Predicate.where(axis.name, first)
-    return _select(Column("count", (Amount(region, None),)))
+        predicate &= Predicate.where(axis.name, first)
+    return _select(Column("count", (Amount(predicate, None),)))
 
 
 def _select(column: Column) -> Select:

@@ -105,7 +105,7 @@ def _comparison(plan: Plan) -> Iterator[str | Grid]:
         guess = f"{ROWS_PER_CELL} rows a cell, guessed: no expected_rows"
         rows = f"{plan.expected_rows:,} rows" if plan.expected_rows else guess
         yield (
-            f"simulated: it depends on the data; a-b is its range over public made-up shapes ({rows}), "
+            f"simulated: it depends on the data; a-b is its range over public synthetic shapes ({rows}), "
             "never over your table."
         )
     yield from _left_out(plan)
@@ -116,7 +116,7 @@ def _epsilons(plan: Plan) -> Iterator[str | Grid]:
     rows = [(one.mechanism, _epsilon(one), one.how) for one in found]
     yield Grid(("mechanism", "smallest epsilon", "how"), tuple(rows), (0, 2))
     if any(one.about for one in found):
-        yield "about: tried on public made-up shapes, the unkindest of which keeps within the error; no promise."
+        yield "about: tried on public synthetic shapes, the unkindest of which keeps within the error; no promise."
     yield from _left_out(plan)
 
 
@@ -141,7 +141,7 @@ def _questions(plan: Plan) -> Grid:
 def _footnotes(plan: Plan) -> Iterator[str]:
     if any(line.guess for line in plan.lines):
         if _chosen(plan).how == "simulated":
-            yield "* depends on the data; shown for public made-up shapes."
+            yield "* depends on the data; shown for public synthetic shapes."
         else:
             spread = f"{plan.expected_rows:,} rows" if plan.expected_rows else "an unknown number of rows"
             yield f"* depends on the data; shown for {spread} spread evenly over the cells."

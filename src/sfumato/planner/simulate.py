@@ -34,7 +34,7 @@ MOST_ROWS = 2000  # queries of a block that are looked at
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One run of a mechanism on one made-up table."""
+    """One run of a mechanism on one synthetic table."""
 
     table: Counts
     content: Content

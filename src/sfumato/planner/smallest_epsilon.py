@@ -43,7 +43,7 @@ def least_epsilon(
 
 
 def _exactly(mechanism: Mechanism, question: Question, error: float, at_one: Outlook, *, line_by_line: bool) -> Outlook:
-    """By search on the exact law of the noise; noisy cells as they are, whose law is quick, by bisection."""
+    """By search on the exact distribution of the noise; noisy cells as they are, which are quick, by bisection."""
     strategy = strategy_of(mechanism, question, Budget.pure(1))
     assert strategy is not None  # noqa: S101 (priced exactly)
     cube = stand_in(mechanism, question.schema, Budget.pure(1), strategy)

@@ -56,9 +56,10 @@ def paper_rows(cells: int, epsilon: Number, error_share: float, confidence: floa
 def every_query_error(cells: int, epsilon: Number, confidence: float, sensitivity: Number = 1) -> float:
     """The error, in rows, within which all unions of cells lie at once, with this confidence.
 
-    The worst union takes all cells whose noise is positive, or all whose noise is negative, so the largest error is
-    the greater of two sums with the same law. Each is given half of 1 - confidence. The sums are negatively associated,
-    so both exceed the bound with probability at most (delta / 2)^2, and nothing more than that is given away.
+    The worst union takes all cells whose noise is positive, or all whose noise is negative, so the largest error is the
+    greater of two sums with the same distribution. Each is given half of 1 - confidence. The sums are negatively
+    associated, so both exceed the bound with probability at most (delta / 2)^2, and nothing more than that is given
+    away.
 
     >>> every_query_error(100, 0.05, 0.95)
     1361.0
@@ -105,10 +106,10 @@ def positive_sum_quantile(cells: int, scale: float, tail: float) -> float:
     """The smallest whole k with P(sum of the positive parts of `cells` discrete Laplace noises > k) <= tail.
 
     With r = exp(-1 / scale) a positive part has the generating function (1 - r^2 x) / ((1 + r) (1 - r x)), so its
-    cumulants are those of a geometric law with ratio r less those with ratio r^2, and one FFT gives the sum's law.
-    Sums too wide for that use a coarser lattice (scale divided by the step, mean and variance put right afterwards)
-    or, of many cells, the Cornish-Fisher expansion with skewness and kurtosis. Beside the lattice of whole numbers, for
-    tails down to 5e-8, the first was 0 to 5e-4 of the error too large, the second within 5e-6.
+    cumulants are those of a geometric distribution with ratio r less those with ratio r^2, and one FFT gives the sum's
+    distribution. Sums too wide for that use a coarser lattice (scale divided by the step, mean and variance put right
+    afterwards) or, of many cells, the Cornish-Fisher expansion with skewness and kurtosis. Beside the lattice of whole
+    numbers, for tails down to 5e-8, the first was 0 to 5e-4 of the error too large, the second within 5e-6.
     """
     mean, variance, third, fourth = (cells * cumulant for cumulant in positive_cumulants(scale))
     deviation = sqrt(variance)

@@ -1,4 +1,4 @@
-"""The product's own mechanisms, run on made-up tables exactly as they run on private ones."""
+"""The product's own mechanisms, run on synthetic tables exactly as they run on private ones."""
 
 from __future__ import annotations
 

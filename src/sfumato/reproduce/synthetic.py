@@ -1,4 +1,4 @@
-"""Public made-up tables that stand in for the papers' data: by formula and by hash, so that they never change.
+"""Public synthetic tables that stand in for the papers' data: by formula and by hash, so that they never change.
 
 Nothing here is private and nothing here protects anybody. The noise of the mechanisms comes from the kernel.
 """

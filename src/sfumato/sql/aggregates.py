@@ -82,7 +82,7 @@ def _average(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
 
 
 def _amounts(rows: RowAmount) -> tuple[Amount, ...]:
-    return tuple(Amount(term.region, term.of, term.factor) for term in rows.terms)
+    return tuple(Amount(term.predicate, term.of, term.factor) for term in rows.terms)
 
 
 def _filter(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | float:

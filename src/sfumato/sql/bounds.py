@@ -13,7 +13,7 @@ def ratio_bounds(top: tuple[Amount, ...], bottom: tuple[Amount, ...], schema: Sc
     """Bounds of top / bottom where bottom counts rows that every amount of the top is taken from; else None.
 
     Such a ratio is an average over the counted rows: each row adds its amount, or 0 where it is not in the amount's
-    region. Bounds of the amounts therefore add up to bounds of the ratio.
+    predicate. Bounds of the amounts therefore add up to bounds of the ratio.
     """
     if len(bottom) != 1 or bottom[0].of is not None or bottom[0].factor != 1.0:
         return None
@@ -26,9 +26,9 @@ def _part(amount: Amount, rows: Amount, schema: Schema) -> Bounds | None:
     if rows.grouped and not amount.grouped:
         return None  # a total over all groups beside the rows of one
     try:
-        if not amount.region.inside(rows.region):
+        if not amount.predicate.inside(rows.predicate):
             return None
-        all_rows = amount.grouped == rows.grouped and rows.region.inside(amount.region)
+        all_rows = amount.grouped == rows.grouped and rows.predicate.inside(amount.predicate)
     except QueryError:  # too complicated to tell
         return None
     low, high = row_bounds(amount.of, schema)

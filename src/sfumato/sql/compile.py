@@ -179,8 +179,8 @@ def _whole(clause: Any, word: str) -> int | None:
 
 def _cuts_that_matter(select: Select, scope: Scope) -> tuple[Cut, ...]:
     """Conditions that cut cells by themselves may not in the end: income < 2500 OR income >= 2500."""
-    regions = {select.where, *(amount.region for amount in select.amounts)}
-    cut = {name for region in regions for name in region.cuts(scope.schema.domain)} if scope.cuts else set()
+    predicates = {select.where, *(amount.predicate for amount in select.amounts)}
+    cut = {name for predicate in predicates for name in predicate.cuts(scope.schema.domain)} if scope.cuts else set()
     return tuple(dict.fromkeys(found for found in scope.cuts if found.attribute in cut))
 
 

@@ -20,14 +20,14 @@ Kind = Literal["count", "sum", "average", "share", "ratio"]
 class Amount:
     """A weighted sum over rows.
 
-    region: which rows; the WHERE of the query is already part of it.
+    predicate: which rows; the WHERE of the query is already part of it.
     of: what each row adds: 1 for None, else the measure of that name, or, where there is no such measure, the middle
         of the row's cell on the attribute of that name.
     factor: what the sum is multiplied with.
     grouped: whether GROUP BY splits it; a grand total is not split and is the same in every group.
     """
 
-    region: Predicate
+    predicate: Predicate
     of: str | None
     factor: float = 1.0
     grouped: bool = True

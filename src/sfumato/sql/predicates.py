@@ -1,4 +1,4 @@
-"""Conditions to regions: what a WHERE, a FILTER or a CASE WHEN says about rows."""
+"""Conditions to predicates: what a WHERE, a FILTER or a CASE WHEN says about rows."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def compare(operator: str, left: Any, right: Any, scope: Scope, text: Quote) -> 
 
 
 def _select(axis: Axis, values: ValueSet, scope: Scope, text: Quote) -> Predicate:
-    """The region of a set of values, noting the cells that it cuts."""
+    """The predicate of a set of values, noting the cells that it cuts."""
     values = _fitted(axis, values)
     cover = axis.cover(values)
     cells = np.flatnonzero(cover.sure != cover.possible)

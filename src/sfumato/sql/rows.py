@@ -19,9 +19,9 @@ _WRITE = "sum a measure or an attribute, a condition, CASE, or a linear combinat
 
 @dataclass(frozen=True)
 class Term:
-    """factor * (1, or a column) for the rows of a region, and nothing for the others."""
+    """factor * (1, or a column) for the rows of a predicate, and nothing for the others."""
 
-    region: Predicate
+    predicate: Predicate
     of: str | None
     factor: float = 1.0
 
@@ -33,10 +33,10 @@ class RowAmount:
     terms: tuple[Term, ...]
     absent: Predicate = field(default_factory=Predicate.nothing)
 
-    def within(self, region: Predicate) -> RowAmount:
-        """The same amount, for rows of a region only."""
-        terms = tuple(replace(term, region=term.region & region) for term in self.terms)
-        return RowAmount(terms, self.absent & region)
+    def within(self, predicate: Predicate) -> RowAmount:
+        """The same amount, for rows of a predicate only."""
+        terms = tuple(replace(term, predicate=term.predicate & predicate) for term in self.terms)
+        return RowAmount(terms, self.absent & predicate)
 
     def times(self, factor: float) -> RowAmount:
         return replace(self, terms=tuple(replace(term, factor=term.factor * factor) for term in self.terms))

@@ -1,8 +1,8 @@
 """The counts that a list of SELECTs rests on, as a workload: what a strategy is made for and a plan is priced by.
 
-Every aggregate is made of counts of rows in regions: a SUM or AVG of the rows it adds up, a ratio of those above and
-below its line. So a statement becomes a block of queries with entries 0 and 1, a row for each of its regions in each of
-its groups. A bin that a condition cuts belongs to the region if at least half of it does.
+Every aggregate is made of counts of rows in predicates: a SUM or AVG of the rows it adds up, a ratio of those above and
+below its line. So a statement becomes a block of queries with entries 0 and 1, a row for each of its predicates in each
+of its groups. A bin that a condition cuts belongs to the predicate if at least half of it does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_ROWS = 2**22
 
 
 def workload_of(selects: Sequence[tuple[str, Select]], schema: Schema) -> Workload:
-    """One block per statement, named by its text; statements and regions that touch no cell are left out.
+    """One block per statement, named by its text; statements and predicates that touch no cell are left out.
 
     >>> from sfumato.schema import Schema
     >>> from sfumato.sql import compile_select
@@ -53,21 +53,21 @@ def workload_of(selects: Sequence[tuple[str, Select]], schema: Schema) -> Worklo
 
 
 def _block(select: Select, domain: Domain) -> Queries | None:
-    """The counts of one statement: each region it names, by group."""
-    wanted = dict.fromkeys((amount.region, select.group_by if amount.grouped else ()) for amount in select.amounts)
-    parts = [part for region, names in wanted if (part := _by_group(region, names, domain)) is not None]
+    """The counts of one statement: each predicate it names, by group."""
+    wanted = dict.fromkeys((amount.predicate, select.group_by if amount.grouped else ()) for amount in select.amounts)
+    parts = [part for predicate, names in wanted if (part := _by_group(predicate, names, domain)) is not None]
     if len(parts) < 2:
         return parts[0] if parts else None
     return Stack(*parts)
 
 
-def _by_group(region: Predicate, names: tuple[str, ...], domain: Domain) -> Queries | None:
-    """The rows of a region counted by some attributes, or None if it touches no cell."""
-    if not region:
+def _by_group(predicate: Predicate, names: tuple[str, ...], domain: Domain) -> Queries | None:
+    """The rows of a predicate counted by some attributes, or None if it touches no cell."""
+    if not predicate:
         return None
-    if len(region.boxes) == 1:
-        return _box(region.boxes[0], names, domain)
-    return _boxes(region, names, domain)
+    if len(predicate.boxes) == 1:
+        return _box(predicate.boxes[0], names, domain)
+    return _boxes(predicate, names, domain)
 
 
 def _box(box: Box, names: tuple[str, ...], domain: Domain) -> Queries | None:
@@ -81,9 +81,9 @@ def _box(box: Box, names: tuple[str, ...], domain: Domain) -> Queries | None:
     return Kron(*factors) if len(factors) > 1 else factors[0]
 
 
-def _boxes(region: Predicate, names: tuple[str, ...], domain: Domain) -> Queries | None:
+def _boxes(predicate: Predicate, names: tuple[str, ...], domain: Domain) -> Queries | None:
     """A union of boxes is listed cell by cell, over the axes from the first to the last that matters."""
-    places = sorted(domain.place(name) for name in {*region.names, *names})
+    places = sorted(domain.place(name) for name in {*predicate.names, *names})
     first, last = places[0], places[-1] + 1
     middle = Domain(domain.axes[first:last])
     if middle.size > MOST_LAID_OUT:
@@ -92,7 +92,7 @@ def _boxes(region: Predicate, names: tuple[str, ...], domain: Domain) -> Queries
             "write one statement for each alternative"
         )
     cells = np.arange(middle.size, dtype=np.int64)
-    share, _, _ = region.weights(middle, {name: middle.codes_along(name, cells) for name in region.names})
+    share, _, _ = predicate.weights(middle, {name: middle.codes_along(name, cells) for name in predicate.names})
     inside = np.flatnonzero(share >= 0.5)
     if not len(inside):
         return None

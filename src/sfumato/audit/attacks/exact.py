@@ -133,13 +133,13 @@ def neighbours(cells: int, rows: int, contributions: int) -> Iterator[tuple[Coun
                     yield _counts(others + own, cells), _counts(others, cells)
 
 
-def largest_loss(law: Law, cells: Sequence[int], rows: int, contributions: int) -> tuple[float, int]:
-    """The largest loss of a law over all neighbouring tables on each of these numbers of cells, and how many pairs."""
-    law = cache(law)
+def largest_loss(distribution: Law, cells: Sequence[int], rows: int, contributions: int) -> tuple[float, int]:
+    """The largest loss of a distribution over all neighbouring tables of these numbers of cells, and how many pairs."""
+    distribution = cache(distribution)
     worst, pairs = 0.0, 0
     for size in cells:
         for one, other in neighbours(size, rows, contributions):
-            worst = max(worst, exact_loss(law(one, rows), law(other, rows)))
+            worst = max(worst, exact_loss(distribution(one, rows), distribution(other, rows)))
             pairs += 1
     return worst, pairs
 
@@ -157,14 +157,14 @@ def curator_over(counts: Counts, epsilon: Fraction, contributions: int, kind: ty
 def selecting(score: Score, epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator) -> Law:
     """What `Curator.select` chooses, with the scores and the rate it really uses."""
 
-    def law(counts: Counts, last: int) -> Sequence[Distribution]:
+    def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = curator_over(counts, epsilon, contributions, kind)
         with watching(kind):
             curator.select(score, Budget.pure(epsilon))
         (choice,) = (call for call in entropy.log if isinstance(call, Chosen))
         return [exponential(choice.scores.tolist(), choice.rate)]
 
-    return law
+    return distribution
 
 
 def counting(
@@ -177,7 +177,7 @@ def counting(
 ) -> Law:
     """Noisy counts of all cells, of those from a threshold on, or of cells with an even and an odd number of bits."""
 
-    def law(counts: Counts, last: int) -> Sequence[Distribution]:
+    def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = curator_over(counts, epsilon, contributions, kind)
         answers = np.array(counts)
         if parity:
@@ -196,22 +196,22 @@ def counting(
         thresholds = [above if answer else sifted.threshold for answer in answers]
         return [above_threshold(x, own.scale, t, last) for x, t in zip(answers.tolist(), thresholds, strict=True)]
 
-    return law
+    return distribution
 
 
 def exact_findings(epsilon: Fraction = Fraction(1), *, rows: int = 4) -> list[ExactFinding]:
     """Everything shipped whose outcomes are few, over all tables of up to `rows` rows on 2 to 4 cells."""
     findings = []
     for k in (1, 2):
-        laws: dict[str, Law] = {"most rows": selecting(MostRows(), epsilon, k)}
+        distributions: dict[str, Law] = {"most rows": selecting(MostRows(), epsilon, k)}
         for name, quantile in (("median", "1/2"), ("quarter", "1/4"), ("smallest", "0"), ("largest", "1")):
-            laws[name] = selecting(Rank(Fraction(quantile)), epsilon, k)
-        laws["every cell"] = counting(epsilon, k)
-        laws["parity cells"] = counting(epsilon, k, parity=True)
+            distributions[name] = selecting(Rank(Fraction(quantile)), epsilon, k)
+        distributions["every cell"] = counting(epsilon, k)
+        distributions["parity cells"] = counting(epsilon, k, parity=True)
         for threshold in (1, 2, 3, 6):
-            laws[f"cells from {threshold} on"] = counting(epsilon, k, above=threshold)
-        for name, law in laws.items():
-            loss, pairs = largest_loss(law, (2, 3, 4), rows, k)
+            distributions[f"cells from {threshold} on"] = counting(epsilon, k, above=threshold)
+        for name, distribution in distributions.items():
+            loss, pairs = largest_loss(distribution, (2, 3, 4), rows, k)
             findings.append(ExactFinding(f"{name}, {k} row{'s' * (k > 1)} per person", epsilon, loss, pairs))
     return findings
 

@@ -54,12 +54,12 @@ def first_above_law(values: Sequence[int], threshold: int, of_threshold: Fractio
     reach = ceil(REACH * of_threshold)
     noise = np.arange(-reach, reach + 1)
     still = (1 - ratio) / (1 + ratio) * ratio ** np.abs(noise)  # and none so far
-    law = []
+    distribution = []
     for value in values:
         gap = threshold + noise - value
-        law.append(float((still * _more_than(gap, of_values)).sum()))
+        distribution.append(float((still * _more_than(gap, of_values)).sum()))
         still = still * _more_than(-gap - 1, of_values)  # its noise is symmetric
-    return [*law, float(still.sum())]
+    return [*distribution, float(still.sum())]
 
 
 def _more_than(values: NDArray[np.int64], scale: Fraction) -> NDArray[np.float64]:
@@ -74,7 +74,7 @@ def summing(
 ) -> Law:
     """Noisy sums of misfits by group."""
 
-    def law(counts: Counts, last: int) -> Sequence[Distribution]:
+    def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = curator_over(counts, epsilon, contributions, kind)
         with watching(kind):
             curator.measure_misfit(misfit, Budget.pure(epsilon), np.array(labels))
@@ -82,7 +82,7 @@ def summing(
         sums = twins.sums_by_group(twins.misfits(misfit.queries, misfit.targets.tolist(), counts), labels)
         return [discrete_laplace(each, scale, 100) for each in sums]
 
-    return law
+    return distribution
 
 
 def looking(
@@ -90,7 +90,7 @@ def looking(
 ) -> Chances:
     """The first misfit above a threshold."""
 
-    def law(counts: Counts) -> Sequence[float]:
+    def distribution(counts: Counts) -> Sequence[float]:
         curator, entropy = curator_over(counts, epsilon, contributions, kind)
         with watching(kind):
             curator.first_above(misfit, threshold, Budget.pure(epsilon))
@@ -98,7 +98,7 @@ def looking(
         values = twins.misfits(misfit.queries, misfit.targets.tolist(), counts)
         return first_above_law(values, threshold, of_threshold, of_values)
 
-    return law
+    return distribution
 
 
 def cutting_four(
@@ -106,21 +106,21 @@ def cutting_four(
 ) -> Chances:
     """The best partition of four cells."""
 
-    def law(counts: Counts) -> Sequence[float]:
+    def distribution(counts: Counts) -> Sequence[float]:
         curator, entropy = curator_over(counts, epsilon, contributions, kind)
         with watching(kind):
             curator.best_partition(Budget.pure(epsilon), order=np.arange(4), price=[Fraction(p) for p in prices])
         single, longer = _scales(entropy.log)
         return partition_law(counts, prices, single, longer)
 
-    return law
+    return distribution
 
 
-def largest_ratio(law: Chances, cells: int, rows: int, contributions: int) -> tuple[float, int]:
-    """The largest loss of a law over all neighbouring tables of so many rows, and how many pairs there are."""
-    law = cache(law)
+def largest_ratio(distribution: Chances, cells: int, rows: int, contributions: int) -> tuple[float, int]:
+    """The largest loss of a distribution over all neighbouring tables of so many rows, and how many pairs there are."""
+    distribution = cache(distribution)
     pairs = list(neighbours(cells, rows, contributions))
-    return max(largest_gap(law(one), law(other)) for one, other in pairs), len(pairs)
+    return max(largest_gap(distribution(one), distribution(other)) for one, other in pairs), len(pairs)
 
 
 def verb_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
@@ -133,8 +133,8 @@ def verb_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
             found[f"select misfit of {name}"] = largest_loss(selecting(misfit, epsilon, k), (3,), 4, k)
             found[f"sums of misfits of {name}"] = largest_loss(summing(misfit, labels, epsilon, k), (3,), 4, k)
             for threshold in (0, 4):
-                law = looking(misfit, threshold, epsilon, k)
-                found[f"first misfit of {name} above {threshold}"] = largest_ratio(law, 3, 4, k)
+                distribution = looking(misfit, threshold, epsilon, k)
+                found[f"first misfit of {name} above {threshold}"] = largest_ratio(distribution, 3, 4, k)
         findings += [
             ExactFinding(f"{name}, {k} row{'s' * (k > 1)} per person", epsilon, loss, pairs)
             for name, (loss, pairs) in found.items()

@@ -60,7 +60,7 @@ def partition_law(
     weights = dict(zip(ends, one.at(np.array(ends)).tolist(), strict=True))
     middle = w - d12 - 2 * p1 - p2  # the noise that brings the middle bucket to w
     rights = [_two_ways(v - 2 * p1, v - d23 + s3 - p2, one, many) for s3 in ends]
-    law = np.zeros(len(WAYS))
+    distribution = np.zeros(len(WAYS))
     for s0 in ends:
         left = _two_ways(v - 2 * p1, v - d01 + s0 - p2, one, many)
         for s3, right in zip(ends, rights, strict=True):
@@ -79,8 +79,8 @@ def partition_law(
                 bb * after_middle * from_whole,
                 many.at(whole) * all_after * after_middle,
             )
-            law += weights[s0] * weights[s3] * np.array([chances.sum() for chances in found])
-    return [float(chance) for chance in law]
+            distribution += weights[s0] * weights[s3] * np.array([chances.sum() for chances in found])
+    return [float(chance) for chance in distribution]
 
 
 def largest_gap(one: Sequence[float], other: Sequence[float]) -> float:

@@ -42,17 +42,17 @@ def choosing(quantile: Fraction, tables: tuple[list[int], list[int]], rate: Frac
 def quantile_law(quantile: Fraction, rate: Fraction) -> Law:
     """With which chances each cell is chosen as the one that holds a quantile."""
 
-    def law(counts: Sequence[int], last: int) -> Sequence[Distribution]:
+    def distribution(counts: Sequence[int], last: int) -> Sequence[Distribution]:
         return [exponential(Rank(quantile).scores(np.array(counts, dtype=np.int64)).tolist(), rate)]
 
-    return law
+    return distribution
 
 
-def exactly(law: Law) -> Callable[[], str | None]:
-    """Whether a law keeps its epsilon of 1 on all tables of up to 4 rows in 4 cells."""
+def exactly(distribution: Law) -> Callable[[], str | None]:
+    """Whether a distribution keeps its epsilon of 1 on all tables of up to 4 rows in 4 cells."""
 
     def check() -> str | None:
-        loss, pairs = largest_loss(law, (4,), 4, 1)
+        loss, pairs = largest_loss(distribution, (4,), 4, 1)
         return None if loss <= 1 + TOLERANCE else f"epsilon 1 claimed, {loss:.3f} lost on the worst of {pairs} pairs"
 
     return check

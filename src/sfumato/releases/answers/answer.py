@@ -26,7 +26,7 @@ def answer_select(select: Select, schema: Schema, view: Callable[[tuple[str, ...
     check_confidence(confidence)
     domain = schema.domain
     groups = Groups.of(select, domain)
-    names = {*select.group_by, *(name for amount in select.amounts for name in amount.region.names)}
+    names = {*select.group_by, *(name for amount in select.amounts for name in amount.predicate.names)}
     names |= {a.of for a in select.amounts if a.of is not None and a.of not in schema.measures}
     evaluation = Evaluation(view(tuple(sorted(names))), groups, confidence)
     estimates = {column: evaluation.evaluate(column) for column in dict.fromkeys(select.aggregates)}

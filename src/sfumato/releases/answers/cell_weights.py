@@ -71,7 +71,7 @@ def columns_of(sides: list[Weights | None], size: int) -> list[Floats]:
 
 def cell_weights(amount: Amount, schema: Schema, codes: Mapping[str, Codes], size: int) -> ByStatistic:
     """What an amount takes from each of a list of cells, given by their places on the axes."""
-    share, sure, possible = (np.broadcast_to(w, size) for w in amount.region.weights(schema.domain, codes))
+    share, sure, possible = (np.broadcast_to(w, size) for w in amount.predicate.weights(schema.domain, codes))
     exact = bool(np.array_equal(sure, possible))
     if amount.of is None:
         counts = Weights.exactly(share) if exact else Weights(share, sure, possible)
@@ -96,7 +96,7 @@ def cell_weights(amount: Amount, schema: Schema, codes: Mapping[str, Codes], siz
             parts = {"count": Weights.exactly(share * least)}
         else:
             value = np.zeros(size)
-            for box in amount.region.boxes:
+            for box in amount.predicate.boxes:
                 value += _along(box, schema.domain, amount.of, codes, size)
             parts = {
                 "count": Weights(
@@ -116,7 +116,7 @@ def volume(amount: Amount, schema: Schema, group_by: tuple[str, ...]) -> tuple[F
     domain = schema.domain
     groups = [domain[name].size for name in group_by] if amount.grouped else []
     value, possible = np.zeros(groups), np.zeros(groups)
-    for box in amount.region.boxes:
+    for box in amount.predicate.boxes:
         shares, touched = np.ones(groups), np.ones(groups)
         for axis in domain:
             covered = cover(axis, box[axis.name])
@@ -127,7 +127,7 @@ def volume(amount: Amount, schema: Schema, group_by: tuple[str, ...]) -> tuple[F
             else:
                 shares, touched = shares * along.sum(), touched * covered.possible.sum()
         value, possible = value + shares, possible + touched
-    boxes = amount.region.boxes
+    boxes = amount.predicate.boxes
     whole = len(boxes) == 1 and all(cover(domain[name], values).sure.all() for name, values in boxes[0].sets)
     return value.reshape(-1), possible.reshape(-1), bool(whole and not groups)
 

@@ -1,6 +1,6 @@
-"""ISPE's worked example (section 4.2, figure 6) and the laws of summed noise it leans on (figures 28 and 29).
+"""ISPE's worked example (section 4.2, figure 6) and the distributions of summed noise it leans on (figures 28 and 29).
 
-Xiao, Xiong, Yuan, TR-2011-005. The paper simulates these laws; they have closed forms, here with the factor
+Xiao, Xiong, Yuan, TR-2011-005. The paper simulates these distributions; they have closed forms, here with the factor
 1 / (2b) that its equation (22) has lost.
 """
 
@@ -22,7 +22,7 @@ PARTITION = -5.2668  # y_13
 CELLS = (-15.4486, 41.0775, -2.9380, 50.6616)  # y_5, y_6, y_8, y_9; the query is x_5 + x_6
 SCALE = 20.0  # alpha_1 = alpha_2 = 0.05
 PRINTED = -5.9707
-PRINTED_DISTANCE = 0.015  # between simulated and theoretical law, with 10^6 draws
+PRINTED_DISTANCE = 0.015  # between simulated and theoretical distribution, with 10^6 draws
 
 
 def sum_density(terms: int, z: Floats, scale: float) -> Floats:
@@ -54,16 +54,16 @@ def estimate() -> Posterior:
 
 
 def simulated_distance(terms: int, draws: int, entropy: Entropy) -> float:
-    """The paper's D_PDF: how far the histogram of simulated sums is from their law, all whole numbers together."""
+    """The paper's D_PDF: how far the histogram of simulated sums is from the truth, all whole numbers together."""
     sums = draw_noise(Laplace(Fraction(SCALE)), draws, entropy).reshape(-1, terms).sum(axis=1)
     reach = int(60 * SCALE)
     seen = np.bincount(np.clip(sums + reach, 0, 2 * reach), minlength=2 * reach + 1) / len(sums)
     z = np.arange(-reach, reach + 1)
     one = np.exp(-np.abs(z) / SCALE)
-    law = one = one / one.sum()
+    distribution = one = one / one.sum()
     for _ in range(terms - 1):
-        law = np.convolve(law, one)[reach:-reach]
-    return float(np.abs(seen - law).sum())
+        distribution = np.convolve(distribution, one)[reach:-reach]
+    return float(np.abs(seen - distribution).sum())
 
 
 def worked_example(entropy: Entropy, *, quick: bool) -> Exhibit:
@@ -83,7 +83,7 @@ def worked_example(entropy: Entropy, *, quick: bool) -> Exhibit:
         bound=(found.mean, "estimate"),
     )
     z = np.linspace(-150.0, 150.0, 301)
-    laws = Plot(
+    distributions = Plot(
         "Figure 28: sums of Laplace noises of scale 20",
         "noise",
         "probability density",
@@ -97,15 +97,15 @@ def worked_example(entropy: Entropy, *, quick: bool) -> Exhibit:
     rows = (
         ("estimate of x5 + x6", f"{PRINTED}", f"{found.mean:.4f}"),
         ("95 % interval", "", f"{low:.0f} to {high:.0f}"),
-        (f"distance of a simulated law, {draws:,} draws", f"{PRINTED_DISTANCE}", f"{distance:.3f}"),
+        (f"distance of a simulated distribution, {draws:,} draws", f"{PRINTED_DISTANCE}", f"{distance:.3f}"),
     )
     return Exhibit(
         "Section 4.2 and appendices E and F, figures 6, 28 and 29",
         "The worked example",
-        "The paper's estimate carries the error of its simulated laws; ours is exact. A simulation with the paper's "
-        "10^6 draws comes as near to the law of two noises as the paper says (it needs ten times the draws for a "
+        "The paper's estimate carries the error of its simulation; ours is exact. A simulation with the paper's "
+        "10^6 draws comes as near to that of two noises as the paper says (it needs ten times the draws for a "
         "third of the distance, which is why the quick form is further off).",
         ("", "paper", "ours"),
         rows,
-        pictures=(Picture("figure-6", draw(plot)), Picture("figure-28", draw(laws))),
+        pictures=(Picture("figure-6", draw(plot)), Picture("figure-28", draw(distributions))),
     )

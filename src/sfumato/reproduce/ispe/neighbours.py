@@ -36,8 +36,8 @@ def neighbourhood_means(noisy: Floats, labels: Whole, totals: Floats, scales: tu
     missing = np.rint(totals - np.bincount(labels.ravel(), weights=noisy.ravel())).astype(np.int64)
     by_region = np.empty((len(sizes), len(around)))
     for region, (size, lacks) in enumerate(zip(sizes.tolist(), missing.tolist(), strict=True)):
-        law = _log_law(size - 1, *scales)
-        by_region[region] = law[np.minimum(np.abs(lacks - around), len(law) - 1)]
+        distribution = _log_law(size - 1, *scales)
+        by_region[region] = distribution[np.minimum(np.abs(lacks - around), len(distribution) - 1)]
     log_mass += by_region[labels]
     mass = np.exp(log_mass - log_mass.max(axis=-1, keepdims=True))
     return np.asarray(noisy + (mass @ around) / mass.sum(axis=-1), dtype=np.float64)
@@ -45,9 +45,9 @@ def neighbourhood_means(noisy: Floats, labels: Whole, totals: Floats, scales: tu
 
 @lru_cache(maxsize=4096)
 def _log_law(siblings: int, cell_scale: float, region_scale: float) -> Floats:
-    """The logarithm of the law of a region's noise less that of some of its cells, for 0, 1, 2 and so on.
+    """The logarithm of the distribution of a region's noise less that of some of its cells, for 0, 1, 2 and so on.
 
-    Characteristic functions multiply. Beyond what a Fourier transform can tell the law is taken as level.
+    Characteristic functions multiply. Beyond what a Fourier transform can tell the distribution is taken as level.
     """
     deviation = (2 * siblings * cell_scale**2 + 2 * region_scale**2) ** 0.5
     length = 2 ** int(np.ceil(np.log2(2 * (10 * deviation + 30 * max(cell_scale, region_scale)))))

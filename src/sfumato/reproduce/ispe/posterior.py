@@ -1,9 +1,9 @@
 """The posterior of one number from all observations of it: the estimator of ISPE, exact.
 
 Xiao, Xiong, Yuan, "ISPE: Adaptive differentially private data release and query estimation", TR-2011-005, section 4.
-Corrected: the paper simulates the law of a sum of noises; characteristic functions multiply, so it is one FFT away. And
-it multiplies likelihoods of observations that share noise as if they were independent; here such observations are
-first combined into the one of least variance, whose noise is again a known sum, and only then multiplied.
+Corrected: the paper simulates the distribution of a sum of noises; characteristic functions multiply, so it is one FFT
+away. And it multiplies likelihoods of observations that share noise as if they were independent; here such observations
+are first combined into the one of least variance, whose noise is again a known sum, and only then multiplied.
 
 An observation is the number plus a weighted sum of independent noises. What is only near the number (a neighbouring
 cell) is an observation too, with one more noise for how far apart the two may be.
@@ -133,15 +133,15 @@ def _log_likelihood(value: float, weights: Floats, noises: Sequence[Noise], grid
     offsets = (value - grid) / step
     longest = float(np.abs(offsets).max()) + REACH * deviation
     length = 1 << max(4, ceil(2.0 * longest + 4.0)).bit_length()
-    law = np.fft.irfft(np.exp(log_characteristic(table, length)), length)[: length // 2]
-    floor = max(float(law.max()) * 1e-16, 1e-300)
+    distribution = np.fft.irfft(np.exp(log_characteristic(table, length)), length)[: length // 2]
+    floor = max(float(distribution.max()) * 1e-16, 1e-300)
     # Below what an FFT can tell from zero, tails are continued as they fall where they last could be told.
-    log_law = _continued(np.log(np.maximum(law, floor)), floor)
+    log_law = _continued(np.log(np.maximum(distribution, floor)), floor)
     return np.interp(np.abs(offsets), np.arange(len(log_law)), log_law)
 
 
 def _continued(log_law: Floats, floor: float) -> Floats:
-    """The log of a law of even tails, straight on from where it reaches a thousand times the floor."""
+    """The log of a distribution of even tails, straight on from where it reaches a thousand times the floor."""
     hidden = np.flatnonzero(log_law < np.log(floor) + np.log(1e3))
     if not len(hidden) or hidden[0] < 2:
         return log_law

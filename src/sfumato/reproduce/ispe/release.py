@@ -1,4 +1,4 @@
-"""One run of ISPE on a made-up table, and what each estimate makes of the same noisy numbers.
+"""One run of ISPE on a synthetic table, and what each estimate makes of the same noisy numbers.
 
 Xiao, Xiong, Yuan, TR-2011-005, section 5. The paper keeps the perturbed data and the queries the same for all
 estimates it compares; so does this.

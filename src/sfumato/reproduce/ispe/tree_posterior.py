@@ -1,9 +1,9 @@
 """ISPE's MMSE estimate for a tree of noisy counts, exactly: every leaf's posterior mean, by passing messages.
 
 Xiao, Xiong, Yuan, TR-2011-005, algorithm 4, for the hierarchical partitions of section 5.3.3. The paper simulates the
-law of summed noises and treats observations that share noise as independent. Here the posterior is exact: the nodes of
-a tree form a graph without cycles, a parent is the sum of its children, and sums are products of Fourier transforms.
-The prior is flat, as in the paper, so the estimate of a range is the sum of its leaves' means.
+distribution of summed noises and treats observations that share noise as independent. Here the posterior is exact: the
+nodes of a tree form a graph without cycles, a parent is the sum of its children, and sums are products of Fourier
+transforms. The prior is flat, as in the paper, so the estimate of a range is the sum of its leaves' means.
 """
 
 from __future__ import annotations

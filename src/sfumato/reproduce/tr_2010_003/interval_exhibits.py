@@ -115,7 +115,7 @@ def table_2(entropy: Entropy) -> Exhibit:
         "The printed averages are a tenth of the mean absolute error, at every alpha. They are what comes out if "
         "the signed error of a query is averaged over the 100 releases first, which divides the noise by sqrt(100). "
         "That reading varies by two fifths from one set of releases to the next, because all intervals share the "
-        "noise of 100 cells. The exact column is worked out from the law of the noise, without the cut at zero.",
+        "noise of 100 cells. The exact column follows from the distribution of the noise, without the cut at zero.",
         headers,
         rows,
         pictures=(Picture("table-2", draw(plot)),),
@@ -145,7 +145,7 @@ def two_dimensions(entropy: Entropy, *, quick: bool) -> Exhibit:
         "Section 8.1.2, figures 6 to 9",
         "Two attributes: 79 ages by 100 incomes, every row 200 times, alpha 0.05",
         "Cutting cells at zero, as the paper does, adds half the noise scale to every empty cell on average, and a "
-        f"rectangle adds these up: that is most of its error. Of our made-up cells {empty:.0%} are empty; the "
+        f"rectangle adds these up: that is most of its error. Of our synthetic cells {empty:.0%} are empty; the "
         "paper's 7.0 lies between our two figures, as it would with fewer empty cells. We publish unbiased cells, "
         "so that sums do not drift. Errors are in millionths of the rows.",
         ("", "paper", "ours"),

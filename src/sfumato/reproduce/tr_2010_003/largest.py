@@ -73,7 +73,7 @@ def paper_loss(values: Whole, places: range) -> float:
 
 
 def outcome(rows: int, spread: float, seed: int, quantile: Fraction = Fraction(1)) -> Outcome:
-    """Both outputs for one made-up table."""
+    """Both outputs for one synthetic table."""
     values = made_up_values(rows, spread, seed)
     ours = our_output(values, ALPHA, VALUES, quantile)
     return Outcome(int(values.max()), paper_output(values, ALPHA, VALUES, WIDTH), ours)

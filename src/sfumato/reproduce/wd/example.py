@@ -68,7 +68,7 @@ def our_division() -> float:
 
 
 def cell_noise() -> float:
-    """The mean absolute noise of answers from noisy cells at epsilon 1, by the exact law of continuous Laplace sums.
+    """The mean absolute noise of answers from noisy cells at epsilon 1, exactly, for continuous Laplace noise.
 
     A sum of k Laplace variables of scale 1 has mean absolute value 2k binomial(2k, k) / 4^k.
     """
