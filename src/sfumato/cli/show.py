@@ -88,29 +88,28 @@ def notes() -> Iterator[None]:
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
     """A bar over the steps of a release, on a terminal; silent in a pipe."""
-    if not sys.stderr.isatty():
-        yield lambda name: None
-        return
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    parts = (SpinnerColumn(), BarColumn(bar_width=20), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*parts, console=_console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=len(STEPS))
-        yield lambda name: bar.update(task, advance=1, description=STEPS.get(name, name))
+    with _bar(20, len(STEPS)) as (bar, task):
+        yield lambda name: bar.update(task, advance=1, description=STEPS.get(name, name)) if bar else None
 
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[str, float], None]]:
     """A bar that is told what is being done and which share of all is done; silent in a pipe."""
+    with _bar(30, 1.0, what) as (bar, task):
+        yield lambda name, share: bar.update(task, completed=share, description=f"{what}: {name}") if bar else None
+
+
+@contextmanager
+def _bar(width: int, total: float, what: str = "starting") -> Iterator[tuple[Any, Any]]:
+    """A bar on a terminal and the task it shows; None in a pipe."""
     if not sys.stderr.isatty():
-        yield lambda name, share: None
+        yield None, None
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    parts = (SpinnerColumn(), BarColumn(bar_width=30), TextColumn("{task.description}"), TimeElapsedColumn())
+    parts = (SpinnerColumn(), BarColumn(bar_width=width), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*parts, console=_console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=1.0)
-        yield lambda name, share: bar.update(task, completed=share, description=f"{what}: {name}")
+        yield bar, bar.add_task(what, total=total)
 
 
 def exact(number: object) -> str:

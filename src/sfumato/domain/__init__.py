@@ -1,21 +1,15 @@
 """The shape a schema gives a table: axes, their cells, and sets of values and of cells."""
 
-from sfumato.domain.axes import EPOCH, Axis, Kind, Label
-from sfumato.domain.grid import MOST_CELLS, Domain, Partition, refuse_too_many_cells
-from sfumato.domain.values import END, START, Cover, Place, ValueSet
-
-__all__ = [
-    "END",
-    "EPOCH",
-    "MOST_CELLS",
-    "START",
-    "Axis",
-    "Cover",
-    "Domain",
-    "Kind",
-    "Label",
-    "Partition",
-    "Place",
-    "ValueSet",
-    "refuse_too_many_cells",
-]
+from sfumato.domain.axes import EPOCH as EPOCH
+from sfumato.domain.axes import Axis as Axis
+from sfumato.domain.axes import Kind as Kind
+from sfumato.domain.axes import Label as Label
+from sfumato.domain.grid import MOST_CELLS as MOST_CELLS
+from sfumato.domain.grid import Domain as Domain
+from sfumato.domain.grid import Partition as Partition
+from sfumato.domain.grid import refuse_too_many_cells as refuse_too_many_cells
+from sfumato.domain.values import END as END
+from sfumato.domain.values import START as START
+from sfumato.domain.values import Cover as Cover
+from sfumato.domain.values import Place as Place
+from sfumato.domain.values import ValueSet as ValueSet

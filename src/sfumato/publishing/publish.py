@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import exp
 from pathlib import Path
@@ -16,7 +17,7 @@ from sfumato.kernel.ledger.ledger import Ledger, Receipt
 from sfumato.kernel.ledger.standing import telling_what_stays
 from sfumato.kernel.opening import Step, open_curator
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
-from sfumato.kernel.source.table import Table, open_table
+from sfumato.kernel.source.table import open_table
 from sfumato.kernel.unit import Unit
 from sfumato.publishing.prepare import Prepared, prepare
 from sfumato.queries import Workload
@@ -51,47 +52,51 @@ def release(
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """
+    how: dict[str, Any] = {"delta": delta, "mechanism": mechanism, "workload": workload, "another_unit": another_unit}
+    how |= {"ledger": ledger, "table_name": table_name, "allow_views": allow_views, "entropy": entropy}
+    with _made(table, schema, epsilon, step, **how) as (made, _):
+        return made
+
+
+@contextmanager
+def _made(
+    table: Any,
+    schema: Schema,
+    epsilon: Amount,
+    step: Step,
+    *,
+    ledger: Ledger | str | Path | None = None,
+    another_unit: bool = False,
+    table_name: str | None = None,
+    allow_views: bool = False,
+    entropy: Entropy | None = None,
+    **how: Any,
+) -> Iterator[tuple[Release, Prepared]]:
+    """A release, and what was prepared for it; whoever interrupts what is done with it hears what stays reserved."""
     source, book = entropy or SystemEntropy(), ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     nonce = source.bytes(16).hex()
     with telling_what_stays(book, schema.dataset, nonce):
-        prepared = prepare(schema, epsilon, delta=delta, mechanism=mechanism, workload=workload)
-        opened = open_table(table, name=table_name, allow_views=allow_views)
-        return _carry_out(prepared, opened, book, another_unit, source, step, nonce)
-
-
-def _carry_out(
-    prepared: Prepared,
-    table: Table,
-    book: Ledger,
-    another_unit: bool,
-    source: Entropy,
-    step: Step,
-    nonce: str,
-) -> Release:
-    schema, mechanism, cost = prepared.schema, prepared.mechanism, prepared.cost
-    opened = open_curator(
-        table,
-        schema,
-        cost,
-        ledger=book,
-        mechanism=mechanism.name,
-        entropy=source,
-        step=step,
-        nonce=nonce,
-        another_unit=another_unit,
-    )
-    step("measure")
-    cube = mechanism.run(opened.curator, schema, cost.budget, prepared.workload)
-    if not opened.curator.charge.fullest <= opened.curator.charge.limit:
-        raise PrivacyError("the mechanism spent more than was reserved; nothing is published")
-    return Release(
-        cube,
-        mechanism.name,
-        describe_guarantee(cost.budget, schema, cost, derived=table.derived(schema)),
-        source.private,
-        opened.receipt.to_dict(),
-        _mark_published(book, opened.receipt, step),
-    )
+        prepared = prepare(schema, epsilon, **how)
+        source_table = open_table(table, name=table_name, allow_views=allow_views)
+        mechanism, cost = prepared.mechanism, prepared.cost
+        opened = open_curator(
+            source_table,
+            schema,
+            cost,
+            ledger=book,
+            mechanism=mechanism.name,
+            entropy=source,
+            step=step,
+            nonce=nonce,
+            another_unit=another_unit,
+        )
+        step("measure")
+        content = mechanism.run(opened.curator, schema, cost.budget, prepared.workload)
+        if not opened.curator.charge.fullest <= opened.curator.charge.limit:
+            raise PrivacyError("the mechanism spent more than was reserved; nothing is published")
+        guarantee = describe_guarantee(cost.budget, schema, cost, derived=source_table.derived(schema))
+        marking = _mark_published(book, opened.receipt, step)
+        yield Release(content, mechanism.name, guarantee, source.private, opened.receipt.to_dict(), marking), prepared
 
 
 @dataclass(frozen=True)
@@ -104,38 +109,23 @@ class Published:
     why: str | None = None
 
 
-def publish(
-    table: Any,
-    schema: Schema,
-    epsilon: Amount,
-    out: str | Path,
-    *,
-    step: Step,
-    ledger: Ledger | str | Path | None = None,
-    another_unit: bool = False,
-    table_name: str | None = None,
-    allow_views: bool = False,
-    entropy: Entropy | None = None,
-    **how: Any,
-) -> Published:
-    """Release a table straight into a file. What can be refused is refused before the budget is reserved."""
+def publish(table: Any, schema: Schema, epsilon: Amount, out: str | Path, *, step: Step, **how: Any) -> Published:
+    """Release a table straight into a file, `how` as `release` says.
+
+    What can be refused is refused before the budget is reserved.
+    """
     path = Path(out)
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise ReleaseFileError(f"{path} cannot be written; name a file in a folder that exists")
     if not os.access(path.absolute().parent, os.W_OK):
         raise ReleaseFileError(f"the folder of {path} cannot be written to; choose another with -o")
-    source, book = entropy or SystemEntropy(), ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    nonce = source.bytes(16).hex()
-    with telling_what_stays(book, schema.dataset, nonce):
-        prepared = prepare(schema, epsilon, **how)
-        opened = open_table(table, name=table_name, allow_views=allow_views)
-        made = _carry_out(prepared, opened, book, another_unit, source, step, nonce)
+    with _made(table, schema, epsilon, step, **how) as (made, was):
         # A release cannot be made again without paying again, so an earlier one is never overwritten.
         kept = _keep_earlier(path)
         step("write")
         made.save(path)
         step("done")
-        return Published(made, path, kept, prepared.why)
+        return Published(made, path, kept, was.why)
 
 
 def open_release(path: str | Path, *, most_cells: int | None = None, allow_not_private: bool = False) -> Release:

@@ -3,42 +3,25 @@
 They hold no data. `base` has the contract, the other modules the families, `trust` what the kernel accepts.
 """
 
-from sfumato.queries.base import Queries, Transposed
-from sfumato.queries.cells import Cells, Predicates
-from sfumato.queries.compose import Scaled, Stack
-from sfumato.queries.haar import Haar
-from sfumato.queries.identity import Identity, Prefix, Total
-from sfumato.queries.kron import Kron
-from sfumato.queries.marginals import Marginals, over
-from sfumato.queries.nominal import NominalHaar
-from sfumato.queries.ranges import AllRanges, Ranges
-from sfumato.queries.selected import Selected
-from sfumato.queries.tree import Tree
-from sfumato.queries.trust import trusted
-from sfumato.queries.weighted import Weighted
-from sfumato.queries.workload import Workload, default_workload
-
-__all__ = [
-    "AllRanges",
-    "Cells",
-    "Haar",
-    "Identity",
-    "Kron",
-    "Marginals",
-    "NominalHaar",
-    "Predicates",
-    "Prefix",
-    "Queries",
-    "Ranges",
-    "Scaled",
-    "Selected",
-    "Stack",
-    "Total",
-    "Transposed",
-    "Tree",
-    "Weighted",
-    "Workload",
-    "default_workload",
-    "over",
-    "trusted",
-]
+from sfumato.queries.base import Queries as Queries
+from sfumato.queries.base import Transposed as Transposed
+from sfumato.queries.cells import Cells as Cells
+from sfumato.queries.cells import Predicates as Predicates
+from sfumato.queries.compose import Scaled as Scaled
+from sfumato.queries.compose import Stack as Stack
+from sfumato.queries.haar import Haar as Haar
+from sfumato.queries.identity import Identity as Identity
+from sfumato.queries.identity import Prefix as Prefix
+from sfumato.queries.identity import Total as Total
+from sfumato.queries.kron import Kron as Kron
+from sfumato.queries.marginals import Marginals as Marginals
+from sfumato.queries.marginals import over as over
+from sfumato.queries.nominal import NominalHaar as NominalHaar
+from sfumato.queries.ranges import AllRanges as AllRanges
+from sfumato.queries.ranges import Ranges as Ranges
+from sfumato.queries.selected import Selected as Selected
+from sfumato.queries.tree import Tree as Tree
+from sfumato.queries.trust import trusted as trusted
+from sfumato.queries.weighted import Weighted as Weighted
+from sfumato.queries.workload import Workload as Workload
+from sfumato.queries.workload import default_workload as default_workload

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.domain import Domain
 from sfumato.errors import PrivacyError
 from sfumato.plain_text import printable
 from sfumato.queries import Queries
-from sfumato.releases.publication import Publication
+from sfumato.releases.contents.content import Content
+from sfumato.releases.file.manifest import Guarantee
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
@@ -22,11 +23,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release(Publication):
+class Release:
     """A published content with its guarantee. No private data, no curator and no budget are needed to use it.
 
     What a method needs is imported when it is called: publishing needs no SQL, and asking needs no noise.
+    published: told the digest of the file when it is saved.
     """
+
+    content: Content
+    mechanism: str
+    guarantee: Guarantee
+    private: bool
+    receipt: dict[str, Any] | None = None
+    published: Callable[[str], None] | None = None
 
     @property
     def schema(self) -> Schema:

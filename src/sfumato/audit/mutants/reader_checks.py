@@ -38,8 +38,9 @@ from sfumato.audit.reading.sources import (
     typed_source,
 )
 from sfumato.audit.reading.tables import AwkwardTable, awkward_table
+from sfumato.kernel.source.engines.csv_files import CsvFiles
 from sfumato.kernel.source.engines.database import Database
-from sfumato.kernel.source.engines.duckdb import over_origin
+from sfumato.kernel.source.engines.duckdb import DuckDB, over_origin
 from sfumato.kernel.source.engines.frames import Frame
 from sfumato.kernel.source.engines.parquet_files import ParquetFiles
 from sfumato.kernel.source.table import Table, open_table
@@ -194,7 +195,10 @@ def opened_as(frame: type[Frame]) -> Callable[[Any], Table]:
 FINE = Fraction(3, 4)
 
 
-def checks() -> dict[str, tuple[object, Check, Check]]:
+Sides = tuple[object, Check, Check]  # what is broken, the check of it, and the same check of the real thing
+
+
+def checks() -> dict[str, Sides]:
     """For each name: what is broken, the check of it, and the same check of the real thing."""
     return {name: found for name, found in _CHECKS.items() if name != _OF_PANDAS or find_spec("pandas")}
 
@@ -202,23 +206,16 @@ def checks() -> dict[str, tuple[object, Check, Check]]:
 _OF_PANDAS = "pandas types"
 
 
-_CHECKS: dict[str, tuple[object, Check, Check]] = {
+def _reading(make: Callable[[Any], Make], broken: Any, real: Any, pairs: int = PAIRS, few: int = 20) -> Sides:
+    """A broken reader and the real one, before the same source."""
+    return broken, attacked(make(broken), pairs), attacked(make(real), min(few, pairs))
+
+
+_CHECKS: dict[str, Sides] = {
     "ranks beyond 64 bits": (OverflowingRank, rank_moves(OverflowingRank(FINE)), rank_moves(Rank(FINE))),
-    "CSV cut by guesses": (
-        GuessedLineStarts,
-        attacked(long_csv_source(files=GuessedLineStarts), 3),
-        attacked(long_csv_source(), 3),
-    ),
-    "bare carriage returns": (
-        EngineReadsCsv,
-        attacked(csv_source(",", ".csv", files=EngineReadsCsv)),
-        attacked(csv_source(",", ".csv"), 20),
-    ),
-    "texts by collation": (
-        CollatedDuckDB,
-        attacked(typed_source(duckdb_table("NOCASE", CollatedDuckDB))),
-        attacked(typed_source(duckdb_table("NOCASE")), 20),
-    ),
+    "CSV cut by guesses": _reading(lambda files: long_csv_source(files=files), GuessedLineStarts, CsvFiles, 3),
+    "bare carriage returns": _reading(lambda files: csv_source(",", ".csv", files=files), EngineReadsCsv, CsvFiles),
+    "texts by collation": _reading(lambda engine: typed_source(duckdb_table("NOCASE", engine)), CollatedDuckDB, DuckDB),
     "lists joined": (
         joined_under_a_collation,
         joined_under_a_collation("COLLATE NOCASE"),
@@ -229,25 +226,15 @@ _CHECKS: dict[str, tuple[object, Check, Check]] = {
         attacked(pandas_source(opened_as(TypedPandas))),
         attacked(pandas_source(open_table), 20),
     ),
-    "somebody called NaN": (NamedNaN, attacked(float_people(NamedNaN)), attacked(float_people(Frame), 20)),
+    "somebody called NaN": _reading(float_people, NamedNaN, Frame),
     "views like tables": (
         limited_view,
         attacked(limited_view(allow_views=True), 5),
         attacked(limited_view(allow_views=False), 5),
     ),
-    "types found out too late": (
-        UnknownDecimals,
-        attacked(wide_decimals(UnknownDecimals), 5),
-        attacked(wide_decimals(Frame), 5),
-    ),
-    "columns A and a": (
-        FirstNames,
-        attacked(names_in_two_cases(FirstNames), 4),
-        attacked(names_in_two_cases(ParquetFiles), 4),
-    ),
-    "statistics believed": (
-        StatisticsTrusted,
-        attacked(typed_source(parquet_file(StatisticsTrusted)), 400),
-        attacked(typed_source(parquet_file(ParquetFiles)), 20),
+    "types found out too late": _reading(wide_decimals, UnknownDecimals, Frame, 5),
+    "columns A and a": _reading(names_in_two_cases, FirstNames, ParquetFiles, 4),
+    "statistics believed": _reading(
+        lambda files: typed_source(parquet_file(files)), StatisticsTrusted, ParquetFiles, 400
     ),
 }

@@ -91,10 +91,19 @@ def _plain(name: str, run: Run, control: Run, runs: int = MANY, epsilon: Fractio
     return _sampled(name, run, run, control, runs, epsilon)
 
 
+def _made(name: str, make: Callable[[], Run], control: Run, runs: int = MANY) -> Mutant:
+    return _sampled(name, make, make(), control, runs)
+
+
+def _sifting(name: str, kind: type[Curator], tables: tuple[list[int], list[int]]) -> Mutant:
+    return _sampled(name, kind, sifted(tables, kind), sifted(tables))
+
+
 _REAL_SUM = sum_moves(reading.real_steps)
 _COUNT = honest([3], [1])
-_SPARSE = ([3, 0], [3, 1])
-_EQUAL = ([4, 4], [4, 5])
+_SPARSE_VECTOR = choices.honest_sparse_vector()
+_EVEN_CUT = verbs.cut(verbs.EVEN, verbs.ONE, verbs.TWO)
+_STEEP_CUT = verbs.cut(verbs.STEEP, verbs.ONE, verbs.TWO, prices=verbs.CHEAP)
 
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
@@ -128,65 +137,20 @@ MUTANTS: dict[str, Mutant] = {
             choices.exactly(choices.quantile_law(Fraction(1), choices.honest_rate(Fraction(1)))),
             "exact",
         ),
-        _sampled(
-            "sparse vector, positives not paid",
-            choices.positives_not_paid,
-            choices.positives_not_paid(),
-            choices.honest_sparse_vector(),
-            MANY // 5,
-        ),
-        _sampled(
-            "sparse vector, positives not counted",
-            choices.positives_not_counted,
-            choices.positives_not_counted(),
-            choices.honest_sparse_vector(),
-            MANY // 5,
-        ),
+        _made("sparse vector, positives not paid", choices.positives_not_paid, _SPARSE_VECTOR, MANY // 5),
+        _made("sparse vector, positives not counted", choices.positives_not_counted, _SPARSE_VECTOR, MANY // 5),
         _plain("sparse vector, exact queries", choices.queries_without_noise, choices.queries_with_noise),
-        _sampled(
-            "misfits summed as one",
-            verbs.summed_as_one,
-            verbs.summed_as_one(),
-            verbs.summed_misfits(Fraction(verbs.ROWS)),
-        ),
-        _sampled(
-            "first above, one way only",
-            verbs.one_way_misfits,
-            verbs.one_way_misfits(),
-            verbs.first_misfit(verbs.TWO, verbs.FOUR),
-            3 * MANY,
-        ),
+        _made("misfits summed as one", verbs.summed_as_one, verbs.summed_misfits(Fraction(verbs.ROWS))),
+        _made("first above, one way only", verbs.one_way_misfits, verbs.first_misfit(verbs.TWO, verbs.FOUR), 3 * MANY),
         replace(
-            _sampled(
-                "partition, exact single cells",
-                verbs.singles_without_noise,
-                verbs.singles_without_noise(),
-                verbs.cut(verbs.EVEN, verbs.ONE, verbs.TWO),
-                5 * MANY,
-            ),
+            _made("partition, exact single cells", verbs.singles_without_noise, _EVEN_CUT, 5 * MANY),
             check=verbs.exact_cut(None),
             sound=verbs.exact_cut(verbs.ONE),
             checked_by="exact",
         ),
-        _sampled(
-            "partition, costs clipped",
-            verbs.costs_clipped,
-            verbs.costs_clipped(),
-            verbs.cut(verbs.STEEP, verbs.ONE, verbs.TWO, prices=verbs.CHEAP),
-            5 * MANY,
-        ),
-        _sampled(
-            "empty cells never published",
-            curators.NoEmptyCellsCurator,
-            sifted(_SPARSE, curators.NoEmptyCellsCurator),
-            sifted(_SPARSE),
-        ),
-        _sampled(
-            "published cells by true count",
-            curators.ByCountCurator,
-            sifted(_EQUAL, curators.ByCountCurator),
-            sifted(_EQUAL),
-        ),
+        _made("partition, costs clipped", verbs.costs_clipped, _STEEP_CUT, 5 * MANY),
+        _sifting("empty cells never published", curators.NoEmptyCellsCurator, ([3, 0], [3, 1])),
+        _sifting("published cells by true count", curators.ByCountCurator, ([4, 4], [4, 5])),
         _sampled(
             "estimate from the table",
             fits.fitted_to_the_table,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sfumato.errors import ReleaseFileError
 from sfumato.releases.contents.content import Content, kind_named
@@ -12,7 +13,9 @@ from sfumato.releases.file.artifact import Artifact, write_artifact
 from sfumato.releases.file.manifest import DETAILED_VERSION, FORMAT_VERSION, Manifest, MechanismRecord
 from sfumato.releases.file.members import NUMBERS, VALUE, Columns, arrays_in
 from sfumato.releases.file.parquet import Column
-from sfumato.releases.publication import Publication
+
+if TYPE_CHECKING:
+    from sfumato.releases.release import Release
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +35,7 @@ class Contents:
         return found
 
 
-def contents_of(release: Publication) -> Contents:
+def contents_of(release: Release) -> Contents:
     """What the file of a release is written from."""
     written = release.content.write()
     manifest = Manifest(
@@ -49,7 +52,7 @@ def contents_of(release: Publication) -> Contents:
     return Contents(manifest, written.members)
 
 
-def save_release(release: Publication, path: Path) -> None:
+def save_release(release: Release, path: Path) -> None:
     """Write the release, whole or not at all."""
     contents = contents_of(release)
     digest = write_artifact(path, contents.manifest, contents.members)
