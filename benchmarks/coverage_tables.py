@@ -6,9 +6,9 @@ asked every question. Last come the complaints, which take what docs/known-limit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from sfumato.audit.calibration.calibrate import as_lines, calibrate, pooled
+from sfumato.audit.calibration.calibrate import KINDS, Answered, calibrate, pooled
 from sfumato.audit.calibration.known_coverage import complaints, pool_alpha, unlisted
 from sfumato.audit.calibration.tables import cases
 from sfumato.kernel.sampling.entropy import SystemEntropy
@@ -30,3 +30,19 @@ def print_tables(names: list[str], runs: int, tables: list[str], tell: Callable[
         tell(f"{'':13}hits on one release are alike by {pool.alike:.2f}; 85 % is found with a chance of {power:.3f}")
         for complaint in complaints(name, answers, known):
             tell(f"{'':13}TOO SELDOM or not as listed: {complaint}")
+
+
+def as_lines(mechanism: str, answers: Sequence[Answered], alpha: float = 0.025) -> list[str]:
+    """Coverage by table and kind of question, in per cent, with bounds of the pool: a line for each table, one for all.
+
+    alpha: the chance that one of the bounds is wrong.
+    """
+    kinds = [kind for kind in KINDS if any(one.kind == kind for one in answers)]
+    lines = [f"{mechanism:13}{'':18}{'releases':>8}{'all':>7}{'between':>12}" + "".join(f"{k:>9}" for k in kinds)]
+    for case in (*dict.fromkeys(one.case for one in answers), "all tables"):
+        here = [one for one in answers if case in (one.case, "all tables")]
+        whole, by_kind = pooled(here), [pooled(one for one in here if one.kind == kind) for kind in kinds]
+        low, high = (f"{100 * bound:.0f}" for bound in whole.within(alpha))
+        shown = "".join(f"{100 * pool.covered:9.1f}" if len(pool.shares) else f"{'':9}" for pool in by_kind)
+        lines.append(f"{'':13}{case:18}{len(whole.shares):8}{100 * whole.covered:7.1f}{f'{low}-{high}':>12}{shown}")
+    return lines

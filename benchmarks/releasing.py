@@ -6,10 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.opening import over_counts
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.mechanisms import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
@@ -20,11 +19,7 @@ from sfumato.schema import Schema
 
 def curator_of_counts(schema: Schema, counts: np.ndarray, budget: Budget, seed: int | None = None) -> Curator:
     """A curator over a table of counts, one for each cell; with fresh noise if there is no seed."""
-    flat = counts.reshape(-1)
-    held = np.flatnonzero(flat)
-    charge = Charge(budget, schema.privacy_unit.contributions, schema.domain.size)
-    entropy = SystemEntropy() if seed is None else TestingEntropy(seed)
-    return Curator(schema.domain, Aggregate(held, flat[held], {}), {"count": 1}, charge, entropy)
+    return over_counts(schema, counts, budget, SystemEntropy() if seed is None else TestingEntropy(seed))
 
 
 def release_counts(

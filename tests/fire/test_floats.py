@@ -154,7 +154,7 @@ def test_a_row_moves_sums_by_whole_steps_however_small_or_large_it_is(mechanism,
             frame = pa.table({"g": ["a"] * rows, "v": np.full(rows, 0.1), "m": base, "tiny": base})
             book = tmp_path / f"{number}-{rows}.ledger"
             made.append(release(frame, schema, 900, mechanism=mechanism, ledger=book, entropy=TestingEntropy(8)))
-        bounds = {"count": 1} | {name: measure.half_units for name, measure in schema.measures.items()}
+        bounds = schema.units
         compared = set()
         pairs = list(zip(*[measured(m.content) for m in made], strict=True))
         for one, other in pairs[:1] if mechanism in CHOOSING else pairs:  # after a choice, noise is no longer frozen

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from curators import curator_of
 
-from sfumato.audit.calibration.calibrate import as_lines, calibrate, pooled
+from sfumato.audit.calibration.calibrate import calibrate, pooled
 from sfumato.audit.calibration.known_coverage import complaints
 from sfumato.audit.calibration.tables import KINDS, Case, small_cases, wide_cases
 from sfumato.inference.fits.scaled_shape import ScaledShape
@@ -128,7 +128,6 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name):
 
     answers = calibrate(name, small_cases(), runs, SystemEntropy(), asked=7)
     answers += calibrate(name, wide_cases(), runs, SystemEntropy(), asked=4 if linear else 12)
-    print("\n" + "\n".join(as_lines(name, answers)))
     assert len(pooled(answers).shares) >= 100 and {one.kind for one in answers} == set(KINDS)
     assert complaints(name, answers, mechanism.known_limits) == []
 

@@ -9,6 +9,8 @@ from registering import register
 
 from sfumato.errors import MechanismError, QueryError
 from sfumato.kernel.budget import Budget
+from sfumato.kernel.opening import over_counts
+from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms._measure_and_fit import design_of, measure_and_fit
 from sfumato.mechanisms.mechanism import Mechanism
@@ -18,7 +20,7 @@ from sfumato.planner.forecast import Outlook, Question, outlook
 from sfumato.planner.plan import explain
 from sfumato.planner.questions import default_items, read_statements, statement_items
 from sfumato.planner.report import as_text
-from sfumato.planner.simulate import made_up_curator, root_mean_square, try_out
+from sfumato.planner.simulate import root_mean_square, try_out
 from sfumato.planner.smallest_epsilon import near_epsilon, rounded_up
 from sfumato.queries import AllRanges, Identity, Stack, Total, default_workload
 from sfumato.queries.strategy import Strategy
@@ -104,7 +106,7 @@ def test_a_sparse_cube_has_an_estimate_for_every_cell():
     table = np.zeros(32, dtype=np.int64)
     table[5], table[6] = 10**6, 1
     budget = Budget.pure(1)
-    cube = sparse_cells(made_up_curator(SMALL, table, budget, seed=3), SMALL, budget)
+    cube = sparse_cells(over_counts(SMALL, table, budget, TestingEntropy(3)), SMALL, budget)
     estimate = cube.cells()
     assert abs(estimate[5] - 10**6) < 100 and abs(estimate.sum() - (10**6 + 1)) < 400 and len(set(estimate)) == 2
 

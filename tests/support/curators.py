@@ -6,10 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.opening import over_counts
 from sfumato.kernel.sampling.entropy import Entropy, TestingEntropy
 from sfumato.schema import Schema
 
@@ -35,12 +34,6 @@ def curator_of(
     rho: Fraction | None = None,
 ) -> Curator:
     """A curator over counts that are given, not read."""
-    vector = np.asarray(counts, dtype=np.int64).reshape(-1)
-    cells = np.flatnonzero(vector)
-    steps = {name: np.asarray(values, dtype=np.int64).reshape(-1)[cells] for name, values in (sums or {}).items()}
-    for name in schema.measures:
-        steps.setdefault(name, np.zeros(len(cells), dtype=np.int64))
     budget = Budget.pure(epsilon) if rho is None else Budget.zcdp(rho)
-    units = {"count": 1} | {name: measure.half_units for name, measure in schema.measures.items()}
-    charge = Charge(budget, schema.privacy_unit.contributions, schema.domain.size)
-    return Curator(schema.domain, Aggregate(cells, vector[cells], steps), units, charge, entropy or TestingEntropy(1))
+    given = {name: np.asarray(steps, dtype=np.int64) for name, steps in (sums or {}).items()}
+    return over_counts(schema, np.asarray(counts, dtype=np.int64), budget, entropy or TestingEntropy(1), given)

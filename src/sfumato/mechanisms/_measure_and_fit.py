@@ -40,8 +40,7 @@ def design_of(strategy: Strategy, budget: Budget, contributions: int, unit: int 
 
 def designs(strategy: Strategy, schema: Schema, budget: Budget) -> dict[str, Design]:
     """What a linear mechanism would ask of each statistic, the budget split evenly over them; reads no data."""
-    units = {"count": 1} | {name: measure.half_units for name, measure in schema.measures.items()}
-    shares = zip(units.items(), budget.evenly(len(units)), strict=True)
+    shares = zip(schema.units.items(), budget.evenly(len(schema.units)), strict=True)
     return {of: design_of(strategy, share, schema.privacy_unit.contributions, unit) for (of, unit), share in shares}
 
 

@@ -62,15 +62,14 @@ def sparse_cells(
 
 def planned_noises(schema: Schema, budget: Budget) -> dict[str, tuple[Noise, Noise]]:
     """For each statistic, the noise that its total and its cells would carry; reads no data."""
-    units = {"count": 1} | {name: measure.half_units for name, measure in schema.measures.items()}
 
     def noise(unit: int, share: Budget) -> Noise:
         return noise_for(share, schema.privacy_unit.contributions, l1=Fraction(unit), l2_squared=Fraction(unit) ** 2)
 
-    shares = (share.split(*SETTINGS.shares) for share in budget.evenly(len(units)))
+    shares = (share.split(*SETTINGS.shares) for share in budget.evenly(len(schema.units)))
     return {
         of: (noise(unit, total), noise(unit, cells))
-        for (of, unit), (total, cells) in zip(units.items(), shares, strict=True)
+        for (of, unit), (total, cells) in zip(schema.units.items(), shares, strict=True)
     }
 
 

@@ -13,10 +13,8 @@ from math import exp, log, sqrt
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Charge
-from sfumato.kernel.curator import Curator
+from sfumato.kernel.opening import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.planner.price import Line, price, sampled
@@ -79,17 +77,10 @@ def try_out(
         done += work
         trials = []
         for run in range(runs):
-            curator = made_up_curator(plain, table, share, seed=1000 * place + run)
+            curator = over_counts(plain, table, share, TestingEntropy(1000 * place + run))
             trials.append(Trial(table, mechanism.run(curator, plain, share, workload)))
         found[shape] = tuple(trials)
     return Trials(found)
-
-
-def made_up_curator(schema: Schema, table: Counts, budget: Budget, seed: int) -> Curator:
-    """A curator over counts that nobody has to protect."""
-    cells = np.flatnonzero(table)
-    charge = Charge(budget, schema.privacy_unit.contributions, schema.domain.size)
-    return Curator(schema.domain, Aggregate(cells, table[cells]), {"count": 1}, charge, TestingEntropy(seed))
 
 
 def simulated_line(item: Item, trials: Trials, schema: Schema, budget: Budget, confidence: float) -> Line:

@@ -14,7 +14,21 @@ from sfumato.queries.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Identity(Indicators):
+class _EachCellOnce(Indicators):
+    """Families with one row for every cell, whichever row that is."""
+
+    def _totals(self, power: int) -> Array:
+        return np.ones(self.columns, dtype=np.int64)
+
+    def _peak(self, power: int) -> int:
+        return 1
+
+    def _level(self, power: int) -> int:
+        return 1
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Identity(_EachCellOnce):
     """Every cell by itself.
 
     >>> (Identity(3) @ [4, 5, 6]).tolist(), Identity(10**12).l1
@@ -33,15 +47,6 @@ class Identity(Indicators):
     def _back(self, y: Array) -> Array:
         return y.copy()
 
-    def _totals(self, power: int) -> Array:
-        return np.ones(self.columns, dtype=np.int64)
-
-    def _peak(self, power: int) -> int:
-        return 1
-
-    def _level(self, power: int) -> int:
-        return 1
-
     def _gram(self, weights: Array | None) -> Array:
         return np.eye(self.columns, dtype=np.int64) if weights is None else np.diag(weights)
 
@@ -58,7 +63,7 @@ class Identity(Indicators):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Total(Indicators):
+class Total(_EachCellOnce):
     """All cells together: one row.
 
     >>> (Total(3) @ [4, 5, 6]).tolist()
@@ -75,15 +80,6 @@ class Total(Indicators):
 
     def _back(self, y: Array) -> Array:
         return np.repeat(y, self.columns, axis=0)
-
-    def _totals(self, power: int) -> Array:
-        return np.ones(self.columns, dtype=np.int64)
-
-    def _peak(self, power: int) -> int:
-        return 1
-
-    def _level(self, power: int) -> int:
-        return 1
 
     def _gram(self, weights: Array | None) -> Array:
         return np.full((self.columns, self.columns), 1 if weights is None else weights[0])

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Floats
-from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.opening import over_counts
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.queries import Workload
 from sfumato.releases.contents.content import Content
@@ -34,10 +33,7 @@ def schema_of(shape: tuple[int, ...]) -> Schema:
 
 def curator_of(counts: NDArray[np.int64], epsilon: Fraction, entropy: Entropy) -> Curator:
     """A curator over counts that are made up, with a charge of its own."""
-    domain, flat = schema_of(counts.shape).domain, counts.reshape(-1)
-    cells = np.flatnonzero(flat)
-    charge = Charge(Budget.pure(epsilon), 1, domain.size)
-    return Curator(domain, Aggregate(cells, flat[cells]), {"count": 1}, charge, entropy)
+    return over_counts(schema_of(counts.shape), counts, Budget.pure(epsilon), entropy)
 
 
 def released(

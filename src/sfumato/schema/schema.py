@@ -131,6 +131,11 @@ class Schema(Declared):
         refuse_too_many_cells(prod(attribute.size for attribute in self.attributes.values()))
         return Domain(tuple(attribute.axis(name) for name, attribute in self.attributes.items()))
 
+    @property
+    def units(self) -> dict[str, int]:
+        """The most that one row adds to a cell of each statistic, in its steps."""
+        return {"count": 1} | {name: measure.half_units for name, measure in self.measures.items()}
+
     @field_validator("attributes", "measures", mode="after")
     @classmethod
     def _named(cls, parts: dict[str, _C], info: ValidationInfo) -> dict[str, _C]:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from false_alarms import false_alarms
 
 from sfumato.audit.mutants import choices, curators, descents, fits, ledgers, noise, outputs, readers, reading, verbs
-from sfumato.audit.mutants.catching import catch, false_alarms, mutant_report
+from sfumato.audit.mutants.catching import catch, mutant_report
 from sfumato.audit.mutants.registry import MUTANTS, Mutant
 from sfumato.audit.subjects.subject import Subject
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy

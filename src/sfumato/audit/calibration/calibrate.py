@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 
 from sfumato.arrays import Floats, Whole
 from sfumato.audit.calibration.betting import evidence_below, mean_at_least, mean_at_most, shares_at
-from sfumato.audit.calibration.tables import KINDS, Case
-from sfumato.kernel.aggregate import Aggregate
+from sfumato.audit.calibration.tables import Case
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Charge
-from sfumato.kernel.curator import Curator
+from sfumato.kernel.opening import over_counts
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
 from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.cells import MECHANISM as CELLS
@@ -135,22 +133,6 @@ def calibrate(
     return found
 
 
-def as_lines(mechanism: str, answers: Sequence[Answered], alpha: float = 0.025) -> list[str]:
-    """Coverage by table and kind of question, in per cent, with bounds of the pool: a line for each table, one for all.
-
-    alpha: the chance that one of the bounds is wrong.
-    """
-    kinds = [kind for kind in KINDS if any(one.kind == kind for one in answers)]
-    lines = [f"{mechanism:13}{'':18}{'releases':>8}{'all':>7}{'between':>12}" + "".join(f"{k:>9}" for k in kinds)]
-    for case in (*dict.fromkeys(one.case for one in answers), "all tables"):
-        here = [one for one in answers if case in (one.case, "all tables")]
-        whole, by_kind = pooled(here), [pooled(one for one in here if one.kind == kind) for kind in kinds]
-        low, high = (f"{100 * bound:.0f}" for bound in whole.within(alpha))
-        shown = "".join(f"{100 * pool.covered:9.1f}" if len(pool.shares) else f"{'':9}" for pool in by_kind)
-        lines.append(f"{'':13}{case:18}{len(whole.shares):8}{100 * whole.covered:7.1f}{f'{low}-{high}':>12}{shown}")
-    return lines
-
-
 @lru_cache(maxsize=32)
 def true_answers(case: Case) -> tuple[float, ...]:
     """The answers of a release with next to no noise; by `cells`, as not every mechanism is exact without noise."""
@@ -165,13 +147,9 @@ def release_of(
 
     Everything else is the product's own line.
     """
-    counts, budget = table[0].reshape(-1), Budget.pure(epsilon)
-    held = np.flatnonzero(counts)
-    units = {name: measure.half_units for name, measure in schema.measures.items()}
-    sums = {name: table[1].reshape(-1)[held] for name in units if table[1] is not None}
-    aggregate = Aggregate(held, counts[held], sums)
-    charge = Charge(budget, schema.privacy_unit.contributions, schema.domain.size)
-    curator = Curator(schema.domain, aggregate, {"count": 1} | units, charge, entropy)
+    (counts, steps), budget = table, Budget.pure(epsilon)
+    sums = dict.fromkeys(schema.measures, steps) if steps is not None else {}
+    curator = over_counts(schema, counts, budget, entropy, sums)
     cube = MECHANISMS[mechanism].run(curator, schema, budget, None)
     return Release(cube, mechanism, describe_guarantee(budget, schema), entropy.private)
 

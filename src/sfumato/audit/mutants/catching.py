@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from sfumato.audit.attacks.sampling import audit
 from sfumato.audit.mutants.registry import MUTANTS, Mutant
-from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
+from sfumato.kernel.sampling.entropy import Entropy
 
 Progress = Callable[[int, int], None]  # (mutants done, mutants in all)
-
-CONTROL_RUNS = 4_000  # on each input, after the first round
 
 
 @dataclass(frozen=True)
@@ -44,18 +42,3 @@ def mutant_report(entropy: Entropy, progress: Progress | None = None) -> list[tu
         if progress is not None:
             progress(done, len(MUTANTS))
     return report
-
-
-def false_alarms(rounds: int, entropy: Entropy | None = None) -> int:
-    """How often a control was flagged in so many rounds.
-
-    In the first round a control runs as often as its mutant does, later fewer times: a false alarm is as unlikely then.
-    Checks draw nothing at random, so they are part of the first round only.
-    """
-    entropy = entropy or SystemEntropy()
-    controls = [(mutant.control, mutant.runs) for mutant in MUTANTS.values() if mutant.control is not None]
-    alarms = sum(check() is not None for check in {mutant.sound for mutant in MUTANTS.values()} if check is not None)
-    for done in range(rounds):
-        for control, runs in controls:
-            alarms += audit(control, min(runs, CONTROL_RUNS) if done else runs, entropy).violated
-    return alarms

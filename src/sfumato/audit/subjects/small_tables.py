@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.errors import PrivacyError
-from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.opening import over_counts
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.schema import Schema
 
@@ -68,10 +67,7 @@ def curator_of(schema: Schema, table: Table, budget: Budget, kind: type[Curator]
             if abs(steps) > half:
                 raise PrivacyError(f"a row of the audit has more steps of {name} than the schema allows")
             sums[name][row.cell] += steps
-    held = np.flatnonzero(counts)
-    aggregate = Aggregate(held, counts[held], {name: steps[held] for name, steps in sums.items()})
-    charge = Charge(budget, schema.privacy_unit.contributions, schema.domain.size)
-    return kind(schema.domain, aggregate, {"count": 1} | units, charge, entropy)
+    return over_counts(schema, counts, budget, entropy, sums, kind)
 
 
 def difference(one: Table, other: Table, contributions: int) -> list[Row]:

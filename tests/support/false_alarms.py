@@ -1,0 +1,24 @@
+"""How often the audit flags what is done right."""
+
+from __future__ import annotations
+
+from sfumato.audit.attacks.sampling import audit
+from sfumato.audit.mutants.registry import MUTANTS
+from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
+
+CONTROL_RUNS = 4_000  # on each input, after the first round
+
+
+def false_alarms(rounds: int, entropy: Entropy | None = None) -> int:
+    """How often a control was flagged in so many rounds.
+
+    In the first round a control runs as often as its mutant does, later fewer times: a false alarm is as unlikely then.
+    Checks draw nothing at random, so they are part of the first round only.
+    """
+    entropy = entropy or SystemEntropy()
+    controls = [(mutant.control, mutant.runs) for mutant in MUTANTS.values() if mutant.control is not None]
+    alarms = sum(check() is not None for check in {mutant.sound for mutant in MUTANTS.values()} if check is not None)
+    for done in range(rounds):
+        for control, runs in controls:
+            alarms += audit(control, min(runs, CONTROL_RUNS) if done else runs, entropy).violated
+    return alarms
