@@ -117,7 +117,7 @@ def test_every_published_number_has_its_column(which):
     made = []
     outputs = subject_of(spied(cells, made)).run(which, 1, TestingEntropy(1))
     assert len(made) == 1 + 2 * FIRST
-    counts, sums = (starting_with(outputs, measured.answers)[0] for measured in made[-1].measurements)
+    counts, sums = (starting_with(outputs, measured.answers)[0] for measured in made[-1].about.measured)
     assert abs(counts - [which, 15, 0, 3, 40, 0]).max() < 60
     assert abs(sums - [50 * which, 0, 0, 0, 0, 0]).max() < 60 * 50
 
@@ -187,7 +187,7 @@ def measurements_of(run):
 def test_the_person_adds_as_many_rows_as_are_declared():
     made = []
     subject_of(spied(cells, made), contributions=3).run(1, 400, TestingEntropy(1))
-    counts = np.array([cube.measurements[0].answers for cube in made[-400:]])
+    counts = np.array([cube.about.measured[0].answers for cube in made[-400:]])
     # Scale 6, standard deviation 8.5: the mean of 400 is off by more than 2.2 with a chance below 1e-6.
     assert counts[:, 0].mean() == pytest.approx(3, abs=2.2)
 
