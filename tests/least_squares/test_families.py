@@ -15,7 +15,7 @@ from sfumato.least_squares.dense import Dense, Span
 from sfumato.least_squares.families import FORMS, least_squares
 from sfumato.least_squares.gram import gram_of
 from sfumato.least_squares.iterative import Iterative
-from sfumato.least_squares.kron import KronSquares
+from sfumato.least_squares.kron import KronSquares, closest_products
 from sfumato.least_squares.marginals import MarginalSquares
 from sfumato.least_squares.tree import TreeSquares
 from sfumato.least_squares.wavelets import HaarSquares, NominalSquares
@@ -326,3 +326,13 @@ def test_few_queries_over_many_cells_are_solved_by_their_rows():
     # Its rank is 4: without a bound, rounding passes for further singular values on some processors.
     expected = np.linalg.pinv(written.T @ (written / variances[:, None]), rcond=1e-10, hermitian=True) @ inside
     assert np.allclose(solved[:, :1], expected, atol=1e-9) and known.tolist() == [True, False]
+
+
+def test_products_of_precisions_are_told_from_others_however_many_there_are():
+    """Means over many rows round; a product of weights must not count as none for that."""
+    first, second = np.resize([3.0, 7.0, 1e6], 4000), np.resize([2.0**20, 11.0], 900)
+    lists, exact = closest_products(np.outer(first, second).reshape(-1), [4000, 900])
+    assert exact and np.allclose(np.outer(*lists), np.outer(first, second), rtol=1e-12, atol=0)
+    odd = np.outer(first, second)
+    odd[17, 5] *= 1 + 1e-6
+    assert not closest_products(odd.reshape(-1), [4000, 900])[1]

@@ -62,12 +62,20 @@ class KronSquares(LeastSquares):
 
 def closest_products(precisions: Floats, rows: Sequence[int]) -> tuple[list[Floats], bool]:
     """A list per factor whose products are the precisions, all above 0, or come close; and whether they are."""
-    logs = np.log(precisions).reshape(rows)
-    middle = logs.mean()
-    axes = range(len(rows))
-    lists = [logs.mean(axis=tuple(other for other in axes if other != axis)) - middle for axis in axes]
-    lists[0] = lists[0] + middle
-    fitted = np.zeros(1)
+    logs, axes = np.log(precisions).reshape(rows), range(len(rows))
+    corner = logs.flat[0]
+    along = [logs[tuple(slice(None) if axis == other else 0 for other in axes)] - corner for axis in axes]
+    if exact := bool(np.abs(_sums(along, corner) - logs.reshape(-1)).max() <= PRODUCTS):
+        lists, middle = along, corner
+    else:
+        middle = logs.mean()
+        lists = [logs.mean(axis=tuple(other for other in axes if other != axis)) - middle for axis in axes]
+    return [np.exp(lists[0] + middle), *map(np.exp, lists[1:])], exact
+
+
+def _sums(lists: Sequence[Floats], start: float) -> Floats:
+    """The sum of an entry of each list, for all choices of them."""
+    fitted = np.full(1, start)
     for one in lists:
         fitted = (fitted[:, None] + one).reshape(-1)
-    return [np.exp(one) for one in lists], bool(np.abs(fitted - logs.reshape(-1)).max() <= PRODUCTS)
+    return fitted
