@@ -54,10 +54,7 @@ value_sets = st.one_of(
 # A tree is a leaf (name, values), ("not", tree), ("and", tree, tree) or ("or", tree, tree).
 trees = st.recursive(
     st.tuples(st.sampled_from(DOMAIN.names), value_sets),
-    lambda inner: st.one_of(
-        st.tuples(st.just("not"), inner),
-        st.tuples(st.sampled_from(["and", "or"]), inner, inner),
-    ),
+    lambda inner: st.one_of(st.tuples(st.just("not"), inner), st.tuples(st.sampled_from(["and", "or"]), inner, inner)),
     max_leaves=6,
 )
 

@@ -176,11 +176,7 @@ def float_laplace(true: float, scale: float, words: np.ndarray) -> np.ndarray:
 def answers_of(true: int, epsilon: Fraction | int, runs: int, entropy, *, huge: int = 0) -> np.ndarray:
     """Noisy counts of a one-cell table, each with noise of its own: `runs` cells that hold the same."""
     schema = Schema.from_dict(
-        {
-            "dataset": "t",
-            "privacy_unit": "row",
-            "attributes": {"x": {"type": "integer", "lower": 0, "upper": runs - 1}},
-        }
+        {"dataset": "t", "privacy_unit": "row", "attributes": {"x": {"type": "integer", "lower": 0, "upper": runs - 1}}}
     )
     curator = curator_of(schema, np.full(runs, true + huge, dtype=np.int64), epsilon=epsilon, entropy=entropy)
     return curator.measure(Identity(runs), Budget.pure(epsilon)).answers

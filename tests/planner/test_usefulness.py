@@ -8,12 +8,7 @@ import pytest
 
 from sfumato.errors import BudgetError, QueryError
 from sfumato.planner import usefulness
-from sfumato.planner.usefulness import (
-    epsilon_for,
-    every_query_error,
-    paper_error,
-    paper_rows,
-)
+from sfumato.planner.usefulness import epsilon_for, every_query_error, paper_error, paper_rows
 
 
 @pytest.mark.parametrize(

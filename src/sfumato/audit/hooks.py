@@ -21,9 +21,6 @@ HOOKS: dict[type, dict[str, str]] = {
         "_loads": "what a measurement is charged, cell by cell",
         "_restrict": "the curator of some cells",
     },
-    Charge: {
-        "_loads": "what each cell has borne so far",
-        "_denominator": "in which parts that is counted",
-    },
+    Charge: {"_loads": "what each cell has borne so far", "_denominator": "in which parts that is counted"},
     Recorder: {"_Recorder__inner": "the curator that is written down"},
 }

@@ -18,8 +18,7 @@ LEDGER = typer.Option(None, "--ledger", help="The ledger file; by default one fo
 
 @app.command()
 def show(
-    dataset: str | None = typer.Argument(None, help="Show every entry of this dataset."),
-    ledger: Path | None = LEDGER,
+    dataset: str | None = typer.Argument(None, help="Show every entry of this dataset."), ledger: Path | None = LEDGER
 ) -> None:
     """What every dataset may spend, has spent and has left."""
     from sfumato.cli.show import exact, say, table

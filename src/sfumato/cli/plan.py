@@ -31,12 +31,7 @@ def plan(
     from sfumato.schema import Schema
 
     found = make_plan(
-        Schema.load(schema),
-        epsilon=epsilon,
-        error=error,
-        confidence=confidence,
-        mechanism=mechanism,
-        workload=workload,
+        Schema.load(schema), epsilon=epsilon, error=error, confidence=confidence, mechanism=mechanism, workload=workload
     )
     for part in report(found):
         if isinstance(part, str):

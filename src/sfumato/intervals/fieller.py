@@ -124,11 +124,7 @@ def ratio_interval(
         denominator = bottom.low if r >= 0.0 else bottom.high
         numerator = top.high if sign > 0.0 else -top.low
         combined = [
-            (
-                (t.n_high if sign > 0.0 else -t.n_low) - r * (t.d_low if r >= 0.0 else t.d_high),
-                t.noise,
-                t.multiplicity,
-            )
+            ((t.n_high if sign > 0.0 else -t.n_low) - r * (t.d_low if r >= 0.0 else t.d_high), t.noise, t.multiplicity)
             for t in terms
         ]
         return numerator - r * denominator + upper_quantile(combined, level)

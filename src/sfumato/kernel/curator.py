@@ -160,12 +160,7 @@ class Curator:
         return None if place is None else first + place
 
     def best_partition(
-        self,
-        budget: Budget,
-        *,
-        order: Codes,
-        price: Fraction | Sequence[Fraction],
-        longest: int | None = None,
+        self, budget: Budget, *, order: Codes, price: Fraction | Sequence[Fraction], longest: int | None = None
     ) -> Codes:
         """The label of every cell in a partition into runs of nearly equal counts; labels rise along `order`.
 

@@ -91,9 +91,5 @@ MECHANISM = Mechanism(
     refuses=weights.shape_refuses,
     checks_itself=True,
     work=weights.shaping_work(SETTINGS.most_queries, SETTINGS),
-    known_limits=(
-        Limit("sparse", "cell", 0.00),
-        Limit("one spike", "cell", 0.60),
-        Limit("alternating", "cell", 0.03),
-    ),
+    known_limits=(Limit("sparse", "cell", 0.00), Limit("one spike", "cell", 0.60), Limit("alternating", "cell", 0.03)),
 )

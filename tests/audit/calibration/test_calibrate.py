@@ -9,14 +9,7 @@ from registering import register
 
 from sfumato.audit.calibration.betting import shares_at
 from sfumato.audit.calibration.calibrate import Answered, Pool, calibrate, pooled, true_answers
-from sfumato.audit.calibration.known_coverage import (
-    PARTS,
-    POOLS,
-    complaints,
-    part_alpha,
-    pool_alpha,
-    unlisted,
-)
+from sfumato.audit.calibration.known_coverage import PARTS, POOLS, complaints, part_alpha, pool_alpha, unlisted
 from sfumato.audit.calibration.tables import KINDS, cases, small_cases, wide_cases
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS

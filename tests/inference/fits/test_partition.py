@@ -54,11 +54,7 @@ def test_buckets_cut_by_one_query_err_together():
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        {"labels": np.array([0, 0, 0, 1, 1, 1])},
-        {"deviations": np.ones(2)},
-        {"labels": np.array([0, 0, 0, 1, 1, -1])},
-    ],
+    [{"labels": np.array([0, 0, 0, 1, 1, 1])}, {"deviations": np.ones(2)}, {"labels": np.array([0, 0, 0, 1, 1, -1])}],
 )
 def test_parts_that_do_not_fit_are_refused(wrong):
     given = {"labels": LABELS, "totals": LinearFit.of_answers(measured([1, 2, 3])), "deviations": np.ones(3)} | wrong

@@ -283,10 +283,7 @@ def test_sums_beyond_64_bits_are_clipped_and_do_not_fail():
 
 # --- the cap ---------------------------------------------------------------------------------------------------------
 
-CAPPED = {
-    "x": {"type": "integer", "lower": 0, "upper": 3},
-    "c": {"type": "category", "values": ["a", "b"]},
-}
+CAPPED = {"x": {"type": "integer", "lower": 0, "upper": 3}, "c": {"type": "category", "values": ["a", "b"]}}
 rows_of_people = st.lists(
     st.tuples(
         st.sampled_from(["p", "q", "r", None]),

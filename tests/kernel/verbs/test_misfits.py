@@ -168,10 +168,7 @@ def test_under_zcdp_the_groups_moves_are_bounded_by_their_sum():
     ).noise == Gaussian(Fraction(2**2))
 
 
-@given(
-    values=st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=30),
-    data=st.data(),
-)
+@given(values=st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=30), data=st.data())
 def test_sums_are_taken_modulo_2_to_the_64(values, data):
     labels = data.draw(st.lists(st.integers(0, 3), min_size=len(values), max_size=len(values)))
     sums = group_sums(np.array(values), np.array(labels), 4).tolist()

@@ -35,6 +35,6 @@ def _close(found: object, wanted: object) -> bool:
         return len(found) == len(wanted) and all(map(_close, found, wanted))
     if isinstance(wanted, dict) and isinstance(found, dict):
         return list(found) == list(wanted) and all(_close(found[key], wanted[key]) for key in wanted)
-    if isinstance(wanted, float) and isinstance(found, float):
+    if isinstance(wanted, int | float) and isinstance(found, int | float):  # a whole number is written without a point
         return found == pytest.approx(wanted, rel=1e-12, abs=1e-12, nan_ok=True)
     return found == wanted

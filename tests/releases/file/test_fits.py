@@ -101,11 +101,7 @@ def test_a_fit_that_leans_on_a_model_comes_back_to_the_last_bit(kind, tmp_path):
 
 
 ONE_ATTRIBUTE = Schema.from_dict(
-    {
-        "dataset": "census",
-        "privacy_unit": "row",
-        "attributes": {"age": {"type": "integer", "lower": 0, "upper": 12}},
-    }
+    {"dataset": "census", "privacy_unit": "row", "attributes": {"age": {"type": "integer", "lower": 0, "upper": 12}}}
 )
 
 

@@ -55,11 +55,7 @@ class _Choice:
 
 
 def audit(
-    subject: Subject,
-    runs: int,
-    entropy: Entropy,
-    confidence_miss: float = 1e-6,
-    progress: Progress | None = None,
+    subject: Subject, runs: int, entropy: Entropy, confidence_miss: float = 1e-6, progress: Progress | None = None
 ) -> Finding:
     """Bound the epsilon of a subject from below by `runs` runs on each of its two inputs."""
     if runs < FEWEST_RUNS:

@@ -221,11 +221,7 @@ _CHECKS: dict[str, Sides] = {
         joined_under_a_collation("COLLATE NOCASE"),
         joined_under_a_collation(""),
     ),
-    _OF_PANDAS: (
-        TypedPandas,
-        attacked(pandas_source(opened_as(TypedPandas))),
-        attacked(pandas_source(open_table), 20),
-    ),
+    _OF_PANDAS: (TypedPandas, attacked(pandas_source(opened_as(TypedPandas))), attacked(pandas_source(open_table), 20)),
     "somebody called NaN": _reading(float_people, NamedNaN, Frame),
     "views like tables": (
         limited_view,

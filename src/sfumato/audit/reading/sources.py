@@ -177,9 +177,7 @@ def _pandas(random: Random, opening: Callable[[Any], Table]) -> Case:
     table = AwkwardTable(schema, rows, types)
     columns = list(types)
     return case_of(
-        table,
-        lambda some: opening(pd.DataFrame([tuple(row.values()) for row in some], columns=columns)),
-        typed=False,
+        table, lambda some: opening(pd.DataFrame([tuple(row.values()) for row in some], columns=columns)), typed=False
     )
 
 
@@ -223,11 +221,7 @@ def csv_source(
 def long_csv_source(*, files: type[CsvFiles] = CsvFiles) -> Make:
     """Files longer than a block, with a note in quotes, full of what looks like records, about where one may be cut."""
     schema = Schema.from_dict(
-        {
-            "dataset": "reading",
-            "privacy_unit": "row",
-            "attributes": {"sex": {"type": "category", "values": ["F", "M"]}},
-        }
+        {"dataset": "reading", "privacy_unit": "row", "attributes": {"sex": {"type": "category", "values": ["F", "M"]}}}
     )
 
     def make(random: Random, folder: Path) -> Case:

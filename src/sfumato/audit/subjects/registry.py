@@ -11,15 +11,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from sfumato.audit.subjects.primitives import (
-    BUDGET,
-    ONE,
-    Counts,
-    PooledEntropy,
-    aggregate_of,
-    curator_of,
-    primitives,
-)
+from sfumato.audit.subjects.primitives import BUDGET, ONE, Counts, PooledEntropy, aggregate_of, curator_of, primitives
 from sfumato.audit.subjects.published import Layout, Shown, shown
 from sfumato.audit.subjects.subject import Outputs, Subject
 from sfumato.kernel.sampling.entropy import Entropy, TestingEntropy

@@ -49,12 +49,7 @@ from sfumato.kernel.ledger.book import (
 )
 from sfumato.kernel.ledger.file import create_file, explained, is_present, open_book, seal_of, upgrade
 from sfumato.kernel.ledger.history import IN_THE_SCHEMA, check_reason, record_change
-from sfumato.kernel.ledger.refusals import (
-    refuse_another_unit,
-    refuse_missing,
-    refuse_other_ledger,
-    refuse_overspending,
-)
+from sfumato.kernel.ledger.refusals import refuse_another_unit, refuse_missing, refuse_other_ledger, refuse_overspending
 from sfumato.kernel.unit import ROW, Unit
 
 __all__ = ["ROW", "Account", "Change", "Entry", "Ledger", "Promise", "Receipt", "Unit", "default_path"]

@@ -127,11 +127,7 @@ def _texts(cell: Cell) -> list[str]:
     if math.isnan(cell.value):
         return ["unknown", "", _interval(cell, 0)]
     decimals = decimals_for(cell.stderr)
-    return [
-        _number(cell.value, decimals),
-        _number(cell.stderr, decimals),
-        _interval(cell, decimals),
-    ]
+    return [_number(cell.value, decimals), _number(cell.stderr, decimals), _interval(cell, decimals)]
 
 
 def _interval(cell: Estimate, decimals: int) -> str:

@@ -147,7 +147,6 @@ class Cube(Content):
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Cube:
-        members.check_statistics(manifest, schema, all_of_them=True)
         columns: dict[str, Column] = {}
         for name in dict.fromkeys(one.member for one in manifest.statistics):
             columns |= member(name)

@@ -19,23 +19,11 @@ import numpy as np
 
 from sfumato.errors import ReleaseFileError
 from sfumato.releases.file.consistency import check_manifest, check_values
-from sfumato.releases.file.manifest import (
-    Manifest,
-    Member,
-    manifest_bytes,
-    parse_manifest,
-)
+from sfumato.releases.file.manifest import Manifest, Member, manifest_bytes, parse_manifest
 from sfumato.releases.file.parquet import Column, check_columns, read_columns, write_columns
 from sfumato.releases.file.room import usual_bound
 from sfumato.releases.file.strict_json import one_line, refusal
-from sfumato.releases.file.zip import (
-    MANIFEST_FILE,
-    MEMBER_FILE,
-    Entry,
-    directory_of,
-    read_body,
-    read_directory,
-)
+from sfumato.releases.file.zip import MANIFEST_FILE, MEMBER_FILE, Entry, directory_of, read_body, read_directory
 from sfumato.schema import Schema
 
 

@@ -25,9 +25,9 @@ def check_manifest(manifest: Manifest, most_cells: int | None = None) -> Schema:
     check_room(manifest, axis_sizes(manifest.schema), most_cells)  # before the schema lays out its axes
     schema = _schema(manifest)
     _check_guarantee(manifest.guarantee)
-    _check_statistics(manifest, schema)
     _check_files(manifest)
     kind = kind_named(manifest.kind)
+    _check_statistics(manifest, schema, every=kind.answers_linear)
     for field in OF_SOME_KINDS - kind.uses:
         if getattr(manifest, field) not in (None, [], {}):
             raise refusal(f"its manifest has {field} that do not go with its kind")
@@ -59,14 +59,12 @@ def _check_guarantee(guarantee: Guarantee) -> None:
         raise refusal("its guarantee does not follow from its rho")
 
 
-def _check_statistics(manifest: Manifest, schema: Schema) -> None:
+def _check_statistics(manifest: Manifest, schema: Schema, *, every: bool) -> None:
+    """Statistics are those of the schema, in its order; every: all of them, and not the first ones only."""
     scales = {"count": (1, 0)} | {name: (measure.step, measure.centre) for name, measure in schema.measures.items()}
-    listed = [statistic.of for statistic in manifest.statistics]
-    for names in (listed, [total.of for total in manifest.totals]):
-        if len(set(names)) < len(names) or not set(names) <= set(scales):
-            raise refusal("its manifest names a statistic twice or one that its schema does not have")
-    if "count" not in listed:
-        raise refusal("its manifest has no statistic 'count'")
+    listed, totals = ([one.of for one in kind] for kind in (manifest.statistics, manifest.totals))
+    if listed != list(scales)[: len(scales) if every else len(listed)] or totals not in ([], list(scales)):
+        raise refusal("its statistics or totals are not those of its schema, in their order")
     if any((statistic.step, statistic.centre) != scales[statistic.of] for statistic in manifest.statistics):
         raise refusal("its manifest has a step or a centre that is not that of its schema")
 

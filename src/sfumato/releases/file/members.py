@@ -43,13 +43,6 @@ def arrays_in(manifest: Manifest, numbers: Column) -> list[Column]:
     return np.split(numbers, list(accumulate(manifest.arrays))[:-1]) if manifest.arrays else []
 
 
-def check_statistics(manifest: Manifest, schema: Schema, *, all_of_them: bool) -> None:
-    """Refuse statistics that are not those of the schema, in its order."""
-    listed, expected = [one.of for one in manifest.statistics], ["count", *schema.measures]
-    if listed != expected[: len(listed)] or (all_of_them and len(listed) < len(expected)):
-        raise refusal("its statistics do not match its schema")
-
-
 def check_columns(manifest: Manifest, besides: Sequence[tuple[str, str]]) -> None:
     """Refuse members that do not hold exactly the statistics' columns and those `besides`, (member, column) each."""
     places = [(one.member, one.column) for one in manifest.statistics] + list(besides)

@@ -16,24 +16,12 @@ from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.mechanisms.hierarchical import hierarchical
 from sfumato.mechanisms.kdtree import kdtree
 from sfumato.reproduce.exhibits import Exhibit, Picture, Tick, digits
-from sfumato.reproduce.ispe.release import (
-    TABLES,
-    Setting,
-    cell_errors,
-    publish,
-    rectangle_errors,
-    region_errors,
-)
+from sfumato.reproduce.ispe.release import TABLES, Setting, cell_errors, publish, rectangle_errors, region_errors
 from sfumato.reproduce.plot import Line, Plot, draw
 from sfumato.reproduce.released import Recipe, released
 
 ESTIMATES = ("consistency", "printed", "ours", "cells")  # fields of Published
-NAMES = {
-    "consistency": "consistency",
-    "printed": "ISPE as printed",
-    "ours": "ISPE, ours",
-    "cells": "cells alone",
-}
+NAMES = {"consistency": "consistency", "printed": "ISPE as printed", "ours": "ISPE, ours", "cells": "cells alone"}
 KINDS = ("cells", "regions", "rectangles")
 SIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 OTHERS: dict[str, Recipe] = {"hierarchical": hierarchical, "kdtree": kdtree}

@@ -51,17 +51,7 @@ def test_text_files(tmp_path, name, data):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "it's.csv",
-        'dou"ble.csv',
-        "star*.csv",
-        "a[1].csv",
-        "what?.csv",
-        "{b}.csv",
-        "é 😀.csv",
-        "--x;.csv",
-        "%s$1.csv",
-    ],
+    ["it's.csv", 'dou"ble.csv', "star*.csv", "a[1].csv", "what?.csv", "{b}.csv", "é 😀.csv", "--x;.csv", "%s$1.csv"],
 )
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_names_of_files_are_taken_literally(tmp_path, name, suffix):
