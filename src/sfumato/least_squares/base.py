@@ -55,7 +55,7 @@ class LeastSquares(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Normal:
+class NormalEquations:
     """A^T P A, applied without being written out."""
 
     queries: Queries

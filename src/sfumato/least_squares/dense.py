@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
-from sfumato.least_squares.base import KNOWN, UNSEEN, LeastSquares, Normal, all_known
+from sfumato.least_squares.base import KNOWN, UNSEEN, LeastSquares, NormalEquations, all_known
 from sfumato.least_squares.gram import Gram
 from sfumato.queries import Queries
 
@@ -16,7 +16,7 @@ FIRM = 1e-11  # of the largest eigenvalue, after scaling the diagonal to 1: what
 
 def of_few_cells(queries: Queries, precisions: Floats) -> LeastSquares:
     """A^T P A written out: Cholesky where every cell is determined, eigenvectors where not."""
-    normal = Normal(queries, precisions).written()
+    normal = NormalEquations(queries, precisions).written()
     diagonal = np.sqrt(np.diagonal(normal))
     scale = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
     normal *= scale[:, None] * scale

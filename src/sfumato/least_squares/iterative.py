@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
-from sfumato.least_squares.base import LeastSquares, Normal
+from sfumato.least_squares.base import LeastSquares, NormalEquations
 from sfumato.queries import Queries
 
 TOLERANCE = 1e-10  # of the size of the column, both measured by the preconditioner
@@ -35,7 +35,7 @@ class Iterative(LeastSquares):
         tolerance: float = TOLERANCE,
         rounds: int = ROUNDS,
     ) -> None:
-        self._normal, self._tolerance, self._most = Normal(queries, precisions), tolerance, rounds
+        self._normal, self._tolerance, self._most = NormalEquations(queries, precisions), tolerance, rounds
         if guess is None:
             diagonal = self._normal.diagonal()
             inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, None]

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
-from sfumato.least_squares.base import LeastSquares, Normal, all_known
+from sfumato.least_squares.base import LeastSquares, NormalEquations, all_known
 from sfumato.least_squares.gram import Gram
 from sfumato.queries import Kron
 
@@ -24,7 +24,7 @@ class KronSquares(LeastSquares):
     """One inverse per attribute, applied along its own axis."""
 
     def __init__(self, queries: Kron, precisions: Floats, factors: Sequence[LeastSquares]) -> None:
-        self._factors, self._normal = factors, Normal(queries, precisions)
+        self._factors, self._normal = factors, NormalEquations(queries, precisions)
         self.sizes = tuple(factor.columns for factor in queries.factors)
         self._prices: dict[tuple[int, int], tuple[Gram, float]] = {}  # workloads ask the same of an axis many times
 

@@ -24,13 +24,13 @@ from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.mechanisms.mechanism import Work
 from sfumato.queries import Identity, Queries, Selected, Stack, Weighted, Workload
+from sfumato.queries.workload import GOLDEN
 from sfumato.schema import Schema
 
 MOST_CHECKED = 2**16  # queries over which the finished estimate's error is measured
 MOST_CELLS = 2**22
 MOST_MOVES = 2**27  # cells moved in all: over large domains there are fewer rounds
 A_STEP, AN_ANSWER = 3000, 8  # work of one small step besides its cells, and of one answer, in numbers changed
-GOLDEN = (5**0.5 - 1) / 2
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from sfumato.errors import QueryError
 from sfumato.planner.questions import Item
 from sfumato.queries import Queries
+from sfumato.queries.workload import places_among
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.contents.content import Content
 from sfumato.releases.contents.cube import Cube
 
 MOST_SAMPLED = 32  # queries of a block that stand for all of them where they are many
 AT_ONCE = 2**22  # numbers laid out at a time
-GOLDEN = 0.6180339887498949
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,7 @@ def sampled(block: Queries, most: int = MOST_SAMPLED) -> NDArray[np.int64]:
     most = max(2, min(most, AT_ONCE // block.columns))
     if block.rows <= most:
         return np.arange(block.rows, dtype=np.int64)
-    inner = (np.arange(1, most - 1) * GOLDEN % 1.0 * block.rows).astype(np.int64)
-    return np.concatenate([[0], inner, [block.rows - 1]])
+    return np.concatenate([[0], places_among(block.rows, most - 2), [block.rows - 1]])
 
 
 def _block_errors(block: Queries, cube: Cube) -> tuple[float, int]:

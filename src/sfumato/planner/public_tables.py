@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Floats
+from sfumato.queries.workload import GOLDEN
 
 Counts = NDArray[np.int64]
 
 ROWS_PER_CELL = 10  # guessed where a schema states no expected_rows
-GOLDEN = 0.6180339887498949  # its multiples, modulo 1, fill the unit interval evenly
 FEW = 30.0  # rows in a cell up to which its scatter is Poisson to the letter, and nearly normal beyond
 
 

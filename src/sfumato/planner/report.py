@@ -53,7 +53,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Grid:
+class Comparison:
     """A table: `left` are the columns that are aligned to the left."""
 
     headers: tuple[str, ...]
@@ -61,7 +61,7 @@ class Grid:
     left: tuple[int, ...]
 
 
-def report(plan: Plan) -> Iterator[str | Grid]:
+def report(plan: Plan) -> Iterator[str | Comparison]:
     """The sentences and tables of a plan, in order."""
     what = f"epsilon {readable(plan.epsilon)}" if plan.epsilon is not None and plan.error is None else ""
     what = what or f"an error of at most {plan.error:,g}, {plan.confidence * 100:g} % sure"
@@ -88,7 +88,7 @@ def as_text(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _comparison(plan: Plan) -> Iterator[str | Grid]:
+def _comparison(plan: Plan) -> Iterator[str | Comparison]:
     """Every mechanism beside the others, on the questions that tell them apart."""
     priced = sorted((found for found in plan.outlooks if found.lines), key=lambda found: found.overall)
     chosen = _telling(priced)
@@ -98,9 +98,11 @@ def _comparison(plan: Plan) -> Iterator[str | Grid]:
         for found in priced
     ]
     yield "Expected error, root mean square, mechanism by question; overall: every kind of query of the workload alike."
-    yield Grid(("mechanism", *names.values(), "overall", "how"), tuple(figures), (0, len(chosen) + 2))
+    yield Comparison(("mechanism", *names.values(), "overall", "how"), tuple(figures), (0, len(chosen) + 2))
     asked = priced[0].lines
-    yield Grid(("", "question", "unit"), tuple((names[p], asked[p].query, asked[p].unit) for p in chosen), (0, 1, 2))
+    yield Comparison(
+        ("", "question", "unit"), tuple((names[p], asked[p].query, asked[p].unit) for p in chosen), (0, 1, 2)
+    )
     if any(found.how == "simulated" for found in priced):
         guess = f"{ROWS_PER_CELL} rows a cell, guessed: no expected_rows"
         rows = f"{plan.expected_rows:,} rows" if plan.expected_rows else guess
@@ -111,10 +113,10 @@ def _comparison(plan: Plan) -> Iterator[str | Grid]:
     yield from _left_out(plan)
 
 
-def _epsilons(plan: Plan) -> Iterator[str | Grid]:
+def _epsilons(plan: Plan) -> Iterator[str | Comparison]:
     found = sorted((one for one in plan.outlooks if one.epsilon is not None), key=lambda one: one.epsilon or 0)
     rows = [(one.mechanism, _epsilon(one), one.how) for one in found]
-    yield Grid(("mechanism", "smallest epsilon", "how"), tuple(rows), (0, 2))
+    yield Comparison(("mechanism", "smallest epsilon", "how"), tuple(rows), (0, 2))
     if any(one.about for one in found):
         yield "about: tried on public synthetic shapes, the unkindest of which keeps within the error; no promise."
     yield from _left_out(plan)
@@ -126,7 +128,7 @@ def _left_out(plan: Plan) -> Iterator[str]:
         yield f"{', '.join(one.mechanism for one in plan.outlooks if one.note == note)}: {note}."
 
 
-def _questions(plan: Plan) -> Grid:
+def _questions(plan: Plan) -> Comparison:
     rows = []
     for line in plan.lines:
         # No more decimals than the bound itself deserves: the error of a nearly empty cell can be tiny.
@@ -135,7 +137,7 @@ def _questions(plan: Plan) -> Grid:
         rows.append(row if line.epsilon is None else (*row, readable(line.epsilon)))
     headers = ("question", "expected error", f"within, {plan.confidence * 100:g} % sure", "unit")
     by_line = any(line.epsilon is not None for line in plan.lines)
-    return Grid((*headers, "smallest epsilon") if by_line else headers, tuple(rows), (0, 3))
+    return Comparison((*headers, "smallest epsilon") if by_line else headers, tuple(rows), (0, 3))
 
 
 def _footnotes(plan: Plan) -> Iterator[str]:
@@ -209,5 +211,5 @@ def _number(value: float, stderr: float) -> str:
     return f"{value:,.{decimals_for(stderr)}f}" if isfinite(value) else "unknown"
 
 
-def _aligned(grid: Grid) -> list[str]:
+def _aligned(grid: Comparison) -> list[str]:
     return aligned([grid.headers, *grid.rows], grid.left)

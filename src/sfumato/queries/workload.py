@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
+import numpy as np
+
+from sfumato.arrays import Codes
 from sfumato.domain import Axis, Domain
 from sfumato.errors import QueryError
 from sfumato.queries.base import Queries
@@ -13,6 +16,8 @@ from sfumato.queries.compose import Stack
 from sfumato.queries.identity import Identity
 from sfumato.queries.marginals import over
 from sfumato.queries.ranges import AllRanges
+
+GOLDEN = (5**0.5 - 1) / 2  # its multiples, modulo 1, fill the unit interval evenly and fall in with no pattern
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +59,11 @@ def default_workload(domain: Domain) -> Workload:
     sets = [(axis,) for axis in axes] + list(combinations(axes, 2))
     blocks = tuple(over(domain, {axis.name: _along(axis) for axis in chosen}) for chosen in sets)
     return Workload(tuple(" x ".join(axis.name for axis in chosen) for chosen in sets), blocks)
+
+
+def places_among(rows: int, count: int) -> Codes:
+    """So many places that stand for all rows of a block, spread without a pattern that rows might share."""
+    return np.asarray(np.floor(np.arange(1, count + 1) * GOLDEN % 1.0 * rows), dtype=np.int64)
 
 
 def _along(axis: Axis) -> Queries:

@@ -26,7 +26,7 @@ MOST_ROWS = 10**9
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownCells:
     """What rows are drawn from.
 
     values: the estimates of each statistic in each cell, or in the `listed` ones. errors: the standard error of one
@@ -40,7 +40,7 @@ class Known:
     remainder: Mapping[str, float] = field(default_factory=dict)
 
 
-def sample_rows(known: Known, rows: int, entropy: Entropy | None = None) -> pa.Table:
+def sample_rows(known: KnownCells, rows: int, entropy: Entropy | None = None) -> pa.Table:
     """Draw synthetic rows: every attribute, and every measure at its cell's estimated mean."""
     import pyarrow as pa
 
@@ -114,7 +114,7 @@ def _values_in(axis: Axis, codes: Codes, entropy: Entropy) -> Any:
     return pa.array(whole.astype(np.int32)).cast(pa.date32()) if axis.kind == "date" else pa.array(whole)
 
 
-def _means(known: Known, name: str) -> tuple[Floats, float]:
+def _means(known: KnownCells, name: str) -> tuple[Floats, float]:
     """A measure's mean in each published cell, drawn towards the overall mean where the noise is large."""
     measure = known.schema.measures[name]
     step, centre = float(measure.step), float(measure.centre)

@@ -18,7 +18,7 @@ _WRITE = "sum a measure or an attribute, a condition, CASE, or a linear combinat
 
 
 @dataclass(frozen=True)
-class Term:
+class RowTerm:
     """factor * (1, or a column) for the rows of a predicate, and nothing for the others."""
 
     predicate: Predicate
@@ -30,7 +30,7 @@ class Term:
 class RowAmount:
     """The sum of terms, except for absent rows, which are NULL: those that CASE without ELSE leaves over."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[RowTerm, ...]
     absent: Predicate = field(default_factory=Predicate.nothing)
 
     def within(self, predicate: Predicate) -> RowAmount:
@@ -52,9 +52,9 @@ def read_row_amount(node: exp.Expression, scope: Scope) -> RowAmount:
         raise QueryError(f"{value!r} is text and cannot be summed; COUNT counts rows")
     value = number(node)
     if value is not None:
-        return RowAmount((Term(Predicate.everything(), None, value),))
+        return RowAmount((RowTerm(Predicate.everything(), None, value),))
     if is_condition(node):
-        return RowAmount((Term(read_condition(node, scope), None),))
+        return RowAmount((RowTerm(read_condition(node, scope), None),))
     read = _READERS.get(node.key)
     if read is None:
         raise unsupported(f"{in_words(node)} inside an aggregate", _WRITE)
@@ -67,7 +67,7 @@ def _column(node: exp.Expression, scope: Scope) -> RowAmount:
         low, _, high = scope.schema.domain[name].amounts  # refuses what cannot be summed
         if (low != high).any():
             scope.middles.append(name)
-    return RowAmount((Term(Predicate.everything(), name),))
+    return RowAmount((RowTerm(Predicate.everything(), name),))
 
 
 def rows_without_value(node: exp.Expression, scope: Scope) -> Predicate:

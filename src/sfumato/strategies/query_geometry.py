@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from sfumato.arrays import Codes, Floats
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.queries import Workload
+from sfumato.queries.workload import places_among
 
 SAMPLED = 64  # queries that are looked at, or fewer where there are very many cells
 MOST_NUMBERS = 2**24  # cells of all queries together that are looked at
 AT_ONCE = 2**20  # and of those that are held at once
-GOLDEN = 0.6180339887498949  # its multiples, modulo 1, fill the unit interval evenly
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ def _written_out(workload: Workload) -> Iterator[NDArray[np.int64] | Floats]:
 
 
 def _spread(rows: int, count: int) -> Codes:
-    """Numbers of rows spread over all of them without a pattern that rows might share; all, where they are few."""
+    """Some rows that stand for all; all of them where they are few."""
     if rows <= count:
         return np.arange(rows)
-    return np.unique(np.floor(np.arange(1, count + 1) * GOLDEN % 1.0 * rows).astype(np.int64))
+    return np.unique(places_among(rows, count))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.arrays import Floats
+from sfumato.arrays import Floats, Whole
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.inference.fits.base import PARTS, Fit
 from sfumato.inference.fits.noisy_cells import NoisyCells
@@ -29,9 +29,9 @@ from sfumato.releases.file import members
 from sfumato.releases.file.fits import Reading, from_whole_numbers, in_whole_numbers, write_fits
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import CELLS, NUMBERS, VALUE, Columns, parts_column
-from sfumato.releases.file.query_records import Arrays, Column
+from sfumato.releases.file.query_records import Arrays
 from sfumato.releases.file.strict_json import refusal
-from sfumato.releases.sampling import Known, sample_rows
+from sfumato.releases.sampling import KnownCells, sample_rows
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Cube(Content):
         return self.fits[0].estimate
 
     def draw(self, rows: int, entropy: Entropy | None = None) -> pa.Table:
-        return sample_rows(Known(self.schema, self.values, self._cell_errors()), rows, entropy)
+        return sample_rows(KnownCells(self.schema, self.values, self._cell_errors()), rows, entropy)
 
     def _cell_errors(self) -> dict[str, float]:
         """The standard error of one cell of each statistic, a typical one where they differ."""
@@ -110,7 +110,7 @@ class Cube(Content):
     def write(self) -> Written:
         noises = self.noises if self.plain else {}
         statistics = [members.statistic(fit.of, self.schema, noises.get(fit.of)) for fit in self.fits]
-        columns: dict[str, Column] = {}
+        columns: dict[str, Whole] = {}
         if self.plain:
             columns = {one.column: fit.measurements[0].answers for one, fit in zip(statistics, self.fits, strict=True)}
             if len(columns) < len(self.fits):
@@ -147,7 +147,7 @@ class Cube(Content):
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Cube:
-        columns: dict[str, Column] = {}
+        columns: dict[str, Whole] = {}
         for name in dict.fromkeys(one.member for one in manifest.statistics):
             columns |= member(name)
         if manifest.kind == "cube":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Floats, Whole
 from sfumato.errors import ReleaseFileError
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Cells, Identity, Total
@@ -22,10 +22,9 @@ from sfumato.releases.file import members
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.manifest import Total as TotalRecord
 from sfumato.releases.file.members import CELL, CELLS, Columns
-from sfumato.releases.file.query_records import Column
 from sfumato.releases.file.records import noise_record
 from sfumato.releases.file.strict_json import refusal
-from sfumato.releases.sampling import Known, sample_rows
+from sfumato.releases.sampling import KnownCells, sample_rows
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ class SparseCube(Content):
 
     def draw(self, rows: int, entropy: Entropy | None = None) -> pa.Table:
         errors = {of: float(np.sqrt(noise.variance)) for of, noise in self.noises.items()}
-        return sample_rows(Known(self.schema, self.values, errors, self.listed, self.remainder), rows, entropy)
+        return sample_rows(KnownCells(self.schema, self.values, errors, self.listed, self.remainder), rows, entropy)
 
     @property
     def about(self) -> About:
@@ -111,7 +110,7 @@ class SparseCube(Content):
 
     def write(self) -> Written:
         statistics = [members.statistic(measured.of, self.schema, measured.noise) for measured in self.measurements]
-        columns: dict[str, Column] = {CELL: self.listed}
+        columns: dict[str, Whole] = {CELL: self.listed}
         columns |= {one.column: m.answers for one, m in zip(statistics, self.measurements, strict=True)}
         if len(columns) <= len(self.measurements):
             raise ReleaseFileError("a file keeps each statistic of noisy cells once; put several into a fit")

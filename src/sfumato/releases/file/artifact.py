@@ -17,10 +17,11 @@ from typing import IO
 
 import numpy as np
 
+from sfumato.arrays import Whole
 from sfumato.errors import ReleaseFileError
 from sfumato.releases.file.consistency import check_manifest, check_values
 from sfumato.releases.file.manifest import Manifest, Member, manifest_bytes, parse_manifest
-from sfumato.releases.file.parquet import Column, check_columns, read_columns, write_columns
+from sfumato.releases.file.parquet import check_columns, read_columns, write_columns
 from sfumato.releases.file.room import usual_bound
 from sfumato.releases.file.strict_json import one_line, refusal
 from sfumato.releases.file.zip import MANIFEST_FILE, MEMBER_FILE, Entry, directory_of, read_body, read_directory
@@ -40,7 +41,7 @@ class Artifact:
     schema: Schema
     _data: dict[str, bytes] = field(repr=False)
 
-    def read(self, member: str) -> dict[str, Column]:
+    def read(self, member: str) -> dict[str, Whole]:
         """The columns of a member, decoded now, as read-only arrays."""
         if member not in self._data:
             raise ReleaseFileError(f"{self.path} has no member {member!r}; it has {', '.join(self._data)}")
@@ -50,9 +51,7 @@ class Artifact:
         return columns
 
 
-def write_artifact(
-    path: str | os.PathLike[str], manifest: Manifest, members: Mapping[str, Mapping[str, Column]]
-) -> str:
+def write_artifact(path: str | os.PathLike[str], manifest: Manifest, members: Mapping[str, Mapping[str, Whole]]) -> str:
     """Write a release file, whole or not at all, and return the digest of its manifest.
 
     members: for each member, such as "cells", its columns of whole numbers. The same release gives the same bytes.
@@ -147,7 +146,7 @@ def _read(file: IO[bytes], size: int, shown: str, most_cells: int) -> Artifact:
     return Artifact(shown, manifest, digest, schema, data)
 
 
-def _check_member(name: str, columns: Mapping[str, Column]) -> None:
+def _check_member(name: str, columns: Mapping[str, Whole]) -> None:
     if not MEMBER_FILE.fullmatch(f"{name}.parquet"):
         raise ReleaseFileError(f"{name!r} cannot name a member; use small letters, digits and underscores")
     if not columns or any(values.dtype != np.int64 or values.ndim != 1 for values in columns.values()):
@@ -156,7 +155,7 @@ def _check_member(name: str, columns: Mapping[str, Column]) -> None:
         raise ReleaseFileError(f"the columns of member {name!r} are not equally long")
 
 
-def _describe(name: str, body: IO[bytes], columns: Mapping[str, Column]) -> tuple[Member, int]:
+def _describe(name: str, body: IO[bytes], columns: Mapping[str, Whole]) -> tuple[Member, int]:
     """What the manifest says of a member, and the zip's own checksum; leaves `body` at its start."""
     sha256, crc, size = hashlib.sha256(), 0, 0
     body.seek(0)

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from sfumato.arrays import Floats
+from sfumato.arrays import Floats, Whole
 from sfumato.domain import Domain
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.inference.fits.base import PARTS, Fit, FitReader
@@ -21,7 +21,7 @@ from sfumato.inference.fits.families import FAMILIES
 from sfumato.limits import MOST_SPANNED
 from sfumato.measurement import Measurement
 from sfumato.queries import Queries
-from sfumato.releases.file.query_records import Arrays, Column, describe, rebuild
+from sfumato.releases.file.query_records import Arrays, describe, rebuild
 from sfumato.releases.file.records import FitRecord, MeasurementRecord, QueriesRecord, noise_record
 from sfumato.releases.file.strict_json import refusal
 
@@ -30,7 +30,7 @@ IN_PARTS = "_parts"  # ends the name of the array that adds 1024ths to another
 
 
 @dataclass
-class Written:
+class WrittenFits:
     """Records of fits, of their queries (each family once, however many measurements share it), and all arrays."""
 
     fits: list[FitRecord] = field(default_factory=list)
@@ -63,9 +63,9 @@ class Written:
         )
 
 
-def write_fits(fits: tuple[Fit, ...], domain: Domain) -> Written:
+def write_fits(fits: tuple[Fit, ...], domain: Domain) -> WrittenFits:
     """The records of fits over the cells of a domain; their estimates are kept apart, with the cells."""
-    written = Written()
+    written = WrittenFits()
     for fit in fits:
         written.add(fit, domain)
     return written
@@ -153,7 +153,7 @@ def _alike(one: Floats, other: Floats) -> bool:
     return one.shape == other.shape and np.allclose(one, other, rtol=1e-9, atol=2 / PARTS)
 
 
-def in_whole_numbers(estimate: Floats) -> tuple[Column, Column]:
+def in_whole_numbers(estimate: Floats) -> tuple[Whole, Whole]:
     """An estimate as whole numbers and 1024ths: exact, for estimates are multiples of these.
 
     >>> [column.tolist() for column in in_whole_numbers(np.array([2.5, -0.25]))]
@@ -164,7 +164,7 @@ def in_whole_numbers(estimate: Floats) -> tuple[Column, Column]:
     return whole.astype(np.int64), np.rint((clipped - whole) * PARTS).astype(np.int64)
 
 
-def from_whole_numbers(whole: Column, parts: Column) -> Floats:
+def from_whole_numbers(whole: Whole, parts: Whole) -> Floats:
     """The estimate again; the sum is exact, because it was a floating-point number before."""
     estimate = whole.astype(np.float64)
     estimate += parts / PARTS

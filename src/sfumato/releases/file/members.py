@@ -11,14 +11,14 @@ from itertools import accumulate
 
 import numpy as np
 
+from sfumato.arrays import Whole
 from sfumato.measurement import Noise
 from sfumato.releases.file.manifest import Manifest, Statistic
-from sfumato.releases.file.parquet import Column
 from sfumato.releases.file.records import noise_record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 
-Columns = Mapping[str, Column]
+Columns = Mapping[str, Whole]
 
 CELLS, CELL = "cells", "cell"
 NUMBERS, VALUE = "numbers", "value"
@@ -38,7 +38,7 @@ def parts_column(column: str) -> str:
     return f"parts of {column}"
 
 
-def arrays_in(manifest: Manifest, numbers: Column) -> list[Column]:
+def arrays_in(manifest: Manifest, numbers: Whole) -> list[Whole]:
     """The arrays that stand one after the other in one member."""
     return np.split(numbers, list(accumulate(manifest.arrays))[:-1]) if manifest.arrays else []
 

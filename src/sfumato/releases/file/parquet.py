@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.arrays import Whole
 from sfumato.errors import ReleaseFileError
 from sfumato.releases.file.manifest import Member
 from sfumato.releases.file.strict_json import refusal
@@ -23,7 +23,6 @@ from sfumato.releases.file.strict_json import refusal
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Column = NDArray[np.int64]
 
 ROWS_PER_GROUP = 2**20  # bounds what writing and reading need beside the columns themselves: 8 MB each
 MOST_BYTES = 2**32 - 2**23  # of all columns together, in memory or in the file, which a plain zip can then hold
@@ -36,7 +35,7 @@ _MAGIC = b"PAR1"
 _INT64, _REQUIRED, _UNCOMPRESSED, _DATA_PAGE, _RLE, _DELTA = 2, 0, 0, 0, 3, 5
 
 
-def write_columns(sink: IO[bytes], columns: Mapping[str, Column]) -> None:
+def write_columns(sink: IO[bytes], columns: Mapping[str, Whole]) -> None:
     """Write columns of equal length as Parquet; needs little memory beside them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -72,7 +71,7 @@ def check_sizes(members: Iterable[Member]) -> None:
         raise refusal("it claims to hold more than 4 GB of values", "a release that large cannot be opened")
 
 
-def read_columns(data: bytes, names: Sequence[str], rows: int) -> dict[str, Column]:
+def read_columns(data: bytes, names: Sequence[str], rows: int) -> dict[str, Whole]:
     """The columns in untrusted Parquet bytes, which must be of the stated shape."""
     check_columns(data, names, rows)
 
@@ -102,7 +101,7 @@ def read_columns(data: bytes, names: Sequence[str], rows: int) -> dict[str, Colu
     return columns
 
 
-def _fill(values: Column, column: Any) -> None:
+def _fill(values: Whole, column: Any) -> None:
     """Copy a decoded column of whole numbers without nulls into its place."""
     if len(values) != len(column) or column.null_count:
         raise refusal("a member does not hold the values its footer claims")

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import Whole
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.queries import Queries, trust
 from sfumato.queries.form import Form, too_many
 from sfumato.releases.file.strict_json import refusal
 
-Column = NDArray[np.int64]
 Record = dict[str, Any]
 Families = dict[str, tuple[Form, Callable[..., Queries]]]  # by their names in a file: how each is kept and made
 
@@ -28,7 +28,7 @@ MOST_DEPTH = 8  # of families within families: twice as many levels of JSON, and
 class Arrays:
     """The arrays of a file, in order; on reading each is handed out once, so that no array can be multiplied."""
 
-    def __init__(self, arrays: list[Column] | None = None) -> None:
+    def __init__(self, arrays: list[Whole] | None = None) -> None:
         self.all = arrays if arrays is not None else []
         self._left = set(range(len(self.all)))
 
@@ -37,7 +37,7 @@ class Arrays:
         self.all.append(np.ascontiguousarray(values, dtype=np.int64).reshape(-1))
         return len(self.all) - 1
 
-    def take(self, place: object) -> Column:
+    def take(self, place: object) -> Whole:
         """The array at a place, for its one and only use."""
         if type(place) is not int or place not in self._left:
             raise refusal("it names an array that it does not have, or one twice")

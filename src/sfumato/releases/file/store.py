@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sfumato.arrays import Whole
 from sfumato.errors import ReleaseFileError
 from sfumato.releases.contents.content import Content, kind_named
 from sfumato.releases.file.artifact import Artifact, write_artifact
 from sfumato.releases.file.manifest import DETAILED_VERSION, FORMAT_VERSION, Manifest, MechanismRecord
 from sfumato.releases.file.members import NUMBERS, VALUE, Columns, arrays_in
-from sfumato.releases.file.parquet import Column
 
 if TYPE_CHECKING:
     from sfumato.releases.release import Release
@@ -26,7 +26,7 @@ class Contents:
     members: Mapping[str, Columns]
 
     @property
-    def columns(self) -> dict[str, dict[str, Column]]:
+    def columns(self) -> dict[str, dict[str, Whole]]:
         """The columns of all members, where one that holds many arrays is cut into them."""
         found = {name: dict(columns) for name, columns in self.members.items()}
         if NUMBERS in found and self.manifest.arrays:
