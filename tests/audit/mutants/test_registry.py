@@ -61,7 +61,7 @@ def test_a_survivor_is_reported_as_one():
 def test_a_flagged_control_is_counted(monkeypatch):
     broken = MUTANTS["halved scale"]
     swapped = {"one": replace(broken, control=broken.subject), "two": Mutant("two", "x", sound=lambda: "no")}
-    monkeypatch.setattr("sfumato.audit.mutants.catching.MUTANTS", swapped)
+    monkeypatch.setattr("false_alarms.MUTANTS", swapped)
     assert false_alarms(2, TestingEntropy(1)) == 3
 
 
