@@ -16,12 +16,12 @@ from sfumato.inference.fits.base import Arrays, Errors, Fit, FitReader, OfOneMea
 from sfumato.inference.fits.families import FAMILIES
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.measurement import Measurement
-from sfumato.releases.file.fits import Reading, Written, write_fits
+from sfumato.releases.file.fits import Reading, WrittenFits, write_fits
 from sfumato.releases.file.query_records import Arrays as FileArrays
 from sfumato.releases.file.records import FitRecord
 
 
-def read_back(written: Written, record: FitRecord, estimate: Floats) -> Fit:
+def read_back(written: WrittenFits, record: FitRecord, estimate: Floats) -> Fit:
     reading = Reading(written.queries, FileArrays(written.arrays.all), SCHEMA.domain)
     fit = reading.fit(record, estimate)
     reading.refuse_leftovers()
