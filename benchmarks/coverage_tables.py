@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sfumato.audit.calibration.calibrate import KINDS, Answered, calibrate, pooled
+from sfumato.audit.calibration.calibrate import Answered, calibrate, pooled
 from sfumato.audit.calibration.known_coverage import complaints, pool_alpha, unlisted
-from sfumato.audit.calibration.tables import cases
+from sfumato.audit.calibration.tables import KINDS, cases
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.mechanisms import MECHANISMS
 
