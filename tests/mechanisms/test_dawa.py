@@ -47,7 +47,11 @@ def test_spends_exactly_its_budget_on_several_statistics_and_several_rows_each()
 
 
 def test_finds_steps_and_is_close_to_a_tree_that_knew_them():
-    """A mean over 8 releases: 512 cells in four steps, epsilon 0.2. Noise on every cell is off by about 90."""
+    """At least half of 8 releases: 512 cells in four steps, epsilon 0.2. Noise on every cell is off by about 90.
+
+    Errors are about 25; of 700 releases 2 % were above 60, and one was at 946, with a stretch taken for empty. That more
+    than half of 8 are above 60 has a chance of 1e-7.
+    """
     schema, counts = line(512), np.repeat([0, 90, 10, 300], 128)
     errors = []
     for _ in range(8):
@@ -56,7 +60,7 @@ def test_finds_steps_and_is_close_to_a_tree_that_knew_them():
         off = np.append(0, np.cumsum(fit.estimate - counts))
         low, high = np.triu_indices(513, 1)
         errors.append(np.sqrt(np.mean((off[high] - off[low]) ** 2)))
-    assert np.mean(errors) < 60  # about 25 with a deviation of 12: more than eight standard errors
+    assert np.sort(errors)[3] < 60
 
 
 @pytest.mark.parametrize("shape", shapes(300))
