@@ -49,8 +49,8 @@ def test_spends_exactly_its_budget_on_several_statistics_and_several_rows_each()
 def test_finds_steps_and_is_close_to_a_tree_that_knew_them():
     """At least half of 8 releases: 512 cells in four steps, epsilon 0.2. Noise on every cell is off by about 90.
 
-    Errors are about 25; of 700 releases 2 % were above 60, and one was at 946, with a stretch taken for empty. More than
-    half of 8 are above 60 with a chance of 1e-7.
+    Errors are about 25; of 700 releases 2 % were above 60, and one was at 946, with a stretch taken for empty. So more
+    than half of 8 are above 60 with a chance of 1e-7.
     """
     schema, counts = line(512), np.repeat([0, 90, 10, 300], 128)
     errors = []
