@@ -9,7 +9,7 @@ from registering import register
 
 from sfumato.errors import MechanismError, QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.opening import over_counts
+from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms._measure_and_fit import design_of, measure_and_fit

@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.opening import over_counts
+from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy, TestingEntropy
 from sfumato.schema import Schema
 

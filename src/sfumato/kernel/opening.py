@@ -7,12 +7,9 @@ place: the ledger can over-count, never under-count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
-from sfumato.arrays import Whole
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
@@ -82,21 +79,3 @@ def curator_of(
     """A curator that can spend a budget on the counts of a table, and no more."""
     charge = Charge(budget, schema.privacy_unit.contributions, schema.domain.size)
     return kind(schema.domain, aggregate, schema.units, charge, entropy)
-
-
-def over_counts(
-    schema: Schema,
-    counts: Whole,
-    budget: Budget,
-    entropy: Entropy,
-    sums: Mapping[str, Whole] | None = None,
-    kind: type[Curator] = Curator,
-) -> Curator:
-    """A curator over counts that are given, not read: of public tables, synthetic ones, those of an audit.
-
-    sums: of the measures, in steps; zero where they are not given.
-    """
-    held = np.flatnonzero(counts)
-    given = {name: np.zeros_like(counts) for name in schema.measures} | dict(sums or {})
-    steps = {name: each.reshape(-1)[held] for name, each in given.items()}
-    return curator_of(schema, Aggregate(held, counts.reshape(-1)[held], steps), budget, entropy, kind)

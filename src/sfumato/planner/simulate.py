@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.opening import over_counts
+from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.planner.price import Line, price, sampled

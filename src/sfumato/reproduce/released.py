@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sfumato.arrays import Floats
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.opening import over_counts
+from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.queries import Workload
 from sfumato.releases.contents.content import Content

@@ -426,10 +426,22 @@ def test_the_file_and_its_folders_belong_to_the_user_alone(tmp_path):
     assert list(path.parent.iterdir()) == [path]  # nothing half-made is left beside it
 
 
-def test_commits_are_synced_and_journalled(path):
-    with Ledger(path).writing() as (connection, _):
-        assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+def test_commits_are_synced_and_journalled(path, monkeypatch):
+    """Looked at in the very connection that writes, just before it commits; the file is there already."""
+    reserve(Ledger(path), "0.2")
+    seen = []
+
+    class Watched(sqlite3.Connection):
+        def execute(self, statement, *values):
+            if statement.startswith("UPDATE meta"):
+                asked = (super(Watched, self).execute(f"PRAGMA {of}") for of in ("synchronous", "journal_mode"))
+                seen.append([found.fetchone() for found in asked])
+            return super().execute(statement, *values)
+
+    real = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **named: real(*given, factory=Watched, **named))
+    reserve(Ledger(path), "0.2")
+    assert seen == [[(3,), ("delete",)]]
 
 
 @posix

@@ -21,7 +21,7 @@ from sfumato.arrays import Floats, Whole
 from sfumato.audit.calibration.betting import evidence_below, mean_at_least, mean_at_most, shares_at
 from sfumato.audit.calibration.tables import Case
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.opening import over_counts
+from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
 from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.cells import MECHANISM as CELLS

@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.opening import over_counts
+from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.schema import Schema
 

@@ -106,7 +106,7 @@ class Ledger:
         stated_delta = None if limit_delta is None else _delta(limit_delta)
         if type(unit) is not Unit or not is_count(contributions) or contributions >= 2**63:
             raise LedgerError("a reservation needs a unit, ROW or Unit('person_id'), and its contributions, such as 1")
-        with self.writing(identity=identity) as (connection, book):
+        with self._writing(identity=identity) as (connection, book):
             now = _now()
             if dataset not in book.totals:
                 if stated is None:
@@ -133,7 +133,7 @@ class Ledger:
     def publish(self, receipt: Receipt, digest: str) -> None:
         """Mark a reservation as published, once, with the digest of the manifest that carries its receipt."""
         check_name(digest, "digest")
-        with self.writing(create=False) as (connection, book):
+        with self._writing(create=False) as (connection, book):
             entry = _matching(book, receipt)
             if entry.state != "reserved":
                 raise LedgerError(f"entry {entry.number} has been published before; reserve anew for another release")
@@ -162,7 +162,7 @@ class Ledger:
         check_name(dataset, "dataset")
         why = check_reason(reason)
         total, total_delta = as_epsilon(epsilon), None if delta is None else _delta(delta)
-        with self.writing() as (connection, book):
+        with self._writing() as (connection, book):
             if total_delta is None:
                 total_delta = book.totals.get(dataset, (NOTHING, None))[1]
             record_change(connection, book, dataset, total, total_delta, now=_now(), reason=why)
@@ -201,7 +201,9 @@ class Ledger:
             return open_book(connection, self.path)
 
     @contextmanager
-    def writing(self, *, create: bool = True, identity: str | None = None) -> Iterator[tuple[sqlite3.Connection, Book]]:
+    def _writing(
+        self, *, create: bool = True, identity: str | None = None
+    ) -> Iterator[tuple[sqlite3.Connection, Book]]:
         if not is_present(self.path):
             if self.required or identity is not None:
                 refuse_missing(self.path, identity)

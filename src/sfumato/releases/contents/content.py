@@ -80,13 +80,9 @@ class Content(ABC):
         """The least noisy count that was published, where not every cell is."""
         return None
 
-    def view(self, names: tuple[str, ...]) -> View:
-        """The cells along some attributes and where their errors come from; enough to have a SELECT answered."""
-        raise NotImplementedError
-
+    @abstractmethod
     def select(self, select: Select, confidence: float) -> Result:
         """Answer a compiled SELECT, with an interval for every number."""
-        return answer_select(select, self.schema, self.view, confidence)
 
     def linear(self, queries: Queries, confidence: float) -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts."""
@@ -123,6 +119,17 @@ class Content(ABC):
     @abstractmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Self:
         """The content of a file nobody has vouched for, whose manifest was checked. member: its columns, by name."""
+
+
+class ContentOfCells(Content):
+    """A content that can show cells along the attributes of a query: the evaluator does the rest."""
+
+    @abstractmethod
+    def view(self, names: tuple[str, ...]) -> View:
+        """The cells along some attributes, and where their errors come from."""
+
+    def select(self, select: Select, confidence: float) -> Result:
+        return answer_select(select, self.schema, self.view, confidence)
 
 
 def kind_named(kind: str) -> type[Content]:

@@ -24,7 +24,7 @@ from sfumato.releases.answers.fitted_noise import FittedNoise
 from sfumato.releases.answers.gathered import gather
 from sfumato.releases.answers.linear import answer_by_cells, answer_by_fit
 from sfumato.releases.answers.view import View
-from sfumato.releases.contents.content import About, Content, Written
+from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file import members
 from sfumato.releases.file.fits import Reading, from_whole_numbers, in_whole_numbers, write_fits
 from sfumato.releases.file.manifest import Manifest
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Cube(Content):
+class Cube(ContentOfCells):
     """An estimate for each statistic, "count" first. A measure's sum in a cell is step * estimate + centre * count."""
 
     answers_linear: ClassVar[bool] = True

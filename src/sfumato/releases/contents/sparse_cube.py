@@ -17,7 +17,7 @@ from sfumato.releases.answers.counted_noise import CountedNoise
 from sfumato.releases.answers.gathered import gather_listed
 from sfumato.releases.answers.suppressed import Suppressed
 from sfumato.releases.answers.view import View
-from sfumato.releases.contents.content import About, Content, Written
+from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file import members
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.manifest import Total as TotalRecord
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class SparseCube(Content):
+class SparseCube(ContentOfCells):
     """Noisy numbers of the cells whose noisy count reaches a threshold.
 
     measurements: "count" first, with the threshold and the cells; measures are missing where no cell was published.
