@@ -428,7 +428,7 @@ def test_the_file_and_its_folders_belong_to_the_user_alone(tmp_path):
 
 def test_commits_are_synced_and_journalled(path, monkeypatch):
     """Looked at in the very connection that writes, just before it commits; the file is there already."""
-    reserve(Ledger(path), "0.2")
+    reserve(Ledger(path), "0.1")
     seen = []
 
     class Watched(sqlite3.Connection):
@@ -440,7 +440,7 @@ def test_commits_are_synced_and_journalled(path, monkeypatch):
 
     real = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda *given, **named: real(*given, factory=Watched, **named))
-    reserve(Ledger(path), "0.2")
+    reserve(Ledger(path), "0.1")
     assert seen == [[(3,), ("delete",)]]
 
 
