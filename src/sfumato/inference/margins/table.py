@@ -11,6 +11,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 
 Places = tuple[int, ...]  # of axes in their domain, rising
+Noisy = tuple[Floats, float]  # numbers along some axes, and the variance of the noise on each
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,3 +64,22 @@ def subsets(places: Sequence[int]) -> list[Places]:
     [(), (3,), (5,), (3, 5)]
     """
     return [part for size in range(len(places) + 1) for part in combinations(places, size)]
+
+
+def pooled(noisy: Sequence[tuple[Places, Noisy]], places: Places) -> tuple[Floats, float]:
+    """A margin from all noisy tables that have it, each by its precision, and the variance of each of its cells."""
+    top, weight = np.zeros(()), 0.0
+    for of, (sums, variance) in noisy:
+        if set(places) <= set(of):
+            margin = sum_out(sums, places, of)
+            precision = margin.size / (sums.size * variance)
+            top, weight = top + precision * margin, weight + precision
+    return top / weight, 1.0 / weight
+
+
+def independent(one_way: Sequence[Floats], total: float) -> Floats:
+    """The table of attributes that have nothing to do with each other."""
+    joint: Floats = np.full([1] * len(one_way), total)
+    for axis, margin in enumerate(one_way):
+        joint = joint * spread_out(margin / max(total, 1e-9), (axis,), range(len(one_way)))
+    return joint
