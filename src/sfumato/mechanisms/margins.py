@@ -94,15 +94,14 @@ class _Survey:
         total, one_way = self._one_way(noisy)
         worth: dict[Places, float] = {(place,): 1.0 for place in range(len(domain.axes))}
         if pairs:
-            products = [independent([one_way[a][0], one_way[b][0]], total) for a, b in pairs]
+            products = [independent([one_way[a], one_way[b]], total) for a, b in pairs]
             names = [[domain.names[place] for place in places] for places in pairs]
             guesses = [np.rint(each).astype(np.int64).reshape(-1) for each in products]
             found = self.curator.measure_margin_misfits(list(zip(names, guesses, strict=True)), for_misfits)
             self.measured.append(((), found))
             misfits = dict(zip(pairs, np.maximum(found.answers, 0).tolist(), strict=True))
             precisions = [1.0 / noisy[place,][0][1] for place in range(len(domain.axes))]
-            known = [margin for margin, _ in one_way]
-            worth = shares(known, precisions, misfits, float(for_tables.amount), budget.is_pure)
+            worth = shares(one_way, precisions, misfits, float(for_tables.amount), budget.is_pure)
         weights = [max(1, round(FINEST * each)) for each in worth.values()]
         for places, share in zip(worth, for_tables.split(*weights), strict=True):
             noisy.setdefault(places, []).append(self._measure(places, share))
@@ -110,11 +109,12 @@ class _Survey:
         tables: dict[Places, Table] = {
             (): Table((), np.array(total), np.array(pooled(_listed(noisy), ())[1]), np.zeros(()))
         }
-        for place, (margin, variance) in enumerate(one_way):
-            tables[place,] = Table((place,), margin, variance, np.zeros(len(margin)))
+        for place, margin in enumerate(one_way):
+            variances = np.full(len(margin), pooled(_listed(noisy), (place,))[1])
+            tables[place,] = Table((place,), margin, variances, np.zeros(len(margin)))
         seen: dict[Places, Noisy] = {places: each[0] for places, each in noisy.items() if len(places) == 2}
         if len(one_way) > 1:
-            tables |= all_pairs([margin for margin, _ in one_way], seen, [axis.ordered for axis in domain])
+            tables |= all_pairs(one_way, seen, [axis.ordered for axis in domain])
         return tables
 
     def sums(self, of: str, budget: Budget) -> dict[Places, Noisy]:
@@ -133,7 +133,7 @@ class _Survey:
         self.measured.append((places, found))
         return found.answers.astype(np.float64).reshape(seen.domain.shape), found.noise.variance
 
-    def _one_way(self, noisy: Mapping[Places, list[Noisy]]) -> tuple[float, list[tuple[Floats, Floats]]]:
+    def _one_way(self, noisy: Mapping[Places, list[Noisy]]) -> tuple[float, list[Floats]]:
         listed = _listed(noisy)
         total = max(1.0, float(pooled(listed, ())[0]))
         axes = enumerate(self.schema.domain.axes)

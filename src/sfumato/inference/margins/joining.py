@@ -19,11 +19,11 @@ from sfumato.arrays import Floats
 from sfumato.inference.margins.table import Places, spread_out, subsets, sum_out
 
 ROUNDS = 200
-CLOSE = 1e-7  # of the rows, over all cells of a margin: nearer than this nobody could tell
+CLOSE = 1e-6  # of the rows, over all cells of a margin: nearer than this nobody could tell
 LITTLE = 1e-12  # rows in a cell of a margin, below which nothing can be scaled up
 
 
-def join_counts(one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Floats:
+def join_counts(one_way: Sequence[Floats], known: Mapping[Places, Floats], close: float = CLOSE) -> Floats:
     """The table of largest entropy. one_way: margins of its axes, with one sum. known: tables along several of them."""
     among = range(len(one_way))
     total = max(float(one_way[0].sum()), LITTLE) if one_way else 0.0
@@ -40,7 +40,7 @@ def join_counts(one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Fl
             off = max(off, float(np.abs(now - known[places]).sum()))
             factor = np.where(now > LITTLE, known[places] / np.maximum(now, LITTLE), 0.0)
             joint *= spread_out(factor, places, among)
-        if off <= CLOSE * total:
+        if off <= close * total:
             break
     return joint
 

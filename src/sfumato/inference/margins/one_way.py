@@ -28,11 +28,11 @@ def kernels(values: int, ordered: bool) -> list[Floats]:
     return [np.exp(-gaps / length) + ROUGH * alone for length in LENGTHS if length < values] + [alone]
 
 
-def one_way_margin(noisy: Floats, variance: float, total: float, ordered: bool) -> tuple[Floats, Floats]:
-    """A margin that is not negative and has this total, and the variance of its error value by value."""
+def one_way_margin(noisy: Floats, variance: float, total: float, ordered: bool) -> Floats:
+    """A margin that is not negative and has this total, with the noise taken out of it."""
     values = len(noisy)
     if values < 3:
-        return onto_total(noisy, total), np.full(values, variance)
+        return onto_total(noisy, total)
     off = noisy - total / values
     spikes = np.zeros(values)
     for _ in range(MOST_SPIKES):
@@ -43,24 +43,29 @@ def one_way_margin(noisy: Floats, variance: float, total: float, ordered: bool) 
         if not ordered or not found.any():
             break
         spikes[found] = ((told / own) ** 2)[found]
-    left = np.diag(prior) - np.einsum("ij,jk,ki->i", prior, inverse, prior)
-    return onto_total(total / values + prior @ told, total), np.clip(left, 0.0, variance)
+    return onto_total(total / values + prior @ told, total)
 
 
 def _likeliest(off: Floats, variance: float, spikes: Floats, shapes: list[Floats]) -> tuple[Floats, Floats]:
-    """The covariance of deviations that is likeliest, and the inverse of the covariance of what was measured."""
+    """The covariance of deviations that is likeliest, and the inverse of the covariance of what was measured.
+
+    A shape is decomposed once for all sizes, in units of what every value has by itself: its noise, and its spike.
+    """
     best, found = -np.inf, None
+    alone = np.sqrt(variance + spikes)
+    logs = 2.0 * float(np.log(alone).sum())
     for shape in shapes:
-        for size in variance * SIZES**2:
-            prior = size * shape + np.diag(spikes)
-            lengths, directions = np.linalg.eigh(prior + variance * np.eye(len(off)))
-            along = directions.T @ off
-            likelihood = -0.5 * float((np.log(lengths) + along**2 / lengths).sum())
+        lengths, directions = np.linalg.eigh(variance * shape / np.outer(alone, alone))
+        along = directions.T @ (off / alone)
+        for size in SIZES**2:
+            spread = 1.0 + size * np.maximum(lengths, 0.0)
+            likelihood = -0.5 * (float((np.log(spread) + along**2 / spread).sum()) + logs)
             if found is None or likelihood > best:
-                best, found = likelihood, (prior, lengths, directions)
+                best, found = likelihood, (size * variance * shape, spread, directions)
     assert found is not None  # noqa: S101 (there is always a shape)
-    prior, lengths, directions = found
-    return prior, np.asarray((directions / lengths) @ directions.T, dtype=np.float64)
+    prior, spread, directions = found
+    inverse = (directions / spread) @ directions.T / np.outer(alone, alone)
+    return prior + np.diag(spikes), np.asarray(inverse, dtype=np.float64)
 
 
 def onto_total(numbers: Floats, total: float) -> Floats:

@@ -49,7 +49,9 @@ def all_pairs(one_way: Sequence[Floats], seen: Mapping[Places, Noisy], ordered: 
         )
         found = shrink(noisy, variance, product[places], [each[places] for each in said], along)
         estimate = fit_margins(found.estimate, one_way[a], one_way[b])
-        tables[places] = Table(places, estimate, found.noise, found.model)
+        # Errors of single cells have longer tails than their variances say, and longest where there are rows.
+        usual = float((found.noise + found.model).mean()) / max(float(estimate.mean()), LEAST)
+        tables[places] = Table(places, estimate, found.noise, found.model + usual * estimate)
     return tables
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.inference.margins.errors import JoinedErrors
-from sfumato.inference.margins.joining import join_counts, join_sums, join_unbiased
+from sfumato.inference.margins.joining import CLOSE, join_counts, join_sums, join_unbiased
 from sfumato.inference.margins.spreads import Spreads
 from sfumato.inference.margins.table import Places, Table, spread_out, subsets, sum_kinds, sum_out
 from sfumato.measurement import Measurement
@@ -75,15 +75,15 @@ class Margins(ContentOfCells):
         merged = 1 if domain.size > 2**62 else domain.size // max(1, prod(shape))
         names = tuple(domain.names[place] for place in asked)
         noises = JoinedNoise(names, kinds, shape, {of: self._errors(of, by_place, joined) for of in joined})
-        return View(self.schema, Gathered(codes, values, merged), noises)
+        return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
 
-    def joined(self, kinds: Mapping[int, Codes]) -> dict[str, Floats]:
-        """Every statistic along some axes, of whose values the kinds are told apart."""
+    def joined(self, kinds: Mapping[int, Codes], close: float = CLOSE) -> dict[str, Floats]:
+        """Every statistic along some axes, of whose values the kinds are told apart; close: as of what is known."""
         places = tuple(kinds)
         every = {place: np.arange(self.domain.shape[place]) for place in places}
         fine = prod(self.domain.shape[place] for place in places) <= FINE
         known = {of: self._known(of, places, every if fine else kinds) for of in self.tables}
-        joined = {"count": self._join("count", known["count"], len(places), None)}
+        joined = {"count": self._join("count", known["count"], len(places), None, close)}
         for of in list(self.tables)[1:]:
             joined[of] = self._join(of, known[of], len(places), joined["count"])
         if not fine:
@@ -101,7 +101,9 @@ class Margins(ContentOfCells):
     def _table(self, of: str, places: Places) -> Table | None:
         return self.tables[of].get(places)
 
-    def _join(self, of: str, known: Mapping[Places, Table], axes: int, counts: Floats | None) -> Floats:
+    def _join(
+        self, of: str, known: Mapping[Places, Table], axes: int, counts: Floats | None, close: float = CLOSE
+    ) -> Floats:
         estimates = {places: table.estimate for places, table in known.items()}
         if self.unbiased:
             return join_unbiased([len(known[axis,].estimate) for axis in range(axes)], estimates)
@@ -114,7 +116,7 @@ class Margins(ContentOfCells):
         for first in range(axes):  # what was not measured is independent, in whatever company it is asked for
             for second in range(first + 1, axes):
                 estimates.setdefault((first, second), np.outer(one_way[first], one_way[second]) / total)
-        return join_counts(one_way, {places: each for places, each in estimates.items() if len(places) > 1})
+        return join_counts(one_way, {places: each for places, each in estimates.items() if len(places) > 1}, close)
 
     def _errors(self, of: str, kinds: Mapping[int, Codes], joined: Mapping[str, Floats]) -> ErrorsOf:
         places, counts = tuple(kinds), np.maximum(joined["count"], 0.0)
