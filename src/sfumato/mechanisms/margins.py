@@ -154,6 +154,6 @@ MECHANISM = Mechanism(
     paper="own; after McKenna et al. 2022",
     run=margins,
     gaussian=True,
-    most_cells=10**300,
+    by_margins=True,
     checks_itself=True,
 )

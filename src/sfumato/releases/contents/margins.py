@@ -59,6 +59,13 @@ class Margins(ContentOfCells):
     measured: tuple[tuple[Places, Measurement], ...] = ()
     unbiased: bool = False
 
+    def __post_init__(self) -> None:
+        """Keep no more digits than a file does, so that answers are the same before and after."""
+        rounded = {of: {p: margins_file.rounded(t) for p, t in tables.items()} for of, tables in self.tables.items()}
+        object.__setattr__(self, "tables", rounded)
+        spreads = {of: margins_file.rounded_spreads(each) for of, each in self.spreads.items()}
+        object.__setattr__(self, "spreads", spreads)
+
     def view(self, kinds: Kinds) -> View:
         domain = self.domain
         asked = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))

@@ -15,9 +15,10 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from sfumato.arrays import Floats, Whole
-from sfumato.inference.fits.base import PARTS
+from sfumato.inference.fits.base import PARTS, in_parts
 from sfumato.inference.margins.spreads import Spreads
 from sfumato.inference.margins.table import Places, Table
 from sfumato.measurement import Measurement
@@ -56,6 +57,18 @@ class MarginsRecord:
     spreads: list[list[int]]
 
 
+def rounded(table: Table) -> Table:
+    """A table as a file holds it: estimates and standard errors in 1024ths."""
+    errors = (in_parts(np.sqrt(np.maximum(each, 0.0))) ** 2 for each in (table.noise, table.model))
+    return Table(table.places, in_parts(table.estimate), *errors)
+
+
+def rounded_spreads(spreads: Spreads) -> Spreads:
+    """Spreads as a file holds them."""
+    single = {places: _in_parts(spread) / FINEST for places, spread in spreads.single.items()}
+    return Spreads(tuple(_in_parts(spread) / FINEST for spread in spreads.by_order), single)
+
+
 def written(content: Margins) -> Written:
     """All that a file keeps."""
     statistics = list(content.tables)
@@ -81,7 +94,7 @@ def written(content: Margins) -> Written:
     orders = [content.spreads.get(of, Spreads()).by_order for of in statistics]
     about: dict[str, Any] = {
         "unbiased": content.unbiased,
-        "noises": [noise_record(noise) for noise in noises],
+        "noises": [TypeAdapter(NoiseRecord).dump_python(noise_record(noise), mode="json") for noise in noises],
         "spreads": [[_in_parts(spread) for spread in each] for each in orders],
     }
     return Written("margins", _statistics(content.schema, statistics), kept, {"details": about})
@@ -121,7 +134,7 @@ def parts(
     for of, places, spread in zip(_named(listed["statistic"], statistics), sets, listed["spread"], strict=True):
         if places in tables[of] or places in single[of]:
             raise refusal("it lists a table twice")
-        if spread:
+        if spread:  # never 0, which stands for a table with cells
             single[of][places] = int(spread) / FINEST
             continue
         sizes = [shape[place] for place in places]
@@ -191,7 +204,7 @@ def _variances(listed: list[tuple[str, Table]]) -> tuple[list[Floats], list[Floa
 
 
 def _in_parts(spread: float) -> int:
-    return max(1, round(spread * FINEST)) if spread > 0 else 0
+    return max(1, round(spread * FINEST))
 
 
 def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Whole]:
