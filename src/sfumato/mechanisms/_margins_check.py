@@ -48,15 +48,13 @@ class Checked:
 
 def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budget: Budget) -> Checked:
     """Measure how far answers along one, two, three and four attributes are off, and size the errors by it."""
-    orders = [order for order in ORDERS if order <= len(schema.attributes)]
+    looked_at = {order: sets for order in ORDERS if (sets := _sets(schema.domain.shape, order))}
     content = Margins(schema, {"count": dict(tables)})
-    known, spreads = dict(tables), [0.0] * len(orders)
+    known, spreads = dict(tables), [0.0] * max(looked_at)
     single: dict[Places, float] = {}
     measured: list[Measurement] = []
-    for order, share in zip(orders, budget.split(*WEIGHTS[: len(orders)]), strict=True):
-        sets = _sets(schema.domain.shape, order)
-        if not sets:
-            continue
+    shares = budget.split(*(WEIGHTS[order - 1] for order in looked_at))
+    for (order, sets), share in zip(looked_at.items(), shares, strict=True):
         answers = [_joined(content, places) for places in sets]
         doubts = [_doubt(places, answer, known, spreads, single) for places, answer in zip(sets, answers, strict=True)]
         groups = _groups(doubts, share, curator)
@@ -88,7 +86,7 @@ def _sets(shape: Sequence[int], order: int) -> list[Places]:
     number, most = comb(len(shape), order), MOST_SETS[order - 1]
     step = max(1, number // (4 * most))
     every = islice(combinations(range(len(shape)), order), 0, None, step)
-    small = [places for places in every if prod(shape[place] for place in places) <= MOST_CELLS]
+    small = [places for places in every if prod(shape[place] for place in places) <= MOST_CELLS or order == 1]
     return small[:: -(-len(small) // most)] if small else []
 
 

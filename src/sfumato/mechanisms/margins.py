@@ -85,26 +85,31 @@ class _Survey:
     def counts(self, budget: Budget) -> dict[Places, Table]:
         """Tables of the total, of all attributes and of all pairs."""
         domain, settings = self.schema.domain, self.settings
+        axes = range(len(domain.axes))
+        if not (pairs := self._pairs(settings.most_cells)):
+            alone = zip(axes, budget.evenly(len(axes)), strict=True)
+            return self._tables({(place,): [self._measure((place,), share)] for place, share in alone})
         left = 1 - settings.one_way - settings.misfits
-        pairs = self._pairs(settings.most_cells)
         for_one_way, for_misfits, for_tables = budget.split(settings.one_way, settings.misfits, left)
         noisy: dict[Places, list[Noisy]] = {}
-        for place, share in enumerate(for_one_way.evenly(len(domain.axes))):
+        for place, share in zip(axes, for_one_way.evenly(len(axes)), strict=True):
             noisy[place,] = [self._measure((place,), share)]
         total, one_way = self._one_way(noisy)
-        worth: dict[Places, float] = {(place,): 1.0 for place in range(len(domain.axes))}
-        if pairs:
-            products = [independent([one_way[a], one_way[b]], total) for a, b in pairs]
-            names = [[domain.names[place] for place in places] for places in pairs]
-            guesses = [np.rint(each).astype(np.int64).reshape(-1) for each in products]
-            found = self.curator.measure_margin_misfits(list(zip(names, guesses, strict=True)), for_misfits)
-            self.measured.append(((), found))
-            misfits = dict(zip(pairs, np.maximum(found.answers, 0).tolist(), strict=True))
-            precisions = [1.0 / noisy[place,][0][1] for place in range(len(domain.axes))]
-            worth = shares(one_way, precisions, misfits, float(for_tables.amount), budget.is_pure)
+        products = [independent([one_way[a], one_way[b]], total) for a, b in pairs]
+        names = [[domain.names[place] for place in places] for places in pairs]
+        guesses = [np.rint(each).astype(np.int64).reshape(-1) for each in products]
+        found = self.curator.measure_margin_misfits(list(zip(names, guesses, strict=True)), for_misfits)
+        self.measured.append(((), found))
+        misfits = dict(zip(pairs, np.maximum(found.answers, 0).tolist(), strict=True))
+        precisions = [1.0 / noisy[place,][0][1] for place in axes]
+        worth = shares(one_way, precisions, misfits, float(for_tables.amount), budget.is_pure)
         weights = [max(1, round(FINEST * each)) for each in worth.values()]
         for places, share in zip(worth, for_tables.split(*weights), strict=True):
             noisy.setdefault(places, []).append(self._measure(places, share))
+        return self._tables(noisy)
+
+    def _tables(self, noisy: Mapping[Places, list[Noisy]]) -> dict[Places, Table]:
+        """Estimates from all that was measured."""
         total, one_way = self._one_way(noisy)
         tables: dict[Places, Table] = {
             (): Table((), np.array(total), np.array(pooled(_listed(noisy), ())[1]), np.zeros(()))
@@ -114,7 +119,7 @@ class _Survey:
             tables[place,] = Table((place,), margin, variances, np.zeros(len(margin)))
         seen: dict[Places, Noisy] = {places: each[0] for places, each in noisy.items() if len(places) == 2}
         if len(one_way) > 1:
-            tables |= all_pairs(one_way, seen, [axis.ordered for axis in domain])
+            tables |= all_pairs(one_way, seen, [axis.ordered for axis in self.schema.domain])
         return tables
 
     def sums(self, of: str, budget: Budget) -> dict[Places, Noisy]:

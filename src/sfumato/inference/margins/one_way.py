@@ -17,6 +17,7 @@ SIZES = np.exp(np.arange(-2.0, 7.0))  # of deviations, in standard deviations of
 SPIKE = 4.0  # standard deviations from what the others say; one in 16,000 is that far off by chance
 TOGETHER = 0.7  # of the farthest one, at which a value is taken for a spike in the same round
 MOST_SPIKES = 8  # rounds of finding them
+MOST_SMOOTHED = 600  # values; the time that it takes grows with their cube
 
 
 def kernels(values: int, ordered: bool) -> list[Floats]:
@@ -31,7 +32,7 @@ def kernels(values: int, ordered: bool) -> list[Floats]:
 def one_way_margin(noisy: Floats, variance: float, total: float, ordered: bool) -> Floats:
     """A margin that is not negative and has this total, with the noise taken out of it."""
     values = len(noisy)
-    if values < 3:
+    if not 3 <= values <= MOST_SMOOTHED:
         return onto_total(noisy, total)
     off = noisy - total / values
     spikes = np.zeros(values)

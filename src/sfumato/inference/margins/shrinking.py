@@ -27,6 +27,7 @@ TAILS = np.exp(1.5 * np.arange(-3.0, 4.0))  # by what single coefficients' sprea
 TAIL_SHARES = np.array([0.02, 0.04, 0.10, 0.68, 0.10, 0.04, 0.02])  # how many do, before any is seen
 TAIL_TRUST = 20.0  # coefficients that this is worth
 ROUNDS = 12  # of learning how many do
+SCATTERS = np.logspace(-2.0, 1.5, 15)  # of cells around a guess, as a share of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,19 @@ def shrink(
     noise = np.minimum(trust**2 * variance, left)
     cells = (rows.vectors**2 @ part @ (columns.vectors**2).T for part in (noise, left - noise))
     return Shrunk(estimate, *cells)
+
+
+def shrink_cells(noisy: Floats, variance: float, guess: Floats) -> Shrunk:
+    """A table drawn cell by cell towards a guess, by as much as its cells are seen to scatter around it."""
+    rows, off = np.maximum(guess, 0.0), noisy - guess
+    best, prior = -np.inf, rows
+    for scatter in SCATTERS:
+        spread = scatter**2 * rows**2 + rows
+        likelihood = -0.5 * float((np.log(spread + variance) + off**2 / (spread + variance)).sum())
+        if likelihood > best:
+            best, prior = likelihood, spread
+    trust = prior / (prior + variance)
+    return Shrunk(guess + trust * off, trust**2 * variance, (1.0 - trust) ** 2 * prior)
 
 
 def _alike(values: int, ordered: bool) -> Floats:

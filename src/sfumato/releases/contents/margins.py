@@ -76,7 +76,7 @@ class Margins(ContentOfCells):
         codes = {}
         for name, kind in kinds.items():
             place, first = domain.place(name), np.unique(kind, return_index=True)[1]
-            along = spread_out(first.astype(np.float64), (place,), asked) if place in asked else first[:1]
+            along = spread_out(first.astype(np.float64), (place,), asked) if place in asked else np.asarray(first[0])
             codes[name] = np.broadcast_to(np.asarray(along, dtype=np.int64), shape).reshape(-1)
         values = {of: joint.reshape(-1) for of, joint in joined.items()}
         merged = 1 if domain.size > 2**62 else domain.size // max(1, prod(shape))
