@@ -136,11 +136,11 @@ class _Survey:
         seen = self.curator.margin([self.schema.domain.names[place] for place in places])
         found = seen.measure(Identity(seen.domain.size), budget, of=of)
         self.measured.append((places, found))
-        return found.answers.astype(np.float64).reshape(seen.domain.shape), found.noise.variance
+        return found.answers.astype(np.float64).reshape(seen.domain.shape), found.noise.continuous_variance
 
     def _one_way(self, noisy: Mapping[Places, list[Noisy]]) -> tuple[float, list[Floats]]:
         listed = _listed(noisy)
-        total = max(1.0, float(pooled(listed, ())[0]))
+        total = max(0.0, float(pooled(listed, ())[0]))
         axes = enumerate(self.schema.domain.axes)
         return total, [one_way_margin(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
 
