@@ -32,7 +32,7 @@ def kinds(sql: str) -> dict[str, list[int]]:
         ("SELECT COUNT(*) FROM t", {}),
         ("SELECT COUNT(*) FROM t WHERE age > 6", {"age": [0] * 7 + [1] * 3}),
         ("SELECT COUNT(*) FROM t WHERE sex IN ('F', 'X')", {"sex": [0, 1, 0]}),
-        ("SELECT COUNT(*) FROM t WHERE age BETWEEN 0 AND 9", {"age": [0] * 10}),
+        ("SELECT COUNT(*) FROM t WHERE age BETWEEN 0 AND 9", {}),
         ("SELECT sex, COUNT(*) FROM t GROUP BY sex", {"sex": [0, 1, 2]}),
         ("SELECT sex, COUNT(*) FROM t WHERE sex <> 'M' GROUP BY sex", {"sex": [0, 1, 2]}),
         ("SELECT COUNT(*) FROM t WHERE pay < 30", {"pay": [0, 1, 2, 2, 2]}),  # a cut cell is a kind of its own
