@@ -71,7 +71,7 @@ def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budg
             scale = scale_of(few, WIDER * misfit, error, *((LEAST, MOST) if order < 3 else (0.0, 1e6)))
             for place in members:
                 places = sets[place]
-                if places in tables and order < 3:
+                if places in tables:
                     one = known[places]
                     known[places] = replace(one, noise=scale * one.noise, model=scale * one.model)
                 else:
