@@ -28,10 +28,10 @@ def column_types(schema: Schema) -> pa.Schema:
         kind = _listed(attribute).type if isinstance(attribute, Category) else plain[attribute.type]
         fields.append((name, kind))
     for name, measure in schema.measures.items():
-        taken = {field for field, _ in fields}
-        while name in taken or name in schema.measures and name in schema.attributes:
-            name = f"{name}_value"  # noqa: PLW2901 (an attribute has the name already)
-        fields.append((name, pa.int64() if measure.step.denominator == 1 else pa.float64()))
+        free, taken = name, {*(field for field, _ in fields), *schema.measures} - ({name} - set(schema.attributes))
+        while free in taken:  # SQL tells an attribute and a measure of one name apart, a file of rows does not
+            free += "_value"
+        fields.append((free, pa.int64() if measure.step.denominator == 1 else pa.float64()))
     return pa.schema(fields)
 
 

@@ -58,7 +58,7 @@ class Sums:
 
 
 def fit_means(known: Sums, rows: Floats, layout: Layout, domain: Domain) -> Floats:
-    """The mean in every cell, drawn to the overall one where noise is large, then fitted to groups of each attribute."""
+    """The mean in every cell, drawn to the overall one where noise is large, then fitted by each attribute."""
     step, low, high = float(known.measure.step), float(known.measure.lower), float(known.measure.upper)
     pull = (known.overall - float(known.measure.centre)) / step * known.worth
     means = known.means(known.sums + pull, rows + known.worth)

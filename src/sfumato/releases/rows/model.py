@@ -106,4 +106,3 @@ def volumes(groupings: Sequence[Grouping], sizes: Mapping[str, int]) -> Floats:
     for name, size in sizes.items():
         found = found if name in named else found * float(size)
     return found
-

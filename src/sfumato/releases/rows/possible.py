@@ -35,8 +35,8 @@ def halved_without_negatives(answers: Floats) -> Floats:
     its parent has, none where its answer is negative. So a range far from a negative one keeps its sum, while the
     nearest numbers would fill a long empty range with what noise left above zero.
 
-    >>> halved_without_negatives(np.array([30.0, 11.0, 4.0, -3.0, -6.0, 5.0])).tolist()
-    [30.0, 10.0, 1.0, 0.0, 0.0, 0.0]
+    >>> halved_without_negatives(np.array([30.0, 10.0, 8.0, -3.0])).tolist()
+    [30.0, 10.0, 5.0, 0.0]
     """
     if answers.min() >= 0:
         return answers

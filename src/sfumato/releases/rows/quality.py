@@ -37,7 +37,7 @@ class Agreement:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Counts rows by one and by two attributes while they are drawn. counts: for each of the tables, changed by `add`."""
+    """Counts rows by one and by two attributes while they are drawn. counts: of each table, changed by `add`."""
 
     groupings: dict[str, Grouping]
     tables: tuple[tuple[str, ...], ...]
@@ -59,11 +59,12 @@ class Tally:
     def add(self, block: Block) -> None:
         """Count some more rows."""
         labels = {name: grouping.labels(block.codes[name]) for name, grouping in self.groupings.items()}
-        for names, counts in zip(self.tables, self.counts, strict=True):
+        for place, names in enumerate(self.tables):
             label = labels[names[0]]
             for name in names[1:]:
                 label = label * self.groupings[name].size + labels[name]
-            counts += np.bincount(label, minlength=counts.size).reshape(counts.shape)
+            flat = self.counts[place].reshape(-1)
+            flat += np.bincount(label, minlength=len(flat))
 
     def compare(self, model: RowModel) -> tuple[Agreement, ...]:
         """The rows so far beside the release's own answers: by one attribute, then by two where there are."""

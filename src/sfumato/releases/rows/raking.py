@@ -47,7 +47,7 @@ def possible_margins(domain: Domain, answers: Answers) -> tuple[list[Margin], li
     """One-way and two-way answers that rows can have: none negative, and all with the same total."""
     every = range(len(domain.axes))
     singles = [_single(domain, place, answers((place,))) for place in every]
-    pairs = []
+    pairs: list[Margin] = []
     for one, two in combinations(every, 2):
         if domain.axes[one].size * domain.axes[two].size <= max(MOST_OF_A_PAIR, domain.size * (len(every) == 2)):
             pairs.append(((one, two), _pair(answers((one, two)), singles[one], singles[two])))
@@ -57,10 +57,11 @@ def possible_margins(domain: Domain, answers: Answers) -> tuple[list[Margin], li
 def fit_margins(layout: Layout, base: Floats, singles: Sequence[Margin], pairs: Sequence[Margin]) -> Floats:
     """Cells like those of `base`, none negative, that fit all margins as far as they go together."""
     total = float(singles[0][1].sum())
-    even = np.float64(FLOOR * total)
+    even: Floats = np.array(FLOOR * total)
     for axes, single in singles:
         even = even * layout.back(single / total, axes)
-    return rake(layout, base + even, [*singles, *pairs])
+    covered = {place for axes, _ in pairs for place in axes}
+    return rake(layout, base + even, [*(one for one in singles if one[0][0] not in covered), *pairs])
 
 
 def rake(layout: Layout, cells: Floats, margins: Sequence[Margin]) -> Floats:
