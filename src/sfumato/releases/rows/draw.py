@@ -46,6 +46,6 @@ def draw_blocks(model: RowModel, rows: int, random: RandomNumbers) -> Iterator[B
 
 def draw_batches(model: RowModel, schema: Schema, rows: int, seed: int | None = None) -> Iterator[pa.RecordBatch]:
     """Synthetic rows with their values."""
+    check_number(rows)
     random, types = RandomNumbers(seed), column_types(schema)
-    for block in draw_blocks(model, rows, random):
-        yield decode(schema, types, block, random)
+    return (decode(schema, types, block, random) for block in draw_blocks(model, rows, random))

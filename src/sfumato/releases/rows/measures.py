@@ -69,7 +69,7 @@ def fit_means(known: Sums, rows: Floats, layout: Layout, domain: Domain) -> Floa
             sums = grouping.gather(layout.along(known.sums, (place,)), 0)
             have = grouping.gather(layout.along(rows * means, (place,)), 0) / np.maximum(held, 1e-300)
             # As many cells as a group has, as many noises are in its sum.
-            worth = known.worth * np.sqrt(grouping.widths * (rows.size / axis.size))
+            worth = known.worth * np.sqrt(np.maximum(grouping.widths * (rows.size / axis.size), 1.0))
             wanted = known.means(sums + pull / known.worth * worth, held + worth)
             up = np.clip((wanted - have) / np.maximum(high - have, 1e-300), 0.0, 1.0)
             down = np.clip((have - wanted) / np.maximum(have - low, 1e-300), 0.0, 1.0)

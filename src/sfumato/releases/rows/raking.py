@@ -21,6 +21,7 @@ Margin = tuple[tuple[int, ...], Floats]  # along which axes, and what the cells 
 Answers = Callable[[tuple[int, ...]], Floats]  # the release's own, along one or two axes
 
 FIT = 2e-5  # how far sums may stay off, as a share of all rows: less than a sample of a hundred million rows would show
+ROUNDING = 1e-9  # negative by less, as a share of all rows, is no more than a number that was rounded
 MOST_SWEEPS = 100
 LEAST_SWEEPS = 3
 MOST_WORK = 8 * 10**8  # cells that are scaled, over all sweeps: a few seconds
@@ -33,8 +34,8 @@ FLOOR = 1e-3
 def fit_all_cells(domain: Domain, cells: Floats) -> Floats:
     """All cells of a domain, of any sign but with a positive sum, made to fit their own answers."""
     layout, table = LaidOut(domain.shape), cells.reshape(domain.shape)
-    if cells.min() >= 0:
-        return table
+    if cells.min() >= -ROUNDING * cells.sum():
+        return np.maximum(table, 0.0)
     if len(domain.axes) == 1:
         return _single(domain, 0, table)
     singles, pairs = possible_margins(domain, lambda axes: layout.along(table, axes))
@@ -86,7 +87,7 @@ def _single(domain: Domain, place: int, answers: Floats) -> Floats:
 
 def _pair(answers: Floats, first: Floats, second: Floats) -> Floats:
     """Answers by two attributes, made possible, with the sums that were settled for each."""
-    if answers.min() >= 0:
-        return answers
+    if answers.min() >= -ROUNDING * answers.sum():
+        return np.maximum(answers, 0.0)
     singles: list[Margin] = [((0,), first), ((1,), second)]
     return fit_margins(LaidOut(answers.shape), halved_without_negatives(answers), singles, ())
