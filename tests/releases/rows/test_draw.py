@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -135,3 +137,16 @@ def test_cells_of_one_weight_do_not_resonate_with_the_number_of_rows():
     cube = cube_of(np.full(SCHEMA.domain.shape, 50), np.zeros(SCHEMA.domain.shape), 10**5)
     urgent = np.array(drawn(cube, SCHEMA.domain.size // 6, seed=1)["urgent"])
     assert 0.2 < urgent.mean() < 0.8
+
+
+def test_memory_does_not_grow_with_the_number_of_rows():
+    """Ten times the batches: what is held at most stays the same, to a fifth of a batch."""
+    cube = cube_of(np.full(SCHEMA.domain.shape, 50), np.zeros(SCHEMA.domain.shape), 10**5)
+    peaks = []
+    for batches in (2, 20):
+        tracemalloc.start()
+        for _ in draw_batches(cube.row_model, SCHEMA, batches * BATCH):
+            pass
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
