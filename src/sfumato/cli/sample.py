@@ -39,4 +39,4 @@ def sample(
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+    return f"{100 * share:.3f} %"
