@@ -24,7 +24,7 @@ FIT = 2e-5  # how far sums may stay off, as a share of all rows: less than a sam
 ROUNDING = 1e-9  # negative by less, as a share of all rows, is no more than a number that was rounded
 MOST_SWEEPS = 100
 LEAST_SWEEPS = 3
-MOST_WORK = 8 * 10**8  # cells that are scaled, over all sweeps: a few seconds
+MOST_WORK = 5 * 10**8  # cells that are scaled, over all sweeps: a few seconds
 MOST_OF_A_PAIR = 2**24  # cells of a two-way answer that is fitted to
 # Every cell gets so much of what it would have if attributes had nothing to do with each other: then no answer is out
 # of reach because noise left nothing above zero where it needs rows.
