@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.domain import MOST_CELLS, Axis, Cover, Domain, Partition, ValueSet
+from sfumato.domain import LARGEST_NUMBER, Axis, Cover, Domain, Partition, ValueSet, refuse_too_many_values
 from sfumato.errors import QueryError, SchemaError
 
 PATIENT = settings(deadline=None)  # a busy machine is no reason to fail
@@ -240,12 +240,27 @@ def test_a_domain_finds_its_axes_by_name():
         domain.place("b")
 
 
-@pytest.mark.parametrize("copies", [63, 1100])
-def test_a_domain_too_large_to_number_is_refused(copies):
-    boolean = Axis("b", "boolean", np.arange(3), (False, True))
-    assert Domain((boolean,) * 62).size == MOST_CELLS
-    with pytest.raises(SchemaError, match=r"span about 10\^[0-9]+ cells, more than the 2\^62"):
-        Domain((boolean,) * copies)
+@pytest.mark.parametrize(("copies", "words"), [(62, 1), (63, 2), (1100, 18)])
+def test_a_domain_too_large_for_one_number_is_numbered_in_words(copies, words):
+    domain = Domain(tuple(Axis(f"b{place}", "boolean", np.arange(3), (False, True)) for place in range(copies)))
+    assert domain.size == 2**copies and len(domain.words) == words
+    assert [place for run in domain.words for place in run] == list(range(copies))
+    assert all(2 ** len(run) <= LARGEST_NUMBER for run in domain.words)
+    last = [np.array([2 ** len(run) - 1]) for run in domain.words]
+    assert [int(domain.codes_along(name, *last)[0]) for name in domain.names] == [1] * copies
+
+
+def test_a_domain_along_some_attributes_keeps_their_order():
+    domain = boxes(2, 3, 4)
+    first, _, last = domain.names
+    assert domain.along([last, first]).shape == (2, 4)
+    with pytest.raises(QueryError, match="no attribute"):
+        domain.along(["nobody"])
+
+
+def test_axes_too_long_to_lay_out_are_refused():
+    with pytest.raises(SchemaError, match=r"33,554,433 cells along their axes, and 33,554,432 in all is the most"):
+        refuse_too_many_values([2**25, 1])
 
 
 def test_cell_numbers_near_the_limit_do_not_overflow():

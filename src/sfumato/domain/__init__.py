@@ -4,10 +4,10 @@ from sfumato.domain.axes import EPOCH as EPOCH
 from sfumato.domain.axes import Axis as Axis
 from sfumato.domain.axes import Kind as Kind
 from sfumato.domain.axes import Label as Label
-from sfumato.domain.grid import MOST_CELLS as MOST_CELLS
+from sfumato.domain.grid import LARGEST_NUMBER as LARGEST_NUMBER
 from sfumato.domain.grid import Domain as Domain
 from sfumato.domain.grid import Partition as Partition
-from sfumato.domain.grid import refuse_too_many_cells as refuse_too_many_cells
+from sfumato.domain.grid import refuse_too_many_values as refuse_too_many_values
 from sfumato.domain.values import END as END
 from sfumato.domain.values import START as START
 from sfumato.domain.values import Cover as Cover

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -12,18 +13,23 @@ from sfumato.arrays import Codes
 from sfumato.domain.axes import Axis
 from sfumato.errors import QueryError, SchemaError
 
-MOST_CELLS = 2**62  # a flat cell number must fit a signed 64-bit integer in every engine
+LARGEST_NUMBER = 2**62  # a cell's number, or each word of it, must fit a signed 64-bit integer in every engine
+MOST_VALUES = 2**25  # of all axes together, each of which is laid out
+MOST_CELLS = 10**300  # which doubles can still express, if no computer could visit them
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The axes of a table and the cells they span, numbered row by row: the last axis runs fastest."""
+    """The axes of a table and the cells they span, numbered row by row: the last axis runs fastest.
+
+    Many axes span more cells than 64 bits can number. A cell then has several numbers, its *words*, each of which
+    numbers it along a run of neighbouring axes.
+    """
 
     axes: tuple[Axis, ...]
     _places: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        refuse_too_many_cells(self.size)
         object.__setattr__(self, "_places", {axis.name: place for place, axis in enumerate(self.axes)})
 
     @property
@@ -54,10 +60,26 @@ class Domain:
         except KeyError:
             raise QueryError(f"no attribute {name!r}; there are {', '.join(self.names)}") from None
 
-    def codes_along(self, name: str, cells: Codes) -> Codes:
-        """The cell number along one axis, for flat cell numbers."""
+    @cached_property
+    def words(self) -> tuple[range, ...]:
+        """The places of the axes that each word of a cell's number is about; one word wherever that can number all."""
+        runs, first, cells = [], 0, 1
+        for place, size in enumerate(self.shape):
+            if cells * size > LARGEST_NUMBER:
+                runs.append(range(first, place))
+                first, cells = place, 1
+            cells *= size
+        return (*runs, range(first, len(self.axes)))
+
+    def along(self, names: Iterable[str]) -> Domain:
+        """The domain that some of the attributes span, in the order of this one."""
+        return Domain(tuple(self.axes[place] for place in sorted({self.place(name) for name in names})))
+
+    def codes_along(self, name: str, *words: Codes) -> Codes:
+        """The cell number along one axis, for cells given by their numbers, an array for each word."""
         place = self.place(name)
-        return np.asarray(cells // math.prod(self.shape[place + 1 :]) % self.shape[place], dtype=np.int64)
+        run, cells = next((run, cells) for run, cells in zip(self.words, words, strict=True) if place in run)
+        return np.asarray(cells // math.prod(self.shape[place + 1 : run.stop]) % self.shape[place], dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +114,15 @@ class Partition:
         return cls(domain, label)
 
 
-def refuse_too_many_cells(size: int) -> None:
-    """Refuse more cells than can be numbered; a schema asks before it lays out any axis."""
-    if size > MOST_CELLS:
+def refuse_too_many_values(sizes: Sequence[int]) -> None:
+    """Refuse axes that are too long to lay out, or too many; a schema asks before it lays out any of them."""
+    if (values := sum(sizes)) > MOST_VALUES:
         raise SchemaError(
-            f"the attributes span about 10^{math.log10(size):.0f} cells, more than the 2^62 that can be "
-            "numbered; use fewer attributes or wider bins"
+            f"the attributes have {values:,} cells along their axes, and {MOST_VALUES:,} in all is the most; "
+            "use wider bins"
+        )
+    if (cells := math.prod(sizes)) > MOST_CELLS:
+        raise SchemaError(
+            f"the attributes span about 10^{math.log10(cells):.0f} cells, and 10^{math.log10(MOST_CELLS):.0f} is the "
+            "most; publish fewer of them at a time"
         )

@@ -82,7 +82,7 @@ def _terms(errors: Errors, chosen: list[int]) -> list[Term]:
         row = rows[kind]
         terms.append(Term.of(_noise(errors, int(row)), int(count), *weights[row][back].tolist()))
     model = errors.model[np.ix_(distinct, distinct)]
-    return [*terms, *_normal(rest, back, model=False), *_normal(model, back, model=True)]
+    return [*terms, *normal_terms(rest, back, model=False), *normal_terms(model, back, model=True)]
 
 
 def _noise(errors: Errors, row: int) -> Noise:
@@ -102,10 +102,13 @@ def _alike(errors: Errors, weights: Floats, rows: NDArray[np.int64]) -> tuple[ND
     return example, counts
 
 
-def _normal(covariance: Floats, back: NDArray[np.int64], *, model: bool) -> list[Term]:
+def normal_terms(covariance: Floats, back: NDArray[np.int64], *, model: bool) -> list[Term]:
     """Independent normal terms that have this covariance."""
     if not covariance.any():
         return []
+    if len(covariance) == 1:
+        factor = np.sqrt(covariance[0]) / SMOOTH
+        return [replace(Term.of(NORMAL, 1, *factor[back].tolist()), model=model)]
     values, vectors = np.linalg.eigh(covariance)
     kept = np.flatnonzero(values > NEGLIGIBLE * values.max())
     factors = vectors[:, kept] * np.sqrt(values[kept]) / SMOOTH

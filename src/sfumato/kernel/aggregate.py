@@ -13,12 +13,14 @@ from sfumato.arrays import Codes, Whole
 class Aggregate:
     """Rows and sums of measures in the cells that hold rows.
 
-    cells: their numbers, rising. counts: rows in each. sums: for each measure, the sum of its steps in each.
+    cells: their numbers, rising; where a number has several words (`Domain.words`), the first of them, and `further`
+    has the others. counts: rows in each. sums: for each measure, the sum of its steps in each.
     """
 
     cells: Codes
     counts: Whole
     sums: dict[str, Whole] = field(default_factory=dict)
+    further: tuple[Codes, ...] = ()
 
     def of(self, statistic: str) -> Whole:
         """The numbers of one statistic: "count" or a measure."""

@@ -1,8 +1,8 @@
 """The curator: holder of the private counts, and the only one who adds noise to them.
 
-Five verbs spend: `measure`, `measure_misfit`, `select`, `first_above` and `best_partition`; two restrict: `reduce` and
-`split`. The budget is stated once: the noise scale is derived from what is charged, or the charge from the noise scale,
-never both from outside.
+Six verbs spend: `measure`, `measure_misfit`, `measure_margin_misfits`, `select`, `first_above` and `best_partition`;
+three restrict: `reduce`, `split` and `margin`. The budget is stated once: the noise scale is derived from what is
+charged, or the charge from the noise scale, never both from outside.
 """
 
 from __future__ import annotations
@@ -21,10 +21,18 @@ from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge, Load
+from sfumato.kernel.margin_counts import MarginCounts
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw, sparse_hits
 from sfumato.kernel.verbs.exponential import choose
-from sfumato.kernel.verbs.misfits import group_sums, labels_of, misfit_load, misfit_noise
+from sfumato.kernel.verbs.misfits import (
+    group_sums,
+    labels_of,
+    labels_of_margins,
+    misfit_load,
+    misfit_noise,
+    noise_of_margins,
+)
 from sfumato.kernel.verbs.partitioning import cheapest, checked_order, cutting, line_up
 from sfumato.kernel.verbs.scores import Misfit, MostRows, Rank, Score
 from sfumato.kernel.verbs.sparse_vector import above_noises, checked_threshold, first_exceeding
@@ -58,6 +66,7 @@ class Curator:
         entropy: Entropy,
         *,
         view: _View | None = None,
+        everywhere: bool = False,
     ) -> None:
         self.domain = domain
         self.charge = charge
@@ -65,6 +74,8 @@ class Curator:
         self._units = units  # the most one row changes a cell: 1 for "count", half_units for a measure
         self._entropy = entropy
         self._view = view
+        self._everywhere = everywhere  # whether its cells together are all of the table: a margin's are
+        self._margins: MarginCounts | None = None
 
     @property
     def statistics(self) -> tuple[str, ...]:
@@ -144,6 +155,27 @@ class Curator:
         answers.setflags(write=False)
         return Measurement("misfit", Identity(count), answers, (noise,))
 
+    def measure_margin_misfits(
+        self, guesses: Sequence[tuple[Sequence[str], NDArray[np.int64]]], budget: Budget, groups: Codes | None = None
+    ) -> Measurement:
+        """How far margins lie from public guesses: the noisy sum over all cells of |count - guess|, margin by margin.
+
+        guesses: the attributes of each margin and a whole number for each of its cells, in the order of cells.
+        groups: the group of every margin, numbered from 0, whose sums are published; each by itself if not given.
+        """
+        check_kind(budget, self.charge)
+        curators = [self.margin(names) for names, _ in guesses]
+        misfits = [Misfit(Identity(c.domain.size), guess) for c, (_, guess) in zip(curators, guesses, strict=True)]
+        labels, number = labels_of_margins(len(guesses), groups)
+        noise, load = noise_of_margins(labels, number, budget, self.charge.contributions)
+        self.charge.admit([load])
+        scores = (misfit.scores(c._dense("count")) for c, misfit in zip(curators, misfits, strict=True))
+        sums = np.array([each.sum() for each in scores], dtype=np.int64)
+        answers = group_sums(sums, labels, number)
+        answers += draw(noise, number, self._entropy)
+        answers.setflags(write=False)
+        return Measurement("misfit", Identity(number), answers, (noise,))
+
     def first_above(self, misfit: Misfit, threshold: int, budget: Budget, *, start: int = 0) -> int | None:
         """The first row, from `start` on, whose misfit exceeds a threshold, both with noise; None if none does.
 
@@ -200,6 +232,17 @@ class Curator:
         groups = (order[a:b] for a, b in pairwise(ends))
         return tuple(self._restrict(cells, np.arange(len(cells)), len(cells), "cell") for cells in groups)
 
+    def margin(self, names: Sequence[str]) -> Curator:
+        """A curator over the cells that some attributes span, whatever the others. Spends from the same charge.
+
+        A row lies in one cell of every margin, so what is measured in a margin is charged, at its fullest cell, to
+        every cell of the table: this needs no number for each of them, however many there are.
+        """
+        if self._margins is None:
+            self._margins = MarginCounts(self.domain, self._aggregate)
+        domain, aggregate = self._margins.along(names)
+        return Curator(domain, aggregate, self._units, self.charge, self._entropy, everywhere=True)
+
     # -- inside
 
     def _restrict(self, kept: Codes, groups: Codes, size: int, name: str) -> Curator:
@@ -224,6 +267,7 @@ class Curator:
             self.charge,
             self._entropy,
             view=_View(cells, groups_of_table),
+            everywhere=self._everywhere,
         )
 
     def _unit(self, of: str) -> int:
@@ -290,6 +334,8 @@ class Curator:
 
     def _spread(self, load: Load) -> Load:
         """A load on this view's cells as a load on the cells of the whole table."""
+        if self._everywhere:
+            return load if isinstance(load.amounts, int) else Load(int(load.amounts.max(initial=0)), load.unit)
         if self._view is None or not self.charge.tracked:
             return load
         amounts = np.zeros(self.charge.cells, dtype=np.int64)

@@ -18,6 +18,7 @@ MODULES = {
     "cells": "sfumato.mechanisms.cells",
     "sparse-cells": "sfumato.mechanisms.sparse_cells",
     "sfumato": "sfumato.mechanisms.sfumato",
+    "margins": "sfumato.mechanisms.margins",
     "hierarchical": "sfumato.mechanisms.hierarchical",
     "wavelet": "sfumato.mechanisms.wavelet",
     "matrix": "sfumato.mechanisms.matrix",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from sfumato.domain import LARGEST_NUMBER
 from sfumato.errors import MechanismError
 from sfumato.limits import MOST_DENSE
 
@@ -70,6 +71,7 @@ class Mechanism:
     gaussian: whether it takes rho-zCDP too, besides pure epsilon.
     most_cells: that it lays out; None for one that publishes noisy cells as they are, which takes any number of them,
     as those that are too many to lay out are published above a threshold only. sparse: whether it always does that.
+    by_margins: whether it lays out margins alone, so that it takes any number of attributes.
     refuses: why it does not fit for another reason, or None. answers: what can be asked of its release.
     checks_itself: whether it asks privately which queries or buckets suit the data, and so spends a part on measuring
     how far its own estimate is off, which no noise tells.
@@ -90,6 +92,7 @@ class Mechanism:
     gaussian: bool = False
     most_cells: int | None = MOST_DENSE
     sparse: bool = False
+    by_margins: bool = False
     refuses: Refusal = fits_every_schema
     answers: Literal["everything", "its workload"] = "everything"
     checks_itself: bool = False
@@ -123,13 +126,15 @@ class Mechanism:
 
     def is_sparse(self, schema: Schema) -> bool:
         """Whether a schema's cells are published above a threshold only."""
-        return self.sparse or schema.domain.size > MOST_DENSE
+        return not self.by_margins and (self.sparse or schema.domain.size > MOST_DENSE)
 
     def why_not(self, schema: Schema, workload: Workload | None = None) -> str | None:
         """Why it does not fit a schema and a workload, and what would; or None."""
         cells = schema.domain.size
-        if self.most_cells is None or cells <= self.most_cells:
+        if self.by_margins or (cells <= (self.most_cells or LARGEST_NUMBER)):
             return self.refuses(schema, workload)
+        if self.most_cells is None:
+            return f"{self.name} numbers its cells, and about {cells:.0e} are too many; use margins"
         others = "hierarchical or cells" if cells <= MOST_DENSE else "sparse-cells, which lays none of them out"
         return f"{self.name} takes at most {self.most_cells:,} cells, there are {cells:,}; use {others}"
 

@@ -8,6 +8,7 @@ from math import ceil, log2, sqrt
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, MechanismError, SchemaError
+from sfumato.kernel.charge import noise_for
 from sfumato.kernel.sampling.noise import VARIANCES
 from sfumato.measurement import LARGEST_SCALE, Design, Laplace, Noise
 from sfumato.mechanisms._measure_and_fit import designs, every_cell
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 MOST_WRITTEN = MOST_MANIFEST_BYTES * 9 // 10
 FINER = 2**16  # a mechanism that is not linear may measure the count with so much more noise than plain cells carry,
 MORE_DIGITS = 10**30  # and with scales of so many more digits
+SMALL_SHARES = 2**10  # and a margin may get so much less than an even share of all pairs
 COLUMNS_EACH = 8  # and keep so many numbers per cell
 
 
@@ -42,6 +44,9 @@ def check_writable(schema: Schema, cost: Cost, mechanism: Mechanism, workload: W
         for of, noises in planned_noises(schema, cost.budget).items():
             _check_noises(noises, of, schema)
         return
+    if mechanism.by_margins:
+        _check_margins(schema, cost)
+        return
     strategy = None
     if mechanism.strategy is not None and workload is not None:
         strategy = mechanism.strategy(schema, workload, cost.pure)
@@ -56,6 +61,15 @@ def check_writable(schema: Schema, cost: Cost, mechanism: Mechanism, workload: W
     _check_with_room(asked["count"].noises[0])
     if 8 * COLUMNS_EACH * len(asked) * schema.domain.size > MOST_BYTES:
         raise MechanismError(f"{mechanism.name} on so many cells does not fit a release file; use cells")
+
+
+def _check_margins(schema: Schema, cost: Cost) -> None:
+    """Margins share a budget by what they turn out to be worth, so there must be room for small shares of it."""
+    for of, unit in schema.units.items():
+        share = cost.budget.split(1, SMALL_SHARES * len(schema.units) * len(schema.attributes) ** 2)[0]
+        contributions = schema.privacy_unit.contributions
+        noise = noise_for(share, contributions, l1=Fraction(unit), l2_squared=Fraction(unit**2))
+        _check_noises((noise,), of, schema)
 
 
 def _check_noises(noises: tuple[Noise, ...], of: str, schema: Schema) -> None:

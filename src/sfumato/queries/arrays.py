@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Codes
-from sfumato.domain import MOST_CELLS
+from sfumato.domain import LARGEST_NUMBER
 from sfumato.errors import QueryError
 
 Array = NDArray[Any]
@@ -53,7 +53,7 @@ def size(value: object, what: str) -> int:
         count = -1 if isinstance(value, bool) else int(operator.index(value))  # type: ignore[arg-type]
     except TypeError:
         count = -1
-    if not 1 <= count <= MOST_CELLS:
+    if not 1 <= count <= LARGEST_NUMBER:
         raise QueryError(f"{what} needs a whole number of columns from 1 to 2^62, not {value!r:.60}")
     return count
 

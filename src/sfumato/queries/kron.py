@@ -9,7 +9,7 @@ from functools import reduce
 
 import numpy as np
 
-from sfumato.domain import MOST_CELLS
+from sfumato.domain import LARGEST_NUMBER
 from sfumato.errors import QueryError
 from sfumato.queries.arrays import Array
 from sfumato.queries.base import Queries, check_parts, listed
@@ -40,7 +40,7 @@ class Kron(Queries):
     def __init__(self, *factors: Queries) -> None:
         check_parts(factors, "Kron")
         columns = math.prod(factor.columns for factor in factors)
-        if columns > MOST_CELLS:
+        if columns > LARGEST_NUMBER:
             raise QueryError(
                 f"Kron spans {columns:.3g} cells, more than the 2^62 that can be numbered; use fewer factors"
             )

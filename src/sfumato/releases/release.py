@@ -62,6 +62,16 @@ class Release:
         """Answer linear queries over the cells' counts, one estimate for each."""
         return self.content.linear(queries, confidence)
 
+    def marginal(self, *names: str, confidence: float = 0.95) -> Result:
+        """The count of every combination of values of some attributes, with its interval."""
+        listed = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+        return self.query(
+            f'SELECT {listed}, COUNT(*) AS "count" FROM release GROUP BY {listed}'
+            if names
+            else 'SELECT COUNT(*) AS "count" FROM release',
+            confidence=confidence,
+        )
+
     def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
         """Draw synthetic rows from the release, the same ones for the same seed. It costs nothing: rows are public."""
         import pyarrow as pa

@@ -8,7 +8,6 @@ from contextlib import suppress
 from datetime import date
 from fractions import Fraction
 from functools import cache, cached_property
-from math import prod
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -23,7 +22,7 @@ from pydantic import (
     field_validator,
 )
 
-from sfumato.domain import Domain, refuse_too_many_cells
+from sfumato.domain import Domain, refuse_too_many_values
 from sfumato.errors import SchemaError
 from sfumato.schema.attributes import Attribute, Column, Declared
 from sfumato.schema.messages import REMEDIES, UNIT_FORMS, counted, in_plain_words, refuse_blanks
@@ -87,7 +86,7 @@ class Schema(Declared):
             # An unknown key comes first: "lowr" explains why "lower" is missing.
             errors = sorted(problem.errors(include_url=False), key=lambda error: error["type"] != "extra_forbidden")
             raise SchemaError(counted(in_plain_words(errors[0], keys_of(Schema)), len(errors))) from None
-        _ = self.domain  # refuses attributes that span too many cells
+        _ = self.domain  # refuses attributes that are too long
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
@@ -128,7 +127,7 @@ class Schema(Declared):
     @cached_property
     def domain(self) -> Domain:
         """The axes and cells that the attributes span."""
-        refuse_too_many_cells(prod(attribute.size for attribute in self.attributes.values()))
+        refuse_too_many_values([attribute.size for attribute in self.attributes.values()])
         return Domain(tuple(attribute.axis(name) for name, attribute in self.attributes.items()))
 
     @property

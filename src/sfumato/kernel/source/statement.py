@@ -2,7 +2,7 @@
 
     read     each row's values, as numbers, dates or text; what cannot be read is missing
     bound    clip to the bounds, look up in the lists; rows without a value or a unit fall out
-    place    the row's flat cell number, and its measures in whole steps
+    place    the row's cell number, in as many words as it takes, and its measures in whole steps
     cap      at most `contributions` rows per unit
     gather   rows and sums of steps by cell
 
@@ -39,19 +39,20 @@ T = TypeVar("T")
 
 
 def aggregate_statement(schema: Schema, engine: Engine, columns: Mapping[str, Column], key: int) -> SQL:
-    """Rows and sums by cell, in the columns cell, n, s0, s1, ... and in the order of cells.
+    """Rows and sums by cell, in the columns cell0, cell1, ..., n, s0, s1, ... and in the order of cells.
 
     columns: the engine's column for each name that the schema uses.
     key: which of a unit's rows survive the cap depends on it, and on that unit's rows.
     """
     steps = [f"m{place}" for place in range(len(schema.measures))]
+    words = [f"cell{word}" for word in range(len(schema.domain.words))]
     rows = _placed(schema, _bounded(schema, engine, _read(schema, engine, columns)))
     if schema.privacy_unit.column is not None:
-        rows = _capped(rows, ["cell", *steps], schema.privacy_unit.contributions, engine, key)
+        rows = _capped(rows, [*words, *steps], schema.privacy_unit.contributions, engine, key)
     sums = [named(_clipped_sum(column(step)), f"s{place}") for place, step in enumerate(steps)]
-    gathered = select([column("cell"), named(exp.Count(this=exp.Star()), "n"), *sums], rows)
-    gathered.set("group", exp.Group(expressions=[column("cell")]))
-    gathered.set("order", exp.Order(expressions=[exp.Ordered(this=column("cell"))]))
+    gathered = select([*map(column, words), named(exp.Count(this=exp.Star()), "n"), *sums], rows)
+    gathered.set("group", exp.Group(expressions=[*map(column, words)]))
+    gathered.set("order", exp.Order(expressions=[exp.Ordered(this=column(word)) for word in words]))
     return gathered
 
 
@@ -89,18 +90,20 @@ def _bounded(schema: Schema, engine: Engine, values: exp.Select) -> exp.Select:
 
 
 def _placed(schema: Schema, values: exp.Select) -> exp.Select:
-    """Rows as flat cell number, steps and unit; nothing else is carried on, so that the cap sorts little.
+    """Rows as cell number, steps and unit; nothing else is carried on, so that the cap sorts little.
 
     Rows whose value is not listed, and not put into `other`, fall out here.
     """
-    cells: list[SQL] = []
-    listed: list[SQL] = []
-    for (place, attribute), axis in zip(_numbered(schema.attributes), schema.domain, strict=True):
-        if isinstance(attribute, Category) and not attribute.other:
-            listed.append(is_present(column(f"a{place}")))
-        stride = whole(math.prod(schema.domain.shape[place + 1 :]))
-        cells.append(exp.Mul(this=cast(cell_along(attribute, axis, f"a{place}"), "bigint"), expression=stride))
-    wanted = [named(reduce(lambda left, right: exp.Add(this=left, expression=right), cells), "cell")]
+    attributes, domain = list(schema.attributes.values()), schema.domain
+    wanted: list[SQL] = []
+    for word, run in enumerate(domain.words):
+        parts: list[SQL] = []
+        for place in run:
+            cell = cast(cell_along(attributes[place], domain.axes[place], f"a{place}"), "bigint")
+            parts.append(exp.Mul(this=cell, expression=whole(math.prod(domain.shape[place + 1 : run.stop]))))
+        wanted.append(named(reduce(lambda left, right: exp.Add(this=left, expression=right), parts), f"cell{word}"))
+    closed = [place for place, one in enumerate(attributes) if isinstance(one, Category) and not one.other]
+    listed = [is_present(column(f"a{place}")) for place in closed]
     wanted += [named(_steps(measure, f"m{place}"), f"m{place}") for place, measure in _numbered(schema.measures)]
     if schema.privacy_unit.column is not None:
         wanted.append(column("unit"))

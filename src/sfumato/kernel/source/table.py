@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -172,13 +173,27 @@ def checked(answer: pa.Table, schema: Schema) -> Aggregate:
 
 
 def as_aggregate(answer: pa.Table, schema: Schema) -> Aggregate | None:
-    cells, counts, *sums = (_whole_numbers(column) for column in answer.columns)
-    right = len(sums) == len(schema.measures) and bool((np.diff(cells) > 0).all() and (counts > 0).all())
-    if len(cells):
-        right &= bool(cells[0] >= 0 and cells[-1] < schema.domain.size)
+    domain, numbers = schema.domain, [_whole_numbers(column) for column in answer.columns]
+    words, (counts, *sums) = numbers[: len(domain.words)], numbers[len(domain.words) :]
+    right = len(sums) == len(schema.measures) and bool(_rise(words) and (counts > 0).all())
+    for run, word in zip(domain.words, words, strict=True):
+        most = prod(domain.shape[place] for place in run)
+        right &= not len(word) or bool(word.min() >= 0 and word.max() < most)
     for measure, total in zip(schema.measures.values(), sums, strict=True):
         right &= bool((-(-np.abs(total) // measure.half_units) <= counts).all())
-    return Aggregate(cells, counts, dict(zip(schema.measures, sums, strict=True))) if right else None
+    by_name = dict(zip(schema.measures, sums, strict=True))
+    return Aggregate(words[0], counts, by_name, tuple(words[1:])) if right else None
+
+
+def _rise(words: Sequence[Codes]) -> bool:
+    """Whether cells rise from row to row, the first word counting most."""
+    tied = np.ones(max(0, len(words[0]) - 1), dtype=bool)
+    for word in words:
+        steps = np.diff(word)
+        if (steps[tied] < 0).any():
+            return False
+        tied &= steps == 0
+    return not tied.any()
 
 
 def _whole_numbers(column: pa.ChunkedArray) -> Codes:

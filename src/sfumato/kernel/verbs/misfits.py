@@ -1,4 +1,4 @@
-"""Sums of misfits by group: what `Curator.measure_misfit` adds noise to, and what it costs.
+"""Sums of misfits by group: what `measure_misfit` and `measure_margin_misfits` add noise to, and what it costs.
 
 A row of data in cell c moves row j of a misfit by at most |A[j, c]|, so it moves the sums of all groups together by at
 most column sum c of |A|, however the rows are grouped (docs/privacy.md, theorem 3).
@@ -25,11 +25,18 @@ LARGEST_COLUMN = 2**30  # whose square fits 64 bits
 def labels_of(misfit: Misfit, groups: Codes | None) -> tuple[Codes, int]:
     """The group of every row, and how many groups there are; one group if none is named."""
     rows = misfit.queries.rows
-    if groups is None:
-        return np.zeros(rows, dtype=np.int64), 1
+    return (np.zeros(rows, dtype=np.int64), 1) if groups is None else _labels(rows, groups)
+
+
+def labels_of_margins(margins: int, groups: Codes | None) -> tuple[Codes, int]:
+    """The group of every margin, and how many groups there are; each by itself if none is named."""
+    return _labels(margins, np.arange(margins) if groups is None else groups)
+
+
+def _labels(rows: int, groups: Codes) -> tuple[Codes, int]:
     labels = np.array(groups)  # a copy: nobody may change it between the charge and the sum
     if labels.shape != (rows,) or labels.dtype.kind not in "iu" or not rows:
-        raise QueryError(f"{rows} rows need as many group labels, in whole numbers")
+        raise QueryError(f"{rows} misfits need as many group labels, in whole numbers, and there must be one at least")
     if not 0 <= int(labels.min()) <= int(labels.max()) < MOST_MISFIT_GROUPS:
         raise QueryError(f"group labels count from 0 and stay below {MOST_MISFIT_GROUPS}; some lie outside")
     return labels.astype(np.int64), int(labels.max()) + 1
@@ -61,3 +68,17 @@ def group_sums(misfits: NDArray[np.int64], labels: Codes, groups: int) -> NDArra
     sums = np.zeros(groups, dtype=np.int64)
     np.add.at(sums, labels, misfits)
     return sums
+
+
+def noise_of_margins(labels: Codes, groups: int, budget: Budget, contributions: int) -> tuple[Noise, Load]:
+    """The least noise for sums of misfits of whole margins, and what it costs every cell of the table.
+
+    A row lies in one cell of each margin and moves that margin's misfit by at most 1, so it moves the sum of a group by
+    at most the number of its margins (docs/privacy.md, theorem 6).
+    """
+    members = np.bincount(labels, minlength=groups).tolist()
+    l1, l2_squared = sum(members), sum(count**2 for count in members)
+    noise = noise_for(budget, contributions, l1=Fraction(l1), l2_squared=Fraction(l2_squared))
+    if isinstance(noise, Laplace):
+        return noise, Load(l1, 1 / noise.scale)
+    return noise, Load(l2_squared, 1 / (2 * noise.sigma_squared))

@@ -9,6 +9,7 @@ import numpy as np
 
 from sfumato.domain import Label
 from sfumato.errors import QueryError
+from sfumato.releases.answers.alike import Kinds, kinds_asked
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.evaluate import Evaluation
 from sfumato.releases.answers.groups import Groups
@@ -18,17 +19,15 @@ from sfumato.schema import Schema
 from sfumato.sql import Column, Key, Select
 
 
-def answer_select(select: Select, schema: Schema, view: Callable[[tuple[str, ...]], View], confidence: float) -> Result:
+def answer_select(select: Select, schema: Schema, view: Callable[[Kinds], View], confidence: float) -> Result:
     """Work out every aggregate of a query for every group.
 
-    view: the content's cells along some attributes.
+    view: the content's cells along some attributes, of whose values only some kinds need to be told apart.
     """
     check_confidence(confidence)
     domain = schema.domain
     groups = Groups.of(select, domain)
-    names = {*select.group_by, *(name for amount in select.amounts for name in amount.predicate.names)}
-    names |= {a.of for a in select.amounts if a.of is not None and a.of not in schema.measures}
-    evaluation = Evaluation(view(tuple(sorted(names))), groups, confidence)
+    evaluation = Evaluation(view(kinds_asked(select, schema)), groups, confidence)
     estimates = {column: evaluation.evaluate(column) for column in dict.fromkeys(select.aggregates)}
 
     def cell(column: Key | Column, row: int) -> Label | Estimate:

@@ -7,9 +7,9 @@ does not show every cell adds one more number, the rest: what the suppressed cel
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf, nan
+from math import ceil, floor, inf, nan
 
 import numpy as np
 
@@ -54,6 +54,8 @@ class Evaluation:
                 if self.view.suppressed is not None and _is_plain_count(column):
                     unseen = float(sides[0].unseen[group])
                     found = self.view.suppressed.below_threshold(found, top, terms, unseen, self.confidence)
+                if self.view.estimated and _is_plain_count(column):
+                    found = replace(found, low=max(0, floor(found.low)), high=ceil(found.high))
             estimates.append(_estimate(found, column.scale, self.confidence))
         return estimates
 

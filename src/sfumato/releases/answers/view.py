@@ -49,9 +49,13 @@ class NoiseSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The cells of a content along the attributes of one query."""
+    """The cells of a content along the attributes of one query.
+
+    estimated: cells are estimates that need not be whole; since counts are, intervals of counts then end at wholes.
+    """
 
     schema: Schema
     cells: Gathered
     noises: NoiseSource
     suppressed: Suppressed | None = None
+    estimated: bool = False

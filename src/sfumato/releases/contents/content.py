@@ -17,6 +17,7 @@ from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.measurement import Measurement
 from sfumato.queries import Queries
+from sfumato.releases.answers.alike import Kinds
 from sfumato.releases.answers.answer import answer_select
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.result import Result
@@ -33,6 +34,7 @@ KINDS = {
     "cube": "sfumato.releases.contents.cube.Cube",
     "fitted-cube": "sfumato.releases.contents.cube.Cube",
     "sparse-cube": "sfumato.releases.contents.sparse_cube.SparseCube",
+    "margins": "sfumato.releases.contents.margins.Margins",
 }
 
 
@@ -122,8 +124,11 @@ class ContentOfCells(Content):
     """A content that can show cells along the attributes of a query: the evaluator does the rest."""
 
     @abstractmethod
-    def view(self, names: tuple[str, ...]) -> View:
-        """The cells along some attributes, and where their errors come from."""
+    def view(self, kinds: Kinds) -> View:
+        """The cells along some attributes, and where their errors come from.
+
+        kinds: the attributes, and which of their values may be taken together.
+        """
 
     def select(self, select: Select, confidence: float) -> Result:
         return answer_select(select, self.schema, self.view, confidence)

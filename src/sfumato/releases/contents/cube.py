@@ -18,6 +18,7 @@ from sfumato.inference.fits.base import PARTS, Fit
 from sfumato.inference.fits.noisy_cells import NoisyCells
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Identity, Queries
+from sfumato.releases.answers.alike import Kinds
 from sfumato.releases.answers.answer import check_confidence
 from sfumato.releases.answers.counted_noise import CountedNoise
 from sfumato.releases.answers.estimate import Estimate
@@ -66,9 +67,9 @@ class Cube(ContentOfCells):
         """The noise on each cell, by statistic, where every cell was measured by itself."""
         return {fit.of: fit.measurements[0].noise for fit in self.fits}
 
-    def view(self, names: tuple[str, ...]) -> View:
+    def view(self, kinds: Kinds) -> View:
         noises = CountedNoise(self.noises) if self.plain else FittedNoise(self.fits, self.domain)
-        return View(self.schema, gather(self.domain, self.values, names), noises)
+        return View(self.schema, gather(self.domain, self.values, tuple(kinds)), noises)
 
     def linear(self, queries: Queries, confidence: float) -> Sequence[Estimate]:
         check_confidence(confidence)

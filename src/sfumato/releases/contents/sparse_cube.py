@@ -13,6 +13,7 @@ from sfumato.arrays import Codes, Floats, Whole
 from sfumato.errors import ReleaseFileError
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Cells, Identity, Total
+from sfumato.releases.answers.alike import Kinds
 from sfumato.releases.answers.counted_noise import CountedNoise
 from sfumato.releases.answers.gathered import gather_listed
 from sfumato.releases.answers.suppressed import Suppressed
@@ -79,8 +80,8 @@ class SparseCube(ContentOfCells):
     def suppressed(self) -> Suppressed:
         return Suppressed(self.schema, self.threshold, len(self.listed), self.remainder, self.noises["count"])
 
-    def view(self, names: tuple[str, ...]) -> View:
-        cells = gather_listed(self.domain, self.listed, self.values, names)
+    def view(self, kinds: Kinds) -> View:
+        cells = gather_listed(self.domain, self.listed, self.values, tuple(kinds))
         return View(self.schema, cells, CountedNoise(self.noises, self.total_noises), self.suppressed)
 
     def cells(self) -> Floats:

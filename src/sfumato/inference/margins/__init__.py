@@ -1,0 +1,1 @@
+"""Tables of many attributes from their margins: estimating margins, joining them for a question, and the errors."""

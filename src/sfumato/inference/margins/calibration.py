@@ -1,0 +1,51 @@
+"""Spreads and errors brought to the size that was measured.
+
+A release measures, with noise, how far its own answers are off: the sum over cells of |count - answer|, added up over
+sets of attributes of one kind. If every cell's error were normal with the variance that is claimed for it, that sum
+would be about sqrt(2 / pi) times the sum of the standard deviations. The claimed variances of what is in doubt, of
+tables along all attributes of the set, are scaled until it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import pi, sqrt
+
+import numpy as np
+
+from sfumato.arrays import Floats
+
+MEAN_SIZE = sqrt(2.0 / pi)  # of a normal deviate with variance 1
+HALVINGS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """What is claimed of the cells of one set of attributes: sure variances, and those that are to be scaled."""
+
+    sure: Floats
+    doubtful: Floats
+
+    def size(self, scale: float) -> float:
+        """The expected sum of the cells' errors."""
+        return MEAN_SIZE * float(np.sqrt(self.sure + scale * self.doubtful).sum())
+
+
+def scale_of(doubts: Sequence[Doubt], measured: float, error: float, least: float = 0.0, most: float = 1e6) -> float:
+    """The factor on doubtful variances with which the expected sum is the measured one.
+
+    error: the standard deviation of what was measured; half of it is added, for an error that is too small misleads
+    more than one that is too large.
+    """
+    wanted = measured + error / 2.0
+    low, high = least, most
+    if sum(doubt.size(low) for doubt in doubts) >= wanted:
+        return least
+    for _ in range(HALVINGS):
+        middle = sqrt(max(low, 1e-9) * high)
+        if sum(doubt.size(middle) for doubt in doubts) < wanted:
+            low = middle
+        else:
+            high = middle
+    return high

@@ -1,0 +1,78 @@
+"""Tables joined along the attributes of a question, from what is known of fewer attributes at a time.
+
+Counts: the table of largest entropy that has the known tables as its margins, by iterative proportional fitting
+(Deming, Stephan 1940). No model of all attributes is ever made: what a question does not mention has no part in it.
+
+Sums of a measure: values are taken to be, in each cell, a sum of what every known table says about its own cells, found
+in the same way but with differences in the place of ratios, since sums of a measure may have either sign.
+
+Unbiased tables: the parts of the known tables that their own margins leave open are independent, and add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.inference.margins.table import Places, spread_out, subsets, sum_out
+
+ROUNDS = 200
+CLOSE = 1e-6  # of the rows, over all cells of a margin: nearer than this nobody could tell
+LITTLE = 1e-12  # rows in a cell of a margin, below which nothing can be scaled up
+
+
+def join_counts(one_way: Sequence[Floats], known: Mapping[Places, Floats], close: float = CLOSE) -> Floats:
+    """The table of largest entropy. one_way: margins of its axes, with one sum. known: tables along several of them."""
+    among = range(len(one_way))
+    total = max(float(one_way[0].sum()), LITTLE) if one_way else 0.0
+    joint = np.ones([len(margin) for margin in one_way])
+    for place, margin in enumerate(one_way):
+        joint = joint * spread_out(margin / (total if place else 1.0), (place,), among)
+    largest = [places for places in known if not any(set(places) < set(other) for other in known)]
+    if len(largest) == 1 and len(largest[0]) == len(one_way):
+        return known[largest[0]]
+    for _ in range(ROUNDS if len(largest) > 1 else 1):
+        off = 0.0
+        for places in largest:
+            now = sum_out(joint, places, among)
+            off = max(off, float(np.abs(now - known[places]).sum()))
+            factor = np.where(now > LITTLE, known[places] / np.maximum(now, LITTLE), 0.0)
+            joint *= spread_out(factor, places, among)
+        if off <= close * total:
+            break
+    return joint
+
+
+def join_sums(counts: Floats, known: Mapping[Places, Floats]) -> Floats:
+    """Sums of a measure in the cells of a table of counts, which have the known sums as margins."""
+    among = range(counts.ndim)
+    largest = [places for places in known if not any(set(places) < set(other) for other in known)]
+    rows = {places: np.maximum(sum_out(counts, places, among), LITTLE) for places in largest}
+    joint: Floats = np.zeros(counts.shape)
+    scale = CLOSE * max((float(np.abs(known[places]).sum()) for places in largest), default=0.0)
+    for _ in range(ROUNDS if len(largest) > 1 else 1):
+        off = 0.0
+        for places in largest:
+            lacking = known[places] - sum_out(joint, places, among)
+            off = max(off, float(np.abs(lacking).sum()))
+            joint = joint + counts * spread_out(lacking / rows[places], places, among)
+        if off <= scale:
+            break
+    return joint
+
+
+def join_unbiased(shape: Sequence[int], known: Mapping[Places, Floats]) -> Floats:
+    """The sum of the parts of all known tables, each spread evenly over the axes that it does not have."""
+    among = range(len(shape))
+    joint: Floats = np.zeros(tuple(shape))
+    for places in subsets(tuple(among)):
+        if places not in known:
+            continue
+        part = known[places]
+        for axis in range(len(places)):
+            part = part - part.mean(axis=axis, keepdims=True)
+        others = float(np.prod([size for axis, size in enumerate(shape) if axis not in places]))
+        joint = joint + spread_out(part / others, places, among)
+    return joint

@@ -1,0 +1,128 @@
+"""All pairs of attributes, in two passes: each by itself, then each with what the first pass says of all others.
+
+What others say of a pair: if a goes with c and c with b, a goes with b. With B the matrix of all standardised pairs,
+the part of block ab that all other attributes explain, linearly, is B_ab - [(Q_SS)^-1]_ab, with Q the inverse of B and
+S the values of a and b; block ab itself cancels from it. How far that is believed, the pair's own likelihood says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.inference.margins.shrinking import Directions, shrink, shrink_cells
+from sfumato.inference.margins.table import Noisy, Places, Table, independent
+
+RIDGES = (0.1, 0.3, 1.0)  # how far pairs are trusted as mediators; chosen pair by pair, by likelihood
+ROUNDS = 10  # of fitting a pair to its margins
+LEAST = 1e-9  # of the rows, in a cell of a pair
+MOST_VALUES = 600  # of an attribute whose directions are looked for; the time that it takes grows with their cube
+MOST_TOGETHER = 2400  # values of all attributes that mediate, likewise
+
+Pairs = Mapping[Places, Floats]
+
+
+def all_pairs(one_way: Sequence[Floats], seen: Mapping[Places, Noisy], ordered: Sequence[bool]) -> dict[Places, Table]:
+    """The tables of all pairs of axes. one_way: their margins, with one sum. seen: the noisy pairs."""
+    total, axes = float(one_way[0].sum()), len(one_way)
+    every: list[Places] = [(a, b) for a in range(axes) for b in range(a + 1, axes)]
+    product: dict[Places, Floats] = {(a, b): independent([one_way[a], one_way[b]], total) for a, b in every}
+    shares = [margin / max(total, LEAST) for margin in one_way]
+    small = _small([len(margin) for margin in one_way])
+    first = {a: Directions.of(shares[a], ordered[a]) for a in range(axes) if small[a]}
+    alone = dict(product)
+    for (a, b), (noisy, variance) in seen.items():
+        if small[a] and small[b]:
+            found = shrink(noisy, variance, product[a, b], [], (first[a], first[b]))
+            alone[a, b] = fit_margins(found.estimate, one_way[a], one_way[b])
+    among = {p: table for p, table in alone.items() if small[p[0]] and small[p[1]]}
+    said = [mediated(one_way, among, ridge) for ridge in RIDGES]
+    varying = _variation(one_way, among, product, [places for places in seen if places in among])
+    tables: dict[Places, Table] = {}
+    for places in every:
+        a, b = places
+        if places not in seen:
+            estimate = said[-1].get(places, product[places])
+            tables[places] = Table(places, estimate, np.zeros(estimate.shape), estimate)
+            continue
+        noisy, variance = seen[places]
+        if places in among:
+            along = (
+                Directions.of(shares[a], ordered[a], varying[a, places]),
+                Directions.of(shares[b], ordered[b], varying[b, places]),
+            )
+            found = shrink(noisy, variance, product[places], [each[places] for each in said], along)
+        else:
+            found = shrink_cells(noisy, variance, product[places])
+        estimate = fit_margins(found.estimate, one_way[a], one_way[b])
+        # Errors of single cells have longer tails than their variances say, and longest where there are rows.
+        usual = float((found.noise + found.model).mean()) / max(float(estimate.mean()), LEAST)
+        tables[places] = Table(places, estimate, found.noise, found.model + usual * estimate)
+    return tables
+
+
+def _small(sizes: Sequence[int]) -> list[bool]:
+    """Which attributes have few enough values to be compared with all others at once; the smallest come first."""
+    found, values = [False] * len(sizes), 0
+    for axis in np.argsort(sizes, kind="stable").tolist():
+        values += sizes[axis]
+        found[axis] = sizes[axis] <= MOST_VALUES and values <= MOST_TOGETHER
+    return found
+
+
+def fit_margins(table: Floats, rows: Floats, columns: Floats, rounds: int = ROUNDS) -> Floats:
+    """A two-way table brought to its margins by proportions; there is nothing where a margin has nothing."""
+    held = (rows > 0)[:, None] & (columns > 0)
+    fitted: Floats = np.maximum(table, LEAST * rows.sum() / table.size) * held
+    for _ in range(rounds):
+        fitted *= (rows / np.maximum(fitted.sum(axis=1), 1e-12))[:, None]
+        fitted *= columns / np.maximum(fitted.sum(axis=0), 1e-12)
+    return fitted
+
+
+def mediated(one_way: Sequence[Floats], pairs: Pairs, ridge: float) -> dict[Places, Floats]:
+    """Every pair as all other pairs would have it."""
+    total = float(one_way[0].sum())
+    axes = sorted({axis for places in pairs for axis in places})
+    ends = np.cumsum([len(one_way[axis]) for axis in axes]).tolist()
+    here = {axis: slice(end - len(one_way[axis]), end) for axis, end in zip(axes, ends, strict=True)}
+    roots = {axis: np.sqrt(np.maximum(one_way[axis] / max(total, LEAST), 1e-12)) for axis in axes}
+    if not axes:
+        return {}
+    every: Floats = np.zeros((ends[-1], ends[-1]))
+    for axis, root in roots.items():
+        every[here[axis], here[axis]] = (1.0 + ridge) * np.eye(len(root)) - np.outer(root, root)
+    for (a, b), table in pairs.items():
+        expected = np.outer(roots[a], roots[b])
+        every[here[a], here[b]] = table / max(total, LEAST) / expected - expected
+        every[here[b], here[a]] = every[here[a], here[b]].T
+    sizes, vectors = np.linalg.eigh(every)
+    sizes = np.maximum(sizes, ridge / 2.0)  # noise can make it indefinite
+    every, inverse = (vectors * sizes) @ vectors.T, (vectors / sizes) @ vectors.T
+    found: dict[Places, Floats] = {}
+    for a, b in pairs:
+        both = np.r_[here[a], here[b]]
+        own = np.linalg.inv(inverse[np.ix_(both, both)])[: len(roots[a]), len(roots[a]) :]
+        expected = np.outer(roots[a], roots[b])
+        explained = (every[here[a], here[b]] - own + expected) * expected * total
+        found[a, b] = fit_margins(explained, one_way[a], one_way[b], ROUNDS // 2)
+    return found
+
+
+def _variation(
+    one_way: Sequence[Floats], pairs: Pairs, product: Pairs, seen: Sequence[Places]
+) -> dict[tuple[int, Places], Floats]:
+    """For each attribute of each pair, how its values vary together in all its other pairs."""
+    least = LEAST * float(one_way[0].sum())
+    whole = [np.zeros((len(margin), len(margin))) for margin in one_way]
+    own: dict[tuple[int, Places], Floats] = {}
+    for places in seen:
+        a, b = places
+        off = pairs[places] - product[places]
+        own[a, places] = (off / np.maximum(one_way[b], least)) @ off.T
+        own[b, places] = (off.T / np.maximum(one_way[a], least)) @ off
+        whole[a] += own[a, places]
+        whole[b] += own[b, places]
+    return {(axis, places): whole[axis] - part for (axis, places), part in own.items()}

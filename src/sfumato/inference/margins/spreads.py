@@ -1,0 +1,33 @@
+"""How far tables that nobody measured lie from what was joined of smaller ones.
+
+The deviation of a cell is taken to grow with the root of the rows that are expected in it: variance = spread * rows.
+Where a release measured how far a set of attributes is off, its own spread is known; else that of sets of its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sfumato.inference.margins.table import Places
+
+
+@dataclass(frozen=True)
+class Spreads:
+    """by_order: the spread of sets of one, two, three, ... attributes; more than are listed have the last.
+
+    single: of those sets whose own spread is known.
+    """
+
+    by_order: tuple[float, ...] = ()
+    single: Mapping[Places, float] = field(default_factory=dict)
+
+    def of(self, places: Places) -> float:
+        """The spread of a set of attributes.
+
+        >>> Spreads((0.0, 1.0, 2.0), {(0, 1): 5.0}).of((0, 1)), Spreads((0.0, 1.0, 2.0)).of((1, 2, 3, 4))
+        (5.0, 2.0)
+        """
+        if places in self.single:
+            return self.single[places]
+        return self.by_order[min(len(places), len(self.by_order)) - 1] if self.by_order and places else 0.0

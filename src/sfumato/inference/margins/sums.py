@@ -1,0 +1,73 @@
+"""Sums of a measure along margins, drawn towards what fewer attributes say of them.
+
+A sum is rows times a mean. Means of one attribute's values scatter around the mean of all rows, and those of two
+attributes around what the two say apart; how far, the noisy sums tell by their likelihood, all margins together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.inference.margins.joining import join_sums
+from sfumato.inference.margins.spreads import Spreads
+from sfumato.inference.margins.table import Noisy, Places, Table, pooled, sum_out
+
+SCATTERS = np.logspace(-5, 1, 25)  # of the largest size of one row's value: what means may scatter by
+LITTLE = 1e-9
+
+
+def sums_along(
+    noisy: Mapping[Places, Noisy], counts: Mapping[Places, Floats], largest: float
+) -> tuple[dict[Places, Table], Spreads]:
+    """Tables of a measure, in its steps, from noisy sums along one and two axes.
+
+    counts: the rows in the cells of a margin. largest: the most steps that one row adds or takes away.
+    """
+    listed = list(noisy.items())
+    total, variance = pooled(listed, ())
+    rows = max(float(counts[()]), 1.0)
+    mean = float(np.clip(float(total) / rows, -largest, largest))
+    tables: dict[Places, Table] = {(): Table((), np.asarray(total), np.asarray(variance), np.zeros(()))}
+    one_way: list[Places] = sorted({(place,) for places in noisy for place in places})
+    guesses = {places: mean * counts[places] for places in one_way}
+    known = {places: pooled(listed, places) for places in one_way}
+    scatter = _likeliest([(guesses[p], *known[p], counts[p] ** 2) for p in one_way], (largest * SCATTERS) ** 2)
+    for places in one_way:
+        table = _drawn(places, guesses[places], *known[places], scatter * counts[places] ** 2)
+        # What is left to the total is given to the cells that are least sure.
+        unsure = table.noise + table.model + LITTLE
+        lacking = float(total) - float(table.estimate.sum())
+        tables[places] = Table(places, table.estimate + lacking * unsure / unsure.sum(), table.noise, table.model)
+    pairs: list[Places] = sorted(places for places in noisy if len(places) == 2)
+    apart = {p: join_sums(counts[p], {(k,): tables[p[k],].estimate for k in (0, 1)}) for p in pairs}
+    spread = _likeliest([(apart[p], *noisy[p], counts[p]) for p in pairs], (largest * SCATTERS) ** 2)
+    for places in pairs:
+        table = _drawn(places, apart[places], *noisy[places], spread * counts[places])
+        margins: dict[Places, Floats] = {(axis,): tables[place,].estimate for axis, place in enumerate(places)}
+        off = {axis: margins[axis] - sum_out(table.estimate, axis, (0, 1)) for axis in margins}
+        estimate = table.estimate + join_sums(counts[places], off)
+        tables[places] = Table(places, estimate, table.noise, table.model)
+    return tables, Spreads((0.0, spread))
+
+
+def _likeliest(tables: Sequence[tuple[Floats, Floats, float, Floats]], scales: Floats) -> float:
+    """The factor on the last arrays, as variances of what is measured around what is guessed, that is likeliest.
+
+    tables: guess, what was measured, variance of its noise, what the variance of the truth is proportional to.
+    """
+    if not tables:
+        return float(scales[0])
+
+    def log_likelihood(scale: float) -> float:
+        spreads = ((noisy - guess, variance + scale * size) for guess, noisy, variance, size in tables)
+        return -0.5 * sum(float((np.log(spread) + off**2 / spread).sum()) for off, spread in spreads)
+
+    return float(max(scales, key=log_likelihood))
+
+
+def _drawn(places: Places, guess: Floats, noisy: Floats, variance: float, prior: Floats) -> Table:
+    trust = prior / (prior + variance)
+    return Table(places, guess + trust * (noisy - guess), trust**2 * variance, (1.0 - trust) ** 2 * prior)

@@ -1,0 +1,144 @@
+"""How far margins and what is joined from them are off, measured: sums of misfits by kind of question.
+
+The sum over many sets of attributes costs as much as a single misfit and tells their mean, so a few per cent of the
+budget give error bars that do not rest on what the estimates assume. Where the budget has room for more, sets are taken
+in groups, those that look alike together, down to single ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, islice
+from math import comb, prod
+
+import numpy as np
+
+from sfumato.arrays import Floats, Whole
+from sfumato.inference.margins.calibration import Doubt, scale_of
+from sfumato.inference.margins.errors import JoinedErrors
+from sfumato.inference.margins.spreads import Spreads
+from sfumato.inference.margins.table import Places, Table, subsets, sum_out
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.misfits import noise_of_margins
+from sfumato.measurement import Measurement
+from sfumato.releases.contents.margins import Margins
+from sfumato.schema import Schema
+
+ORDERS = (1, 2, 3, 4)
+WEIGHTS = (1, 2, 4, 1)  # shares of the budget, by order
+MOST_SETS = (1000, 1000, 240, 48)  # that are looked at, by order
+MOST_CELLS = 2**16  # of a set that is looked at
+ROUGHLY = 1e-4  # of the rows, to which sets are joined for a look
+WIDER = 1.2  # times the measured size, as errors have longer tails than the normal ones they are taken for
+GROUPS = (1, 4, 16, 64)  # in which sets are taken, besides each by itself
+CLEAR = 0.1  # of a mean misfit, as which its noise may be to take sets in more groups
+LEAST, MOST = 0.25, 1e4  # factors on the variances of what was measured
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """Tables with errors of the size that was measured, spreads of what was not measured, and what was handed out."""
+
+    tables: dict[Places, Table]
+    spreads: Spreads
+    measured: tuple[Measurement, ...]
+
+
+def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budget: Budget) -> Checked:
+    """Measure how far answers along one, two, three and four attributes are off, and size the errors by it."""
+    looked_at = {order: sets for order in ORDERS if (sets := _sets(schema.domain.shape, order))}
+    content = Margins(schema, {"count": dict(tables)})
+    known, spreads = dict(tables), [0.0] * max(looked_at)
+    single: dict[Places, float] = {}
+    measured: list[Measurement] = []
+    shares = budget.split(*(WEIGHTS[order - 1] for order in looked_at))
+    for (order, sets), share in zip(looked_at.items(), shares, strict=True):
+        answers = [_joined(content, places) for places in sets]
+        doubts = [_doubt(places, answer, known, spreads, single) for places, answer in zip(sets, answers, strict=True)]
+        groups = _groups(doubts, share, curator)
+        guesses = [
+            ([schema.domain.names[place] for place in places], _whole(answer))
+            for places, answer in zip(sets, answers, strict=True)
+        ]
+        found = curator.measure_margin_misfits(guesses, share, groups)
+        measured.append(found)
+        error = float(np.sqrt(found.noise.variance))
+        for group, misfit in enumerate(found.answers.tolist()):
+            members = np.flatnonzero(groups == group).tolist()
+            few = [doubts[place] for place in members]
+            scale = scale_of(few, WIDER * misfit, error, *((LEAST, MOST) if order < 3 else (0.0, 1e6)))
+            for place in members:
+                places = sets[place]
+                if places in tables and order < 3:
+                    one = known[places]
+                    known[places] = replace(one, noise=scale * one.noise, model=scale * one.model)
+                else:
+                    single[places] = scale
+        seen = [single[places] for places in sets if places in single]
+        spreads[order - 1] = float(np.mean(seen)) if seen else 0.0
+    return Checked(known, Spreads(tuple(spreads), single), tuple(measured))
+
+
+def _sets(shape: Sequence[int], order: int) -> list[Places]:
+    """Sets of so many axes, evenly taken from all that are not too large to look at."""
+    number, most = comb(len(shape), order), MOST_SETS[order - 1]
+    step = max(1, number // (4 * most))
+    every = islice(combinations(range(len(shape)), order), 0, None, step)
+    small = [places for places in every if prod(shape[place] for place in places) <= MOST_CELLS or order == 1]
+    return small[:: -(-len(small) // most)] if small else []
+
+
+def _joined(content: Margins, places: Places) -> Floats:
+    return content.joined({place: np.arange(content.domain.shape[place]) for place in places}, ROUGHLY)["count"]
+
+
+def _whole(answer: Floats) -> Whole:
+    return np.rint(answer).astype(np.int64).reshape(-1)
+
+
+def _doubt(
+    places: Places,
+    answer: Floats,
+    known: Mapping[Places, Table],
+    spreads: Sequence[float],
+    single: Mapping[Places, float],
+) -> Doubt:
+    """What is claimed of the cells of one set: the errors of smaller sets as sized by now, its own in doubt."""
+    axes, counts = tuple(range(len(places))), np.maximum(answer, 0.0)
+    total = max(float(counts.sum()), 1e-9)
+    bases = tuple(sum_out(counts, (axis,), axes) / total for axis in axes)
+    variances: dict[Places, Floats] = {}
+    for part in subsets(axes):
+        within = tuple(places[axis] for axis in part)
+        if within in known:
+            variances[part] = known[within].noise + known[within].model
+        else:
+            spread = single.get(within, spreads[len(part) - 1])
+            variances[part] = (1.0 if part == axes else spread) * sum_out(counts, part, axes)
+    sure = JoinedErrors(bases, {part: each for part, each in variances.items() if part != axes})
+    return Doubt(sure.of_cells(), JoinedErrors(bases, {axes: variances[axes]}).of_cells())
+
+
+def _groups(doubts: Sequence[Doubt], share: Budget, curator: Curator) -> Whole:
+    """As many groups as the noise allows, of sets whose errors look alike."""
+    sizes = np.array([doubt.size(1.0) for doubt in doubts])
+    order = np.argsort(sizes, kind="stable")
+    best: Whole = np.zeros(len(doubts), dtype=np.int64)
+    for number in (*GROUPS, len(doubts)):
+        if number > len(doubts):
+            continue
+        groups = np.empty(len(doubts), dtype=np.int64)
+        groups[order] = np.arange(len(doubts)) * number // len(doubts)
+        noise = _mean_noise(groups, share, curator.charge.contributions)
+        if noise <= CLEAR * float(sizes.mean()):
+            best = groups
+    return best
+
+
+def _mean_noise(groups: Whole, share: Budget, contributions: int) -> float:
+    """The standard deviation of the mean misfit of a group of usual size."""
+    number = int(groups.max()) + 1
+    noise, _ = noise_of_margins(groups, number, share, contributions)
+    return float(np.sqrt(noise.variance)) * number / len(groups)

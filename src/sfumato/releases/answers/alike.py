@@ -1,0 +1,51 @@
+"""Which values of an attribute a question does not tell apart.
+
+A question over many attributes weighs nearly all their values alike: `hours > 40` makes two kinds of a hundred hours.
+Cells that agree in the kinds of all their values get the same weight in every sum, so a content that has to put cells
+together when it is asked needs to do so for kinds of values only, and not at all along an attribute with one kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.domain.boxes import cover
+from sfumato.schema import Schema
+from sfumato.sql import Select
+
+Kinds = Mapping[str, Codes]  # for each attribute, the kind of every cell of its axis, numbered from 0
+
+
+def kinds_asked(select: Select, schema: Schema) -> Kinds:
+    """The kinds of values that a question tells apart, along each attribute that it is about, in order of name."""
+    domain = schema.domain
+    kinds: dict[str, Codes] = {}
+    names = {*select.group_by, *(name for amount in select.amounts for name in amount.predicate.names)}
+    names |= {a.of for a in select.amounts if a.of is not None and a.of not in schema.measures}
+    for name in sorted(names):
+        axis, found = domain[name], np.zeros(domain[name].size, dtype=np.int64)
+        for values in dict.fromkeys(box[name] for amount in select.amounts for box in amount.predicate.boxes):
+            covered = cover(axis, values)
+            for part in (covered.share, covered.sure, covered.possible):
+                found = _told_apart(found, part)
+        valued = any(amount.of == name for amount in select.amounts)
+        if name in select.group_by or valued:
+            seen = np.zeros(axis.size, dtype=bool)
+            for predicate in (select.where, *(amount.predicate for amount in select.amounts)):
+                for box in predicate.boxes:
+                    seen |= cover(axis, box[name]).possible > 0
+            found = _told_apart(found, np.where(seen, np.arange(axis.size, dtype=np.float64), -1.0))
+        kinds[name] = found
+    return kinds
+
+
+def _told_apart(kinds: Codes, by: Floats) -> Codes:
+    """Kinds that agree in a further number too, numbered in the order in which they first appear."""
+    both = np.stack([kinds.astype(np.float64), by])
+    _, first, kind = np.unique(both, axis=1, return_index=True, return_inverse=True)
+    place = np.empty(len(first), dtype=np.int64)
+    place[np.argsort(first, kind="stable")] = np.arange(len(first))
+    return np.asarray(place[kind.reshape(-1)], dtype=np.int64)

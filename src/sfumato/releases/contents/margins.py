@@ -1,0 +1,200 @@
+"""Margins: what is known of a table of many attributes, few of them at a time, joined when a question is asked.
+
+A question is answered from the tables along its own attributes, and from nothing else: no number is kept for a cell of
+all attributes, of which there may be more than atoms. Of a question over many attributes only the kinds of values that
+it tells apart are joined (releases/answers/alike.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.errors import QueryError
+from sfumato.inference.margins.errors import JoinedErrors
+from sfumato.inference.margins.joining import CLOSE, join_counts, join_sums, join_unbiased
+from sfumato.inference.margins.spreads import Spreads
+from sfumato.inference.margins.table import Places, Table, spread_out, subsets, sum_kinds, sum_out
+from sfumato.measurement import Measurement
+from sfumato.releases.answers.alike import Kinds
+from sfumato.releases.answers.gathered import Gathered
+from sfumato.releases.answers.joined_noise import ErrorsOf, JoinedNoise
+from sfumato.releases.answers.view import View
+from sfumato.releases.contents import margins_file
+from sfumato.releases.contents.content import About, ContentOfCells, Written
+from sfumato.releases.file.manifest import Manifest
+from sfumato.releases.file.members import Columns
+from sfumato.releases.rows.model import RowModel
+from sfumato.schema import Schema
+
+MOST_JOINED = 2**22  # cells that are joined for one question
+FINE = 2**19  # cells up to which all values are told apart, so that a question has one answer however it is asked
+MOST_ATTRIBUTES = 12  # in one question; every set of them has a share in its error
+
+
+@dataclass(frozen=True, eq=False)
+class Margins(ContentOfCells):
+    """Tables by statistic and places of their axes; () is the total, and every attribute has its own.
+
+    spreads: of what is not among the tables, by statistic. measured: all that the curator handed out: the places of the
+    axes and the noisy answers. unbiased: tables are as measured, with cells that may be negative, and are joined by
+    adding; what no table tells is then unknown.
+    """
+
+    uses: ClassVar[frozenset[str]] = frozenset({"details"})
+
+    schema: Schema
+    tables: Mapping[str, Mapping[Places, Table]]
+    spreads: Mapping[str, Spreads] = field(default_factory=dict)
+    measured: tuple[tuple[Places, Measurement], ...] = ()
+    unbiased: bool = False
+
+    def __post_init__(self) -> None:
+        """Keep no more digits than a file does, so that answers are the same before and after."""
+        rounded = {of: {p: margins_file.rounded(t) for p, t in tables.items()} for of, tables in self.tables.items()}
+        object.__setattr__(self, "tables", rounded)
+        spreads = {of: margins_file.rounded_spreads(each) for of, each in self.spreads.items()}
+        object.__setattr__(self, "spreads", spreads)
+
+    def view(self, kinds: Kinds) -> View:
+        domain = self.domain
+        asked = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))
+        by_place = {place: np.asarray(kinds[domain.names[place]]) for place in asked}
+        self._check_size(by_place)
+        joined = self.joined(by_place)
+        shape = joined["count"].shape
+        codes = {}
+        for name, kind in kinds.items():
+            place, first = domain.place(name), np.unique(kind, return_index=True)[1]
+            along = spread_out(first.astype(np.float64), (place,), asked) if place in asked else np.asarray(first[0])
+            codes[name] = np.broadcast_to(np.asarray(along, dtype=np.int64), shape).reshape(-1)
+        values = {of: joint.reshape(-1) for of, joint in joined.items()}
+        merged = 1 if domain.size > 2**62 else domain.size // max(1, prod(shape))
+        names = tuple(domain.names[place] for place in asked)
+        noises = JoinedNoise(names, kinds, shape, {of: self._errors(of, by_place, joined) for of in joined})
+        return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
+
+    def joined(self, kinds: Mapping[int, Codes], close: float = CLOSE) -> dict[str, Floats]:
+        """Every statistic along some axes, of whose values the kinds are told apart; close: as of what is known."""
+        places = tuple(kinds)
+        every = {place: np.arange(self.domain.shape[place]) for place in places}
+        fine = prod(self.domain.shape[place] for place in places) <= FINE
+        known = {of: self._known(of, places, every if fine else kinds) for of in self.tables}
+        joined = {"count": self._join("count", known["count"], len(places), None, close)}
+        for of in list(self.tables)[1:]:
+            joined[of] = self._join(of, known[of], len(places), joined["count"])
+        if not fine:
+            return joined
+        return {of: sum_kinds(joint, [kinds[place] for place in places]) for of, joint in joined.items()}
+
+    def _known(self, of: str, places: Places, kinds: Mapping[int, Codes]) -> dict[Places, Table]:
+        """The tables along some axes, over kinds of values, numbered as if there were no other axes."""
+        found = {}
+        for part in subsets(places):
+            if (table := self._table(of, part)) is not None:
+                found[tuple(places.index(place) for place in part)] = table.summed(kinds)
+        return found
+
+    def _table(self, of: str, places: Places) -> Table | None:
+        return self.tables[of].get(places)
+
+    def _join(
+        self, of: str, known: Mapping[Places, Table], axes: int, counts: Floats | None, close: float = CLOSE
+    ) -> Floats:
+        estimates = {places: table.estimate for places, table in known.items()}
+        if self.unbiased:
+            return join_unbiased([len(known[axis,].estimate) for axis in range(axes)], estimates)
+        if counts is not None:
+            return join_sums(counts, estimates)
+        if not axes:
+            return estimates[()]
+        one_way = [estimates[axis,] for axis in range(axes)]
+        total = max(float(estimates[()]), 1e-9)
+        for first in range(axes):  # what was not measured is independent, in whatever company it is asked for
+            for second in range(first + 1, axes):
+                estimates.setdefault((first, second), np.outer(one_way[first], one_way[second]) / total)
+        return join_counts(one_way, {places: each for places, each in estimates.items() if len(places) > 1}, close)
+
+    def _errors(self, of: str, kinds: Mapping[int, Codes], joined: Mapping[str, Floats]) -> ErrorsOf:
+        places, counts = tuple(kinds), np.maximum(joined["count"], 0.0)
+        noise: dict[Places, Floats] = {}
+        model: dict[Places, Floats] = {}
+        unknown: dict[Places, Floats] = {}
+        for part in subsets(tuple(range(len(places)))):
+            within = tuple(places[axis] for axis in part)
+            table = self._table(of, within)
+            if table is not None:
+                summed = table.summed(kinds)
+                noise[part], model[part] = summed.noise, summed.model
+            elif self.unbiased:
+                unknown[part] = np.ones([joined["count"].shape[axis] for axis in part])
+            else:
+                spread = self.spreads[of].of(within) if of in self.spreads else 0.0
+                model[part] = spread * sum_out(counts, part, range(len(places)))
+        bases = tuple(self._base(place, kinds[place]) for place in places)
+        return ErrorsOf(*(JoinedErrors(bases, each) for each in (noise, model, unknown)))
+
+    def _base(self, place: int, kind: Codes) -> Floats:
+        """How errors of other tables spread along an axis: as its rows do, or evenly where cells may be negative."""
+        if self.unbiased:
+            return np.bincount(kind) / len(kind)
+        rows = sum_kinds(np.maximum(self.tables["count"][place,].estimate, 0.0), [kind])
+        total = rows.sum()
+        return rows / total if total > 0 else np.bincount(kind) / len(kind)
+
+    def _check_size(self, kinds: Mapping[int, Codes]) -> None:
+        numbers = {self.domain.names[place]: int(kind.max(initial=0)) + 1 for place, kind in kinds.items()}
+        if prod(numbers.values()) <= MOST_JOINED and len(numbers) <= MOST_ATTRIBUTES:
+            return
+        widest = sorted(numbers, key=lambda name: -numbers[name])
+        listed = ", ".join(f"{name} ({numbers[name]:,})" for name in widest[:4])
+        limit = (
+            f"tells apart {float(prod(numbers.values())):.3g} cells, and {MOST_JOINED:,} can be joined"
+            if len(numbers) <= MOST_ATTRIBUTES
+            else f"is about {len(numbers)} attributes, and {MOST_ATTRIBUTES} can be joined"
+        )
+        raise QueryError(f"this question {limit}; leave out, or ask for fewer values of, {listed}")
+
+    @property
+    def row_model(self) -> RowModel:
+        raise QueryError("rows cannot be drawn from this release yet")
+
+    @cached_property
+    def _extent(self) -> str:
+        orders = [len(places) for places in self.tables["count"]]
+        words = {1: "one-way", 2: "two-way", 3: "three-way"}
+        named = ((words.get(order, f"{order}-way"), orders.count(order)) for order in sorted({*orders} - {0}))
+        return f"{', '.join(f'{number:,} {word}' for word, number in named)} margins"
+
+    @property
+    def about(self) -> About:
+        return About(
+            self.domain.names,
+            self._extent,
+            tuple(measured for _, measured in self.measured),
+            "margins carry noise, whose size is known exactly; what is asked beyond them is what they add up to"
+            if self.unbiased
+            else "margins carry noise and were drawn towards what smaller ones say of them; answers about more "
+            "attributes than were measured together join margins, and how far that is off was measured with noise",
+        )
+
+    def write(self) -> Written:
+        return margins_file.written(self)
+
+    @classmethod
+    def check(cls, manifest: Manifest, schema: Schema) -> None:
+        margins_file.check(manifest, schema)
+
+    @classmethod
+    def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
+        margins_file.check_values(columns)
+
+    @classmethod
+    def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Margins:
+        return cls(schema, *margins_file.parts(manifest, schema, member))

@@ -1,0 +1,219 @@
+"""How a file keeps margins: tables one after the other, and lists of which they are.
+
+tables      for each table: its statistic and how many attributes it has; `spread` where it has no cells of its own
+attributes  the attributes of all tables, by their places in the schema
+cells       for each cell of all tables: the estimate, and two standard errors in 1024ths of a row
+measured    for each measurement: its statistic, how many attributes, which noise and how many answers
+along       the attributes of all measurements
+answers     the noisy answers of all measurements
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from sfumato.arrays import Floats, Whole
+from sfumato.inference.fits.base import PARTS, in_parts
+from sfumato.inference.margins.spreads import Spreads
+from sfumato.inference.margins.table import Places, Table
+from sfumato.measurement import Measurement
+from sfumato.queries import Identity
+from sfumato.releases.contents.content import Written
+from sfumato.releases.file import members
+from sfumato.releases.file.fits import from_whole_numbers, in_whole_numbers
+from sfumato.releases.file.manifest import Manifest, Statistic, details_as
+from sfumato.releases.file.members import CELLS, Columns, parts_column
+from sfumato.releases.file.records import NoiseRecord, noise_record, record
+from sfumato.releases.file.strict_json import refusal
+from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.releases.contents.margins import Margins
+
+ESTIMATE = "estimate"
+COLUMNS = {
+    "tables": ["statistic", "attributes", "spread"],
+    "attributes": ["attribute"],
+    CELLS: [ESTIMATE, parts_column(ESTIMATE), "noise", "model"],
+    "measured": ["statistic", "attributes", "noise", "answers"],
+    "along": ["attribute"],
+    "answers": ["answer"],
+}
+FINEST = 2**20  # parts of a spread
+MISFIT = "misfit"  # how far guesses lie from the counts: a statistic that only measurements have
+
+
+@record
+class MarginsRecord:
+    """What a manifest says of margins: how they are joined, the noises, and the spreads by number of attributes."""
+
+    unbiased: bool
+    noises: list[NoiseRecord]
+    spreads: list[list[int]]
+
+
+def rounded(table: Table) -> Table:
+    """A table as a file holds it: estimates and standard errors in 1024ths."""
+    errors = (in_parts(np.sqrt(np.maximum(each, 0.0))) ** 2 for each in (table.noise, table.model))
+    return Table(table.places, in_parts(table.estimate), *errors)
+
+
+def rounded_spreads(spreads: Spreads) -> Spreads:
+    """Spreads as a file holds them."""
+    single = {places: _in_parts(spread) / FINEST for places, spread in spreads.single.items()}
+    return Spreads(tuple(_in_parts(spread) / FINEST for spread in spreads.by_order), single)
+
+
+def written(content: Margins) -> Written:
+    """All that a file keeps."""
+    statistics = list(content.tables)
+    listed = [(of, table) for of, tables in content.tables.items() for table in tables.values()]
+    single = [(of, places, spread) for of, each in content.spreads.items() for places, spread in each.single.items()]
+    tables = [(statistics.index(of), len(table.places), 0) for of, table in listed]
+    tables += [(statistics.index(of), len(places), _in_parts(spread)) for of, places, spread in single]
+    sets = [table.places for _, table in listed] + [places for _, places, _ in single]
+    estimates, parts = in_whole_numbers(np.concatenate([table.estimate.reshape(-1) for _, table in listed]))
+    errors = (np.concatenate([np.sqrt(v).reshape(-1) for v in each]) for each in _variances(listed))
+    noises = list(dict.fromkeys(one.noise for _, one in content.measured))
+    kinds = [*statistics, MISFIT]
+    measured = [(kinds.index(m.of), len(p), noises.index(m.noise), len(m.answers)) for p, m in content.measured]
+    columns: dict[str, list[Whole]] = {
+        "tables": _columns(tables, 3),
+        "attributes": [_flat(sets)],
+        CELLS: [estimates, parts, *(np.rint(PARTS * each).astype(np.int64) for each in errors)],
+        "measured": _columns(measured, 4),
+        "along": [_flat(places for places, _ in content.measured)],
+        "answers": [_joined([one.answers for _, one in content.measured])],
+    }
+    kept = {name: dict(zip(COLUMNS[name], each, strict=True)) for name, each in columns.items()}
+    orders = [content.spreads.get(of, Spreads()).by_order for of in statistics]
+    about: dict[str, Any] = {
+        "unbiased": content.unbiased,
+        "noises": [TypeAdapter(NoiseRecord).dump_python(noise_record(noise), mode="json") for noise in noises],
+        "spreads": [[_in_parts(spread) for spread in each] for each in orders],
+    }
+    return Written("margins", _statistics(content.schema, statistics), kept, {"details": about})
+
+
+def check(manifest: Manifest, schema: Schema) -> None:
+    """Refuse a manifest whose members are not those of margins."""
+    details_as(MarginsRecord, manifest)
+    if {name: member.columns for name, member in manifest.members.items()} != COLUMNS:
+        raise refusal("its members are not those of margins")
+    if manifest.statistics != _statistics(schema, ["count", *schema.measures]):
+        raise refusal("its statistics are not those of its schema")
+
+
+def check_values(columns: Columns) -> None:
+    """Refuse numbers that no file of margins holds; how they go together is seen when they are read."""
+    below = [name for name, each in columns.items() if name not in (ESTIMATE, "answer") and (each < 0).any()]
+    parts = columns.get(parts_column(ESTIMATE))
+    if below or (parts is not None and (parts >= PARTS).any()):
+        raise refusal("its margins are not spelled as Sfumato spells them")
+
+
+def parts(
+    manifest: Manifest, schema: Schema, member: Callable[[str], Columns]
+) -> tuple[dict[str, dict[Places, Table]], dict[str, Spreads], tuple[tuple[Places, Measurement], ...], bool]:
+    """Tables, spreads, measurements and how tables are joined, of a file nobody has vouched for."""
+    about, statistics = details_as(MarginsRecord, manifest), ["count", *schema.measures]
+    if len(about.spreads) != len(statistics) or any(spread < 0 for each in about.spreads for spread in each):
+        raise refusal("its manifest has spreads that do not go with its statistics")
+    tables: dict[str, dict[Places, Table]] = {of: {} for of in statistics}
+    single: dict[str, dict[Places, float]] = {of: {} for of in statistics}
+    listed, cells = member("tables"), member(CELLS)
+    estimates = from_whole_numbers(cells[ESTIMATE], cells[parts_column(ESTIMATE)])
+    numbers = (estimates, *((cells[name] / PARTS) ** 2 for name in ("noise", "model")))
+    start, shape = 0, schema.domain.shape
+    sets = _sets(listed["attributes"], member("attributes")["attribute"], len(shape))
+    for of, places, spread in zip(_named(listed["statistic"], statistics), sets, listed["spread"], strict=True):
+        if places in tables[of] or places in single[of]:
+            raise refusal("it lists a table twice")
+        if spread:  # never 0, which stands for a table with cells
+            single[of][places] = int(spread) / FINEST
+            continue
+        sizes = [shape[place] for place in places]
+        end = start + prod(sizes)
+        if end > len(estimates):
+            raise refusal("its tables have more cells than it holds")
+        tables[of][places] = Table(places, *(each[start:end].reshape(sizes) for each in numbers))
+        start = end
+    if start != len(estimates):
+        raise refusal("it holds cells of no table")
+    _check_whole(tables, len(shape), about.unbiased)
+    spreads = {
+        of: Spreads(tuple(spread / FINEST for spread in each), single[of])
+        for of, each in zip(statistics, about.spreads, strict=True)
+    }
+    return tables, spreads, tuple(_measurements(about, [*statistics, MISFIT], member, len(shape))), about.unbiased
+
+
+def _check_whole(tables: Mapping[str, Mapping[Places, Table]], axes: int, unbiased: bool) -> None:
+    for found in tables.values():
+        if () not in found or (not unbiased and any((axis,) not in found for axis in range(axes))):
+            raise refusal("it lacks the total or a one-way margin of a statistic")
+    if not unbiased and any((table.estimate < 0).any() for table in tables["count"].values()):
+        raise refusal("it holds negative counts, where none can be")
+
+
+def _measurements(
+    about: MarginsRecord, kinds: list[str], member: Callable[[str], Columns], axes: int
+) -> Iterator[tuple[Places, Measurement]]:
+    listed, answers = member("measured"), member("answers")["answer"]
+    sets = _sets(listed["attributes"], member("along")["attribute"], axes)
+    ends = np.cumsum(listed["answers"])
+    if (listed["noise"] >= len(about.noises)).any() or int(ends[-1] if len(ends) else 0) != len(answers):
+        raise refusal("its measurements do not go with their noises or answers")
+    named = _named(listed["statistic"], kinds)
+    for of, places, noise, size, end in zip(named, sets, listed["noise"], listed["answers"], ends, strict=True):
+        if size < 1:
+            raise refusal("it lists a measurement without answers")
+        found = about.noises[int(noise)].noise
+        yield places, Measurement(of, Identity(int(size)), answers[int(end - size) : int(end)], (found,))
+
+
+def _sets(orders: Whole, flat: Whole, axes: int) -> list[Places]:
+    """Sets of attributes, one after the other."""
+    if int(orders.sum()) != len(flat) or (orders > axes).any() or (flat >= axes).any():
+        raise refusal("its lists of attributes do not go with its schema")
+    ends = np.cumsum(orders)
+    found = [tuple(flat[end - order : end].tolist()) for order, end in zip(orders, ends, strict=True)]
+    if any(places != tuple(sorted(set(places))) for places in found):
+        raise refusal("its lists of attributes are not in order")
+    return found
+
+
+def _named(codes: Whole, names: list[str]) -> list[str]:
+    if (codes >= len(names)).any():
+        raise refusal("its tables are of statistics that its schema does not have")
+    return [names[code] for code in codes]
+
+
+def _statistics(schema: Schema, statistics: list[str]) -> list[Statistic]:
+    found = (members.statistic(of, schema, None) for of in statistics)
+    return [Statistic(one.of, CELLS, ESTIMATE, None, one.step, one.centre) for one in found]
+
+
+def _variances(listed: list[tuple[str, Table]]) -> tuple[list[Floats], list[Floats]]:
+    return [table.noise for _, table in listed], [table.model for _, table in listed]
+
+
+def _in_parts(spread: float) -> int:
+    return max(1, round(spread * FINEST))
+
+
+def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Whole]:
+    return list(np.array(rows, dtype=np.int64).reshape(-1, width).T.copy())
+
+
+def _flat(sets: Iterable[Places]) -> Whole:
+    return np.array([place for places in sets for place in places], dtype=np.int64)
+
+
+def _joined(arrays: list[Whole]) -> Whole:
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)
