@@ -21,6 +21,7 @@ from sfumato.kernel.source.table import open_table
 from sfumato.kernel.unit import Unit
 from sfumato.publishing.prepare import Prepared, prepare
 from sfumato.queries import Workload
+from sfumato.releases.file.earlier import keep_earlier
 from sfumato.releases.file.manifest import CONCENTRATED, PURE, Guarantee
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
@@ -121,7 +122,7 @@ def publish(table: Any, schema: Schema, epsilon: Amount, out: str | Path, *, ste
         raise ReleaseFileError(f"the folder of {path} cannot be written to; choose another with -o")
     with _made(table, schema, epsilon, step, **how) as (made, was):
         # A release cannot be made again without paying again, so an earlier one is never overwritten.
-        kept = _keep_earlier(path)
+        kept = keep_earlier(path)
         step("write")
         made.save(path)
         step("done")
@@ -160,16 +161,6 @@ def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None,
         delta=cost.delta,
         rho=budget.rho,
     )
-
-
-def _keep_earlier(path: Path) -> Path | None:
-    if not path.exists():
-        return None
-    number = 1
-    while (kept := path.with_name(f"{path.name}.~{number}~")).exists():
-        number += 1
-    path.rename(kept)
-    return kept
 
 
 def _mark_published(ledger: Ledger, receipt: Receipt, step: Step) -> Callable[[str], None]:
