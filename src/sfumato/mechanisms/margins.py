@@ -54,7 +54,7 @@ class Settings:
     most_one_way: Fraction = Fraction(8, 100)
     misfit: Fraction = Fraction(1, 2500)
     most_misfits: Fraction = Fraction(4, 100)
-    check: Fraction = Fraction(4, 100)
+    check: Fraction = Fraction(5, 100)
     most_searched: int = 20
     count: int = 3
     pairs: Fraction = Fraction(1, 3)
