@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +23,7 @@ from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge, Load
 from sfumato.kernel.margin_counts import MarginCounts
+from sfumato.kernel.rows import Rows
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw, sparse_hits
 from sfumato.kernel.verbs.exponential import choose
@@ -60,7 +62,7 @@ class Curator:
     def __init__(
         self,
         domain: Domain,
-        aggregate: Aggregate,
+        held: Aggregate | Rows,
         units: dict[str, int],
         charge: Charge,
         entropy: Entropy,
@@ -70,17 +72,25 @@ class Curator:
     ) -> None:
         self.domain = domain
         self.charge = charge
-        self._aggregate = aggregate
+        self._held = held
         self._units = units  # the most one row changes a cell: 1 for "count", half_units for a measure
         self._entropy = entropy
         self._view = view
         self._everywhere = everywhere  # whether its cells together are all of the table: a margin's are
-        self._margins: MarginCounts | None = None
 
     @property
     def statistics(self) -> tuple[str, ...]:
         """What can be measured: "count" and the measures of the schema."""
         return tuple(self._units)
+
+    @cached_property
+    def _aggregate(self) -> Aggregate:
+        """The private counts by cell, gathered when a verb first needs them so."""
+        return self._held.gathered if isinstance(self._held, Rows) else self._held
+
+    @cached_property
+    def _margins(self) -> MarginCounts:
+        return MarginCounts(self.domain, self._held)
 
     @property
     def private(self) -> bool:
@@ -164,13 +174,16 @@ class Curator:
         groups: the group of every margin, numbered from 0, whose sums are published; each by itself if not given.
         """
         check_kind(budget, self.charge)
-        curators = [self.margin(names) for names, _ in guesses]
-        misfits = [Misfit(Identity(c.domain.size), guess) for c, (_, guess) in zip(curators, guesses, strict=True)]
-        labels, number = labels_of_margins(len(guesses), groups)
+        # Taken down once: what is charged for and what is looked at must be the same margins and the same guesses.
+        asked = [(self._margins.domain_along(names), guess) for names, guess in guesses]
+        domains = [domain for domain, _ in asked]
+        misfits = [Misfit(Identity(domain.size), guess) for domain, guess in asked]
+        labels, number = labels_of_margins(len(asked), groups)
         noise, load = noise_of_margins(labels, number, budget, self.charge.contributions)
         self.charge.admit([load])
-        scores = (misfit.scores(c._dense("count")) for c, misfit in zip(curators, misfits, strict=True))
-        sums = np.array([each.sum() for each in scores], dtype=np.int64)
+        sums = np.zeros(len(asked), dtype=np.int64)
+        for place, counts in self._margins.counts(domains):
+            sums[place] = misfits[place].scores(counts).sum()  # modulo 2^64, like all sums here
         answers = group_sums(sums, labels, number)
         answers += draw(noise, number, self._entropy)
         answers.setflags(write=False)
@@ -238,8 +251,6 @@ class Curator:
         A row lies in one cell of every margin, so what is measured in a margin is charged, at its fullest cell, to
         every cell of the table: this needs no number for each of them, however many there are.
         """
-        if self._margins is None:
-            self._margins = MarginCounts(self.domain, self._aggregate)
         domain, aggregate = self._margins.along(names)
         return Curator(domain, aggregate, self._units, self.charge, self._entropy, everywhere=True)
 

@@ -28,6 +28,16 @@ from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Intege
 
 MOST_UNEVEN_CELLS = 10_000  # each edge of uneven cells is written into the statement
 _EXACT = 2**53  # whole numbers below are exact as doubles
+_TYPES = exp.DataType.Type
+_WITHIN_64_BITS = {
+    _TYPES.TINYINT,
+    _TYPES.SMALLINT,
+    _TYPES.INT,
+    _TYPES.BIGINT,
+    _TYPES.UTINYINT,
+    _TYPES.USMALLINT,
+    _TYPES.UINT,
+}
 _NEAR = 2**50  # and up to here three roundings and that of an edge, 1/8 each, put a guess one cell off at most
 
 
@@ -39,7 +49,19 @@ def read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
         return try_cast(column(source.reference), "date")
     if isinstance(attribute, Category) and not attribute.numeric:
         return engine.bytes_of(_text(source, engine))
+    if reads_whole(attribute, source, engine):
+        return try_cast(column(source.reference), "bigint")
     return read_number(source)
+
+
+def reads_whole(attribute: Attribute, source: Column, engine: Engine) -> bool:
+    """Whether whole numbers are read as such: several times as fast as by way of doubles, and into the same cells.
+
+    Rounding to doubles keeps order, and leaves bounds below 2^53 where they are: clipped, both are the same number.
+    """
+    if not isinstance(attribute, Integer) or _type(source, engine) not in _WITHIN_64_BITS:
+        return False
+    return max(abs(attribute.lower), abs(attribute.upper)) < _EXACT
 
 
 def read_number(source: Column) -> SQL:
@@ -79,8 +101,10 @@ def _type(source: Column, engine: Engine) -> exp.DType | None:
     return None if source.type is None else exp.DataType.build(source.type, dialect=engine.dialect).this
 
 
-def within_bounds(attribute: Attribute, value: SQL) -> SQL:
-    """A value that is present, moved to the nearest bound if it lies outside."""
+def within_bounds(attribute: Attribute, value: SQL, *, in_whole: bool = False) -> SQL:
+    """A value that is present, moved to the nearest bound if it lies outside. in_whole: it was read so."""
+    if in_whole and isinstance(attribute, Integer):
+        return clip(value, *(cast(whole(bound), "bigint") for bound in (attribute.lower, attribute.upper)))
     if isinstance(attribute, Date):
         return clip(value, day(attribute.lower), day(attribute.upper))
     if isinstance(attribute, Integer | Number):
@@ -123,7 +147,7 @@ def _list(attribute: Category, name: str) -> SQL:
     )
 
 
-def cell_along(attribute: Attribute, axis: Axis, name: str) -> SQL:
+def cell_along(attribute: Attribute, axis: Axis, name: str, *, in_whole: bool = False) -> SQL:
     """The cell along an axis, for a column of values within bounds (for a category: of places in its list)."""
     if isinstance(attribute, Category):
         return column(name)
@@ -132,7 +156,7 @@ def cell_along(attribute: Attribute, axis: Axis, name: str) -> SQL:
     if isinstance(attribute, Date):
         return _date_cell(attribute, name)
     if isinstance(attribute, Integer):
-        return _integer_cell(attribute, axis, name)
+        return _integer_cell(attribute, axis, name, in_whole)
     return _number_cell(attribute, axis, name)
 
 
@@ -154,7 +178,7 @@ def _number_cell(attribute: Number, axis: Axis, name: str) -> SQL:
     return at_most(cell, double(axis.size - 1))  # the upper bound belongs to the last cell
 
 
-def _integer_cell(attribute: Integer, axis: Axis, name: str) -> SQL:
+def _integer_cell(attribute: Integer, axis: Axis, name: str, in_whole: bool) -> SQL:
     """floor((offset * times + rest) / by), which is exact: a quotient of whole numbers that doubles hold never rounds
     up to a whole number."""
     span = attribute.upper - attribute.lower + 1
@@ -163,9 +187,11 @@ def _integer_cell(attribute: Integer, axis: Axis, name: str) -> SQL:
         times, rest, by = attribute.bins, attribute.bins - 1, span
     if attribute.cuts is not None or span * times >= _EXACT:
         return _search(axis, name)
-    offset = column(name) - double(attribute.lower)
+    offset: SQL = column(name) - (whole(attribute.lower) if in_whole else double(attribute.lower))
     if by == 1:
         return offset
+    if in_whole:
+        offset = cast(exp.paren(offset), "double")
     return exp.Floor(this=over(offset * double(times) + double(rest), double(by)))
 
 
