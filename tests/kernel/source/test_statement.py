@@ -147,6 +147,20 @@ def test_integers_fall_into_the_cells_of_the_axis(attribute, more):
     assert codes(attribute, pa.array(values, pa.float64())) == wanted
 
 
+@settings(max_examples=40, deadline=None)
+@given(integers(), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))
+def test_whole_numbers_need_no_doubles(attribute, more):
+    """Columns of whole numbers are read as such, and every value falls where it would by way of doubles."""
+    lower, upper = attribute["lower"], attribute["upper"]
+    near = [end + step for end in (lower, upper) for step in (-1, 0, 1)]
+    values = [None, *near, *attribute.get("cuts", ()), -(2**63), 2**63 - 1, 2**53, 2**53 + 1, *more]
+    wanted = codes(attribute, pa.array([None if value is None else float(value) for value in values]))
+    assert codes(attribute, pa.array(values, pa.int64())) == wanted
+    small = [value if value is None or abs(value) < 2**31 else None for value in values]
+    wanted = codes(attribute, pa.array([None if value is None else float(value) for value in small], pa.float64()))
+    assert codes(attribute, pa.array(small, pa.int32())) == wanted
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.dates(max_value=dt.date(9900, 1, 1)),

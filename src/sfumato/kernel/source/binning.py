@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -27,6 +28,8 @@ from sfumato.kernel.source.expressions import (
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 
 MOST_UNEVEN_CELLS = 10_000  # each edge of uneven cells is written into the statement
+SHORT_LIST = 32  # values that are compared in turn faster than they are looked up
+MOST_LOOKED_UP = 8  # lists in one statement
 _EXACT = 2**53  # whole numbers below are exact as doubles
 _TYPES = exp.DataType.Type
 _WITHIN_64_BITS = {
@@ -113,20 +116,35 @@ def within_bounds(attribute: Attribute, value: SQL, *, in_whole: bool = False) -
     return value
 
 
-def place_in_list(attribute: Category, value: SQL, name: str, engine: Engine) -> SQL:
+def long_lists(attributes: Mapping[str, Attribute]) -> set[str]:
+    """The categories whose values are looked up by a subquery: as fast for thousands of values as for two.
+
+    They are few, the longest: an engine takes minutes to plan dozens of subqueries. Other values are compared in turn.
+    """
+    lengths = {name: len(one.values) for name, one in attributes.items() if isinstance(one, Category)}
+    longest = sorted(lengths, key=lambda name: -lengths[name])[:MOST_LOOKED_UP]
+    return {name for name in longest if lengths[name] > SHORT_LIST}
+
+
+def place_in_list(attribute: Category, value: SQL, name: str, engine: Engine, *, looked_up: bool) -> SQL:
     """The place of a value in a category's list, NULL if it is not there.
 
-    For privacy it is one number for each row, whatever matches: a join could let a row pass twice. It is as fast for
-    thousands of values as for two.
+    For privacy it is one number for each row, the least that matches: a join could let a row pass twice.
     """
-    entry = cast(column("entry", name), "double" if attribute.numeric else "text")
-    wanted = entry if attribute.numeric else engine.bytes_of(entry)
-    places = exp.Select(expressions=[exp.Min(this=column("code", name))]).from_(_list(attribute, name), copy=False)
-    return places.where(exp.EQ(this=wanted, expression=value), copy=False).subquery()
+
+    def read(entry: SQL) -> SQL:
+        return cast(entry, "double") if attribute.numeric else engine.bytes_of(cast(entry, "text"))
+
+    entries = _entries(attribute)
+    if not looked_up:
+        tests = [exp.EQ(this=value.copy(), expression=read(exp.Literal.string(entry))) for entry in entries]
+        return choose([(test, whole(code)) for code, test in enumerate(tests)], exp.Null())
+    places = exp.Select(expressions=[exp.Min(this=column("code", name))]).from_(_list(entries, name), copy=False)
+    return places.where(exp.EQ(this=read(column("entry", name)), expression=value), copy=False).subquery()
 
 
-def _list(attribute: Category, name: str) -> SQL:
-    """A category's values and their cells, as a table."""
+def _entries(attribute: Category) -> tuple[str, ...]:
+    """A category's values as the statement spells them."""
     entries = attribute.listed
     if attribute.numeric:
         numbers = [float(value) for value in attribute.values]
@@ -137,6 +155,11 @@ def _list(attribute: Category, name: str) -> SQL:
         "".join(entries).encode()
     except UnicodeEncodeError:
         raise SchemaError("a category lists a value that is not valid text; take it out") from None
+    return entries
+
+
+def _list(entries: Sequence[str], name: str) -> SQL:
+    """A category's values and their cells, as a table."""
     return exp.Values(
         expressions=[
             exp.Tuple(expressions=[exp.Literal.string(entry), whole(code)]) for code, entry in enumerate(entries)

@@ -35,6 +35,7 @@ from sfumato.errors import SchemaError
 from sfumato.kernel.rows import words_of
 from sfumato.kernel.source.binning import (
     cell_along,
+    long_lists,
     place_in_list,
     read_number,
     read_unit,
@@ -95,10 +96,11 @@ def _bounded(schema: Schema, engine: Engine, in_whole: Set[str], values: exp.Sel
     """
     wanted: list[SQL] = []
     present: list[SQL] = []
+    looked_up = long_lists(schema.attributes)
     for place, (own_name, attribute) in enumerate(schema.attributes.items()):
         name, value = f"a{place}", column(f"a{place}", "rows")
         if isinstance(attribute, Category):
-            code = place_in_list(attribute, value, f"list{place}", engine)
+            code = place_in_list(attribute, value, f"list{place}", engine, looked_up=own_name in looked_up)
             other = [whole(len(attribute.values))]
             wanted.append(named(exp.Coalesce(this=code, expressions=other) if attribute.other else code, name))
         else:
