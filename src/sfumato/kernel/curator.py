@@ -179,7 +179,7 @@ class Curator:
         domains = [domain for domain, _ in asked]
         misfits = [Misfit(Identity(domain.size), guess) for domain, guess in asked]
         labels, number = labels_of_margins(len(asked), groups)
-        noise, load = noise_of_margins(labels, number, budget, self.charge.contributions)
+        noise, load = self._margin_noise(labels, number, budget)
         self.charge.admit([load])
         sums = np.zeros(len(asked), dtype=np.int64)
         for place, counts in self._margins.counts(domains):
@@ -302,6 +302,9 @@ class Curator:
 
     def _above_noises(self, epsilon: Fraction, misfit: Misfit) -> tuple[Noise, Noise]:
         return above_noises(epsilon, self.charge.contributions * misfit.sensitivity)
+
+    def _margin_noise(self, labels: Codes, groups: int, budget: Budget) -> tuple[Noise, Load]:
+        return noise_of_margins(labels, groups, budget, self.charge.contributions)
 
     def _check(self, queries: Queries) -> None:
         # The proof leans on column_sums, so only families whose column_sums is tested may be measured.
