@@ -122,6 +122,8 @@ class Curator:
         noises, which = self._noises(queries, unit, budget, scales, which)
         if above is not None and (type(queries) is not Identity or of != "count" or above < 1 or len(noises) > 1):
             raise QueryError("only the cells' own counts, with one noise for all, are published above a threshold")
+        if above is None and type(queries) not in (Total, Cells):
+            self._check_size()
         # Charged before anything is drawn: an exception from here on can only over-count.
         self.charge.admit(self._loads(queries, unit, noises, which))
         if above is not None:
@@ -142,6 +144,7 @@ class Curator:
         if type(score) not in (MostRows, Rank, Misfit):
             raise PrivacyError("select takes a score of sfumato.kernel.verbs.scores, whose sensitivity is proved")
         check_kind(budget, self.charge)
+        self._check_size()
         if isinstance(score, Misfit):
             self._check_misfit(score)
         self._charge_all(budget)
@@ -156,6 +159,7 @@ class Curator:
         each group, and the queries of the measurement are its groups. Costs what measuring the rows themselves does.
         """
         self._check_misfit(misfit)
+        self._check_size()
         check_kind(budget, self.charge)
         labels, count = labels_of(misfit, groups)
         noise = misfit_noise(misfit, budget, self.charge.contributions)
@@ -195,6 +199,7 @@ class Curator:
         The sparse vector technique, pure epsilon, one answer: the budget is spent whatever comes of it.
         """
         self._check_misfit(misfit)
+        self._check_size()
         epsilon = pure_epsilon(budget, self.charge, "first_above")
         level, first = checked_threshold(threshold, start, misfit.queries.rows)
         of_threshold, of_rows = self._above_noises(epsilon, misfit)
@@ -364,12 +369,16 @@ class Curator:
         # Modulo 2^64, as the noise is added: an overflow must not be an error, for that would depend on the data.
         return np.array(queries.apply_wrapping(self._dense(of)), dtype=np.int64)
 
-    def _dense(self, of: str) -> NDArray[np.int64]:
+    def _check_size(self) -> None:
+        """Refuse, before anything is charged, what would lay out too many cells."""
         if self.domain.size > MOST_DENSE:
             raise QueryError(
                 f"a domain of {self.domain.size:.3g} cells is too large to lay out in full; "
-                "measure totals, single cells, or cells above a threshold"
+                "measure margins, totals, single cells, or cells above a threshold"
             )
+
+    def _dense(self, of: str) -> NDArray[np.int64]:
+        self._check_size()
         vector = np.zeros(self.domain.size, dtype=np.int64)
         vector[self._aggregate.cells] = self._aggregate.of(of)
         return vector

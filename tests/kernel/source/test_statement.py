@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from sfumato.domain import EPOCH
 from sfumato.errors import SchemaError
+from sfumato.kernel.source import binning
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.duckdb import DuckDB
 from sfumato.kernel.source.engines.origin import mounted_columns
@@ -220,6 +221,27 @@ def test_listed_values_are_taken_literally():
         codes({"type": "category", "values": ["\ud800"]}, pa.array(["x"]))
 
 
+@pytest.mark.parametrize("other", [False, True])
+def test_long_lists_are_looked_up_as_short_ones_are_compared(other, monkeypatch):
+    texts = [None, "", "a", "A", "b ", "é", "e\u0301", "c", "3", "3.0", "v7", "v39"]
+    for values in ([f"v{place}" for place in range(40)], ["a", "é", "3", "v39"], [3, 0.5]):
+        attribute = {"type": "category", "values": values, "other": other}
+        found = []
+        for short in (0, 10**6):
+            monkeypatch.setattr(binning, "SHORT_LIST", short)
+            found.append((codes(attribute, pa.array(texts)), codes(attribute, pa.array([3.0, 0.5, math.nan, None]))))
+        assert found[0] == found[1]
+
+
+def test_few_lists_are_looked_up_however_many_there_are():
+    """An engine takes minutes to plan dozens of subqueries."""
+    values = [f"v{place}" for place in range(40)]
+    schema = schema_of({f"c{place}": {"type": "category", "values": values} for place in range(30)})
+    columns = {f"c{place}": Column(f"c{place}", None, f"c{place}") for place in range(30)}
+    statement = aggregate_statement(schema, ENGINE, columns, KEY)
+    assert len(list(statement.find_all(exp.Values))) == binning.MOST_LOOKED_UP
+
+
 def test_categories_of_numbers_compare_as_numbers():
     listed = {"type": "category", "values": [1, 2.5, 0, 1e20]}
     assert codes(listed, pa.array(["1", "01.0", "2.50", "1e0", "-0", "x", "NaN", None])) == [
@@ -407,7 +429,10 @@ def everything(engine: DuckDB) -> sqlglot.Expression:
 def test_the_statement_is_plain_sql_in_other_engines(dialect):
     text = everything(Elsewhere(origin=None, columns=())).sql(dialect=dialect, identify=True)  # type: ignore[arg-type]
     again = sqlglot.parse_one(text, read=dialect)
-    assert [call.name for call in again.find_all(exp.Anonymous)] == ["SCRAMBLE", *["BYTES"] * 3]
+    assert [call.name for call in again.find_all(exp.Anonymous)] == [
+        "SCRAMBLE",
+        *["BYTES"] * 4,
+    ]  # a column, its two values, a unit
     calls = set(re.findall(r"\b([A-Za-z_]+) ?\(", re.sub(r"'(''|[^'])*'|\"[^\"]*\"|`[^`]*`", "0", text)))
     assert calls - COMMON == set()
     assert len(list(again.find_all(exp.Select))) == len(list(everything(ENGINE).find_all(exp.Select)))
