@@ -164,7 +164,7 @@ def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple
         attributes["n"] = {"type": "category", "values": [-1, 0, 1, 2], "other": random.random() < 0.5}
     chosen = random.sample(sorted(attributes), random.randint(1, 3))
     described = {part: attributes[part] | {"column": names[part]} for part in chosen}
-    if random.random() < 0.2:  # the same again and again, until there are too many cells to lay out
+    if random.random() < 0.1:  # the same again and again, until there are too many cells to lay out
         cells = Schema.from_dict({"dataset": "reading", "privacy_unit": "row", "attributes": described}).domain.size
         times = ceil(26 / log2(cells))
         described = {f"{part}{time}": one for time in range(times) for part, one in described.items()}
