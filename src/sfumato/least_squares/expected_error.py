@@ -47,8 +47,8 @@ def expected_errors(strategy: Strategy, workload: Workload, pure: bool) -> Float
 
 
 def overall_error(strategy: Strategy, workload: Workload, pure: bool) -> float:
-    """The root of the sum over blocks of their mean squared errors: what strategies are compared by."""
-    return float(np.sqrt((expected_errors(strategy, workload, pure) ** 2).sum()))
+    """The root of the sum over blocks of their mean squared errors as weighed: what strategies are compared by."""
+    return float(np.sqrt((expected_errors(strategy, workload, pure) ** 2 * workload.weights).sum()))
 
 
 def _mean_squares(weighted: Queries, blocks: Sequence[Queries]) -> list[float]:

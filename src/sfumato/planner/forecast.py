@@ -34,7 +34,7 @@ MOST_QUERIES = 2**12  # of a workload, beyond which nobody would have each of th
 class Outlook:
     """One mechanism at one budget.
 
-    overall: the root mean square error over the workload, all its blocks alike, in rows; best, worst: on the kindest
+    overall: the root mean square error over the workload, as it weighs its blocks, in rows; best, worst: on the kindest
     and the unkindest public shape. note: why it was not priced, or what its figures rest on.
     epsilon: the smallest that keeps all lines within a wanted error, where one was asked for; about: found by trial.
     """
@@ -109,11 +109,11 @@ def strategy_of(mechanism: Mechanism, question: Question, budget: Budget) -> Str
 
 
 def expected_error(mechanism: Mechanism, question: Question, budget: Budget) -> float | None:
-    """The root mean square error over the workload, all its blocks alike, in rows; None if it depends on the data."""
+    """The root mean square error over the workload, as it weighs its blocks, in rows; None if it depends on the data."""
     strategy = strategy_of(mechanism, question, budget)
     if strategy is None:
         return None
-    return root_mean_square(expected_blocks(strategy, question.schema, budget, question.workload.blocks))
+    return question.workload.overall(expected_blocks(strategy, question.schema, budget, question.workload.blocks))
 
 
 def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: Strategy, *, bounds: bool) -> Outlook:
@@ -123,7 +123,7 @@ def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: S
     errors = expected_blocks(strategy, question.schema, budget, blocks + extra)
     known = {id(block): float(error) for block, error in zip(blocks + extra, errors, strict=True)}
     lines = [price(item, cube, question.confidence, known.get(id(item.block)), bounds) for item in question.items]
-    overall = root_mean_square(errors[: len(blocks)])
+    overall = question.workload.overall(errors[: len(blocks)])
     note = "" if isfinite(overall) else "it does not determine every count that is asked for"
     return Outlook(mechanism.name, "exact", tuple(lines), overall, overall, overall, note)
 
@@ -137,7 +137,7 @@ def _simulated(mechanism: Mechanism, question: Question, budget: Budget, most: i
     for block in question.workload.blocks:
         for shape, errors in trials.errors(block).items():
             shapes[shape].append(root_mean_square(errors))
-    overall = [root_mean_square(np.array(blocks)) for blocks in shapes.values()]
+    overall = [question.workload.overall(np.array(blocks)) for blocks in shapes.values()]
     lines = [simulated_line(item, trials, question.schema, budget, question.confidence) for item in question.items]
     note = "" if len(shapes) == len(SHAPES) else f"it is slow, so it was tried on some shapes only: {', '.join(shapes)}"
     middle = geometric_mean(overall)

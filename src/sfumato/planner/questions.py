@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 
 from sfumato.domain import Axis, ValueSet
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
-from sfumato.queries import Identity, Queries, Total, Workload
+from sfumato.queries import Identity, Kron, Queries, Total, Workload
 from sfumato.queries.marginals import over
-from sfumato.queries.workload import default_workload
+from sfumato.queries.workload import attribute_sets, default_workload
 from sfumato.schema import Schema
 from sfumato.sql import Amount, Column, Select, compile_select, read_workload
 from sfumato.sql.workload import workload_of
@@ -90,8 +89,9 @@ def default_items(schema: Schema) -> tuple[list[Item], Workload]:
     workload, several = default_workload(domain), len(domain.axes) > 1
     items = [Item(f"COUNT(*) FROM {dataset}", "rows", Total(domain.size))]
     pairs = 0
-    sets = [(axis,) for axis in domain] + list(combinations(domain, 2))
-    for axes, block in zip(sets, workload.blocks, strict=True):
+    sets = attribute_sets(domain)
+    blocks = [block for block in workload.blocks if isinstance(block, Kron)]
+    for axes, block in zip(sets, blocks, strict=False):
         pairs += len(axes) == 2
         if len(axes) == 1 and several and axes[0].ordered:
             alone = over(domain, {axes[0].name: Identity(axes[0].size)})

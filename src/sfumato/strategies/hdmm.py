@@ -55,7 +55,7 @@ def _key(domain: Domain, workload: Workload) -> tuple[object, ...]:
         parts = products(block, domain.shape)
         told = id(block) if parts is None else tuple((one.weight, *map(kind, one.factors)) for one in parts)
         blocks.append((block.rows, told))
-    return (domain.shape, tuple(axis.ordered for axis in domain), tuple(blocks))
+    return (domain.shape, tuple(axis.ordered for axis in domain), tuple(blocks), workload.weights)
 
 
 @lru_cache(maxsize=64)

@@ -29,7 +29,7 @@ BITS = 12
 def marginal_strategy(domain: Domain, workload: Workload, pure: bool, *, trees: bool = False) -> Strategy | None:
     """The best weights on all combinations of levels; None where there are too many.
 
-    trees: also use the levels of each axis's best tree, not only its total and its cells.
+    trees: also use the levels of each axis's best tree, not only its total and its cells; None where these have none.
 
     >>> from sfumato.domain import Axis
     >>> from sfumato.queries import default_workload
@@ -41,7 +41,10 @@ def marginal_strategy(domain: Domain, workload: Workload, pure: bool, *, trees: 
     widths = [{1, size} for size in sizes]
     if trees:
         deep = axis_by_axis(domain, workload, lambda axis, gram: tree_for(gram, False))  # zCDP: many levels
-        widths = [plain | _levels(part) for plain, part in zip(widths, deep, strict=True)]
+        deeper = [plain | _levels(part) for plain, part in zip(widths, deep, strict=True)]
+        if deeper == widths:
+            return None
+        widths = deeper
     if prod(map(len, widths)) > MOST_TABLES:
         return None
     grid = Grid(sizes, tuple(tuple(sorted(each)) for each in widths))

@@ -78,12 +78,12 @@ def wanted_of(domain: Domain, workload: Workload) -> list[Product]:
     which strategy is chosen, not what its error is said to be.
     """
     wanted, usual = [], tuple(map(_usual, domain))
-    for block in workload.blocks:
+    for block, matters in zip(workload.blocks, workload.weights, strict=True):
         for one in products(block, domain.shape) or [Product(1.0, usual)]:
             factors = tuple(_short(factor, axis) for factor, axis in zip(one.factors, domain, strict=True))
             own = factors == one.factors and factors != usual  # families are equal only to themselves
             rows = block.rows if own else prod(factor.rows for factor in factors)
-            wanted.append(Product(one.weight / rows, factors))
+            wanted.append(Product(matters * one.weight / rows, factors))
     return wanted
 
 
@@ -95,7 +95,10 @@ def axis_by_axis(domain: Domain, workload: Workload, choose: Choose) -> list[Axi
 
     def asked(axis: int, costs: Floats) -> Gram:
         """What all ask of one axis, if each product's error along the other axes is its cost."""
-        return added([gram * cost for gram, cost in zip(grams[axis], (weights * costs).tolist(), strict=True)])
+        total: dict[int, float] = {}  # few families of queries make many products
+        for gram, cost in zip(grams[axis], (weights * costs).tolist(), strict=True):
+            total[id(gram)] = total.get(id(gram), 0.0) + cost
+        return added([gram * total[own] for own, gram in {id(gram): gram for gram in grams[axis]}.items()])
 
     if len(axes) == 1:
         return [choose(0, asked(0, np.ones(len(wanted))))]
