@@ -18,8 +18,8 @@ from sfumato.domain import Axis, Domain
 from sfumato.least_squares.families import least_squares
 from sfumato.least_squares.gram import MOST_WRITTEN, Gram, added, has_short_gram
 from sfumato.least_squares.products import Product, grams_of, products
-from sfumato.queries import AllRanges, Identity, Kron, Queries, Scaled, Workload
-from sfumato.queries.strategy import Strategy
+from sfumato.queries import AllRanges, Identity, Queries, Scaled, Workload
+from sfumato.queries.strategy import Combined, Strategy
 
 SWEEPS = 3
 
@@ -57,15 +57,13 @@ def combined(parts: list[AxisPart]) -> Strategy:
     >>> combined([AxisPart.cells(2), nodes]).weights
     (1, 3)
     """
-    queries = parts[0].queries if len(parts) == 1 else Kron(*(part.queries for part in parts))
-    values, which = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    for part in parts:
-        own, codes = np.unique(np.asarray(part.weights, dtype=np.int64), return_inverse=True)
-        values = np.multiply.outer(values, own // np.gcd.reduce(own)).reshape(-1)
-        which = np.add.outer(which * len(own), codes).reshape(-1)
-    if len(values) == 1:
-        return Strategy(queries)
-    return Strategy(queries, tuple(values.tolist()), which)
+    return Combined(tuple(map(_strategy, parts)))
+
+
+def _strategy(part: AxisPart) -> Strategy:
+    values, which = np.unique(np.asarray(part.weights, dtype=np.int64), return_inverse=True)
+    weights = tuple((values // np.gcd.reduce(values)).tolist())
+    return Strategy(part.queries, weights, which if len(weights) > 1 else None)
 
 
 Choose = Callable[[int, Gram], AxisPart]  # the number of an axis and what is asked of it
