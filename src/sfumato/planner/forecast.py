@@ -24,10 +24,12 @@ from sfumato.schema import Schema
 
 How = Literal["exact", "simulated", "not priced"]
 
-MOST_OPTIMISED = 2**11  # cells beyond which optimising takes longer than a plan should
-MOST_KINDS = 128  # and kinds of query, likewise
+MOST_OPTIMISED = 2**10  # cells of one attribute beyond which optimising takes longer than a plan should
+MOST_KINDS = 256  # and kinds of query, likewise
+MOST_COMBINED = 2**20  # and cells in all
 MOST_WORK = 2**25  # numbers changed, half a second or so, after which others are tried on no further shape
 MOST_QUERIES = 2**12  # of a workload, beyond which nobody would have each of them measured
+MOST_ANSWERED = 2**22  # queries times cells, beyond which it takes long to say what these would tell of each other
 
 
 @dataclass(frozen=True)
@@ -89,12 +91,15 @@ def outlook(
 
 def takes_long(mechanism: Mechanism, question: Question) -> str | None:
     """Why a mechanism is priced only when it is asked for by name, or None."""
-    cells, queries = question.schema.domain.size, question.workload.queries.rows
-    kinds, name = len(question.workload.blocks), mechanism.name
-    if mechanism.optimised and (cells > MOST_OPTIMISED or kinds > MOST_KINDS):
+    domain, queries = question.schema.domain, question.workload.queries.rows
+    cells, kinds, name = domain.size, len(question.workload.blocks), mechanism.name
+    if mechanism.optimised and (max(domain.shape) > MOST_OPTIMISED or cells > MOST_COMBINED or kinds > MOST_KINDS):
         return f"takes long to optimise for {cells:,} cells and {kinds} kinds of query; plan it with --mechanism {name}"
-    if mechanism.answers == "its workload" and queries > MOST_QUERIES:
-        return f"adds noise to each of {queries:,} queries; give the ones that matter with --workload"
+    if mechanism.answers == "its workload":
+        if queries > MOST_QUERIES:
+            return f"adds noise to each of {queries:,} queries; give the ones that matter with --workload"
+        if queries * cells > MOST_ANSWERED:
+            return f"takes long to price for {queries:,} queries over {cells:,} cells; plan it with --mechanism {name}"
     return None
 
 

@@ -13,6 +13,8 @@ from fractions import Fraction
 from functools import cached_property
 from math import inf, isfinite, sqrt
 
+import numpy as np
+
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.limits import MOST_DENSE
@@ -20,15 +22,14 @@ from sfumato.mechanisms import MECHANISMS, sparse_mechanism
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.plain_text import as_rows
 from sfumato.planner.forecast import Outlook
-from sfumato.planner.simulate import MOST_SIMULATED
 from sfumato.queries import Workload
 from sfumato.schema import Schema
 
-MOST_TRIED = MOST_SIMULATED  # cells up to which mechanisms are tried for a choice; beyond, a rule decides
+MOST_TRIED = 2**9  # cells up to which mechanisms are tried for a choice, in half a second; beyond, a rule decides
 ALIKE = 1.01  # times the least error is as good, and then the plainer mechanism is preferred
 NEXT_TO_BEST = 2  # times the noise on one query that spends everything: little is left to gain for anyone
-MUCH_BETTER = 0.5  # of sfumato's error on a full table; it gains as much and more where a table is not full
-THIN = 0.2  # rows times epsilon per cell, below which a table is so empty that sfumato was never behind
+# What sfumato had of its error on a full table, by rows times epsilon per cell: the middle of benchmarks/choosing.py.
+GAINS = {0.01: 0.18, 0.1: 0.31, 1.0: 0.57, 10.0: 0.82, 100.0: 0.84, 1000.0: 0.86}
 
 UNTRIED = Outlook("", "not priced")
 PRIVATE = "How the table lies is not looked at, as that would cost budget."
@@ -105,14 +106,29 @@ class Case:
         """Rows per cell over the size of the noise, how far single cells stand out: rows times epsilon per cell."""
         if self.schema.expected_rows is None:
             return inf
-        return self.schema.expected_rows / self.cells * sqrt(2.0) / max(self.one_query, 1e-9)
+        return max(1, self.schema.expected_rows) / self.cells * sqrt(2.0) / max(self.one_query, 1e-9)
+
+    @cached_property
+    def foretold(self) -> float:
+        """About its error with as many rows as are stated; in the middle of all numbers of rows where none are."""
+        places, gains = np.log(list(GAINS)), np.log(list(GAINS.values()))
+        if self.schema.expected_rows is None:
+            return self.if_full * float(np.exp(gains.mean()))
+        return self.if_full * float(np.exp(np.interp(np.log(self.fullness), places, gains)))
+
+    @property
+    def rows(self) -> str:
+        """How many rows that is about, in words."""
+        if self.schema.expected_rows is None:
+            return f"with {min(GAINS):g} to {max(GAINS):,g} rows a cell, of which none are stated"
+        return f"with {self.schema.expected_rows:,} rows"
 
     @property
     def untried(self) -> str:
         """What trials would have told."""
         if self.schema.expected_rows is None:
-            return "How many rows there are: state expected_rows, and mechanisms are tried on tables like that."
-        return "Whether the table is empty or even in places, from which sfumato would gain."
+            return "How many rows there are: state expected_rows, which decides what empty places are worth."
+        return f"Whether the table is empty or even in places, from which {self.adaptive[0].name} would gain."
 
 
 Words = Callable[[Case], str]
@@ -185,36 +201,36 @@ RULES = (
         applies=lambda case: not case.adaptive,
         taken=_best,
         why=lambda case: case.plain,
-        unknown=lambda case: case.untried,
+        unknown=lambda case: "Whether the table is empty or even in places: so many cells are not adapted to.",
     ),
     Rule(
-        when=f"the rows that the schema states, times epsilon, are below {THIN} per cell",
-        takes="`sfumato`: most of the table is empty, which it gains from",
-        applies=lambda case: case.fullness < THIN,
+        when=(
+            "its error on a full table, times what it has of that with so many rows per cell, "
+            "is no more than the error of the exact one"
+        ),
+        takes="`sfumato`",
+        applies=lambda case: case.foretold <= case.best.overall,
         taken=lambda case: case.adaptive[0].name,
         why=lambda case: (
-            f"rows times epsilon per cell is {case.fullness:.2g}, below {THIN}: so few rows leave most of the table "
-            f"empty, which {case.adaptive[0].name} gains from; {_known(case)} rows a query whatever the data"
+            f"about {as_rows(case.foretold)} rows a query to be expected {case.rows} "
+            f"(up to {as_rows(case.if_full)} if every cell is full), where {_known(case)} whatever the data"
         ),
-        unknown=lambda case: "Where the rows lie; so many cells were not tried.",
-    ),
-    Rule(
-        when=f"the exact one has less than {MUCH_BETTER} times the error that `sfumato` has on a full table",
-        takes="the exact one",
-        applies=lambda case: case.best.overall < MUCH_BETTER * case.if_full,
-        taken=_best,
-        why=lambda case: f"{case.plain}; {case.adaptive[0].name} has about {as_rows(case.if_full)} on a full table",
         unknown=lambda case: case.untried,
     ),
     Rule(
         when="otherwise",
-        takes="`sfumato`",
+        takes="the exact one",
         applies=lambda case: True,
-        taken=lambda case: case.adaptive[0].name,
+        taken=_best,
         why=lambda case: (
-            f"about {as_rows(case.if_full)} rows a query on a table that is full everywhere, and on most others less, "
-            f"where {_known(case)} whatever the data"
+            f"{case.plain}; {case.adaptive[0].name} would have about {as_rows(case.foretold)} {case.rows}"
         ),
         unknown=lambda case: case.untried,
     ),
 )
+
+
+def first_rule(case: Case) -> tuple[Rule, str]:
+    """The rule that decides, and what it takes."""
+    rule = next(rule for rule in RULES if rule.applies(case))
+    return rule, rule.taken(case)

@@ -22,6 +22,7 @@ from sfumato.queries import AllRanges, Identity, Queries, Scaled, Workload
 from sfumato.queries.strategy import Combined, Strategy
 
 SWEEPS = 3
+MOST_ROWS = 2**25  # of a combination: more are not worth their file, whatever they would answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,16 @@ def combined(parts: list[AxisPart]) -> Strategy:
     (1, 3)
     """
     return Combined(tuple(map(_strategy, parts)))
+
+
+def not_too_long(parts: list[AxisPart]) -> list[AxisPart]:
+    """The same parts; where all combinations of their rows would be too many, single cells on the shortest axes."""
+    found, rows = [AxisPart.cells(part.queries.columns) for part in parts], prod(part.queries.columns for part in parts)
+    for place in sorted(range(len(parts)), key=lambda place: -parts[place].queries.columns):
+        longer = rows * parts[place].queries.rows // parts[place].queries.columns
+        if longer <= max(MOST_ROWS, rows):
+            found[place], rows = parts[place], longer
+    return found
 
 
 def _strategy(part: AxisPart) -> Strategy:
