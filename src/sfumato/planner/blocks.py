@@ -16,7 +16,7 @@ from sfumato.queries import Queries, Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema
 
-FEW = 2**24  # numbers, up to which every query is solved for by itself
+FEW = 2**20  # numbers, up to which every query is solved for by itself
 
 
 def expected_blocks(strategy: Strategy, schema: Schema, budget: Budget, blocks: Sequence[Queries]) -> Floats:

@@ -28,8 +28,13 @@ from sfumato.schema import Schema
 MOST_TRIED = 2**9  # cells up to which mechanisms are tried for a choice, in half a second; beyond, a rule decides
 ALIKE = 1.01  # times the least error is as good, and then the plainer mechanism is preferred
 NEXT_TO_BEST = 2  # times the noise on one query that spends everything: little is left to gain for anyone
-# What sfumato had of its error on a full table, by rows times epsilon per cell: the middle of benchmarks/choosing.py.
-GAINS = {0.01: 0.18, 0.1: 0.31, 1.0: 0.57, 10.0: 0.82, 100.0: 0.84, 1000.0: 0.86}
+MANY_CELLS = 2**20  # beyond which files and queries that cost several times more must be worth it
+WORTH_A_LARGE_FILE = 1.5  # times the least error is as good there, and then the plainer mechanism is preferred
+
+FULLNESS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)  # rows times epsilon per cell
+# What sfumato has of its error on a full table, for each of these: geometric means over benchmarks/choosing.py.
+GAINS_OF_FEW = (0.17, 0.32, 0.59, 0.79, 0.79, 0.83)  # one and two attributes
+GAINS_OF_MANY = (0.053, 0.11, 0.29, 0.51, 0.61, 0.61)  # three and more
 
 UNTRIED = Outlook("", "not priced")
 PRIVATE = "How the table lies is not looked at, as that would cost budget."
@@ -62,17 +67,23 @@ class Case:
     @cached_property
     def best(self) -> Outlook:
         """The least error that is known whatever the data; of those alike the plainest comes first."""
-        least = min(found.overall for found in self._exact)
-        return next(found for found in self._exact if found.overall <= ALIKE * least)
+        alike = ALIKE if self.cells <= MANY_CELLS else WORTH_A_LARGE_FILE
+        return next(found for found in self._exact if found.overall <= alike * self.least.overall)
+
+    @cached_property
+    def least(self) -> Outlook:
+        return min(self._exact, key=lambda found: found.overall)
 
     @property
     def plain(self) -> str:
         """The best and what comes next, in words."""
         others = sorted((found for found in self._exact if found is not self.best), key=lambda found: found.overall)
+        mine = f"{as_rows(self.best.overall)} rows a query whatever the data"
+        if self.best.overall > ALIKE * self.least.overall:
+            much = f"{self.least.mechanism} has {as_rows(self.least.overall)}, not {WORTH_A_LARGE_FILE} times less"
+            return f"{mine}; {much}, with a file and queries that cost several times more"
         following = ", ".join(f"{found.mechanism} {as_rows(found.overall)}" for found in others[:2])
-        said = (
-            f"least expected error of those that do not depend on the data: {as_rows(self.best.overall)} rows a query"
-        )
+        said = f"{mine}, the least of those that do not depend on it"
         return f"{said}; next {following}" if following else said
 
     @cached_property
@@ -84,6 +95,8 @@ class Case:
     @cached_property
     def adaptive(self) -> list[Mechanism]:
         """What adapts and fits: the first is taken where nothing could be tried."""
+        if self.cells > MANY_CELLS and self.schema.expected_rows is None:
+            return []
         every = (one for one in MECHANISMS.values() if one.adaptive)
         return [one for one in every if one.why_not(self.schema, self.workload) is None]
 
@@ -111,17 +124,24 @@ class Case:
     @cached_property
     def foretold(self) -> float:
         """About its error with as many rows as are stated; in the middle of all numbers of rows where none are."""
-        places, gains = np.log(list(GAINS)), np.log(list(GAINS.values()))
+        gains = np.log(GAINS_OF_FEW if len(self.schema.domain.shape) < 3 else GAINS_OF_MANY)
         if self.schema.expected_rows is None:
             return self.if_full * float(np.exp(gains.mean()))
-        return self.if_full * float(np.exp(np.interp(np.log(self.fullness), places, gains)))
+        return self.if_full * float(np.exp(np.interp(np.log(self.fullness), np.log(FULLNESS), gains)))
 
     @property
     def rows(self) -> str:
         """How many rows that is about, in words."""
         if self.schema.expected_rows is None:
-            return f"with {min(GAINS):g} to {max(GAINS):,g} rows a cell, of which none are stated"
+            return f"in the middle of {FULLNESS[0]:g} to {FULLNESS[-1]:,g} rows a cell, as none are stated"
         return f"with {self.schema.expected_rows:,} rows"
+
+    @property
+    def unsaid(self) -> str:
+        """What is not known of a table that nothing adapts to."""
+        if self.schema.expected_rows is None:
+            return "Whether the table is empty in places: state expected_rows, if it may be."
+        return "Whether the table is empty or even in places: so many cells are not adapted to."
 
     @property
     def untried(self) -> str:
@@ -168,7 +188,10 @@ RULES = (
         takes="the exact one: nobody could do much better",
         applies=lambda case: case.best.overall <= NEXT_TO_BEST * case.one_query,
         taken=_best,
-        why=lambda case: f"{case.plain}, next to the noise on a single query",
+        why=lambda case: (
+            f"{as_rows(case.best.overall)} rows a query whatever the data, where a single query that spends everything "
+            f"has {as_rows(case.one_query)}: nobody could do much better"
+        ),
         unknown=lambda case: "Whether the table is empty or even in places, from which little could be gained here.",
     ),
     Rule(
@@ -196,12 +219,12 @@ RULES = (
         unknown=lambda case: "Whether the table is kinder than the public shapes.",
     ),
     Rule(
-        when="it does not fit the schema, which has too many cells",
+        when=f"it does not fit the schema, or no rows are stated for more than {MANY_CELLS:,} cells",
         takes="the exact one",
         applies=lambda case: not case.adaptive,
         taken=_best,
         why=lambda case: case.plain,
-        unknown=lambda case: "Whether the table is empty or even in places: so many cells are not adapted to.",
+        unknown=lambda case: case.unsaid,
     ),
     Rule(
         when=(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ class Geometry:
     whole: Floats
 
 
+@lru_cache(maxsize=4)  # a choice and the release that follows it look at the same
 def geometry_of(workload: Workload, tree: BinaryTree) -> Geometry:
     """Look at how queries lie in a tree.
 
