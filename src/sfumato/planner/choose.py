@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
@@ -14,7 +15,7 @@ from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.plain_text import as_rows
 from sfumato.planner.forecast import Outlook, Question, expected_error, outlook, takes_long
-from sfumato.planner.rules import PRIVATE, Case, first_rule, may_try
+from sfumato.planner.rules import PRIVATE, UNTRIED, Case, first_rule, may_try
 from sfumato.queries import Workload
 from sfumato.queries.workload import default_workload
 from sfumato.schema import Schema
@@ -30,11 +31,15 @@ ONLY_THE_WORKLOAD = (
 
 @dataclass(frozen=True)
 class Choice:
-    """The mechanism to use, why, and what cannot be known without the data."""
+    """The mechanism to use, why, and what cannot be known without the data.
+
+    expected: the error that the choice rests on, in rows a query as the workload weighs them; inf where none is known.
+    """
 
     name: str
     why: str
     unknown: str
+    expected: float = inf
 
 
 def choose_mechanism(schema: Schema, budget: Budget, workload: Workload | None = None) -> Choice:
@@ -81,19 +86,26 @@ def _could_win(outlooks: list[Outlook], schema: Schema, budget: Budget, workload
 
 
 def choose_among(outlooks: list[Outlook], schema: Schema, budget: Budget, workload: Workload | None) -> Choice:
-    """What the rules say of what was priced, and a hint at what they leave aside."""
+    """What the rules say of what was priced."""
     case = Case(outlooks, schema, budget, workload)
     rule, name = first_rule(case)
-    unknown = f"{rule.unknown(case)} {PRIVATE}"
-    mine = next((found.overall for found in outlooks if found.mechanism == name), inf)
-    better = [(found, MECHANISMS[found.mechanism]) for found in outlooks if found.overall < WORTH_IT * mine]
+    expected = next((found.overall for found in outlooks if found.mechanism == name), inf)
+    if MECHANISMS[name].adaptive:
+        expected = case.foretold if case.tried is UNTRIED else case.tried.overall
+    return Choice(name, rule.why(case), f"{rule.unknown(case)} {PRIVATE}", expected)
+
+
+def with_hints(choice: Choice, outlooks: Sequence[Outlook]) -> Choice:
+    """The same choice, and what a plan that looked at more mechanisms knows of those that are left aside."""
+    unknown = choice.unknown
+    better = [(found, MECHANISMS[found.mechanism]) for found in outlooks if found.overall < WORTH_IT * choice.expected]
     if bound := [found for found, mechanism in better if mechanism.answers == "its workload"]:
         least = min(bound, key=lambda found: found.overall)
         unknown += f" {least.mechanism} would have {as_rows(least.overall)} rows on these queries. {ONLY_THE_WORKLOAD}"
     if aside := [found for found, mechanism in better if found.how == "simulated" and not mechanism.adaptive]:
         listed = ", ".join(f"{found.mechanism} ({as_rows(found.overall)} rows)" for found in aside)
         unknown += f" On the public shapes {listed} did better; ask by name if your table is like them."
-    return Choice(name, rule.why(case), unknown)
+    return replace(choice, unknown=unknown)
 
 
 def _known(mechanism: Mechanism, question: Question, budget: Budget) -> Outlook | None:

@@ -77,7 +77,7 @@ def default_workload(domain: Domain) -> Workload:
     blocks = tuple(over(domain, {axis.name: _along(axis) for axis in chosen}) for chosen in sets)
     if len(domain.axes) < 3:
         return Workload(names, blocks)
-    tables = _some_sets(domain, 3)
+    tables = sets_of(domain, 3)
     blocks += tuple(over(domain, {axis.name: Identity(axis.size) for axis in chosen}) for chosen in tables)
     names += tuple(" x ".join(axis.name for axis in chosen) for chosen in tables)
     kinds = [len(chosen) for chosen in sets + tables]
@@ -90,10 +90,10 @@ def default_workload(domain: Domain) -> Workload:
 
 def attribute_sets(domain: Domain) -> list[tuple[Axis, ...]]:
     """The attributes of the blocks of ranges and values in the default workload, in their order."""
-    return _some_sets(domain, 1) + _some_sets(domain, 2)
+    return sets_of(domain, 1) + sets_of(domain, 2)
 
 
-def _some_sets(domain: Domain, size: int) -> list[tuple[Axis, ...]]:
+def sets_of(domain: Domain, size: int) -> list[tuple[Axis, ...]]:
     """All sets of so many attributes; where they are too many some, each attribute in about as many as any other."""
     axes = list(domain)
     if size == 1 or comb(len(axes), size) <= MOST_SETS:
