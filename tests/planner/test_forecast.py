@@ -194,7 +194,9 @@ def test_more_rows_in_every_cell_leave_less_to_adapt_to():
     thin, thick = (Schema.from_dict({**fields, "expected_rows": rows}) for rows in (6400, 640_000))
     full = MECHANISMS["sfumato"].error_if_full(thin, default_workload(thin.domain), Budget.pure(1))
     found = chosen(thin, cells=190.0, levels=0.3 * full)
-    assert found.name == "sfumato" and "6,400 rows" in found.why and found.expected == pytest.approx(0.11 * full, rel=0.05)
+    assert (
+        found.name == "sfumato" and "6,400 rows" in found.why and found.expected == pytest.approx(0.11 * full, rel=0.05)
+    )
     found = chosen(thick, cells=190.0, levels=0.3 * full)
     assert found.name == "levels" and found.expected == 0.3 * full
 

@@ -31,7 +31,9 @@ def of_few_cells(queries: Queries, precisions: Floats) -> LeastSquares:
 
 def solve_by_root(root: Floats, columns: Floats) -> Floats:
     """(L L^T)^-1 times columns, for the lower root L."""
-    if len(root) <= FEW_ROWS:  # the library that knows L to be a triangle takes longer to load than not knowing it costs
+    if (
+        len(root) <= FEW_ROWS
+    ):  # the library that knows L to be a triangle takes longer to load than not knowing it costs
         return np.asarray(np.linalg.solve(root.T, np.linalg.solve(root, columns)))
     from scipy.linalg import cho_solve
 

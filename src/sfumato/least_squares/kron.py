@@ -15,7 +15,6 @@ import numpy as np
 from sfumato.arrays import Flags, Floats
 from sfumato.least_squares.base import LeastSquares, NormalEquations, all_known
 from sfumato.least_squares.gram import Gram
-from sfumato.queries import Kron
 
 PRODUCTS = 1e-12  # how far from products precisions may be, relatively, and still count as such
 

@@ -41,7 +41,9 @@ def errors_by_kind(
         strategy = mechanism.strategy(schema, workload, budget.is_pure)
         chosen = [(kind, _block(schema, axes)) for kind in kinds for axes in _sets(schema, kind, PRICED)]
         squares = expected_blocks(strategy, schema, budget, [block for _, block in chosen]) ** 2
-        found = {kind: [square for (own, _), square in zip(chosen, squares, strict=True) if own == kind] for kind in kinds}
+        found = {
+            kind: [square for (own, _), square in zip(chosen, squares, strict=True) if own == kind] for kind in kinds
+        }
     elif content is not None:
         few = 1 if schema.domain.size > MANY_CELLS else ASKED
         found = {kind: [_asked(content, axes, few) for axes in _sets(schema, kind, few)] for kind in kinds}
@@ -97,7 +99,9 @@ def one_way_errors(schema: Schema, mechanism: Mechanism, workload: Workload | No
         errors = expected_blocks(strategy, schema, budget, blocks).tolist()
     elif mechanism.error_if_full is not None:
         full = mechanism.error_if_full
-        errors = [full(schema, Workload((axis.name,), (block,)), budget) for axis, block in zip(axes, blocks, strict=True)]
+        errors = [
+            full(schema, Workload((axis.name,), (block,)), budget) for axis, block in zip(axes, blocks, strict=True)
+        ]
     else:
         return {}
     return {axis.name: error for axis, error in zip(axes, errors, strict=True)}

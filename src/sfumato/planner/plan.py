@@ -15,6 +15,7 @@ from sfumato.mechanisms import MECHANISMS, find_mechanism, sparse_mechanism
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.sparse_cells import planned_threshold
 from sfumato.planner.choose import Choice, choose_mechanism, with_hints
+from sfumato.planner.delta import what_a_delta_buys
 from sfumato.planner.forecast import Outlook, Question, outlook
 from sfumato.planner.price import Line, price
 from sfumato.planner.questions import Item, Statements, default_items, read_statements, sparse_items, statement_items
@@ -126,6 +127,9 @@ def _finish(
             bound = every_query_error(size, share, question.confidence)
             paper = paper_error(size, share, question.confidence)
     remarks = explain(outlooks, question)
+    if spent is not None and error is None:
+        hint = what_a_delta_buys(question, spent, MECHANISMS[name] if choice is None else None)
+        remarks += () if hint is None else (hint,)
     facts = (schema.dataset, name, spent, error, question.confidence, size, schema.expected_rows)
     return Plan(*facts, choice, outlooks, remarks, threshold, bound, paper)
 

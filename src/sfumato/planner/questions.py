@@ -84,7 +84,7 @@ def statement_items(statements: Statements, schema: Schema) -> tuple[list[Item],
 
 
 def default_items(schema: Schema) -> tuple[list[Item], Workload]:
-    """What everybody asks: the total, ranges and values of one and two attributes, one cell; sums and averages."""
+    """What everybody asks: the total, ranges and values of one and two attributes, a table of three, one cell; sums."""
     domain, dataset = schema.domain, schema.dataset
     workload, several = default_workload(domain), len(domain.axes) > 1
     items = [Item(f"COUNT(*) FROM {dataset}", "rows", Total(domain.size))]
@@ -98,6 +98,10 @@ def default_items(schema: Schema) -> tuple[list[Item], Workload]:
             items.append(Item(f"COUNT(*) ... GROUP BY {axes[0].name}", "rows", alone))
         if pairs <= MOST_PAIRS and (several or axes[0].ordered):
             items.append(Item(_in_words(axes), "rows", block))
+    if len(domain.axes) > 3:
+        three = tuple(domain)[:3]
+        table = over(domain, {axis.name: Identity(axis.size) for axis in three})
+        items.append(Item(f"COUNT(*) ... GROUP BY {', '.join(axis.name for axis in three)}", "rows", table))
     items.append(Item("COUNT(*) of one cell", "rows", Identity(domain.size)))
     items += [Item(query, _unit_of(select), None, select, guess) for query, select, guess in of_measures(schema)]
     return items, workload

@@ -246,9 +246,7 @@ RULES = (
         takes="the exact one",
         applies=lambda case: True,
         taken=_best,
-        why=lambda case: (
-            f"{case.plain}; {case.adaptive[0].name} would have about {as_rows(case.foretold)} {case.rows}"
-        ),
+        why=lambda case: f"{case.plain}; {case.adaptive[0].name} would have about {as_rows(case.foretold)} {case.rows}",
         unknown=lambda case: case.untried,
     ),
 )

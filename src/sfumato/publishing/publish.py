@@ -56,7 +56,13 @@ def release(
     step: told the name of each step as it begins.
     """
     how: dict[str, Any] = {"delta": delta, "mechanism": mechanism, "workload": workload, "another_unit": another_unit}
-    how |= {"even_if_useless": even_if_useless, "ledger": ledger, "table_name": table_name, "allow_views": allow_views, "entropy": entropy}
+    how |= {
+        "even_if_useless": even_if_useless,
+        "ledger": ledger,
+        "table_name": table_name,
+        "allow_views": allow_views,
+        "entropy": entropy,
+    }
     with _made(table, schema, epsilon, step, **how) as (made, _):
         return made
 

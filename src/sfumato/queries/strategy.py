@@ -77,7 +77,7 @@ class Combined(Strategy):
         return tuple(self.__dict__["_axes"])
 
     @cached_property
-    def weights(self) -> tuple[int, ...]:  # type: ignore[override]
+    def weights(self) -> tuple[int, ...]:
         """The products of all weights; some may be the same number."""
         found = np.ones(1, dtype=np.int64)
         for axis in self.axes:
@@ -85,7 +85,7 @@ class Combined(Strategy):
         return tuple(found.tolist())
 
     @cached_property
-    def which(self) -> Codes | None:  # type: ignore[override]
+    def which(self) -> Codes | None:
         if len(self.weights) == 1:
             return None
         found = np.zeros(1, dtype=np.int64)

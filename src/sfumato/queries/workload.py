@@ -74,7 +74,7 @@ def default_workload(domain: Domain) -> Workload:
     """
     sets = attribute_sets(domain)
     names = tuple(" x ".join(axis.name for axis in chosen) for chosen in sets)
-    blocks = tuple(over(domain, {axis.name: _along(axis) for axis in chosen}) for chosen in sets)
+    blocks: tuple[Queries, ...] = tuple(over(domain, {axis.name: _along(axis) for axis in chosen}) for chosen in sets)
     if len(domain.axes) < 3:
         return Workload(names, blocks)
     tables = sets_of(domain, 3)

@@ -43,7 +43,7 @@ def least(
         free = ((at > low) | (slope < 0.0)) & ((at < high) | (slope > 0.0))
         if not (slope * free).any():
             break
-        way = -_curved(slope * free, steps, free) * free
+        way = -_curved(slope * free, steps) * free
         if not (promised := float(slope @ way)) < 0.0:
             steps.clear()
             way = -slope * free
@@ -68,7 +68,7 @@ def least(
     return value, at
 
 
-def _curved(slope: Floats, steps: deque[Step], free: Floats) -> Floats:
+def _curved(slope: Floats, steps: deque[Step]) -> Floats:
     """The slope, divided by the curvature along the steps that were taken."""
     way, shares = slope.copy(), []
     for moved, bent, product in reversed(steps):
