@@ -188,7 +188,7 @@ def test_without_rows_sfumato_is_taken_unless_something_is_better_with_a_middlin
 
 
 def test_more_rows_in_every_cell_leave_less_to_adapt_to():
-    """40 x 40 x 40 cells, too many to try: about a tenth of the error on a full table at 0.1 rows a cell, half at 10."""
+    """40 x 40 x 40 cells, too many to try: a tenth of the error on a full table at 0.1 rows a cell, half at 10."""
     axes = {name: {"type": "integer", "lower": 0, "upper": 39} for name in ("x", "y", "z")}
     fields = {"dataset": "w", "privacy_unit": "row", "attributes": axes}
     thin, thick = (Schema.from_dict({**fields, "expected_rows": rows}) for rows in (6400, 640_000))

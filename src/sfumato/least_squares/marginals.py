@@ -65,11 +65,8 @@ class Grid:
     def _spans(self) -> list[Floats]:
         """Per axis; of few tables, where calls take longer than numbers, those of all axes in one."""
         spans = [np.triu(np.tile(s / np.array(w), (len(w), 1))) for s, w in zip(self.sizes, self.widths, strict=True)]
-        return (
-            [np.asarray(reduce(lambda one, other: np.asarray(np.kron(one, other)), spans))]
-            if prod(map(len, self.widths)) <= FEW_TABLES
-            else spans
-        )
+        few = prod(map(len, self.widths)) <= FEW_TABLES
+        return [reduce(lambda one, other: np.asarray(np.kron(one, other)), spans)] if few else spans
 
     @cached_property
     def _turned(self) -> list[Floats]:

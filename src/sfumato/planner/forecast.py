@@ -114,7 +114,7 @@ def strategy_of(mechanism: Mechanism, question: Question, budget: Budget) -> Str
 
 
 def expected_error(mechanism: Mechanism, question: Question, budget: Budget) -> float | None:
-    """The root mean square error over the workload, as it weighs its blocks, in rows; None if it depends on the data."""
+    """The root mean square error over the workload, as it weighs blocks, in rows; None if it depends on the data."""
     strategy = strategy_of(mechanism, question, budget)
     if strategy is None:
         return None

@@ -44,10 +44,9 @@ def least(
         if not (slope * free).any():
             break
         way = -_curved(slope * free, steps) * free
-        if not (promised := float(slope @ way)) < 0.0:
+        if not float(slope @ way) < 0.0:
             steps.clear()
             way = -slope * free
-            promised = float(slope @ way)
         length = 1.0 if steps else min(1.0, 1.0 / float(np.abs(way).max()))
         while looks > 0:
             tried = np.clip(at + length * way, low, high)
