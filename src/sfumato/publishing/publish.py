@@ -48,7 +48,7 @@ def release(
     table: a path or glob (csv, parquet), a database URL with `table_name`, or a pandas, polars or Arrow frame.
     epsilon: what this release costs, charged to `schema.dataset` in the ledger before the table is read.
     delta: allows mechanisms that can use it Gaussian noise; it is charged too, unless the mechanism needs none.
-    workload: the queries that matter most: SELECT statements as text or in a file; if None, one- and two-way ranges.
+    workload: the queries that matter most: SELECT statements as text or in a file; if None, what everybody asks.
     another_unit: states that a further promise is meant where the ledger knows the dataset with another privacy unit.
     allow_views: read a view, a lazy frame or a relation too; the promise is then about the rows it gives.
     even_if_useless: go on even if, by the schema's `expected_rows`, every count of a single value would be noise.

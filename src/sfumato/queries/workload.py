@@ -64,8 +64,8 @@ def default_workload(domain: Domain) -> Workload:
     """What everybody asks: all ranges (of ordered attributes) and values (of others), of one and of two attributes.
 
     From three attributes on also the total, the tables of three attributes and the cells, each of these five kinds with
-    a weight that falls with the root of the number of cells that a query sums. If squared errors counted alike, what sums
-    most cells would decide alone; if they counted beside those of noisy cells, nothing could beat noisy cells.
+    a weight that falls with the root of the number of cells that a query sums. If squared errors counted alike, what
+    sums most cells would decide alone; if they counted beside those of noisy cells, nothing could beat noisy cells.
 
     >>> import numpy as np
     >>> domain = Domain((Axis("age", "integer", np.arange(4.0)), Axis("sex", "category", np.arange(3.0), ("F", "M"))))

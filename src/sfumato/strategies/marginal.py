@@ -35,7 +35,7 @@ def marginal_strategy(domain: Domain, workload: Workload, pure: bool, *, trees: 
     >>> from sfumato.queries import default_workload
     >>> domain = Domain(tuple(Axis(name, "category", np.arange(5.0), tuple("wxyz")) for name in "abc"))
     >>> marginal_strategy(domain, default_workload(domain), True).queries
-    Marginals((4, 4, 4), 4 tables)
+    Marginals((4, 4, 4), 2 tables)
     """
     wanted, sizes = wanted_of(domain, workload), domain.shape
     widths = [{1, size} for size in sizes]
