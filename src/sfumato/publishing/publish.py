@@ -19,7 +19,6 @@ from sfumato.kernel.opening import Step, open_curator
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
 from sfumato.kernel.source.table import open_table
 from sfumato.kernel.unit import Unit
-from sfumato.planner.by_kind import errors_by_kind
 from sfumato.publishing.prepare import Prepared, prepare
 from sfumato.queries import Workload
 from sfumato.releases.file.manifest import CONCENTRATED, PURE, Guarantee
@@ -121,6 +120,8 @@ class Published:
 
     def errors(self) -> dict[str, float]:
         """The standard errors to expect of counts, in rows, by how many attributes they name; public."""
+        from sfumato.planner.by_kind import errors_by_kind
+
         if self.prepared is None:
             return {}
         was = self.prepared

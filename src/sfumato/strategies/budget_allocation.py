@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 
 ROUNDS = 200
-CLOSE = 1e-6  # relative change of the error at which the steps end
+CLOSE = 1e-5  # relative change of the error at which the steps end
 NOT_WORTH = 2e-3  # of the largest weight: such a part is left out, its budget does more elsewhere
 TOLERANCE = 1e-6  # relative, of the error that is minimised
 
