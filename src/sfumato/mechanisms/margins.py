@@ -32,8 +32,8 @@ from sfumato.inference.margins.views import Search
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise
-from sfumato.mechanisms._margins_check import check
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.margins_check import check
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
