@@ -1,5 +1,5 @@
-"""How often the 95 % intervals of `margins` hold, by kind of question: totals, cells of one to four attributes, filters,
-shares and averages. Run: python benchmarks/margins_coverage.py [FOLDER] [--runs N] [--pure]
+"""How often the 95 % intervals of `margins` hold, by kind of question: totals, cells of one to four attributes,
+filters, shares and averages. Run: python benchmarks/margins_coverage.py [FOLDER] [--runs N] [--pure]
 
 FOLDER has tables of codes, NAME.csv with NAME-domain.json ({attribute: number of values}); without it, synthetic tables
 are used alone: a survey of 15 questions, a sparse table, and one whose attributes have nothing to do with each other.

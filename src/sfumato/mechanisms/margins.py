@@ -33,6 +33,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise
 from sfumato.mechanisms._margins_check import check
+from sfumato.mechanisms._margins_forecast import foresee
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.margins import Margins
@@ -185,5 +186,6 @@ MECHANISM = Mechanism(
     run=margins,
     gaussian=True,
     by_margins=True,
+    foretold=foresee,
     checks_itself=True,
 )
