@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import inf, nan
+from math import ceil, inf, nan
 from statistics import NormalDist
 
 from sfumato.errors import QueryError, SfumatoError
@@ -77,7 +77,7 @@ def _least_epsilon(mechanism: Mechanism, schema: Schema, error: float, confidenc
     for _ in range(HALVINGS):
         middle = (low * high) ** 0.5
         low, high = (low, middle) if worst(middle) <= error else (middle, high)
-    return Fraction(high).limit_denominator(1000) if high > 0.01 else Fraction(high)
+    return Fraction(ceil(high * 1000), 1000) if high > 0.01 else Fraction(high)
 
 
 def _delta(mechanism: Mechanism, schema: Schema, epsilon: Fraction) -> str | None:
