@@ -130,8 +130,7 @@ class Budget:
         if not weights or any(type(weight) not in (int, Fraction) or weight <= 0 for weight in weights):
             raise BudgetError("a budget is split by positive whole numbers or fractions, such as split(1, 9)")
         kind, amount = self._stated()
-        unit = amount / sum(weights)
-        return tuple(Budget(**{kind: unit * weight}) for weight in weights)
+        return tuple(Budget(**{kind: amount * weight / sum(weights)}) for weight in weights)
 
     def evenly(self, count: int) -> tuple[Budget, ...]:
         """The budget in equal shares."""

@@ -16,6 +16,8 @@ cell of every table, so what is spent on tables adds up (docs/privacy.md, sectio
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
 from math import prod, sqrt
 
 import numpy as np
@@ -36,7 +38,7 @@ from sfumato.strategies.wanted_margins import wanted_margins
 COUNT = 3  # parts of the budget that counts get, against one for every measure
 MOST_CELLS = 2**22  # of a table that is measured
 FINEST = 2**30  # parts in which shares of a budget are counted, where noise has Laplace's distribution
-LEAST_MULTIPLE = 32  # of a row: rounding changes its noise by a sixty-fourth at most
+MULTIPLE = 8  # of the longest row: rounding to whole multiples changes errors by a ten-thousandth
 MOST_VARIANCE = 2.0**45  # of noise on multiples of rows, half of what the kernel can draw
 NO_NOISE = 1e-100  # in the place of no variance at all, so that means by precision stay numbers
 
@@ -51,7 +53,7 @@ def residual(curator: Curator, schema: Schema, budget: Budget, workload: Workloa
     found, measured, how = {}, [], []
     shares = budget.split(COUNT, *[1] * len(schema.measures))
     for of, share in zip(schema.units, shares, strict=True):
-        largest = float(schema.units[of]) * schema.privacy_unit.contributions
+        largest = schema.units[of] * schema.privacy_unit.contributions
         asked = _plan(basis, share, largest)
         if asked is None:  # contrasts would have to be multiplied beyond what noise can be drawn for
             plain = residual_basis(sizes, wanted, pure=budget.is_pure, few=2)
@@ -60,7 +62,7 @@ def residual(curator: Curator, schema: Schema, budget: Budget, workload: Workloa
         observed = []
         for places, one in asked.items():
             seen = curator.margin([schema.domain.names[place] for place in places])
-            answers = seen.measure(one.queries, one.budget, of=of)
+            answers = seen.measure(one.queries, of=of, scales=one.scale)
             measured.append((places, answers))
             how.append((one.few, one.length))
             observed.append(_observed(places, one, seen.domain.shape, answers))
@@ -73,14 +75,14 @@ class _Asked:
     """What is asked of a table: contrasts along axes of few values, rows brought to a length (0: as they are)."""
 
     queries: Queries
-    budget: Budget
+    scale: Fraction  # of the noise
     few: int
     length: int
     always: Places  # the axes that it is contrasts along
 
 
 def _plan(
-    basis: ResidualBasis, budget: Budget, largest: float, even_if_coarse: bool = False
+    basis: ResidualBasis, budget: Budget, largest: int, even_if_coarse: bool = False
 ) -> dict[Places, _Asked] | None:
     """What is asked of each table; None if rows cannot be told apart finely enough.
 
@@ -88,33 +90,41 @@ def _plan(
     """
     sizes, shares = basis.sizes, basis.shares
     always = {places: tuple(place for place in places if sizes[place] <= basis.few) for places in shares}
-    asked = {places: tables([sizes[place] for place in places], basis.few) for places in shares}
+    asked = {places: tables(tuple(sizes[place] for place in places), basis.few) for places in shares}
     lengths = dict.fromkeys(shares, 0)
     if basis.pure:
-        weights = [max(1, round(FINEST * share)) for share in shares.values()]
+        parts_of_all = [max(1, round(FINEST * share)) for share in shares.values()]
+        scales = [largest * sum(parts_of_all) / (part * budget.amount) for part in parts_of_all]
     else:
         # A table with a share x of rho has noise of variance p / (2 x rho) on a row of length 1.
         costs = {places: prod(1 - 1 / sizes[place] for place in always[places]) for places in shares}
         heights = {places: sqrt(share / costs[places]) for places, share in shares.items()}
         longest = max(sqrt(float(squares(asked[places]).max())) / each for places, each in heights.items())
-        variance = (largest * LEAST_MULTIPLE * longest) ** 2 / (2 * float(budget.amount))
-        if variance > MOST_VARIANCE and not even_if_coarse:
+        finest = sqrt(2 * float(budget.amount) * MOST_VARIANCE) / (largest * longest)
+        if finest < 1 and not even_if_coarse:
             return None
-        multiple = LEAST_MULTIPLE * longest * sqrt(min(1.0, MOST_VARIANCE / variance))
-        lengths = {places: max(1, round(multiple * each)) for places, each in heights.items()}
+        multiple = min(MULTIPLE, finest)
+        lengths = {places: max(1, round(multiple * longest * each)) for places, each in heights.items()}
         asked = {places: levelled(asked[places], length) for places, length in lengths.items()}
-        weights = [int(queries.l2_squared) for queries in asked.values()]
+        moved = sum(_moved(queries) for queries in asked.values())
+        scales = [largest**2 * moved / (2 * budget.amount)] * len(shares)
     return {
-        places: _Asked(asked[places], for_table, basis.few, lengths[places], always[places])
-        for places, for_table in zip(shares, budget.split(*weights), strict=True)
+        places: _Asked(asked[places], scale, basis.few, lengths[places], always[places])
+        for places, scale in zip(shares, scales, strict=True)
     }
+
+
+@lru_cache(maxsize=32)
+def _moved(queries: Queries) -> int:
+    """How far one row of the private table moves the answers: the sum of their squares, at most."""
+    return int(queries.l2_squared)
 
 
 def _observed(places: Places, asked: _Asked, shape: tuple[int, ...], found: Measurement) -> Observed:
     """A table from answers to orthogonal rows: each row times its answer, over its squared length."""
-    queries, multiples = found.queries, np.ones(())
-    if isinstance(queries, Scaled):
-        queries, multiples = queries.queries, queries.weights.astype(np.float64)
+    scaled = found.queries
+    queries = scaled.queries if isinstance(scaled, Scaled) else scaled
+    multiples = scaled.weights.astype(np.float64) if isinstance(scaled, Scaled) else np.ones(())
     lengths = squares(queries)
     values = queries.T @ (found.answers / (multiples * lengths))
     variance = found.noise.variance * float((1.0 / (multiples**2 * lengths)).mean())

@@ -8,8 +8,7 @@ their Gram matrix, each row divided by its length, is I - J / n. Rows of several
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache
 from math import gcd
 
 import numpy as np
@@ -38,7 +37,8 @@ def contrasts(values: int) -> Weighted:
     return Weighted(np.array(rows))
 
 
-def tables(sizes: Sequence[int], most: int) -> Queries:
+@lru_cache(maxsize=256)
+def tables(sizes: tuple[int, ...], most: int) -> Queries:
     """Rows over the cells of a table: contrasts along axes of at most so many values, all values along the others.
 
     >>> tables((2, 3), 2).dense().tolist()
@@ -48,15 +48,20 @@ def tables(sizes: Sequence[int], most: int) -> Queries:
     return Kron(*factors) if len(factors) > 1 else factors[0] if factors else Identity(1)
 
 
+@lru_cache(maxsize=32)
 def squares(queries: Queries) -> Floats:
     """The squared length of every row of such tables."""
     if isinstance(queries, Kron):
-        return np.asarray(reduce(np.kron, map(squares, queries.factors)))
+        found: Floats = np.ones(1)
+        for factor in queries.factors:
+            found = np.kron(found, squares(factor))
+        return found
     if isinstance(queries, Weighted):
         return np.asarray((queries.matrix**2).sum(axis=1), dtype=np.float64)
     return np.ones(queries.rows)
 
 
+@lru_cache(maxsize=32)
 def levelled(queries: Queries, magnitude: int) -> Queries:
     """The rows of such tables, each times a whole number that brings it about to one length: the magnitude.
 

@@ -110,9 +110,9 @@ class _Ways:
         self._parts = len(parts)
 
     def precisions(self, shares: Floats, amount: float, pure: bool) -> Floats:
-        """Of all parts. A table's own is 2 rho / p, or epsilon^2 / (2 p) where Laplace noise of scale 1 / epsilon is."""
+        """Of all parts. A table's own is 2 rho / p, or epsilon^2 / (2 p) with Laplace noise."""
         given = (amount * shares) ** 2 / 2 if pure else 2 * amount * shares
-        return np.bincount(self._part, self._worth * given[self._table], self._parts)
+        return np.asarray(np.bincount(self._part, self._worth * given[self._table], self._parts), dtype=np.float64)
 
     def improved(self, shares: Floats, demand: Floats, pure: bool) -> Floats:
         """Shares that grow with the root of what a little more of each would be worth, until all are worth the same."""

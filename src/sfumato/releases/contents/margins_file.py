@@ -191,11 +191,11 @@ def _measurements(
     for of, places, noise, size, few, length, end in zip(named, sets, *numbers, ends.tolist(), strict=True):
         if size < 1:
             raise refusal("it lists a measurement without answers")
-        queries = _queries([shape[place] for place in places], few, length, size)
+        queries = _queries(tuple(shape[place] for place in places), few, length, size)
         yield places, Measurement(of, queries, answers[end - size : end], (about.noises[noise].noise,))
 
 
-def _queries(sizes: Sequence[int], few: int, length: int, rows: int) -> Queries:
+def _queries(sizes: tuple[int, ...], few: int, length: int, rows: int) -> Queries:
     """What was asked of a margin: its cells, or contrasts of them."""
     if not few:
         return Identity(rows)
