@@ -69,7 +69,8 @@ def release(sizes: tuple[int, ...], rows: int, delta: str | None) -> None:
         asked, memory = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(
             f"{len(sizes):>4} attributes, {rows:>9,} rows, {'delta ' + delta if delta else 'pure':12}: "
-            f"release {took:6.1f} s CPU, open and ask {asked:4.1f} s, {path.stat().st_size / 1e6:5.1f} MB, memory {memory:.2f} GB"
+            f"release {took:6.1f} s CPU, open and ask {asked:4.1f} s, {path.stat().st_size / 1e6:5.1f} MB, "
+            f"memory {memory:.2f} GB"
         )
 
 

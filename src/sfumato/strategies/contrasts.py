@@ -54,7 +54,7 @@ def squares(queries: Queries) -> Floats:
     if isinstance(queries, Kron):
         found: Floats = np.ones(1)
         for factor in queries.factors:
-            found = np.kron(found, squares(factor))
+            found = np.asarray(np.kron(found, squares(factor)), dtype=np.float64)
         return found
     if isinstance(queries, Weighted):
         return np.asarray((queries.matrix**2).sum(axis=1), dtype=np.float64)
