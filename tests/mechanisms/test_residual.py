@@ -10,9 +10,9 @@ from time import process_time
 import numpy as np
 import pytest
 from curators import curator_of
+from placed_rows import rows_of
 
 from sfumato.errors import MechanismError
-from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
@@ -164,10 +164,8 @@ def test_all_pairs_of_a_hundred_attributes():
     """4,950 tables of 100 cells from 2,000 rows: in seconds of work, and exactly within the budget."""
     schema = schema_of({f"a{place}": 10 for place in range(100)})
     rows = np.random.default_rng(1).integers(0, 10, (2_000, 100))
-    words = [sum(rows[:, place] * 10 ** (run.stop - 1 - place) for place in run) for run in schema.domain.words]
-    aggregate = Aggregate(words[0], np.ones(2_000, dtype=np.int64), {}, tuple(words[1:]))
     charge = Charge(Budget.zcdp(Fraction(1, 50)), 1, schema.domain.size)
-    curator = Curator(schema.domain, aggregate, {"count": 1}, charge, TestingEntropy(5))
+    curator = Curator(schema.domain, rows_of(schema.domain, rows), {"count": 1}, charge, TestingEntropy(5))
     start = process_time()
     content = residual(curator, schema, Budget.zcdp(Fraction(1, 50)))
     assert process_time() - start < 60

@@ -76,6 +76,7 @@ class Mechanism:
     checks_itself: whether it asks privately which queries or buckets suit the data, and so spends a part on measuring
     how far its own estimate is off, which no noise tells.
     optimised: whether its strategy is searched for, which takes long on many cells.
+    for_auto: whether `auto` considers it; not one that others were never behind.
     error_if_full: for one that adapts to the table, about its error where there is nothing to adapt to.
     work: about how many numbers in memory one release changes. It tells what a trial costs by public numbers alone, so
     that nothing in a plan depends on the clock.
@@ -97,6 +98,7 @@ class Mechanism:
     answers: Literal["everything", "its workload"] = "everything"
     checks_itself: bool = False
     optimised: bool = False
+    for_auto: bool = True
     error_if_full: Callable[[Schema, Workload, Budget], float] | None = None
     work: Work = A_FEW_PASSES
     known_limits: tuple[Limit, ...] = ()

@@ -14,7 +14,8 @@ from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import MECHANISMS, find_mechanism, sparse_mechanism
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.sparse_cells import planned_threshold
-from sfumato.planner.choose import Choice, choose_among, choose_mechanism
+from sfumato.planner.choose import Choice, choose_mechanism, with_hints
+from sfumato.planner.delta import what_a_delta_buys
 from sfumato.planner.forecast import Outlook, Question, outlook
 from sfumato.planner.price import Line, price
 from sfumato.planner.questions import Item, Statements, default_items, read_statements, sparse_items, statement_items
@@ -78,7 +79,7 @@ def _plan_for_epsilon(question: Question, spent: Fraction, only: Mechanism | Non
     if only:
         return _finish(question, spent, None, only.name, None, (outlook(only, question, budget),))
     outlooks = [outlook(one, question, budget, bounds=False, patient=False) for one in MECHANISMS.values()]
-    choice = choose_among(outlooks, schema, budget, question.workload)
+    choice = with_hints(choose_mechanism(schema, budget, question.workload), outlooks)
     in_full = outlook(MECHANISMS[choice.name], question, budget)
     outlooks = [in_full if found.mechanism == choice.name else found for found in outlooks]
     return _finish(question, spent, None, choice.name, choice, tuple(outlooks))
@@ -126,6 +127,9 @@ def _finish(
             bound = every_query_error(size, share, question.confidence)
             paper = paper_error(size, share, question.confidence)
     remarks = explain(outlooks, question)
+    if spent is not None and error is None:
+        hint = what_a_delta_buys(question, spent, MECHANISMS[name] if choice is None else None)
+        remarks += () if hint is None else (hint,)
     facts = (schema.dataset, name, spent, error, question.confidence, size, schema.expected_rows)
     return Plan(*facts, choice, outlooks, remarks, threshold, bound, paper)
 

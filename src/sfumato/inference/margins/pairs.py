@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.inference.margins.shrinking import Directions, shrink
+from sfumato.inference.margins.shrinking import Directions, Shrunk, shrink_cells, shrink_pairs
 from sfumato.inference.margins.table import Noisy, Places, Table, independent
 
 RIDGES = (0.1, 0.3, 1.0)  # how far pairs are trusted as mediators; chosen pair by pair, by likelihood
 ROUNDS = 10  # of fitting a pair to its margins
 LEAST = 1e-9  # of the rows, in a cell of a pair
+MOST_VALUES = 600  # of an attribute whose directions are looked for; the time that it takes grows with their cube
+MOST_TOGETHER = 2400  # values of all attributes that mediate, likewise
 
 Pairs = Mapping[Places, Floats]
 
@@ -25,34 +27,53 @@ Pairs = Mapping[Places, Floats]
 def all_pairs(one_way: Sequence[Floats], seen: Mapping[Places, Noisy], ordered: Sequence[bool]) -> dict[Places, Table]:
     """The tables of all pairs of axes. one_way: their margins, with one sum. seen: the noisy pairs."""
     total, axes = float(one_way[0].sum()), len(one_way)
-    every: list[Places] = [(a, b) for a in range(axes) for b in range(a + 1, axes)]
-    product: dict[Places, Floats] = {(a, b): independent([one_way[a], one_way[b]], total) for a, b in every}
+    product = {(a, b): independent([one_way[a], one_way[b]], total) for a in range(axes) for b in range(a + 1, axes)}
     shares = [margin / max(total, LEAST) for margin in one_way]
-    first = [Directions.of(share, order) for share, order in zip(shares, ordered, strict=True)]
-    alone = dict(product)
-    for (a, b), (noisy, variance) in seen.items():
-        found = shrink(noisy, variance, product[a, b], [], (first[a], first[b]))
-        alone[a, b] = fit_margins(found.estimate, one_way[a], one_way[b])
-    said = [mediated(one_way, alone, ridge) for ridge in RIDGES]
-    varying = _variation(one_way, alone, product, seen)
+    small = _small([len(margin) for margin in one_way])
+    among: dict[Places, Floats] = {(a, b): each for (a, b), each in product.items() if small[a] and small[b]}
+    near = {places: noisy for places, noisy in seen.items() if places in among}
+    first = {axis: Directions.of(shares[axis], ordered[axis]) for axis in range(axes) if small[axis]}
+
+    def fitted(places: Places, table: Floats) -> Floats:
+        return fit_margins(table, one_way[places[0]], one_way[places[1]])
+
+    by_order: dict[Places, tuple[Directions, Directions]] = {(a, b): (first[a], first[b]) for a, b in near}
+    alone = shrink_pairs(near, among, {p: [] for p in near}, by_order)
+    known = among | {places: fitted(places, each.estimate) for places, each in alone.items()}
+    said = [mediated(one_way, known, ridge) for ridge in RIDGES]
+    varying = _variation(one_way, known, among, list(near))
+    along: dict[Places, tuple[Directions, Directions]] = {
+        (a, b): (
+            Directions.of(shares[a], ordered[a], varying[a, (a, b)]),
+            Directions.of(shares[b], ordered[b], varying[b, (a, b)]),
+        )
+        for a, b in near
+    }
+    shrunk = shrink_pairs(near, among, {p: [each[p] for each in said] for p in near}, along)
     tables: dict[Places, Table] = {}
-    for places in every:
-        a, b = places
+    for places, apart in product.items():
         if places not in seen:
-            estimate = said[-1][places]
+            estimate = said[-1].get(places, apart)
             tables[places] = Table(places, estimate, np.zeros(estimate.shape), estimate)
             continue
-        noisy, variance = seen[places]
-        along = (
-            Directions.of(shares[a], ordered[a], varying[a, places]),
-            Directions.of(shares[b], ordered[b], varying[b, places]),
-        )
-        found = shrink(noisy, variance, product[places], [each[places] for each in said], along)
-        estimate = fit_margins(found.estimate, one_way[a], one_way[b])
-        # Errors of single cells have longer tails than their variances say, and longest where there are rows.
-        usual = float((found.noise + found.model).mean()) / max(float(estimate.mean()), LEAST)
-        tables[places] = Table(places, estimate, found.noise, found.model + usual * estimate)
+        found = shrunk[places] if places in shrunk else shrink_cells(*seen[places], apart)
+        tables[places] = with_tails(places, fitted(places, found.estimate), found)
     return tables
+
+
+def with_tails(places: Places, estimate: Floats, found: Shrunk) -> Table:
+    """A table whose errors have longer tails than their variances say, longest where there are rows."""
+    usual = float((found.noise + found.model).mean()) / max(float(estimate.mean()), LEAST)
+    return Table(places, estimate, found.noise, found.model + usual * estimate)
+
+
+def _small(sizes: Sequence[int]) -> list[bool]:
+    """Which attributes have few enough values to be compared with all others at once; the smallest come first."""
+    found, values = [False] * len(sizes), 0
+    for axis in np.argsort(sizes, kind="stable").tolist():
+        values += sizes[axis]
+        found[axis] = sizes[axis] <= MOST_VALUES and values <= MOST_TOGETHER
+    return found
 
 
 def fit_margins(table: Floats, rows: Floats, columns: Floats, rounds: int = ROUNDS) -> Floats:
@@ -68,11 +89,14 @@ def fit_margins(table: Floats, rows: Floats, columns: Floats, rounds: int = ROUN
 def mediated(one_way: Sequence[Floats], pairs: Pairs, ridge: float) -> dict[Places, Floats]:
     """Every pair as all other pairs would have it."""
     total = float(one_way[0].sum())
-    starts = np.cumsum([0, *(len(margin) for margin in one_way)])
-    here = [slice(starts[axis], starts[axis + 1]) for axis in range(len(one_way))]
-    roots = [np.sqrt(np.maximum(margin / max(total, LEAST), 1e-12)) for margin in one_way]
-    every: Floats = np.zeros((int(starts[-1]), int(starts[-1])))
-    for axis, root in enumerate(roots):
+    axes = sorted({axis for places in pairs for axis in places})
+    ends = np.cumsum([len(one_way[axis]) for axis in axes]).tolist()
+    here = {axis: slice(end - len(one_way[axis]), end) for axis, end in zip(axes, ends, strict=True)}
+    roots = {axis: np.sqrt(np.maximum(one_way[axis] / max(total, LEAST), 1e-12)) for axis in axes}
+    if not axes:
+        return {}
+    every: Floats = np.zeros((ends[-1], ends[-1]))
+    for axis, root in roots.items():
         every[here[axis], here[axis]] = (1.0 + ridge) * np.eye(len(root)) - np.outer(root, root)
     for (a, b), table in pairs.items():
         expected = np.outer(roots[a], roots[b])
@@ -92,7 +116,7 @@ def mediated(one_way: Sequence[Floats], pairs: Pairs, ridge: float) -> dict[Plac
 
 
 def _variation(
-    one_way: Sequence[Floats], pairs: Pairs, product: Pairs, seen: Mapping[Places, Noisy]
+    one_way: Sequence[Floats], pairs: Pairs, product: Pairs, seen: Sequence[Places]
 ) -> dict[tuple[int, Places], Floats]:
     """For each attribute of each pair, how its values vary together in all its other pairs."""
     least = LEAST * float(one_way[0].sum())

@@ -55,7 +55,7 @@ class Evaluation:
                     unseen = float(sides[0].unseen[group])
                     found = self.view.suppressed.below_threshold(found, top, terms, unseen, self.confidence)
                 if self.view.estimated and _is_plain_count(column):
-                    found = replace(found, low=floor(found.low), high=ceil(found.high))
+                    found = replace(found, low=max(0, floor(found.low)), high=ceil(found.high))
             estimates.append(_estimate(found, column.scale, self.confidence))
         return estimates
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,12 +30,8 @@ from sfumato.releases.contents import margins_file
 from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import Columns
+from sfumato.releases.rows.model import RowModel
 from sfumato.schema import Schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from sfumato.kernel.sampling.entropy import Entropy
 
 MOST_JOINED = 2**22  # cells that are joined for one question
 FINE = 2**19  # cells up to which all values are told apart, so that a question has one answer however it is asked
@@ -77,7 +73,7 @@ class Margins(ContentOfCells):
         codes = {}
         for name, kind in kinds.items():
             place, first = domain.place(name), np.unique(kind, return_index=True)[1]
-            along = spread_out(first.astype(np.float64), (place,), asked) if place in asked else first[:1]
+            along = spread_out(first.astype(np.float64), (place,), asked) if place in asked else np.asarray(first[0])
             codes[name] = np.broadcast_to(np.asarray(along, dtype=np.int64), shape).reshape(-1)
         values = {of: joint.reshape(-1) for of, joint in joined.items()}
         merged = 1 if domain.size > 2**62 else domain.size // max(1, prod(shape))
@@ -171,7 +167,8 @@ class Margins(ContentOfCells):
         )
         raise QueryError(f"this question {limit}; leave out, or ask for fewer values of, {listed}")
 
-    def draw(self, rows: int, entropy: Entropy | None = None) -> pa.Table:
+    @property
+    def row_model(self) -> RowModel:
         raise QueryError("rows cannot be drawn from this release yet")
 
     @cached_property
