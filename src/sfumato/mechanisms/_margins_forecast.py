@@ -24,6 +24,7 @@ from sfumato.schema import Schema
 USUAL_ROWS = 20_000  # where none are stated
 SPREAD = 0.3  # of a pair's cells around the product of their margins, as a share of it: the middle of many tables
 BEYOND_PAIRS = 0.4  # of that, for what more attributes have beyond pairs
+COUNT = 3  # weight of counts against those of measures
 FOR_TABLES = 0.85  # of the budget, besides first looks and checks
 
 
@@ -39,7 +40,8 @@ class Forecast:
 
     @classmethod
     def of(cls, schema: Schema, budget: Budget) -> Forecast:
-        weight, contributions = 3 / (3 + len(schema.measures)), schema.privacy_unit.contributions
+        weights, contributions = sum(schema.weights.values()) - 1, schema.privacy_unit.contributions
+        weight = COUNT / (COUNT + float(weights))
         amount = FOR_TABLES * weight * float(budget.amount) / (contributions if budget.is_pure else contributions**2)
         pairs = max(1, comb(len(schema.attributes), 2))
         rows = USUAL_ROWS if schema.expected_rows is None else max(1, schema.expected_rows)

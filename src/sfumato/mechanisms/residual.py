@@ -51,7 +51,7 @@ def residual(curator: Curator, schema: Schema, budget: Budget, workload: Workloa
     sizes, wanted = schema.domain.shape, wanted_margins(schema.domain, workload)
     basis = residual_basis(sizes, wanted, pure=budget.is_pure)
     found, measured, how = {}, [], []
-    shares = budget.split(COUNT, *[1] * len(schema.measures))
+    shares = budget.split(COUNT, *(measure.weight for measure in schema.measures.values()))
     for of, share in zip(schema.units, shares, strict=True):
         largest = schema.units[of] * schema.privacy_unit.contributions
         asked = _plan(basis, share, largest)

@@ -111,7 +111,7 @@ class Case:
     @cached_property
     def one_query(self) -> float:
         """The standard error of one query that spends all that the count may."""
-        share = self.budget.evenly(1 + len(self.schema.measures))[0]
+        share = self.budget.split(*self.schema.weights.values())[0]
         contributions = self.schema.privacy_unit.contributions
         return sqrt(noise_for(share, contributions, l1=Fraction(1), l2_squared=Fraction(1)).variance)
 

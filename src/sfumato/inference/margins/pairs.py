@@ -119,7 +119,7 @@ def _variation(
     one_way: Sequence[Floats], pairs: Pairs, product: Pairs, seen: Sequence[Places]
 ) -> dict[tuple[int, Places], Floats]:
     """For each attribute of each pair, how its values vary together in all its other pairs."""
-    least = LEAST * float(one_way[0].sum())
+    least = LEAST * max(float(one_way[0].sum()), 1.0)
     whole = [np.zeros((len(margin), len(margin))) for margin in one_way]
     own: dict[tuple[int, Places], Floats] = {}
     for places in seen:
