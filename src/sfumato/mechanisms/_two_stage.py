@@ -36,7 +36,7 @@ MOST_CELLS = 2**22  # cells that are laid out, smoothed and cut
 def release_regions(curator: Curator, schema: Schema, budget: Budget, first: Fraction, find: Regions) -> Cube:
     """Measure cells with the `first` share, find regions in them, measure these with the rest, and fit both.
 
-    budget: split over the count and the measures by their weights, which get noise on every cell.
+    budget: split by weight over the count and the measures, which get noise on every cell.
     """
     if not 0 < first < 1:
         raise QueryError(f"the cells' share of the budget lies between 0 and 1, such as 3/4; got {first}")

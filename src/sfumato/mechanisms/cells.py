@@ -21,8 +21,8 @@ from sfumato.schema import Schema
 def cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube | SparseCube:
     """Publish a noisy count, and a noisy sum of every measure, for every cell.
 
-    budget: split over the count and the measures by their weights. A row of data lies in one cell, so every cell is measured with
-    the whole of the share. A domain too large to lay out is published in the sparse form.
+    budget: split by weight over the count and the measures. A row of data lies in one cell, so every cell is measured
+    with the whole of the share. A domain too large to lay out is published in the sparse form.
     """
     if curator.domain.size > MOST_DENSE:
         return sparse_cells(curator, schema, budget)

@@ -64,7 +64,7 @@ def dawa(
 ) -> Cube:
     """Choose buckets of nearly even counts, measure them, and spread each bucket's count evenly over its cells.
 
-    budget: pure epsilon, split over the count and the measures by their weights, which get noise on every cell.
+    budget: pure epsilon, split by weight over the count and the measures, which get noise on every cell.
     """
     for_count, *for_measures = budget.split(*schema.weights.values())
     for_buckets, for_totals, for_misfit = for_count.split(*settings.shares)

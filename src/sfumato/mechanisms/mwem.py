@@ -39,7 +39,7 @@ def mwem(
 ) -> Cube:
     """Fit a cube, round by round, to the query it answers worst.
 
-    budget: split over the count and the measures by their weights, which get noise on every cell. Of the count's share a part
+    budget: split by weight over the count and the measures, which get noise on every cell. Of the count's share a part
     goes to the total, a part to measuring how wrong the result is, and the rest evenly to the rounds.
     """
     workload = workload or default_workload(schema.domain)

@@ -44,7 +44,7 @@ def pmw(
 ) -> Cube:
     """Fit a cube to one query after the other, skipping those it answers well already.
 
-    budget: split over the count and the measures by their weights, which get noise on every cell. Of the count's share a part
+    budget: split by weight over the count and the measures, which get noise on every cell. Of the count's share a part
     goes to the total, a part to measuring how wrong the result is, and the rest evenly to the rounds: half of each to
     find the next query that is answered badly, half to measure it.
     """

@@ -37,7 +37,7 @@ from sfumato.strategies.query_geometry import geometry_of
 def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
     """Descend a binary tree over the cells and fit them by the posterior mean.
 
-    budget: split over the count and the measures by their weights, which get noise on every cell.
+    budget: split by weight over the count and the measures, which get noise on every cell.
     """
     for_count, *for_measures = budget.split(*schema.weights.values())
     tree = BinaryTree.over(schema.domain)

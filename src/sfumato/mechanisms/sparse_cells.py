@@ -42,8 +42,8 @@ def sparse_cells(
 ) -> SparseCube:
     """Publish only cells whose noisy count reaches a threshold, and the noisy totals.
 
-    budget: split over the count and the measures by their weights; a part of each share goes to the total, so that what lies in
-    unpublished cells is known in sum.
+    budget: split by weight over the count and the measures; a part of each share goes to the total, so that what lies
+    in unpublished cells is known in sum.
     """
     size, contributions = curator.domain.size, curator.charge.contributions
     published, totals = [], []
