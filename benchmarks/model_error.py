@@ -24,7 +24,7 @@ from releasing import curator_of_counts
 from sfumato.inference.model_error import COVERAGE, NORMAL_END, allow_for_noise, deviation_of_shape
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms import MECHANISMS
-from sfumato.mechanisms._multiplicative_weights import MOST_CHECKED, sampled
+from sfumato.mechanisms.shared.multiplicative_weights import MOST_CHECKED, sampled
 from sfumato.queries import Prefix, Ranges, Weighted, Workload, default_workload
 from shapes import schema_of
 

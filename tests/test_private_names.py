@@ -13,7 +13,6 @@ from sfumato.audit.hooks import HOOKS
 ROOT = Path(__file__).parent.parent
 HOOKED = {name for names in HOOKS.values() for name in names}
 OTHERS = {"_repr_html_", "_exit", "_PUBLIC"}  # of notebooks, of the system, and of the package's own lazy imports
-SHARED = "sfumato.mechanisms."  # modules that mechanisms share begin with an underscore and are tested as such
 
 
 def private_names(tree: ast.AST) -> Iterator[str]:
@@ -24,8 +23,7 @@ def private_names(tree: ast.AST) -> Iterator[str]:
                 yield node.attr
         elif isinstance(node, ast.ImportFrom):
             yield from (name.name for name in node.names if _is_private(name.name))
-            hidden = [part for part in (node.module or "").split(".") if _is_private(part)]
-            yield from [] if (node.module or "").startswith(SHARED) else hidden
+            yield from (part for part in (node.module or "").split(".") if _is_private(part))
 
 
 def _is_private(name: str) -> bool:

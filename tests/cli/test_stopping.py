@@ -104,8 +104,8 @@ STAGES = {
     "checking": ("sfumato.kernel.source.table.Table.check", NOTHING, []),
     "reserving, not committed": ("sfumato.kernel.ledger.ledger.chained", NOTHING, []),
     "reserving, committed": ("sfumato.kernel.ledger.ledger.Receipt", STAYS, ["reserved"]),
-    "reading": ("sfumato.kernel.source.table.Table.aggregate", STAYS, ["reserved"]),
-    "checking what was read": ("sfumato.kernel.source.table.as_aggregate", STAYS, ["reserved"]),
+    "reading": ("sfumato.kernel.source.table.Table.read", STAYS, ["reserved"]),
+    "checking what was read": ("sfumato.kernel.source.answer.as_aggregate", STAYS, ["reserved"]),
     "adding noise": ("sfumato.kernel.curator.draw", STAYS, ["reserved"]),
     "writing": ("sfumato.releases.file.artifact.write_columns", STAYS, ["reserved"]),
     "putting the file in its place": ("sfumato.releases.file.artifact.os.fsync", STAYS, ["reserved"]),
@@ -182,6 +182,6 @@ def test_every_other_command(folder, monkeypatch, command, place):
 
 
 def test_a_demo_says_what_stays(folder, monkeypatch):
-    interrupting(monkeypatch, "sfumato.kernel.source.table.Table.aggregate")
+    interrupting(monkeypatch, "sfumato.kernel.source.table.Table.read")
     run = sfumato("demo")
     assert run.returncode == 130 and f"sfumato: {STAYS}" in run.stderr

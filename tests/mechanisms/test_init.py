@@ -24,6 +24,7 @@ OTHER_MEANINGS = {
     "queries/": {"cells", "matrix"},  # families of query and what they are made of, as a file names them
     "strategies/hdmm.py": {"cells"},  # a candidate among strategies
     "audit/subjects/primitives.py": {"laplace"},  # the noise
+    "audit/report.py": {"margins"},  # what a curator is asked for
     "audit/mutants/ledgers.py": {"cells"},  # what a forged entry says
     "audit/mutants/outputs.py": {"cells"},  # what a forged file says
     "mechanisms/sparse_cells.py": {"cells"},  # whose page it shares

@@ -31,7 +31,7 @@ from sfumato.schema import Schema
 LINEAR = '''
 """Halves: noise on the total, and as much on either half and on every cell."""
 
-from sfumato.mechanisms._measure_and_fit import linear
+from sfumato.mechanisms.shared.measure_and_fit import linear
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Identity, Ranges, Stack, Total
 from sfumato.queries.strategy import Strategy
@@ -53,7 +53,7 @@ MECHANISM = Mechanism(
 TRIED = '''
 """Smoothed: noisy cells of which the plan knows nothing, as if they were smoothed afterwards."""
 
-from sfumato.mechanisms._measure_and_fit import every_cell, measure_and_fit
+from sfumato.mechanisms.shared.measure_and_fit import every_cell, measure_and_fit
 from sfumato.mechanisms.mechanism import Mechanism
 
 

@@ -37,8 +37,8 @@ from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.measurement import Gaussian, Laplace
 from sfumato.mechanisms import MECHANISMS
-from sfumato.mechanisms._measure_and_fit import measure_and_fit
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.measure_and_fit import measure_and_fit
 from sfumato.publishing.prepare import prepare
 from sfumato.publishing.publish import open_release
 from sfumato.publishing.publish import publish as publish_by_any

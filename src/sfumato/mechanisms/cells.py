@@ -9,8 +9,8 @@ from __future__ import annotations
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.limits import MOST_DENSE
-from sfumato.mechanisms._measure_and_fit import every_cell
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.measure_and_fit import every_cell
 from sfumato.mechanisms.sparse_cells import sparse_cells
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.cube import Cube

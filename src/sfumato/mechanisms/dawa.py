@@ -27,9 +27,9 @@ from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
-from sfumato.mechanisms._measure_and_fit import plain_cells
-from sfumato.mechanisms._two_stage import places_along
 from sfumato.mechanisms.mechanism import Mechanism, per_cell
+from sfumato.mechanisms.shared.measure_and_fit import plain_cells
+from sfumato.mechanisms.shared.two_stage import places_along
 from sfumato.queries import Identity, Ranges, Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sfumato.mechanisms._measure_and_fit import linear
 from sfumato.mechanisms.laplace import MECHANISM as PLAIN
 from sfumato.mechanisms.laplace import laplace_refuses
 from sfumato.mechanisms.mechanism import Mechanism, per_cell
+from sfumato.mechanisms.shared.measure_and_fit import linear
 from sfumato.plain_text import as_rows
 from sfumato.queries import Workload
 from sfumato.queries.arrays import MOST_LISTED

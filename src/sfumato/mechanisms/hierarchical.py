@@ -9,8 +9,8 @@ and several attributes combine one tree each. Consistency is exact least squares
 
 from __future__ import annotations
 
-from sfumato.mechanisms._measure_and_fit import linear
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.measure_and_fit import linear
 from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema

@@ -15,8 +15,8 @@ from sfumato.inference.partition_search import grow_buckets
 from sfumato.inference.smoothing import noise_left, smooth
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.mechanisms._two_stage import MOST_CELLS, ordered_axes, release_regions
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.two_stage import MOST_CELLS, ordered_axes, release_regions
 from sfumato.queries import Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema

@@ -13,8 +13,8 @@ from fractions import Fraction
 from sfumato.inference.partition_search import split_by_tree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.mechanisms._two_stage import MOST_CELLS, release_regions
 from sfumato.mechanisms.mechanism import Mechanism, per_cell
+from sfumato.mechanisms.shared.two_stage import MOST_CELLS, release_regions
 from sfumato.queries import Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema

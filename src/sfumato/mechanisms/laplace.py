@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sfumato.mechanisms._measure_and_fit import linear
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.measure_and_fit import linear
 from sfumato.queries import Workload, default_workload
 from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema

@@ -24,7 +24,7 @@ from sfumato.arrays import Floats
 from sfumato.inference.margins.allocation import shares
 from sfumato.inference.margins.foretelling import foretell
 from sfumato.inference.margins.larger import larger_tables
-from sfumato.inference.margins.one_way import one_way_margin
+from sfumato.inference.margins.one_way import MOST_SMOOTHED, one_way_margin
 from sfumato.inference.margins.pairs import all_pairs
 from sfumato.inference.margins.sums import sums_along
 from sfumato.inference.margins.table import Noisy, Places, Table, independent, pooled
@@ -32,14 +32,15 @@ from sfumato.inference.margins.views import Search
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise
-from sfumato.mechanisms._margins_check import check
-from sfumato.mechanisms._margins_forecast import foresee
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.margins_check import check
+from sfumato.mechanisms.shared.margins_forecast import foresee
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
 
 FINEST = 2**20  # parts in which shares of a budget are counted
+OF_A_PAIR, OF_A_CELL = 2**21, 2**7  # numbers changed for a pair of attributes and for each of its cells; see `_work`
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,14 @@ class _Survey:
         return [(a, b) for a, b in combinations(range(len(shape)), 2) if shape[a] * shape[b] <= most]
 
 
+def _work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
+    """Pairs and their cells, and the cubes of values whose order is looked at; from the times of releases."""
+    shape = schema.domain.shape
+    cells = [a * b for a, b in combinations(shape, 2)]
+    ordered = sum(values**3 for values in shape if values <= MOST_SMOOTHED)
+    return (1 + len(schema.measures)) * (OF_A_PAIR * (1 + len(cells)) + OF_A_CELL * sum(cells)) + ordered
+
+
 MECHANISM = Mechanism(
     name="margins",
     summary="margins of many attributes, measured where they tell something and joined when asked",
@@ -188,4 +197,5 @@ MECHANISM = Mechanism(
     by_margins=True,
     foretold=foresee,
     checks_itself=True,
+    work=_work,
 )

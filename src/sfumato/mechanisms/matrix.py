@@ -8,8 +8,8 @@ trees and wavelets are candidates too, so it is never expected to do worse than 
 
 from __future__ import annotations
 
-from sfumato.mechanisms._measure_and_fit import linear
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.measure_and_fit import linear
 from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
-from sfumato.mechanisms import _multiplicative_weights as weights
-from sfumato.mechanisms._measure_and_fit import plain_cells
 from sfumato.mechanisms.mechanism import Limit, Mechanism
+from sfumato.mechanisms.shared import multiplicative_weights as weights
+from sfumato.mechanisms.shared.measure_and_fit import plain_cells
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema

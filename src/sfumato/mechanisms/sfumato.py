@@ -26,8 +26,8 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, as_one
-from sfumato.mechanisms._measure_and_fit import plain_cells
 from sfumato.mechanisms.mechanism import Limit, Mechanism, per_cell
+from sfumato.mechanisms.shared.measure_and_fit import plain_cells
 from sfumato.queries import Ranges, Workload, default_workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema

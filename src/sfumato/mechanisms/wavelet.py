@@ -7,8 +7,8 @@ bound on the worst query; here halves may be uneven and the expected error on th
 
 from __future__ import annotations
 
-from sfumato.mechanisms._measure_and_fit import linear
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.measure_and_fit import linear
 from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema

@@ -14,8 +14,8 @@ from sfumato.inference.fits.base import Fit
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.kernel.budget import Budget
 from sfumato.measurement import Measurement
-from sfumato.mechanisms._measure_and_fit import designs, every_cell
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.measure_and_fit import designs, every_cell
 from sfumato.mechanisms.sparse_cells import planned_noises, planned_threshold
 from sfumato.queries import Identity, Total
 from sfumato.queries.strategy import Strategy

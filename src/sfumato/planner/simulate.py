@@ -6,6 +6,7 @@ says the same thing twice. What is published later draws its noise from the oper
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, log, sqrt
@@ -24,6 +25,7 @@ from sfumato.planner.release_without_data import sparse_stand_in, with_measures
 from sfumato.queries import Queries, Workload
 from sfumato.releases.contents.content import Content
 from sfumato.releases.contents.cube import Cube
+from sfumato.releases.contents.sparse_cube import SparseCube
 from sfumato.schema import Schema
 
 MOST_SIMULATED = 2**14  # cells up to which mechanisms are tried out
@@ -45,9 +47,15 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """The runs of one mechanism, by shape."""
+    """The runs of one mechanism, by shape. again: a run on a table of counts, measures and all."""
 
     by_shape: dict[str, tuple[Trial, ...]]
+    again: Callable[[Counts], Content]
+
+    @cached_property
+    def with_measures(self) -> Content:
+        """A run on the first of the tables, measures and all."""
+        return self.again(next(iter(self.by_shape.values()))[0].table)
 
     def errors(self, block: Queries) -> dict[str, Floats]:
         """For each shape, how far off the queries of a block were, in all runs."""
@@ -80,14 +88,17 @@ def try_out(
             curator = over_counts(plain, table, share, TestingEntropy(1000 * place + run))
             trials.append(Trial(table, mechanism.run(curator, plain, share, workload)))
         found[shape] = tuple(trials)
-    return Trials(found)
+
+    def again(table: Counts) -> Content:
+        return mechanism.run(over_counts(schema, table, budget, TestingEntropy(0)), schema, budget, workload)
+
+    return Trials(found, again)
 
 
 def simulated_line(item: Item, trials: Trials, schema: Schema, budget: Budget, confidence: float) -> Line:
     """What the trials say of one question: the middle of the shapes, and the kindest and the unkindest of them."""
     if item.block is None:
-        first = next(iter(trials.by_shape.values()))[0]
-        line = _stated(item, first.content, schema, budget, confidence)
+        line = _stated(item, trials, schema, budget, confidence)
         return replace(line, guess=True, best=line.stderr, worst=line.stderr)
     off = trials.errors(item.block).values()
     errors = [root_mean_square(each) for each in off]
@@ -96,11 +107,14 @@ def simulated_line(item: Item, trials: Trials, schema: Schema, budget: Budget, c
     return Line(item.query, middle, within, item.unit, True, best=min(errors), worst=max(errors))
 
 
-def _stated(item: Item, content: Content, schema: Schema, budget: Budget, confidence: float) -> Line:
+def _stated(item: Item, trials: Trials, schema: Schema, budget: Budget, confidence: float) -> Line:
     """Sums and averages: the error that a release of an even table would state by itself."""
+    content = next(iter(trials.by_shape.values()))[0].content
     if isinstance(content, Cube):
         return price(item, with_measures(schema, budget, content.fits[0]), confidence)
-    return price(item, sparse_stand_in(schema, budget), confidence)
+    if isinstance(content, SparseCube):
+        return price(item, sparse_stand_in(schema, budget), confidence)
+    return price(item, trials.with_measures, confidence)
 
 
 def root_mean_square(errors: Floats) -> float:

@@ -11,7 +11,7 @@ from sfumato.errors import BudgetError, MechanismError, SchemaError
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.sampling.noise import VARIANCES
 from sfumato.measurement import LARGEST_SCALE, Design, Laplace, Noise
-from sfumato.mechanisms._measure_and_fit import designs, every_cell
+from sfumato.mechanisms.shared.measure_and_fit import designs, every_cell
 from sfumato.mechanisms.sparse_cells import planned_noises
 from sfumato.releases.file.manifest import MOST_MANIFEST_BYTES
 from sfumato.releases.file.parquet import MOST_BYTES

@@ -19,8 +19,8 @@ from sfumato.inference.fits.linear import LinearFit
 from sfumato.kernel.budget import Budget, rho_for
 from sfumato.kernel.cost import Cost
 from sfumato.measurement import Gaussian, Laplace
-from sfumato.mechanisms._measure_and_fit import measure_and_fit
 from sfumato.mechanisms.sfumato import sfumato
+from sfumato.mechanisms.shared.measure_and_fit import measure_and_fit
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import Haar, Identity, Kron, NominalHaar, Stack, Total, Tree
 from sfumato.queries.strategy import Strategy

@@ -176,7 +176,7 @@ def test_what_is_counted():
 def test_the_command_line_has_the_option(path, tmp_path, monkeypatch, capsys):
     from sfumato.cli import main
 
-    write_dense(path, np.zeros(1000, dtype=np.int8), 10, 100)
+    write_dense(path, np.ones(1000, dtype=np.int8), 10, 100)
     monkeypatch.setattr("sfumato.releases.file.artifact.usual_bound", lambda size: 500)
     rows = ("--rows", "5", "-o", str(tmp_path / "x.csv"))
     for command in (("query", str(path), "SELECT COUNT(*) FROM census"), ("sample", str(path), *rows)):

@@ -17,10 +17,10 @@ from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.scaled_shape import ScaledShape
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.mechanisms._measure_and_fit import plain_cells
-from sfumato.mechanisms._multiplicative_weights import even_start, measure_total, misfit_of
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.mechanism import Run as Make
+from sfumato.mechanisms.shared.measure_and_fit import plain_cells
+from sfumato.mechanisms.shared.multiplicative_weights import even_start, measure_total, misfit_of
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema

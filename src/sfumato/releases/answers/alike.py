@@ -43,9 +43,15 @@ def kinds_asked(select: Select, schema: Schema) -> Kinds:
 
 
 def _told_apart(kinds: Codes, by: Floats) -> Codes:
-    """Kinds that agree in a further number too, numbered in the order in which they first appear."""
-    both = np.stack([kinds.astype(np.float64), by])
-    _, first, kind = np.unique(both, axis=1, return_index=True, return_inverse=True)
+    """Kinds that agree in a further number too, numbered in the order in which they first appear.
+
+    Neighbours mostly agree, so runs of them are compared and not single values, of which there may be millions.
+    """
+    changes = (kinds[1:] != kinds[:-1]) | (by[1:] != by[:-1])
+    starts = np.flatnonzero(np.append(True, changes))
+    numbers = np.unique(by[starts], return_inverse=True)[1].reshape(-1)
+    both = kinds[starts] * (int(numbers.max()) + 1) + numbers
+    _, first, kind = np.unique(both, return_index=True, return_inverse=True)
     place = np.empty(len(first), dtype=np.int64)
-    place[np.argsort(first, kind="stable")] = np.arange(len(first))
-    return np.asarray(place[kind.reshape(-1)], dtype=np.int64)
+    place[np.argsort(first)] = np.arange(len(first))
+    return np.repeat(place[kind.reshape(-1)], np.diff(np.append(starts, len(kinds))))

@@ -167,6 +167,11 @@ class Margins(ContentOfCells):
         )
         raise QueryError(f"this question {limit}; leave out, or ask for fewer values of, {listed}")
 
+    def cells(self) -> Floats:
+        every = {place: np.arange(size) for place, size in enumerate(self.domain.shape)}
+        self._check_size(every)
+        return self.joined(every)["count"].reshape(-1)
+
     @property
     def row_model(self) -> RowModel:
         raise QueryError("rows cannot be drawn from this release yet")

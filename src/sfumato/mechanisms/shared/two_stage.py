@@ -23,7 +23,7 @@ from sfumato.inference.partition_search import halving_order
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
-from sfumato.mechanisms._measure_and_fit import plain_cells
+from sfumato.mechanisms.shared.measure_and_fit import plain_cells
 from sfumato.queries import Identity
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
