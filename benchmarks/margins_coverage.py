@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.cost import Cost
 from sfumato.kernel.opening import curator_of
+from sfumato.kernel.rows import Rows, short, words_of
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.mechanisms import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
@@ -66,16 +66,13 @@ def release(codes: np.ndarray, sizes: list[int], cost: Cost) -> Release:
         }
     )
     words = []
-    for run in schema.domain.words:
-        word = np.zeros(len(codes), dtype=np.int64)
+    for run in words_of(schema.domain):
+        word, below = np.zeros(len(codes), dtype=np.int64), 1
         for place in run:
-            word = word * sizes[place] + codes[:, place]
-        words.append(word)
-    cells, place, counts = np.unique(np.stack(words), axis=1, return_inverse=True, return_counts=True)
-    sums = np.bincount(place.reshape(-1), np.rint((measure(codes, sizes) - 50) * 100)).astype(np.int64)
-    curator = curator_of(
-        schema, Aggregate(cells[0], counts, {"m": sums}, tuple(cells[1:])), cost.budget, SystemEntropy()
-    )
+            word, below = word * sizes[place] + codes[:, place], below * sizes[place]
+        words.append(short(word, below))
+    steps = np.rint((measure(codes, sizes) - 50) * 100).astype(np.int64)
+    curator = curator_of(schema, Rows(schema.domain, tuple(words), {"m": steps}), cost.budget, SystemEntropy())
     content = find_mechanism(MECHANISM).run(curator, schema, cost.budget, None)
     return Release(content, MECHANISM, describe_guarantee(cost.budget, schema, cost), True)
 

@@ -333,7 +333,7 @@ def test_further_errors_are_counted():
         ({"lower": 0, "upper": 1, "step": 0}, ".step is 0; it must be more than 0"),
         ({"lower": 0, "upper": 1, "step": 2}, " has a step larger than upper - lower; make it smaller or leave it out"),
         ({"lower": 0, "upper": 1, "step": 1e-15}, " has a step too small for its bounds; use 2e-12 or more"),
-        ({"lower": 0, "upper": 1, "type": "number"}, " has no key 'type'; it takes lower, upper, step, column"),
+        ({"lower": 0, "upper": 1, "type": "number"}, " has no key 'type'; it takes lower, upper, step, weight, column"),
         ({"lower": 0, "upper": math.inf}, ".upper is inf; it must be a finite number"),
         (50000, " needs keys under it: give it bounds, such as {lower: 0, upper: 50000}"),
     ],

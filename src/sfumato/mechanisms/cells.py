@@ -21,13 +21,13 @@ from sfumato.schema import Schema
 def cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube | SparseCube:
     """Publish a noisy count, and a noisy sum of every measure, for every cell.
 
-    budget: split evenly over the count and the measures. A row of data lies in one cell, so every cell is measured with
-    the whole of the share. A domain too large to lay out is published in the sparse form.
+    budget: split by weight over the count and the measures. A row of data lies in one cell, so every cell is measured
+    with the whole of the share. A domain too large to lay out is published in the sparse form.
     """
     if curator.domain.size > MOST_DENSE:
         return sparse_cells(curator, schema, budget)
     asked = Identity(curator.domain.size)
-    shares = zip(curator.statistics, budget.evenly(len(curator.statistics)), strict=True)
+    shares = zip(curator.statistics, budget.split(*schema.weights.values()), strict=True)
     return Cube.of_cells(schema, [curator.measure(asked, share, of=of) for of, share in shares])
 
 

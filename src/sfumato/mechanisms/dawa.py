@@ -64,9 +64,9 @@ def dawa(
 ) -> Cube:
     """Choose buckets of nearly even counts, measure them, and spread each bucket's count evenly over its cells.
 
-    budget: pure epsilon, split evenly over the count and the measures, which get noise on every cell.
+    budget: pure epsilon, split by weight over the count and the measures, which get noise on every cell.
     """
-    for_count, *for_measures = budget.evenly(len(curator.statistics))
+    for_count, *for_measures = budget.split(*schema.weights.values())
     for_buckets, for_totals, for_misfit = for_count.split(*settings.shares)
     assert for_buckets.epsilon is not None  # noqa: S101 (pure epsilon only: the kernel refuses others)
     contributions = curator.charge.contributions

@@ -34,6 +34,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.margins_check import check
+from sfumato.mechanisms.shared.margins_forecast import foresee
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
@@ -48,7 +49,7 @@ class Settings:
 
     Of what counts get: one_way for a first look at each attribute, misfit for that of each pair, up to some most; check
     at the end. most_searched: attributes up to which views are searched for; with more, pairs are measured.
-    count: weight against that of one measure. pairs: of a measure's share.
+    count: weight against those of measures. pairs: of a measure's share.
     """
 
     one_way: Fraction = Fraction(1, 200)
@@ -71,10 +72,10 @@ class Settings:
 def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Margins:
     """Publish margins of all attributes, and what joins them.
 
-    budget: counts get `Settings.count` parts and every measure one.
+    budget: counts get `Settings.count` parts and every measure its weight.
     """
     settings, measures = Settings(), list(schema.measures)
-    for_count, *for_measures = budget.split(settings.count, *[1] * len(measures))
+    for_count, *for_measures = budget.split(settings.count, *(schema.weights[of] for of in measures))
     survey = _Survey(curator, schema, settings)
     for_tables, for_check = for_count.split(1 - settings.check, settings.check)
     checked = check(curator, schema, survey.counts(for_tables), for_check)
@@ -194,6 +195,7 @@ MECHANISM = Mechanism(
     run=margins,
     gaussian=True,
     by_margins=True,
+    foretold=foresee,
     checks_itself=True,
     work=_work,
 )

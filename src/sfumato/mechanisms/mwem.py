@@ -39,12 +39,12 @@ def mwem(
 ) -> Cube:
     """Fit a cube, round by round, to the query it answers worst.
 
-    budget: split evenly over the count and the measures, which get noise on every cell. Of the count's share a part
+    budget: split by weight over the count and the measures, which get noise on every cell. Of the count's share a part
     goes to the total, a part to measuring how wrong the result is, and the rest evenly to the rounds.
     """
     workload = workload or default_workload(schema.domain)
     asked = weights.sampled(workload, settings.most_candidates)
-    for_count, *for_measures = budget.evenly(len(curator.statistics))
+    for_count, *for_measures = budget.split(*schema.weights.values())
     for_total, for_rounds, for_misfit = for_count.split(*settings.shares)
     total = weights.measure_total(curator, for_total)
     x_hat = weights.even_start(total, curator.domain.size)

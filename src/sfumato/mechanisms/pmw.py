@@ -44,13 +44,13 @@ def pmw(
 ) -> Cube:
     """Fit a cube to one query after the other, skipping those it answers well already.
 
-    budget: split evenly over the count and the measures, which get noise on every cell. Of the count's share a part
+    budget: split by weight over the count and the measures, which get noise on every cell. Of the count's share a part
     goes to the total, a part to measuring how wrong the result is, and the rest evenly to the rounds: half of each to
     find the next query that is answered badly, half to measure it.
     """
     workload = workload or default_workload(schema.domain)
     asked = weights.sampled(workload, settings.most_queries)
-    for_count, *for_measures = budget.evenly(len(curator.statistics))
+    for_count, *for_measures = budget.split(*schema.weights.values())
     for_total, for_rounds, for_misfit = for_count.split(*settings.shares)
     total = weights.measure_total(curator, for_total)
     x_hat = weights.even_start(total, curator.domain.size)

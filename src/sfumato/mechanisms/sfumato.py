@@ -37,9 +37,9 @@ from sfumato.strategies.query_geometry import geometry_of
 def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
     """Descend a binary tree over the cells and fit them by the posterior mean.
 
-    budget: split evenly over the count and the measures, which get noise on every cell.
+    budget: split by weight over the count and the measures, which get noise on every cell.
     """
-    for_count, *for_measures = budget.evenly(len(curator.statistics))
+    for_count, *for_measures = budget.split(*schema.weights.values())
     tree = BinaryTree.over(schema.domain)
     count = fit_tree(descend(curator, tree, for_count, workload or default_workload(schema.domain)), tree)
     return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
@@ -54,7 +54,7 @@ def refuses(schema: Schema, workload: Workload | None) -> str | None:
 
 def error_if_full(schema: Schema, workload: Workload, budget: Budget) -> float:
     """About the error on a table with many rows everywhere, where there is nothing to adapt to; reads no data."""
-    tree, share = BinaryTree.over(schema.domain), budget.evenly(1 + len(schema.measures))[0]
+    tree, share = BinaryTree.over(schema.domain), budget.split(*schema.weights.values())[0]
     whole = _noise(share, schema.privacy_unit.contributions)
     return descent.error_if_full(tree, geometry_of(workload, tree), whole.continuous_variance, pure=budget.is_pure)
 

@@ -42,12 +42,12 @@ def sparse_cells(
 ) -> SparseCube:
     """Publish only cells whose noisy count reaches a threshold, and the noisy totals.
 
-    budget: split evenly over the count and the measures; a part of each share goes to the total, so that what lies in
-    unpublished cells is known in sum.
+    budget: split by weight over the count and the measures; a part of each share goes to the total, so that what lies
+    in unpublished cells is known in sum.
     """
     size, contributions = curator.domain.size, curator.charge.contributions
     published, totals = [], []
-    for of, share in zip(curator.statistics, budget.evenly(len(curator.statistics)), strict=True):
+    for of, share in zip(curator.statistics, budget.split(*schema.weights.values()), strict=True):
         for_total, for_cells = share.split(*settings.shares)
         totals.append(curator.measure(Total(size), for_total, of=of))
         if of == "count":
@@ -66,7 +66,7 @@ def planned_noises(schema: Schema, budget: Budget) -> dict[str, tuple[Noise, Noi
     def noise(unit: int, share: Budget) -> Noise:
         return noise_for(share, schema.privacy_unit.contributions, l1=Fraction(unit), l2_squared=Fraction(unit) ** 2)
 
-    shares = (share.split(*SETTINGS.shares) for share in budget.evenly(len(schema.units)))
+    shares = (share.split(*SETTINGS.shares) for share in budget.split(*schema.weights.values()))
     return {
         of: (noise(unit, total), noise(unit, cells))
         for (of, unit), (total, cells) in zip(schema.units.items(), shares, strict=True)
@@ -75,7 +75,7 @@ def planned_noises(schema: Schema, budget: Budget) -> dict[str, tuple[Noise, Noi
 
 def planned_threshold(schema: Schema, budget: Budget) -> int:
     """The least noisy count that would be published; reads no data."""
-    _, for_cells = budget.evenly(1 + len(schema.measures))[0].split(*SETTINGS.shares)
+    _, for_cells = budget.split(*schema.weights.values())[0].split(*SETTINGS.shares)
     return threshold(schema.domain.size, for_cells, schema.privacy_unit.contributions)
 
 

@@ -43,7 +43,7 @@ def _query_by_query(strategy: Strategy, schema: Schema, budget: Budget, blocks: 
 def _family_by_family(strategy: Strategy, schema: Schema, budget: Budget, blocks: Sequence[Queries]) -> Floats:
     from sfumato.least_squares.expected_error import expected_errors
 
-    share = budget.evenly(len(schema.units))[0]
+    share = budget.split(*schema.weights.values())[0]
     whole = whole_noise(strategy, share, schema.privacy_unit.contributions)
     workload = Workload(tuple(str(place) for place in range(len(blocks))), tuple(blocks))
     at_one = expected_errors(strategy, workload, budget.is_pure)

@@ -45,7 +45,7 @@ def errors_by_kind(
             kind: [square for (own, _), square in zip(chosen, squares, strict=True) if own == kind] for kind in kinds
         }
     elif content is not None:
-        few = 1 if schema.domain.size > MANY_CELLS else ASKED
+        few = 1 if schema.domain.size > MANY_CELLS and not mechanism.by_margins else ASKED
         found = {kind: [_asked(content, axes, few) for axes in _sets(schema, kind, few)] for kind in kinds}
     else:
         return {}
@@ -90,10 +90,12 @@ def one_way_errors(schema: Schema, mechanism: Mechanism, workload: Workload | No
 
     Nothing for mechanisms of which that cannot be said.
     """
-    axes = list(schema.domain)
-    blocks = [_block(schema, (axis,)) for axis in axes]
+    if mechanism.foretold is not None:
+        return dict(mechanism.foretold(schema, budget).one_way)
     if workload is None or mechanism.answers != "everything":
         return {}
+    axes = list(schema.domain)
+    blocks = [_block(schema, (axis,)) for axis in axes]
     if mechanism.strategy is not None:
         strategy = mechanism.strategy(schema, workload, budget.is_pure)
         errors = expected_blocks(strategy, schema, budget, blocks).tolist()

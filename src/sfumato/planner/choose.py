@@ -90,6 +90,8 @@ def choose_among(outlooks: list[Outlook], schema: Schema, budget: Budget, worklo
     case = Case(outlooks, schema, budget, workload)
     rule, name = first_rule(case)
     expected = next((found.overall for found in outlooks if found.mechanism == name), inf)
+    if case.by_margins is not None and name == case.by_margins.name:
+        expected = case.of_margins
     if MECHANISMS[name].adaptive:
         expected = case.foretold if case.tried is UNTRIED else case.tried.overall
     return Choice(name, rule.why(case), f"{rule.unknown(case)} {PRIVATE}", expected)

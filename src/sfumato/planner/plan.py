@@ -17,6 +17,7 @@ from sfumato.mechanisms.sparse_cells import planned_threshold
 from sfumato.planner.choose import Choice, choose_mechanism, with_hints
 from sfumato.planner.delta import what_a_delta_buys
 from sfumato.planner.forecast import Outlook, Question, outlook
+from sfumato.planner.margins_plan import plan_margins
 from sfumato.planner.price import Line, price
 from sfumato.planner.questions import Item, Statements, default_items, read_statements, sparse_items, statement_items
 from sfumato.planner.release_without_data import sparse_stand_in
@@ -60,6 +61,8 @@ def make_plan(
     spent = None if epsilon is None else as_epsilon(epsilon)
     only = None if mechanism == "auto" else find_mechanism(mechanism)
     statements = None if workload is None else read_statements(workload, schema)
+    if (wide := _by_margins(schema, only)) is not None and statements is None:
+        return plan_margins(wide, schema, spent, error, confidence, chosen=only is None)
     if _is_sparse(schema, only):
         if only is not None:
             only.check(schema)
@@ -167,6 +170,14 @@ def _sparse_plan(
     choice = choose_mechanism(schema, Budget.pure(spent or 1)) if chosen else None
     facts = (schema.dataset, name, spent, error, confidence, schema.domain.size, schema.expected_rows)
     return Plan(*facts, choice, (found,), (), threshold)
+
+
+def _by_margins(schema: Schema, only: Mechanism | None) -> Mechanism | None:
+    """The mechanism that is foretold and not priced, because there are too many cells to lay out."""
+    if schema.domain.size <= MOST_DENSE:
+        return None
+    name = choose_mechanism(schema, Budget.pure(1)).name if only is None else only.name
+    return MECHANISMS[name] if MECHANISMS[name].foretold is not None else None
 
 
 def _is_sparse(schema: Schema, only: Mechanism | None) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import inf, isfinite, sqrt
+from math import inf, isfinite, log10, sqrt
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from sfumato.mechanisms import MECHANISMS, sparse_mechanism
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.plain_text import as_rows
 from sfumato.planner.forecast import Outlook
-from sfumato.queries import Workload
+from sfumato.queries import Workload, default_workload
 from sfumato.schema import Schema
 
 MOST_TRIED = 2**9  # cells up to which mechanisms are tried for a choice, in half a second; beyond, a rule decides
@@ -111,7 +111,7 @@ class Case:
     @cached_property
     def one_query(self) -> float:
         """The standard error of one query that spends all that the count may."""
-        share = self.budget.evenly(1 + len(self.schema.measures))[0]
+        share = self.budget.split(*self.schema.weights.values())[0]
         contributions = self.schema.privacy_unit.contributions
         return sqrt(noise_for(share, contributions, l1=Fraction(1), l2_squared=Fraction(1)).variance)
 
@@ -129,6 +129,28 @@ class Case:
             return UNSTATED * self.if_full
         gains = np.log(GAINS_OF_FEW if len(self.schema.domain.shape) < 3 else GAINS_OF_MANY)
         return self.if_full * float(np.exp(np.interp(np.log(self.fullness), np.log(FULLNESS), gains)))
+
+    @cached_property
+    def by_margins(self) -> Mechanism | None:
+        """What lays out margins alone, if there are three attributes and more and nobody says what else matters."""
+        usual = self.cells > MOST_DENSE or self.workload is default_workload(self.schema.domain)
+        if len(self.schema.domain.axes) < 3 or not usual:
+            return None
+        return next(one for one in MECHANISMS.values() if one.by_margins and one.foretold is not None)
+
+    @cached_property
+    def of_margins(self) -> float:
+        """About its error."""
+        mechanism = self.by_margins
+        if mechanism is None or mechanism.foretold is None:
+            return inf
+        return mechanism.foretold(self.schema, self.budget).overall
+
+    @cached_property
+    def otherwise(self) -> float:
+        """The least error of all others."""
+        adapting = self.tried.overall if self.tried is not UNTRIED else self.foretold if self.adaptive else inf
+        return min(self.best.overall, adapting)
 
     @property
     def rows(self) -> str:
@@ -171,13 +193,35 @@ def _best(case: Case) -> str:
     return case.best.mechanism
 
 
+def _margins(case: Case) -> Mechanism:
+    assert case.by_margins is not None  # noqa: S101 (the rule applies)
+    return case.by_margins
+
+
+def _many(cells: int) -> str:
+    return f"{cells:,}" if cells < 10**9 else f"about 10^{log10(cells):.0f}"
+
+
 def _known(case: Case) -> str:
     return f"{_best(case)} has {as_rows(case.best.overall)}"
 
 
 RULES = (
     Rule(
-        when=f"there are more than {MOST_DENSE:,} cells",
+        when=f"there are more than {MOST_DENSE:,} cells, of three attributes or more",
+        takes="`margins`, which lays out margins alone",
+        applies=lambda case: case.cells > MOST_DENSE and case.by_margins is not None,
+        taken=lambda case: _margins(case).name,
+        why=lambda case: (
+            f"{len(case.schema.attributes)} attributes span {_many(case.cells)} cells, and {_margins(case).name} lays "
+            "out margins alone"
+        ),
+        unknown=lambda case: (
+            "Which attributes depend on each other: that is measured, and decides what is spent where."
+        ),
+    ),
+    Rule(
+        when=f"there are more than {MOST_DENSE:,} cells, of one attribute or two",
         takes="`sparse-cells`, the only one that never lays them out",
         applies=lambda case: case.cells > MOST_DENSE,
         taken=lambda case: sparse_mechanism().name,
@@ -194,6 +238,22 @@ RULES = (
             f"has {as_rows(case.one_query)}: nobody could do much better"
         ),
         unknown=lambda case: "Whether the table is empty or even in places, from which little could be gained here.",
+    ),
+    Rule(
+        when=(
+            "there are three attributes or more, no workload is stated, and about as much error is to be expected of "
+            "`margins` as of any other, or less"
+        ),
+        takes="`margins`",
+        applies=lambda case: case.by_margins is not None and case.of_margins <= case.otherwise,
+        taken=lambda case: _margins(case).name,
+        why=lambda case: (
+            f"about {as_rows(case.of_margins)} rows a query to be expected {case.rows}, where {_known(case)} whatever "
+            "the data"
+        ),
+        unknown=lambda case: (
+            "Which attributes depend on each other: that is measured, and decides what is spent where."
+        ),
     ),
     Rule(
         when="`sfumato` was tried, and by the geometric mean over the five tables has no more error than the exact one",

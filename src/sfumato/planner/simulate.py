@@ -75,7 +75,7 @@ def try_out(
     same on every machine.
     """
     plain = schema.model_copy(update={"measures": {}})
-    share = budget.evenly(1 + len(schema.measures))[0]
+    share = budget.split(*schema.weights.values())[0]
     rows = schema.expected_rows or guessed_rows(schema.domain.size)
     found: dict[str, tuple[Trial, ...]] = {}
     work, done = runs * mechanism.work(plain, workload, share, rows), 0

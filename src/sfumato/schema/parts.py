@@ -48,6 +48,7 @@ class Measure(Column):
     lower: Exact
     upper: Exact
     step: PositiveExact = Fraction(0)  # filled in below: fine enough to be lost in the noise, and exact in binary
+    weight: PositiveExact = Fraction(1)  # of its share of a budget, beside that of the count, 1, and of other measures
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

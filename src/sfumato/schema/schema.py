@@ -112,6 +112,8 @@ class Schema(Declared):
         for name, part in [*whole["attributes"].items(), *whole["measures"].items()]:
             if part["column"] == name:
                 del part["column"]
+            if part.get("weight") == 1:
+                del part["weight"]
         return whole
 
     @property
@@ -134,6 +136,11 @@ class Schema(Declared):
     def units(self) -> dict[str, int]:
         """The most that one row adds to a cell of each statistic, in its steps."""
         return {"count": 1} | {name: measure.half_units for name, measure in self.measures.items()}
+
+    @property
+    def weights(self) -> dict[str, Fraction]:
+        """In proportion to which a budget is split over the statistics: 1 for the count."""
+        return {"count": Fraction(1)} | {name: measure.weight for name, measure in self.measures.items()}
 
     @field_validator("attributes", "measures", mode="after")
     @classmethod

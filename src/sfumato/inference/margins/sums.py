@@ -17,6 +17,7 @@ from sfumato.inference.margins.table import Noisy, Places, Table, pooled, sum_ou
 
 SCATTERS = np.logspace(-5, 1, 25)  # of the largest size of one row's value: what means may scatter by
 LITTLE = 1e-9
+WIDER = 1.5  # times the variance of what was assumed, as means deviate with longer tails than normal ones
 
 
 def sums_along(
@@ -50,7 +51,7 @@ def sums_along(
         off = {axis: margins[axis] - sum_out(table.estimate, axis, (0, 1)) for axis in margins}
         estimate = table.estimate + join_sums(counts[places], off)
         tables[places] = Table(places, estimate, table.noise, table.model)
-    return tables, Spreads((0.0, spread))
+    return tables, Spreads((0.0, WIDER * spread))
 
 
 def _likeliest(tables: Sequence[tuple[Floats, Floats, float, Floats]], scales: Floats) -> float:
@@ -70,4 +71,5 @@ def _likeliest(tables: Sequence[tuple[Floats, Floats, float, Floats]], scales: F
 
 def _drawn(places: Places, guess: Floats, noisy: Floats, variance: float, prior: Floats) -> Table:
     trust = prior / (prior + variance)
-    return Table(places, guess + trust * (noisy - guess), trust**2 * variance, (1.0 - trust) ** 2 * prior)
+    left = WIDER * (1.0 - trust) ** 2 * prior
+    return Table(places, guess + trust * (noisy - guess), trust**2 * variance, left)

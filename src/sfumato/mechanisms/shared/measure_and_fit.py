@@ -46,8 +46,8 @@ def whole_noise(strategy: Strategy, budget: Budget, contributions: int, unit: in
 
 
 def designs(strategy: Strategy, schema: Schema, budget: Budget) -> dict[str, Design]:
-    """What a linear mechanism would ask of each statistic, the budget split evenly over them; reads no data."""
-    shares = zip(schema.units.items(), budget.evenly(len(schema.units)), strict=True)
+    """What a linear mechanism would ask of each statistic, the budget split over them by weight; reads no data."""
+    shares = zip(schema.units.items(), budget.split(*schema.weights.values()), strict=True)
     return {of: design_of(strategy, share, schema.privacy_unit.contributions, unit) for (of, unit), share in shares}
 
 
@@ -64,7 +64,7 @@ def measure_and_fit(curator: Curator, schema: Schema, strategy: Strategy, budget
 
 
 def linear(strategy: Callable[[Schema, Workload, bool], Strategy]) -> Run:
-    """The mechanism that a strategy makes: measure it, the budget split evenly over the statistics, and fit."""
+    """The mechanism that a strategy makes: measure it, the budget split over the statistics by weight, and fit."""
 
     def run(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
         asked = workload or default_workload(schema.domain)

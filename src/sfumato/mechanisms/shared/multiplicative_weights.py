@@ -102,7 +102,7 @@ def shaping_work(most: int, how: Learning) -> Work:
     """
 
     def work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
-        cells, share = schema.domain.size, budget.evenly(1 + len(schema.measures))[0]
+        cells, share = schema.domain.size, budget.split(*schema.weights.values())[0]
         rounds = rounds_for(rows, share, schema.privacy_unit.contributions, cells, how)
         return (rounds + 1) * (rounds * how.passes * (A_STEP + cells) + AN_ANSWER * _answers(sampled(workload, most)))
 

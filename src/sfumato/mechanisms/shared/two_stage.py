@@ -36,11 +36,11 @@ MOST_CELLS = 2**22  # cells that are laid out, smoothed and cut
 def release_regions(curator: Curator, schema: Schema, budget: Budget, first: Fraction, find: Regions) -> Cube:
     """Measure cells with the `first` share, find regions in them, measure these with the rest, and fit both.
 
-    budget: split evenly over the count and the measures, which get noise on every cell.
+    budget: split by weight over the count and the measures, which get noise on every cell.
     """
     if not 0 < first < 1:
         raise QueryError(f"the cells' share of the budget lies between 0 and 1, such as 3/4; got {first}")
-    for_count, *for_measures = budget.evenly(len(curator.statistics))
+    for_count, *for_measures = budget.split(*schema.weights.values())
     for_cells, for_regions = for_count.split(first, 1 - first)
 
     cells = curator.measure(Identity(schema.domain.size), for_cells)
