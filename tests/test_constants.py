@@ -18,7 +18,15 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "sfumato"
 SETTINGS = ("Settings", "Learning")  # whose fields are constants too
 COVERED = ("inference", "strategies", "intervals", "mechanisms", "planner")
-WRITTEN = {"linspace": np.linspace, "arange": np.arange, "sqrt": math.sqrt, "log": math.log, "pi": math.pi}
+WRITTEN = {
+    "linspace": np.linspace,
+    "logspace": np.logspace,
+    "arange": np.arange,
+    "exp": np.exp,
+    "sqrt": math.sqrt,
+    "log": math.log,
+    "pi": math.pi,
+}
 
 
 def listed() -> Iterator[tuple[str, object]]:
