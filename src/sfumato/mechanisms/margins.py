@@ -13,6 +13,7 @@ so what is spent on margins adds up (docs/privacy.md, section 9), and a misfit m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
@@ -98,38 +99,36 @@ class _Survey:
     measured: list[tuple[Places, Measurement]] = field(default_factory=list)
 
     def counts(self, budget: Budget) -> dict[Places, Table]:
-        """Tables of the total, of all attributes and of all pairs."""
-        domain, settings = self.schema.domain, self.settings
-        axes = range(len(domain.axes))
+        """Tables of the total, of all attributes and pairs, and of what else was worth measuring."""
+        settings = self.settings
+        axes: list[Places] = [(place,) for place in range(len(self.schema.domain.axes))]
         if not (pairs := self._pairs(settings.most_cells)):
-            alone = zip(axes, budget.evenly(len(axes)), strict=True)
-            return self._tables([((place,), self._measure((place,), share)) for place, share in alone])
+            return self._tables(self._measure_all(axes, budget.evenly(len(axes))))
         for_one_way, for_misfits, for_tables = budget.split(*settings.shares(len(axes), len(pairs)))
-        noisy: list[tuple[Places, Noisy]] = []
-        for place, share in zip(axes, for_one_way.evenly(len(axes)), strict=True):
-            noisy.append(((place,), self._measure((place,), share)))
-        total, one_way = self._one_way(noisy)
-        products = [independent([one_way[a], one_way[b]], total) for a, b in pairs]
-        names = [[domain.names[place] for place in places] for places in pairs]
-        guesses = [np.rint(each).astype(np.int64).reshape(-1) for each in products]
-        found = self.curator.measure_margin_misfits(list(zip(names, guesses, strict=True)), for_misfits)
+        first = self._measure_all(axes, for_one_way.evenly(len(axes)))
+        total, one_way = self._one_way(first)
+        found = self._misfits(total, one_way, pairs, for_misfits)
+        variance, misfits = first[0][1][1], dict(zip(pairs, found.answers.tolist(), strict=True))
+        worth = self._worth(one_way, variance, misfits, found.noise, for_tables)
+        shares = for_tables.split(*(max(1, round(FINEST * each)) for each in worth.values()))
+        return self._tables(first + self._measure_all(list(worth), shares))
+
+    def _misfits(self, total: float, one_way: list[Floats], pairs: list[Places], budget: Budget) -> Measurement:
+        """How far each pair is from the product of its margins."""
+        guesses = []
+        for a, b in pairs:
+            product = np.rint(independent([one_way[a], one_way[b]], total)).astype(np.int64)
+            guesses.append(([self.schema.domain.names[place] for place in (a, b)], product.reshape(-1)))
+        found = self.curator.measure_margin_misfits(guesses, budget)
         self.measured.append(((), found))
-        worth = self._worth(
-            one_way, noisy[0][1][1], dict(zip(pairs, found.answers.tolist(), strict=True)), found.noise, for_tables
-        )
-        weights = [max(1, round(FINEST * each)) for each in worth.values()]
-        for places, share in zip(worth, for_tables.split(*weights), strict=True):
-            noisy.append((places, self._measure(places, share)))
-        return self._tables(noisy)
+        return found
 
     def _worth(
         self, one_way: list[Floats], variance: float, misfits: dict[Places, float], noise: Noise, budget: Budget
     ) -> dict[Places, float]:
         """What each set of attributes is worth, of the budget."""
-        axes, amount = (
-            len(one_way),
-            float(budget.amount / self.curator.charge.contributions ** (1 if budget.is_pure else 2)),
-        )
+        axes, contributions = len(one_way), self.curator.charge.contributions
+        amount = float(budget.amount / contributions ** (1 if budget.is_pure else 2))  # for one row
         if axes > self.settings.most_searched:
             known = {places: max(0.0, each) for places, each in misfits.items()}
             return shares(one_way, [1.0 / variance] * axes, known, amount, budget.is_pure)
@@ -157,14 +156,18 @@ class _Survey:
     def sums(self, of: str, budget: Budget) -> dict[Places, Noisy]:
         """Noisy sums of a measure along every attribute, and along pairs of few cells."""
         axes: list[Places] = [(place,) for place in range(len(self.schema.domain.axes))]
-        pairs = self._pairs(self.settings.most_cells_of_sums)
-        for_axes, *for_pairs = budget.split(1 - self.settings.pairs, self.settings.pairs) if pairs else (budget,)
-        budgets = [*for_axes.evenly(len(axes)), *(share for each in for_pairs for share in each.evenly(len(pairs)))]
-        return {
-            places: self._measure(places, share, of) for places, share in zip([*axes, *pairs], budgets, strict=True)
-        }
+        if not (pairs := self._pairs(self.settings.most_cells_of_sums)):
+            return dict(self._measure_all(axes, budget.evenly(len(axes)), of))
+        for_axes, for_pairs = budget.split(1 - self.settings.pairs, self.settings.pairs)
+        budgets = [*for_axes.evenly(len(axes)), *for_pairs.evenly(len(pairs))]
+        return dict(self._measure_all(axes + pairs, budgets, of))
 
-    def _measure(self, places: Places, budget: Budget, of: str = "count") -> Noisy:
+    def _measure_all(
+        self, sets: Sequence[Places], budgets: Sequence[Budget], of: str = "count"
+    ) -> list[tuple[Places, Noisy]]:
+        return [(places, self._measure(places, share, of)) for places, share in zip(sets, budgets, strict=True)]
+
+    def _measure(self, places: Places, budget: Budget, of: str) -> Noisy:
         seen = self.curator.margin([self.schema.domain.names[place] for place in places])
         found = seen.measure(Identity(seen.domain.size), budget, of=of)
         self.measured.append((places, found))

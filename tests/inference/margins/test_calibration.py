@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.calibration import MEAN_SIZE, Doubt, scale_of
+from sfumato.inference.margins.calibration import Doubt, scale_of
+from sfumato.inference.model_error import OF_NORMAL
 
 RNG = np.random.default_rng(1)
 DOUBTS = [Doubt(RNG.uniform(0, 3, 20), RNG.uniform(0.1, 2, 20)) for _ in range(5)]
@@ -22,7 +23,7 @@ def test_sizes_are_those_of_normal_errors():
     doubt = Doubt(np.array([3.0]), np.array([0.5]))
     drawn = np.random.default_rng(5).normal(0.0, np.sqrt(3.0 + 2.0 * 0.5), 100_000)
     assert doubt.size(2.0) == pytest.approx(np.abs(drawn).mean(), rel=0.02)
-    assert doubt.size(0.0) == pytest.approx(MEAN_SIZE * np.sqrt(3.0))
+    assert doubt.size(0.0) == pytest.approx(OF_NORMAL * np.sqrt(3.0))
 
 
 def test_the_larger_the_misfit_and_its_noise_the_larger_the_scale():

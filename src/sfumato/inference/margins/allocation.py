@@ -9,15 +9,15 @@ other; those for which nothing is worth it are not measured.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import pi, sqrt
+from math import sqrt
 
 import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.inference.margins.table import Places, independent
+from sfumato.inference.model_error import OF_NORMAL
 
 SIZES = np.logspace(0.0, 5.0, 101)  # standard deviations of noise that are weighed against each other
-MEAN_SIZE = sqrt(2.0 / pi)  # of a normal deviate
 HALVINGS = 100
 AGAIN = 0.15  # of one-way errors, that is not mended by order and by the sums of pairs
 
@@ -39,22 +39,9 @@ def shares(
     one_way: margins as known by now, each value with `precisions`. misfits: how far pairs are from their product.
     """
     total, axes = max(float(one_way[0].sum()), 1.0), len(one_way)
-    names: list[Places] = []
-    errors: list[Floats] = []
-    for axis, (margin, precision) in enumerate(zip(one_way, precisions, strict=True)):
-        variances = np.append(1.0 / (precision + SIZES**-2.0), 1.0 / precision)[:, None]
-        names.append((axis,))
-        errors.append(
-            AGAIN
-            * max(axes - 1, 1)
-            * MEAN_SIZE
-            * np.sqrt(variances * margin**2 / (variances + margin**2 + 1e-300)).sum(axis=1)
-        )
-    for (a, b), misfit in misfits.items():
-        expected = (misfit / total / MEAN_SIZE * independent([one_way[a], one_way[b]], total).reshape(-1)) ** 2
-        at = [float(np.sqrt(expected * s2 / (expected + s2)).sum()) for s2 in SIZES**2]
-        names.append((a, b))
-        errors.append(np.append(MEAN_SIZE * np.array(at), misfit))
+    names: list[Places] = [*((axis,) for axis in range(axes)), *misfits]
+    errors = [_of_margin(margin, known, axes) for margin, known in zip(one_way, precisions, strict=True)]
+    errors += [_of_pair(independent([one_way[a], one_way[b]], total), misfit) for (a, b), misfit in misfits.items()]
     costs, table = np.append(price_of(SIZES, pure), 0.0), np.array(errors) / total
     low, high = 1e-12, 1e15
     for _ in range(HALVINGS):
@@ -65,3 +52,17 @@ def shares(
     if not taken.any():
         return dict.fromkeys(names[:axes], 1.0 / axes)
     return {places: float(cost / taken.sum()) for places, cost in zip(names, taken, strict=True) if cost > 0}
+
+
+def _of_margin(margin: Floats, precision: float, axes: int) -> Floats:
+    """The error of a one-way margin at every size of noise, and if it is not measured again; it is in all its pairs."""
+    variances = np.append(1.0 / (precision + SIZES**-2.0), 1.0 / precision)[:, None]
+    off = np.sqrt(variances * margin**2 / (variances + margin**2 + 1e-300)).sum(axis=1)
+    return np.asarray(AGAIN * max(axes - 1, 1) * OF_NORMAL * off, dtype=np.float64)
+
+
+def _of_pair(product: Floats, misfit: float) -> Floats:
+    """The error of a pair at every size of noise, and if it is not measured."""
+    expected = (misfit / max(float(product.sum()), 1.0) / OF_NORMAL * product.reshape(-1)) ** 2
+    at = [float(np.sqrt(expected * s2 / (expected + s2)).sum()) for s2 in SIZES**2]
+    return np.append(OF_NORMAL * np.array(at), misfit)

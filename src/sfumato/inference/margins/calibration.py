@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import pi, sqrt
+from math import sqrt
 
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.inference.model_error import OF_NORMAL
 
-MEAN_SIZE = sqrt(2.0 / pi)  # of a normal deviate with variance 1
 HALVINGS = 60
 
 
@@ -29,7 +29,7 @@ class Doubt:
 
     def size(self, scale: float) -> float:
         """The expected sum of the cells' errors."""
-        return MEAN_SIZE * float(np.sqrt(self.sure + scale * self.doubtful).sum())
+        return OF_NORMAL * float(np.sqrt(self.sure + scale * self.doubtful).sum())
 
 
 def scale_of(doubts: Sequence[Doubt], measured: float, error: float, least: float = 0.0, most: float = 1e6) -> float:

@@ -26,6 +26,8 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.inference.margins.table import Places, spread_out, subsets
 
+Weights = Sequence[Floats | None]
+
 
 @dataclass(frozen=True, eq=False)
 class JoinedErrors:
@@ -39,44 +41,53 @@ class JoinedErrors:
         every = tuple(range(len(self.bases)))
         return self.covariances([np.ones([1] * len(every))], [None], every)[..., 0, 0]
 
-    def covariances(self, split: Sequence[Floats | None], whole: Sequence[Floats | None], groups: Places) -> Floats:
+    def covariances(self, split: Weights, whole: Weights, groups: Places) -> Floats:
         """The covariance matrix of several sums, for every group: an array along the grouping axes, then (sum, sum).
 
         split, whole: for each sum, weights on the cells of the group, and on all cells whatever the group; arrays that
         can be stretched to the table, or None where there are none.
         """
-        axes, number = range(len(self.bases)), len(split)
-        shape = [len(self.bases[axis]) for axis in groups]
-        found = np.zeros([*shape, number, number])
-        others = tuple(axis for axis in axes if axis not in groups)
-        for part in subsets(tuple(axes)):
-            if part not in self.variances:
-                continue
-            variance = spread_out(self.variances[part], part, axes)
-            if not variance.any():
-                continue
-            inside = [None if w is None else self._varying(w, part, others) for w in split]
-            outside = [None if w is None else self._varying(w, part, tuple(axes)) for w in whole]
-            scale = np.ones([1] * len(self.bases))
-            squares = variance
-            for axis in groups:
-                base = spread_out(self.bases[axis], (axis,), axes)
-                if axis in part:
-                    squares = (1.0 - 2.0 * base) * squares + base**2 * squares.sum(axis=axis, keepdims=True)
-                else:
-                    scale = scale * base
-            for i in range(number):
-                for j in range(i, number):
-                    value = self._both(inside[i], inside[j], scale**2 * squares, others, shape)
-                    value = value + self._across(inside[i], outside[j], scale, variance, part, groups, shape)
-                    value = value + self._across(inside[j], outside[i], scale, variance, part, groups, shape)
-                    first, second = outside[i], outside[j]
-                    if first is not None and second is not None:
-                        value = value + float((variance * first * second).sum())
-                    found[..., i, j] += value
-                    if i != j:
-                        found[..., j, i] += value
+        axes = tuple(range(len(self.bases)))
+        found = np.zeros([*(len(self.bases[axis]) for axis in groups), len(split), len(split)])
+        for part in subsets(axes):
+            if part in self.variances and self.variances[part].any():
+                self._add(found, part, split, whole, groups)
         return found
+
+    def _add(
+        self,
+        found: Floats,
+        part: Places,
+        split: Sequence[Floats | None],
+        whole: Sequence[Floats | None],
+        groups: Places,
+    ) -> None:
+        """What one part adds to the covariances."""
+        axes = tuple(range(len(self.bases)))
+        others = tuple(axis for axis in axes if axis not in groups)
+        shape = [len(self.bases[axis]) for axis in groups]
+        variance = spread_out(self.variances[part], part, axes)
+        inside = [None if w is None else self._varying(w, part, others) for w in split]
+        outside = [None if w is None else self._varying(w, part, axes) for w in whole]
+        scale = np.ones([1] * len(axes))
+        squares = variance
+        for axis in groups:
+            base = spread_out(self.bases[axis], (axis,), axes)
+            if axis in part:
+                squares = (1.0 - 2.0 * base) * squares + base**2 * squares.sum(axis=axis, keepdims=True)
+            else:
+                scale = scale * base
+        for i in range(len(split)):
+            for j in range(i, len(split)):
+                value = self._both(inside[i], inside[j], scale**2 * squares, others, shape)
+                value = value + self._across(inside[i], outside[j], scale, variance, part, groups, shape)
+                value = value + self._across(inside[j], outside[i], scale, variance, part, groups, shape)
+                first, second = outside[i], outside[j]
+                if first is not None and second is not None:
+                    value = value + float((variance * first * second).sum())
+                found[..., i, j] += value
+                if i != j:
+                    found[..., j, i] += value
 
     def _varying(self, weights: Floats, part: Places, along: Places) -> Floats:
         """What of the weights varies along the axes of a part: of `along`, the others are averaged out."""

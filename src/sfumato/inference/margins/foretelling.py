@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb, pi, sqrt
+from math import comb, sqrt
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.inference.margins.table import Places
+from sfumato.inference.model_error import OF_NORMAL
 
 GROUPS = 6  # of values of like frequency
 RAREST = 1e-3  # of an even share, below which frequencies are taken as this
@@ -26,7 +27,6 @@ ROUNDS = 10  # of learning the prior of spreads
 BEYOND_PAIRS = 0.4  # of the usual spread of its pairs, that of what three attributes and more have beyond them
 MOST_IN_THREES = 20  # attributes, up to which all sets of three are foretold
 WHOLE = range(4, 7)  # attributes for which the whole table is
-MEAN_SIZE = sqrt(2.0 / pi)  # of a normal deviate with variance 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,31 +53,40 @@ def foretell(
     groups = [_groups(margin) for margin in one_way]
     frequencies, numbers = np.array([each[0] for each in groups]), np.array([each[1] for each in groups])
     errors: list[Floats] = []
-    spreads = np.ones(0)
+    spreads = np.ones(0)  # of pairs, which come before what is larger
     for order, sets in zip(orders, listed, strict=True):
         places = np.array(sets)
         cells, number = _cells(frequencies, numbers, places)
         rows = cells * total
-        if order == 1:
-            errors.append(_errors(rows, number, np.ones(len(sets))))
-        elif order == 2:
-            rough = np.minimum(noise / np.maximum(frequencies * total, 1e-9), 1.0) ** 2  # variance of the margins
-            a, b = rough[places[:, 0]], rough[places[:, 1]]
-            besides = rows**2 * (a[:, :, None] + b[:, None, :]).reshape(len(sets), -1)
+        if order == 2:
+            besides = _rough_margins(np.minimum(noise / np.maximum(frequencies * total, 1e-9), 1.0), places, rows)
             belief = _believed(misfits, misfit_noise, rows, number, besides, pure)
             spreads = np.exp(belief @ np.log(SPREADS))
             by_spread = [_errors(rows, number, np.full(len(sets), spread)) for spread in SPREADS]
             errors.append(np.einsum("pk,kpn->pn", belief, np.array(by_spread)))
         else:
-            errors.append(_errors(rows, number, _beyond_pairs(spreads, listed[1], sets)))
-    weights = np.array([[sqrt(comb(k, j)) / comb(axes, j) if j <= k else 0.0 for j in orders] for k in orders])
-    worth = np.array([float(max(1, comb(axes - 2, order))) if axes > 2 else 1.0 for order in orders])
+            of_sets = np.ones(len(sets)) if order == 1 else _beyond_pairs(spreads, listed[1], sets)
+            errors.append(_errors(rows, number, of_sets))
+    weights, worth = _weights(axes, orders)
     return Foretold(
         tuple(places for sets in listed for places in sets),
         np.concatenate(errors) / total,
         np.repeat(weights, [len(sets) for sets in listed], axis=1),
-        worth / worth.sum(),
+        worth,
     )
+
+
+def _weights(axes: int, orders: Sequence[int]) -> tuple[Floats, Floats]:
+    """How much the errors of sets of one order count in those of another, and what the errors of each are worth."""
+    weights = np.array([[sqrt(comb(k, j)) / comb(axes, j) if j <= k else 0.0 for j in orders] for k in orders])
+    worth = np.array([float(max(1, comb(axes - 2, order))) if axes > 2 else 1.0 for order in orders])
+    return weights, worth / worth.sum()
+
+
+def _rough_margins(errors: Floats, pairs: Codes, rows: Floats) -> Floats:
+    """The variance that relative errors of both margins leave in the products of pairs."""
+    a, b = errors[pairs[:, 0]] ** 2, errors[pairs[:, 1]] ** 2
+    return np.asarray(rows**2 * (a[:, :, None] + b[:, None, :]).reshape(len(pairs), -1), dtype=np.float64)
 
 
 def _groups(margin: Floats) -> tuple[Floats, Floats]:
@@ -102,7 +111,7 @@ def _errors(rows: Floats, number: Floats, spreads: Floats) -> Floats:
     """The expected sum of the sizes of all cells' errors, for every set and noise."""
     prior = (spreads[:, None] * rows) ** 2 + rows
     sums = [(number * np.sqrt(prior * noise**2 / (prior + noise**2))).sum(axis=1) for noise in NOISES]
-    return MEAN_SIZE * np.stack(sums, axis=1)
+    return OF_NORMAL * np.stack(sums, axis=1)
 
 
 def _believed(
@@ -111,7 +120,7 @@ def _believed(
     """How likely each spread is for each pair. besides: variances that the misfit has from the noise of margins."""
     if misfits is None:
         return np.full((len(rows), len(SPREADS)), 1.0 / len(SPREADS))
-    expected = [MEAN_SIZE * (number * np.sqrt((c * rows) ** 2 + rows + besides)).sum(axis=1) for c in SPREADS]
+    expected = [OF_NORMAL * (number * np.sqrt((c * rows) ** 2 + rows + besides)).sum(axis=1) for c in SPREADS]
     off = np.abs(misfits[:, None] - np.stack(expected, axis=1)) / noise
     logs = -sqrt(2.0) * off if pure else -0.5 * off**2
     likely = np.exp(logs - logs.max(axis=1, keepdims=True))

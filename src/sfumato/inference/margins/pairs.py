@@ -22,34 +22,29 @@ MOST_VALUES = 600  # of an attribute whose directions are looked for; the time t
 MOST_TOGETHER = 2400  # values of all attributes that mediate, likewise
 
 Pairs = Mapping[Places, Floats]
+Along = dict[Places, tuple[Directions, Directions]]
+Variation = Mapping[tuple[int, Places], Floats]  # by attribute and pair
 
 
 def all_pairs(one_way: Sequence[Floats], seen: Mapping[Places, Noisy], ordered: Sequence[bool]) -> dict[Places, Table]:
     """The tables of all pairs of axes. one_way: their margins, with one sum. seen: the noisy pairs."""
     total, axes = float(one_way[0].sum()), len(one_way)
     product = {(a, b): independent([one_way[a], one_way[b]], total) for a in range(axes) for b in range(a + 1, axes)}
-    shares = [margin / max(total, LEAST) for margin in one_way]
     small = _small([len(margin) for margin in one_way])
     among: dict[Places, Floats] = {(a, b): each for (a, b), each in product.items() if small[a] and small[b]}
     near = {places: noisy for places, noisy in seen.items() if places in among}
-    first = {axis: Directions.of(shares[axis], ordered[axis]) for axis in range(axes) if small[axis]}
+    shares = [margin / max(total, LEAST) for margin in one_way]
 
     def fitted(places: Places, table: Floats) -> Floats:
         return fit_margins(table, one_way[places[0]], one_way[places[1]])
 
-    by_order: dict[Places, tuple[Directions, Directions]] = {(a, b): (first[a], first[b]) for a, b in near}
+    first = {axis: Directions.of(shares[axis], ordered[axis]) for axis in range(axes) if small[axis]}
+    by_order: Along = {(a, b): (first[a], first[b]) for a, b in near}
     alone = shrink_pairs(near, among, {p: [] for p in near}, by_order)
     known = among | {places: fitted(places, each.estimate) for places, each in alone.items()}
     said = [mediated(one_way, known, ridge) for ridge in RIDGES]
-    varying = _variation(one_way, known, among, list(near))
-    along: dict[Places, tuple[Directions, Directions]] = {
-        (a, b): (
-            Directions.of(shares[a], ordered[a], varying[a, (a, b)]),
-            Directions.of(shares[b], ordered[b], varying[b, (a, b)]),
-        )
-        for a, b in near
-    }
-    shrunk = shrink_pairs(near, among, {p: [each[p] for each in said] for p in near}, along)
+    by_others = _along(shares, ordered, _variation(one_way, known, among, list(near)), list(near))
+    shrunk = shrink_pairs(near, among, {p: [each[p] for each in said] for p in near}, by_others)
     tables: dict[Places, Table] = {}
     for places, apart in product.items():
         if places not in seen:
@@ -59,6 +54,15 @@ def all_pairs(one_way: Sequence[Floats], seen: Mapping[Places, Noisy], ordered: 
         found = shrunk[places] if places in shrunk else shrink_cells(*seen[places], apart)
         tables[places] = with_tails(places, fitted(places, found.estimate), found)
     return tables
+
+
+def _along(shares: Sequence[Floats], ordered: Sequence[bool], varying: Variation, pairs: Sequence[Places]) -> Along:
+    """The directions of both attributes of each pair, with what was seen of them in all other pairs."""
+
+    def of(axis: int, places: Places) -> Directions:
+        return Directions.of(shares[axis], ordered[axis], varying[axis, places])
+
+    return {places: (of(places[0], places), of(places[1], places)) for places in pairs}
 
 
 def with_tails(places: Places, estimate: Floats, found: Shrunk) -> Table:

@@ -27,21 +27,9 @@ def sums_along(
 
     counts: the rows in the cells of a margin. largest: the most steps that one row adds or takes away.
     """
-    listed = list(noisy.items())
-    total, variance = pooled(listed, ())
-    rows = max(float(counts[()]), 1.0)
-    mean = float(np.clip(float(total) / rows, -largest, largest))
+    total, variance = pooled(list(noisy.items()), ())
     tables: dict[Places, Table] = {(): Table((), np.asarray(total), np.asarray(variance), np.zeros(()))}
-    one_way: list[Places] = sorted({(place,) for places in noisy for place in places})
-    guesses = {places: mean * counts[places] for places in one_way}
-    known = {places: pooled(listed, places) for places in one_way}
-    scatter = _likeliest([(guesses[p], *known[p], counts[p] ** 2) for p in one_way], (largest * SCATTERS) ** 2)
-    for places in one_way:
-        table = _drawn(places, guesses[places], *known[places], scatter * counts[places] ** 2)
-        # What is left to the total is given to the cells that are least sure.
-        unsure = table.noise + table.model + LITTLE
-        lacking = float(total) - float(table.estimate.sum())
-        tables[places] = Table(places, table.estimate + lacking * unsure / unsure.sum(), table.noise, table.model)
+    tables |= _one_way(noisy, counts, float(total), largest)
     pairs: list[Places] = sorted(places for places in noisy if len(places) == 2)
     apart = {p: join_sums(counts[p], {(k,): tables[p[k],].estimate for k in (0, 1)}) for p in pairs}
     spread = _likeliest([(apart[p], *noisy[p], counts[p]) for p in pairs], (largest * SCATTERS) ** 2)
@@ -52,6 +40,25 @@ def sums_along(
         estimate = table.estimate + join_sums(counts[places], off)
         tables[places] = Table(places, estimate, table.noise, table.model)
     return tables, Spreads((0.0, WIDER * spread))
+
+
+def _one_way(
+    noisy: Mapping[Places, Noisy], counts: Mapping[Places, Floats], total: float, largest: float
+) -> dict[Places, Table]:
+    """Sums by one attribute, around the mean of all rows; they add up to the total."""
+    mean = float(np.clip(total / max(float(counts[()]), 1.0), -largest, largest))
+    axes: list[Places] = sorted({(place,) for places in noisy for place in places})
+    guesses = {places: mean * counts[places] for places in axes}
+    known = {places: pooled(list(noisy.items()), places) for places in axes}
+    scatter = _likeliest([(guesses[p], *known[p], counts[p] ** 2) for p in axes], (largest * SCATTERS) ** 2)
+    tables: dict[Places, Table] = {}
+    for places in axes:
+        table = _drawn(places, guesses[places], *known[places], scatter * counts[places] ** 2)
+        # What is left to the total is given to the cells that are least sure.
+        unsure = table.noise + table.model + LITTLE
+        lacking = total - float(table.estimate.sum())
+        tables[places] = Table(places, table.estimate + lacking * unsure / unsure.sum(), table.noise, table.model)
+    return tables
 
 
 def _likeliest(tables: Sequence[tuple[Floats, Floats, float, Floats]], scales: Floats) -> float:

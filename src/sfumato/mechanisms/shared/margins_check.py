@@ -49,36 +49,39 @@ class Checked:
 def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budget: Budget) -> Checked:
     """Measure how far answers along one, two, three and four attributes are off, and size the errors by it."""
     looked_at = {order: sets for order in ORDERS if (sets := _sets(schema.domain.shape, order))}
-    content = Margins(schema, {"count": dict(tables)})
+    content, names = Margins(schema, {"count": dict(tables)}), schema.domain.names
     known, spreads = dict(tables), [0.0] * max(looked_at)
     single: dict[Places, float] = {}
     measured: list[Measurement] = []
     shares = budget.split(*(WEIGHTS[order - 1] for order in looked_at))
     for (order, sets), share in zip(looked_at.items(), shares, strict=True):
-        answers = [_joined(content, places) for places in sets]
-        doubts = [_doubt(places, answer, known, spreads, single) for places, answer in zip(sets, answers, strict=True)]
+        answers = {places: _joined(content, places) for places in sets}
+        doubts = [_doubt(places, answer, known, spreads, single) for places, answer in answers.items()]
         groups = _groups(doubts, share, curator)
-        guesses = [
-            ([schema.domain.names[place] for place in places], _whole(answer))
-            for places, answer in zip(sets, answers, strict=True)
-        ]
-        found = curator.measure_margin_misfits(guesses, share, groups)
-        measured.append(found)
-        error = float(np.sqrt(found.noise.variance))
-        for group, misfit in enumerate(found.answers.tolist()):
-            members = np.flatnonzero(groups == group).tolist()
-            few = [doubts[place] for place in members]
-            scale = scale_of(few, WIDER * misfit, error, *((LEAST[order - 1], MOST) if order < 3 else (0.0, 1e6)))
-            for place in members:
-                places = sets[place]
-                if places in tables:
-                    one = known[places]
-                    known[places] = replace(one, noise=scale * one.noise, model=scale * one.model)
-                else:
-                    single[places] = scale
+        guesses = [([names[place] for place in places], _whole(answer)) for places, answer in answers.items()]
+        measured.append(curator.measure_margin_misfits(guesses, share, groups))
+        for places, scale in zip(sets, _scales(measured[-1], groups, doubts, order), strict=True):
+            if places in tables:
+                one = known[places]
+                known[places] = replace(one, noise=scale * one.noise, model=scale * one.model)
+            else:
+                single[places] = scale
         seen = [single[places] for places in sets if places in single]
         spreads[order - 1] = float(np.mean(seen)) if seen else 0.0
     return Checked(known, Spreads(tuple(spreads), single), tuple(measured))
+
+
+def _scales(found: Measurement, groups: Whole, doubts: Sequence[Doubt], order: int) -> list[float]:
+    """For every set, the factor on its doubtful variances that its group's misfit asks for."""
+    error = float(np.sqrt(found.noise.variance))
+    least, most = (LEAST[order - 1], MOST) if order < 3 else (0.0, 1e6)
+    by_group = [
+        scale_of(
+            [doubts[place] for place in np.flatnonzero(groups == group).tolist()], WIDER * misfit, error, least, most
+        )
+        for group, misfit in enumerate(found.answers.tolist())
+    ]
+    return [by_group[group] for group in groups.tolist()]
 
 
 def _sets(shape: Sequence[int], order: int) -> list[Places]:
