@@ -40,7 +40,8 @@ class Drawing:
                 paired[places] = paired[places[::-1]] = 1.0
         sizes = tuple(len(margin) for margin in one_way)
         steps = tuple(plan_steps(one_way, known, ties))
-        return cls(sizes, known, (ties + even) * paired, steps, Wanted.by(len(sizes), known))
+        every = {(place,): margin for place, margin in enumerate(one_way)} | dict(known)
+        return cls(sizes, known, (ties + even) * paired, steps, Wanted.by(len(sizes), every))
 
     def draw(self, count: int, random: Random) -> Codes:
         """Codes by attribute and row."""
@@ -55,10 +56,13 @@ class Drawing:
         work = rows.shape[1] * sum(len(each) for each in self.wanted.along)
         if not work:
             return
-        mending = Mending(self.wanted, rows, random)
-        for _ in range(max(1, min(SWEEPS, MOST_WORK // work))):
-            if mending.off() <= FITS:
+        mending = Mending(self.wanted, rows)
+        sweeps = max(1, min(SWEEPS, MOST_WORK // work))
+        for _ in range(sweeps):
+            misfits = mending.misfits()
+            if misfits.max() <= FITS:
                 break
+            mending.weigh(1.0 + misfits)  # or a strong tie would be one voice among a hundred weak ones
             for place in random.order(len(rows)):
                 mending.turn(int(place), self._other_values(int(place), rows, random), random)
         bad = mending.impossible()

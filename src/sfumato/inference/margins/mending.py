@@ -5,8 +5,8 @@ cells with too few, one table at a time. Here a row that may get another value o
 attribute at once what they would gain, in chi-square. Rows move with a probability in proportion to the gain, as large
 as makes the sum of all chi-squares least: along one direction it is a parabola.
 
-What a table wants of some rows is rounded to wholes, up or down by chance, so that a cell with less than a row gets one
-in some blocks of rows and none in others, as is right on average.
+Rows are whole and expectations are not. A cell that expects half a row is content with none or one: if it were drawn to
+the nearer of the two, rare cells would stay empty in every block of rows. Only cells that expect next to nothing are.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.inference.margins.first_rows import Random
 from sfumato.inference.margins.table import Places
 
+ROUNDING = 50.0  # times what a cell expects, up to one row: so far off it is content
 SOFT = 1.0  # rows by which a cell is taken to expect more, so that single rows in rare cells do not weigh too much
 NEVER = 1e9  # what is gained by leaving a cell that must be empty
 
@@ -32,15 +33,27 @@ class Along:
     step: int
     others: tuple[tuple[int, int], ...]
 
-    def base(self, rows: Codes, chosen: Codes) -> Codes:
+    @property
+    def size(self) -> int:
+        return int(self.cells.stop - self.cells.start)
+
+    def base(self, rows: Codes, chosen: Codes | slice) -> Codes:
         """The cell of each chosen row, if it had the first value of the attribute."""
-        return np.asarray(sum(rows[place][chosen] * step for place, step in self.others), dtype=np.int64)
+        found = np.zeros_like(rows[0][chosen])
+        for place, step in self.others:
+            found += rows[place][chosen] * step
+        return found
+
+    def cells_of(self, rows: Codes, place: int) -> Codes:
+        """The cell of every row. place: of the attribute."""
+        return self.base(rows, slice(None)) + rows[place] * self.step
 
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
     """The cells of all tables in one line. shares: of the rows. along: the tables of each attribute."""
 
+    places: tuple[Places, ...]
     shares: Floats
     starts: Codes
     along: tuple[tuple[Along, ...], ...]
@@ -56,35 +69,37 @@ class Wanted:
                 along[place].append(Along(slice(start, start + table.size), step, others))
             shares.append(table.reshape(-1) / table.sum())
             starts.append(start + table.size)
-        return cls(np.concatenate(shares), np.array(starts), tuple(tuple(each) for each in along))
+        return cls(tuple(known), np.concatenate(shares), np.array(starts), tuple(tuple(each) for each in along))
 
 
 class Mending:
     """Some rows, and how far each table is from fitting them. rows: codes by attribute and row, changed in place."""
 
-    def __init__(self, wanted: Wanted, rows: Codes, random: Random) -> None:
+    def __init__(self, wanted: Wanted, rows: Codes) -> None:
         self.rows, self._along, self._starts = rows, wanted.along, wanted.starts
-        expected = rows.shape[1] * wanted.shares
-        self._never = expected <= 0
-        self._weight = 1.0 / (expected + SOFT)
-        self._lacking = self._rounded(expected, random)
+        self._expected = rows.shape[1] * wanted.shares
+        self._content = np.minimum(ROUNDING * self._expected, 1.0)
+        self._chi_square = 1.0 / (self._expected + SOFT)
+        self._weight = self._chi_square
+        self._held = np.zeros(len(self._expected))
         for place, along in enumerate(self._along):
             for each in along:
-                if place < min(other for other, _ in each.others):
-                    cells = each.base(rows, np.arange(rows.shape[1])) + rows[place] * each.step
-                    self._lacking[each.cells] -= np.bincount(cells, minlength=each.cells.stop - each.cells.start)
+                if all(place < other for other, _ in each.others):
+                    self._held[each.cells] = np.bincount(each.cells_of(rows, place), minlength=each.size)
 
-    def _rounded(self, expected: Floats, random: Random) -> Floats:
-        """Wholes, table by table, none of whose sums from the start is further than a row from what is expected."""
-        found = np.zeros(len(expected))
-        for start, end, up in zip(self._starts[:-1], self._starts[1:], random.uniform(len(self._starts) - 1), strict=True):
-            found[start:end] = np.diff(np.floor(np.cumsum(expected[start:end]) + up), prepend=0.0)
-        return found
+    def _lacking(self, cells: slice, more: float = 0.0) -> Floats:
+        """How many rows each cell has too few, beyond what it is content with, if it had so many more."""
+        off = self._expected[cells] - self._held[cells] - more
+        return np.asarray(np.sign(off) * np.maximum(np.abs(off) - self._content[cells], 0.0))
 
-    def off(self) -> float:
-        """The furthest of all tables: its chi-square, for each of its cells."""
-        terms = self._lacking**2 * self._weight
-        return float((np.add.reduceat(terms, self._starts[:-1]) / np.diff(self._starts)).max())
+    def misfits(self) -> Floats:
+        """The chi-square of each table, for each of its cells; of a sample it would be 1."""
+        terms = self._lacking(slice(None)) ** 2 * self._chi_square
+        return np.asarray(np.add.reduceat(terms, self._starts[:-1]) / np.diff(self._starts))
+
+    def weigh(self, tables: Floats) -> None:
+        """Give each table's chi-square a weight."""
+        self._weight = self._chi_square * np.repeat(tables, np.diff(self._starts))
 
     def turn(self, place: int, values: Codes, random: Random) -> None:
         """Let rows have other values of an attribute, those of them and as many as bring the tables nearer."""
@@ -93,18 +108,25 @@ class Mending:
         old, new = before[chosen], values[chosen]
         gain, bases = np.zeros(len(chosen)), []
         for each in self._along[place]:
-            weight = self._weight[each.cells]
-            pull = np.where(self._never[each.cells], -NEVER, self._lacking[each.cells] * weight)
             base = each.base(self.rows, chosen)
-            gain += (pull - weight / 2)[base + each.step * new] - (pull + weight / 2)[base + each.step * old]
+            coming, going = self._gains(each.cells)
+            gain += coming[base + each.step * new] + going[base + each.step * old]
             bases.append(base)
         better = np.flatnonzero(gain > 0)
         must = gain[better] > NEVER / 2
-        odds = self._step(place, [base[better] for base in bases], (old[better], new[better]), np.where(must, 0.0, gain[better]))
+        worth = np.where(must, 0.0, gain[better])
+        odds = self._step(place, [base[better] for base in bases], (old[better], new[better]), worth)
         moved = better[must | (random.uniform(len(better)) < odds)]
         for each, base in zip(self._along[place], bases, strict=True):
-            self._lacking[each.cells] -= _change(each, base[moved], old[moved], new[moved])
+            self._held[each.cells] += _change(each, base[moved], old[moved], new[moved])
         before[chosen[moved]] = new[moved]
+
+    def _gains(self, cells: slice) -> tuple[Floats, Floats]:
+        """By how much half the chi-square of each cell falls if a row comes, and if one goes."""
+        now, half = self._lacking(cells) ** 2, self._weight[cells] / 2
+        never = np.where(self._expected[cells] > 0, 0.0, NEVER)
+        coming = (now - self._lacking(cells, 1.0) ** 2) * half - never
+        return coming, (now - self._lacking(cells, -1.0) ** 2) * half + never
 
     def _step(self, place: int, bases: Sequence[Codes], values: tuple[Codes, Codes], gain: Floats) -> Floats:
         """The gains, times what makes the sum of all chi-squares least if rows move by these odds."""
@@ -112,22 +134,22 @@ class Mending:
         for each, base in zip(self._along[place], bases, strict=True):
             change = _change(each, base, *values, gain)
             weighed = change * self._weight[each.cells]
-            slope += float(weighed @ self._lacking[each.cells])
+            slope += float(weighed @ self._lacking(each.cells))
             bend += float(weighed @ change)
         return gain * max(0.0, slope / bend) if bend > 0 else gain
 
     def impossible(self) -> Codes:
         """The rows that lie in a cell which must be empty."""
         found = np.zeros(self.rows.shape[1], dtype=bool)
-        every = np.arange(self.rows.shape[1])
         for place, along in enumerate(self._along):
             for each in along:
-                if self._never[each.cells].any():
-                    found |= self._never[each.cells][each.base(self.rows, every) + self.rows[place] * each.step]
+                never = self._expected[each.cells] <= 0
+                if never.any():
+                    found |= never[each.cells_of(self.rows, place)]
         return np.flatnonzero(found)
 
 
 def _change(each: Along, base: Codes, old: Codes, new: Codes, weights: Floats | None = None) -> Floats:
-    size = each.cells.stop - each.cells.start
-    into = np.bincount(base + each.step * new, weights, minlength=size)
-    return np.asarray(into - np.bincount(base + each.step * old, weights, minlength=size), dtype=np.float64)
+    """By how much the rows of each cell change."""
+    into = np.bincount(base + each.step * new, weights, minlength=each.size)
+    return np.asarray(into - np.bincount(base + each.step * old, weights, minlength=each.size), dtype=np.float64)
