@@ -18,7 +18,7 @@ from sfumato.queries import default_workload
 from sfumato.schema import Schema
 
 DOMAINS = ((16,), (100,), (1024,), (4096,), (64, 64), (128, 128), (16, 16, 16), (50, 20, 10), ("8", "8", "8", "8"))
-ROWS = (0.1, 1, 10, 100, 1000)
+ROWS = (0.01, 0.1, 1, 10, 100, 1000)
 
 
 def schema_of(sides: tuple[int | str, ...], rows: int) -> Schema:

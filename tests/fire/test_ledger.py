@@ -366,7 +366,7 @@ def test_a_read_only_ledger_stops_a_release_before_the_table_is_read(schema):
             steps: list[str] = []
             with pytest.raises(LedgerError):
                 publish(table(), schema, 1, folder / "r.sfumato", ledger=ledger, step=steps.append)
-            assert steps == ["check", "reserve"] and not (folder / "r.sfumato").exists()
+            assert steps == ["plan", "check", "reserve"] and not (folder / "r.sfumato").exists()
         place.chmod(0o700)
         ledger.path.chmod(0o600)
         assert ledger.entries() == []

@@ -4,10 +4,13 @@ from math import exp
 import numpy as np
 import pytest
 from curators import CENSUS, curator_of
+from placed_rows import boxes, rows_of
 
 from sfumato.domain import Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import Charge
+from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.verbs.scores import MostRows, Rank
 from sfumato.measurement import Gaussian, Laplace
@@ -199,3 +202,110 @@ def test_pinq_verbs_fall_out():
 def test_private_counts_do_not_show_in_a_repr():
     curator = curator_of(SMALL, [123456789, 0, 0, 0, 0, 0])
     assert "123456789" not in repr(curator) + repr(curator._aggregate) + str(vars(curator))
+
+
+# -- margins
+
+CUBE = Schema.from_dict(
+    {
+        "dataset": "cube",
+        "privacy_unit": {"column": "who", "contributions": 2},
+        "attributes": {
+            name: {"type": "integer", "lower": 0, "upper": size - 1}
+            for name, size in zip("abc", (2, 3, 4), strict=True)
+        },
+        "measures": {"cost": {"lower": -10, "upper": 10, "step": 1}},
+    }
+)
+IN_CUBE = np.arange(24).reshape(2, 3, 4) % 5
+
+
+def test_a_margin_adds_up_rows_and_sums_over_the_other_attributes():
+    curator = curator_of(CUBE, IN_CUBE, epsilon=10**6, sums={"cost": (IN_CUBE - 2) * (IN_CUBE > 0)})
+    for names, away in ((["a"], (1, 2)), (["c", "a"], (1,)), ([], (0, 1, 2)), (["a", "b", "c"], ())):
+        margin = curator.margin(names)
+        assert margin.domain == curator.domain.along(names) and margin.statistics == ("count", "cost")
+        for of, whole in (("count", IN_CUBE), ("cost", (IN_CUBE - 2) * (IN_CUBE > 0))):
+            found = margin.measure(Identity(margin.domain.size), Budget.pure(10**5), of=of)
+            assert np.array_equal(found.answers, whole.sum(axis=away).reshape(-1))
+
+
+def test_margins_are_charged_everywhere_and_add_up():
+    curator = curator_of(CUBE, IN_CUBE, epsilon=1)
+    found = curator.margin(["a"]).measure(Identity(2), Budget.pure("0.25"))
+    assert found.noise == Laplace(Fraction(8)) and curator.charge.fullest == Fraction(1, 8)
+    assert curator.margin(["b"]).measure(Total(3), Budget.pure("0.25"), of="cost").noise == Laplace(Fraction(80))
+    assert curator.charge.fullest == Fraction(1, 4)
+    curator.margin(["c"]).select(MostRows(), Budget.pure("0.25"))
+    with pytest.raises(PrivacyError):
+        curator.margin(["a"]).measure(Cells(2, np.array([1])), Budget.pure("0.26"))
+    curator.measure(Identity(24), Budget.pure("0.25"))
+    with pytest.raises(PrivacyError):
+        curator.margin([]).measure(Identity(1), Budget.pure("1e-9"))
+
+
+def test_parts_of_a_margin_are_charged_as_the_whole_of_it():
+    """Cells of a margin are no cells of the table, so disjoint parts of it are not told apart."""
+    curator = curator_of(CUBE, IN_CUBE, epsilon=1)
+    margin = curator.margin(["b"])
+    one, other = margin.split(Partition(margin.domain, np.array([0, 1, 1])))
+    one.measure(Identity(1), Budget.pure("0.5"))
+    assert curator.charge.fullest == Fraction(1, 4)
+    group = other.reduce(Partition(other.domain, np.array([0, 0])))
+    assert group.domain.size == 1
+    group.measure(Identity(1), Budget.pure("0.5"))
+    assert curator.charge.fullest == Fraction(1, 2)  # all there is for one of 2 rows
+    with pytest.raises(PrivacyError):
+        one.margin(["cell"]).measure(Identity(1), Budget.pure("1e-9"))
+
+
+def test_a_margin_of_some_cells_is_charged_to_all():
+    curator = curator_of(CUBE, IN_CUBE, epsilon=1)
+    (part, _) = curator.split(Partition(curator.domain, np.arange(24) // 12))
+    found = part.margin([]).measure(Identity(1), Budget.pure(1))
+    assert abs(found.answers[0] - IN_CUBE[0].sum()) < 60  # scale 2: 30 of them
+    with pytest.raises(PrivacyError):
+        curator.measure(Cells(24, np.array([23])), Budget.pure("1e-9"))
+
+
+def test_gaussian_margins_add_up_in_rho():
+    curator = curator_of(CUBE, IN_CUBE, rho=Fraction(1, 2))
+    found = curator.margin(["a"]).measure(Identity(2), Budget.zcdp(Fraction(1, 4)))
+    assert found.noise == Gaussian(Fraction(8))  # k^2 / (2 rho)
+    curator.margin(["b", "c"]).measure(Identity(12), Budget.zcdp(Fraction(1, 4)))
+    assert curator.charge.fullest == curator.charge.limit == Fraction(1, 8)
+
+
+def test_a_table_whose_cells_have_no_number_is_seen_along_margins_only():
+    """A hundred attributes of ten values: what asks for all cells is refused and costs nothing."""
+    domain = boxes([10] * 100)
+    codes = np.random.default_rng(3).integers(0, 10, (500, 100))
+    charge = Charge(Budget.pure(10**6), 1, domain.size)
+    curator = Curator(domain, rows_of(domain, codes), {"count": 1}, charge, TestingEntropy(1))
+    for ask in (
+        lambda: curator.measure(Identity(2**62), Budget.pure(1)),
+        lambda: curator.measure(Total(2**62), Budget.pure(1)),
+        lambda: curator.measure(Identity(2**62), Budget.pure(1), above=2),
+        lambda: curator.measure(Cells(2**62, np.array([0])), Budget.pure(1)),
+        lambda: curator.margin(domain.names[:9]),
+        lambda: curator.select(MostRows(), Budget.pure(1)),
+        lambda: curator.best_partition(Budget.pure(1), order=np.arange(4), price=Fraction(1)),
+    ):
+        with pytest.raises(QueryError):
+            ask()
+    assert curator.charge.fullest == 0
+    found = curator.margin(["a40", "a3"]).measure(Identity(100), Budget.pure(10**5)).answers
+    assert found.tolist() == np.histogram2d(codes[:, 3], codes[:, 40], [range(11)] * 2)[0].reshape(-1).tolist()
+    assert curator.margin([]).measure(Identity(1), Budget.pure(10**5)).answers.tolist() == [500]
+
+
+def test_rows_are_gathered_for_the_verbs_that_need_cells():
+    domain = boxes([300, 300, 400])  # too many to lay out, few enough to number
+    codes = np.array([[1, 2, 3], [299, 299, 399], [1, 2, 3]])
+    charge = Charge(Budget.pure(10**6), 1, domain.size)
+    curator = Curator(domain, rows_of(domain, codes), {"count": 1}, charge, TestingEntropy(1))
+    cells = np.array([1 * 120_000 + 2 * 400 + 3, 5, domain.size - 1])
+    assert curator.measure(Cells(domain.size, cells), Budget.pure(10**5)).answers.tolist() == [2, 0, 1]
+    assert curator.measure(Total(domain.size), Budget.pure(10**5)).answers.tolist() == [3]
+    found = curator.measure(Identity(domain.size), Budget.pure(10**5), above=1)
+    assert found.cells.tolist() == cells[[0, 2]].tolist() and found.answers.tolist() == [2, 1]

@@ -20,7 +20,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 OTHER_MEANINGS = {
     "cli/app.py": {"sfumato"},  # the program
     "kernel/ledger/ledger.py": {"sfumato"},  # a folder of the user
-    "releases/": {"sfumato", "cells", "matrix", "laplace"},  # the format, its members and families of query and noise
+    "releases/": {"sfumato", "cells", "matrix", "laplace", "margins"},  # the format, members, kinds, families of query
     "queries/": {"cells", "matrix"},  # families of query and what they are made of, as a file names them
     "strategies/hdmm.py": {"cells"},  # a candidate among strategies
     "audit/subjects/primitives.py": {"laplace"},  # the noise

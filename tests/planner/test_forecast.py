@@ -15,7 +15,7 @@ from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms._measure_and_fit import design_of, measure_and_fit
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.sparse_cells import sparse_cells
-from sfumato.planner.choose import choose_among, choose_mechanism
+from sfumato.planner.choose import choose_among, choose_mechanism, with_hints
 from sfumato.planner.forecast import Outlook, Question, outlook
 from sfumato.planner.plan import explain
 from sfumato.planner.questions import default_items, read_statements, statement_items
@@ -155,7 +155,8 @@ def outlooks(**overall):
 
 
 def chosen(schema=SMALL, **overall):
-    return choose_among(outlooks(**overall), schema, Budget.pure(1), default_workload(schema.domain))
+    found = choose_among(outlooks(**overall), schema, Budget.pure(1), default_workload(schema.domain))
+    return with_hints(found, outlooks(**overall))
 
 
 def test_the_choice_is_sfumato_unless_something_exact_is_better():
@@ -177,23 +178,35 @@ def line_of(cells, rows=None):
     return Schema.from_dict({"dataset": "w", "privacy_unit": "row", "attributes": attributes} | stated)
 
 
-def test_without_trials_sfumato_is_taken_unless_something_is_far_better_on_a_full_table():
+def test_without_rows_sfumato_is_taken_unless_something_is_better_with_a_middling_number_of_rows():
     unknown = line_of(100)
     full = MECHANISMS["sfumato"].error_if_full(unknown, default_workload(unknown.domain), Budget.pure(1))
     assert 6 < full < 9  # noise on every cell is off by 7.9, a tree by 6.8
     for levels, name in ((0.51 * full, "sfumato"), (0.49 * full, "levels"), (2 * full, "sfumato")):
         found = chosen(unknown, cells=9 * full, levels=levels)
-        assert found.name == name and "expected_rows" in found.unknown
+        assert found.name == name and "expected_rows" in found.unknown and "none is stated" in found.why
 
 
-def test_a_table_that_must_be_nearly_empty_goes_to_sfumato_even_where_a_full_one_would_not():
-    """40 x 40 x 40 cells: a product of trees has less than half the error of a curve on a full table."""
+def test_more_rows_in_every_cell_leave_less_to_adapt_to():
+    """40 x 40 x 40 cells, too many to try: a tenth of the error on a full table at 0.1 rows a cell, half at 10."""
     axes = {name: {"type": "integer", "lower": 0, "upper": 39} for name in ("x", "y", "z")}
     fields = {"dataset": "w", "privacy_unit": "row", "attributes": axes}
-    thin, thick = (Schema.from_dict({**fields, "expected_rows": rows}) for rows in (8000, 10**6))
-    found = chosen(thin, cells=190.0, levels=55.0)
-    assert found.name == "sfumato" and "0.13, below 0.2" in found.why
-    assert chosen(thick, cells=190.0, levels=55.0).name == "levels"
+    thin, thick = (Schema.from_dict({**fields, "expected_rows": rows}) for rows in (6400, 640_000))
+    full = MECHANISMS["sfumato"].error_if_full(thin, default_workload(thin.domain), Budget.pure(1))
+    found = chosen(thin, cells=190.0, levels=0.3 * full)
+    assert (
+        found.name == "sfumato" and "6,400 rows" in found.why and found.expected == pytest.approx(0.11 * full, rel=0.05)
+    )
+    found = chosen(thick, cells=190.0, levels=0.3 * full)
+    assert found.name == "levels" and found.expected == 0.3 * full
+
+
+def test_beyond_a_million_cells_a_large_file_must_be_worth_it():
+    axes = {name: {"type": "integer", "lower": 0, "upper": 1999} for name in ("x", "y")}
+    wide = Schema.from_dict({"dataset": "w", "privacy_unit": "row", "attributes": axes})
+    found = chosen(wide, cells=140.0, levels=100.0)
+    assert found.name == "cells" and "levels has 100" in found.why and "file" in found.why
+    assert chosen(wide, cells=160.0, levels=100.0).name == "levels"
 
 
 FEW_CELLS = "SELECT COUNT(*) FROM w WHERE x < 3; SELECT COUNT(*) FROM w WHERE x = 4000"

@@ -283,7 +283,7 @@ def test_another_privacy_unit_is_refused_before_the_table_is_read(table, census,
     steps: list[str] = []
     with pytest.raises(BudgetError, match=r"any one row.*epsilon 1 to the rows of any one person_id.*another_unit"):
         publish(table, Schema.from_dict(BY_ROW), 1, tmp_path / "r.sfumato", step=steps.append)
-    assert steps == ["check", "reserve"] and not (tmp_path / "r.sfumato").exists()
+    assert steps == ["plan", "check", "reserve"] and not (tmp_path / "r.sfumato").exists()
     assert Ledger().account("census").spent == 1
 
 
@@ -313,7 +313,7 @@ def test_a_release_without_the_ledger_that_is_required_makes_none(table, census,
     steps: list[str] = []
     with pytest.raises(LedgerError, match="a ledger is required, but there is none"):
         release(table, census, 1, ledger=Ledger(required=True), step=steps.append)
-    assert steps == ["check", "reserve"] and not own_ledger.exists()
+    assert steps == ["plan", "check", "reserve"] and not own_ledger.exists()
 
 
 def test_a_schema_that_names_its_ledger_is_released_with_no_other(table, census, own_ledger, tmp_path):

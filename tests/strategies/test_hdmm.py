@@ -92,7 +92,7 @@ def test_tables_win_where_many_attributes_are_asked_by_twos():
     workload = default_workload(domain)
     found = candidates(domain, workload, True)
     tables = overall_error(found["tables"], workload, True)
-    assert tables < 0.9 * min(overall_error(found[name], workload, True) for name in ("cells", "trees", "product"))
+    assert tables < 0.9 * min(overall_error(found[name], workload, True) for name in ("cells", "trees"))
 
 
 def test_levels_between_total_and_cells_help_ranges():

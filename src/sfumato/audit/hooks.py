@@ -18,6 +18,7 @@ HOOKS: dict[type, dict[str, str]] = {
         "_noises": "which noise a measurement carries",
         "_sift": "which cells reach a threshold",
         "_above_noises": "which noises a sparse vector carries",
+        "_margin_noise": "which noise the misfits of margins carry, and what it is charged",
         "_loads": "what a measurement is charged, cell by cell",
         "_restrict": "the curator of some cells",
     },

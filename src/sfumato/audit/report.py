@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from sfumato.audit.attacks.descents import descent_finding
 from sfumato.audit.attacks.exact import ExactFinding, exact_findings
+from sfumato.audit.attacks.exact_margins import margin_findings
 from sfumato.audit.attacks.exact_verbs import verb_findings
 from sfumato.audit.attacks.replay import ReplayFinding, replay_findings
 from sfumato.audit.attacks.sampling import Finding, audit
@@ -29,7 +30,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 Tick = Callable[[str, float], None]  # what is being done, and which share of all is done
 
-ONE_BY_ONE = "choose", "select", "first above", "best partition"  # subjects that make one run at a time
+ONE_BY_ONE = "choose", "select", "first above", "margins", "best partition"  # subjects that make one run at a time
 ASKED = 7  # questions of one release, in turn
 
 
@@ -111,7 +112,7 @@ def attack(names: Sequence[str] | None, effort: Effort, progress: Tick, *, worke
         tick(subject.name)
         rows.append(_row(subject.name, [_sampled(subject, _runs(subject, effort))]))
     tick("exact distributions")
-    exact = () if names else tuple(exact_findings() + verb_findings())
+    exact = () if names else tuple(exact_findings() + verb_findings() + margin_findings())
     replayed: list[ReplayFinding] = []
     for name, (row, findings) in zip(chosen, _side_by_side(_attack_one, chosen, effort, workers), strict=True):
         tick(name, 5)

@@ -35,6 +35,12 @@ VIEWS = typer.Option(
     help="Read a view too. The promise is then about the rows it gives, not about the tables behind it.",
 )
 
+USELESS = typer.Option(
+    False,
+    "--even-if-useless",
+    help="Go on even if, by the schema's expected_rows, every count of a single value would be noise.",
+)
+
 
 def release(
     table: str = TABLE,
@@ -49,11 +55,14 @@ def release(
     another_unit: bool = ANOTHER_UNIT,
     name: str | None = NAME,
     allow_views: bool = VIEWS,
+    even_if_useless: bool = USELESS,
 ) -> None:
     """Publish a table: reserve the budget, read once, add noise, write one file that anyone may query."""
     from sfumato.cli.ledger import deltas, promises
     from sfumato.cli.show import exact, notes, progress, say
+    from sfumato.cli.show import table as table_
     from sfumato.cli.stopping import Interrupted, left_behind
+    from sfumato.plain_text import as_rows
 
     begun: list[str] = []
     try:
@@ -66,7 +75,8 @@ def release(
         with notes(), progress() as step:
 
             def noted(name: str) -> None:
-                begun.append(name)
+                if name != "plan":  # which reserves nothing
+                    begun.append(name)
                 step(name)
 
             published = publish(
@@ -81,6 +91,7 @@ def release(
                 another_unit=another_unit,
                 table_name=name,
                 allow_views=allow_views,
+                even_if_useless=even_if_useless,
                 step=noted,
             )
     except KeyboardInterrupt as stop:
@@ -90,6 +101,9 @@ def release(
     say(f": {made.content.about.extent}, mechanism {made.mechanism}.", bold=str(published.path))
     if published.why is not None:
         say(f"Why this mechanism: {published.why}.")
+    if errors := published.errors():
+        say("What to expect of counts, by how many attributes they name:")
+        table_(("counts of", "± std. error"), [(kind, as_rows(error)) for kind, error in errors.items()], left=(0,))
     say(made.guarantee.statement)
     promise = made.guarantee
     if promise.delta:

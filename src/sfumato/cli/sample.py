@@ -14,11 +14,29 @@ def sample(
     rows: int = typer.Option(..., "--rows", help="How many rows to draw.", show_default=False),
     most_cells: int | None = MOST_CELLS,
     out: Path = typer.Option(..., "-o", "--out", help="The file to write: .csv or .parquet.", show_default=False),
+    seed: int | None = typer.Option(None, "--seed", help="The same seed draws the same rows.", show_default=False),
 ) -> None:
     """Draw synthetic microdata from a release. Costs no budget; carries the release's own guarantee."""
-    from sfumato.cli.show import say
+    from sfumato.cli.show import say, table
     from sfumato.publishing.publish import open_release
-    from sfumato.releases.rows import write_rows
+    from sfumato.releases.rows.draw import check_number
+    from sfumato.releases.rows.write import check_place
 
-    write_rows(open_release(release, most_cells=most_cells).sample(rows), out)
+    check_place(out)
+    check_number(rows)
+    drawn = open_release(release, most_cells=most_cells).sample_to(out, rows, seed=seed)
     say(f"{out}: {rows:,} synthetic rows, drawn from the release alone.")
+    if drawn.kept is not None:
+        say(f"The file that was there is now {drawn.kept}.")
+    say()
+    say("How far their shares are from the release's own answers, beside what chance alone would do:")
+    headers = ["shares by", "tables", "mean", "by chance", "largest", "by chance"]
+    lines = [
+        [one.of, str(one.tables), *map(_percent, (one.mean, one.mean_by_chance, one.largest, one.largest_by_chance))]
+        for one in drawn.agreements
+    ]
+    table(headers, lines, left=[0])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3f} %"

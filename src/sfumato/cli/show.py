@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STEPS = {
+    "plan": "choosing what to measure",
     "check": "checking names and types",
     "reserve": "reserving the budget in the ledger",
     "read": "reading and counting",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from sfumato.arrays import Codes
 from sfumato.domain.axes import Axis
 from sfumato.errors import QueryError, SchemaError
 
-LARGEST_NUMBER = 2**62  # a cell's number, or each word of it, must fit a signed 64-bit integer in every engine
+LARGEST_NUMBER = 2**62  # of cells that can be numbered: a number must fit a signed 64-bit integer in every engine
 MOST_VALUES = 2**25  # of all axes together, each of which is laid out
 MOST_CELLS = 10**300  # which doubles can still express, if no computer could visit them
 
@@ -22,8 +21,7 @@ MOST_CELLS = 10**300  # which doubles can still express, if no computer could vi
 class Domain:
     """The axes of a table and the cells they span, numbered row by row: the last axis runs fastest.
 
-    Many axes span more cells than 64 bits can number. A cell then has several numbers, its *words*, each of which
-    numbers it along a run of neighbouring axes.
+    Many axes span more cells than 64 bits can number (`LARGEST_NUMBER`). Such a domain is looked at along some of them.
     """
 
     axes: tuple[Axis, ...]
@@ -60,26 +58,14 @@ class Domain:
         except KeyError:
             raise QueryError(f"no attribute {name!r}; there are {', '.join(self.names)}") from None
 
-    @cached_property
-    def words(self) -> tuple[range, ...]:
-        """The places of the axes that each word of a cell's number is about; one word wherever that can number all."""
-        runs, first, cells = [], 0, 1
-        for place, size in enumerate(self.shape):
-            if cells * size > LARGEST_NUMBER:
-                runs.append(range(first, place))
-                first, cells = place, 1
-            cells *= size
-        return (*runs, range(first, len(self.axes)))
-
     def along(self, names: Iterable[str]) -> Domain:
         """The domain that some of the attributes span, in the order of this one."""
         return Domain(tuple(self.axes[place] for place in sorted({self.place(name) for name in names})))
 
-    def codes_along(self, name: str, *words: Codes) -> Codes:
-        """The cell number along one axis, for cells given by their numbers, an array for each word."""
+    def codes_along(self, name: str, cells: Codes) -> Codes:
+        """The cell number along one axis, for flat cell numbers."""
         place = self.place(name)
-        run, cells = next((run, cells) for run, cells in zip(self.words, words, strict=True) if place in run)
-        return np.asarray(cells // math.prod(self.shape[place + 1 : run.stop]) % self.shape[place], dtype=np.int64)
+        return np.asarray(cells // math.prod(self.shape[place + 1 :]) % self.shape[place], dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,8 @@ from sfumato.measurement import Gaussian, Noise
 NUMBERS_AT_ONCE = 2**24  # weights of cells that are laid out at a time
 SUMS_AT_ONCE = 240
 ALONE = 24  # measured rows that keep their own distribution
+MANY = 2**16  # rows from which those of a small share are not looked at one by one
+SMALL = 2.0**-12  # of the variance
 NEGLIGIBLE = 1e-12  # a share of the variance that changes no figure of any answer
 SMOOTH = 2**10  # steps in a standard deviation of the lattice that stands for a normal distribution
 NORMAL = Gaussian(Fraction(SMOOTH**2))
@@ -71,18 +73,26 @@ def _terms(errors: Errors, chosen: list[int]) -> list[Term]:
     rows = np.flatnonzero(shares > NEGLIGIBLE)
     terms: list[Term] = []
     rest = np.zeros((len(distinct), len(distinct)))
+    if len(rows) > MANY:
+        # So many that sorting them would take longest of all. A sum of noises none of which has more than a small share
+        # of the variance is normal but for a kurtosis of three times that share.
+        tiny = rows[shares[rows] <= SMALL]
+        rest, rows = _covariance(weights[tiny], variances[tiny]), rows[shares[rows] > SMALL]
     kinds, counts = _alike(errors, weights[rows], rows)
     if len(kinds) > ALONE:
         order = np.argsort(-shares[rows[kinds]] * counts)
         many = order[ALONE:]
-        small = weights[rows[kinds[many]]]
-        rest = small.T @ (small * (variances[rows[kinds[many]]] * counts[many])[:, None])
+        rest = rest + _covariance(weights[rows[kinds[many]]], variances[rows[kinds[many]]] * counts[many])
         kinds, counts = kinds[order[:ALONE]], counts[order[:ALONE]]
     for kind, count in zip(kinds, counts, strict=True):
         row = rows[kind]
         terms.append(Term.of(_noise(errors, int(row)), int(count), *weights[row][back].tolist()))
     model = errors.model[np.ix_(distinct, distinct)]
     return [*terms, *normal_terms(rest, back, model=False), *normal_terms(model, back, model=True)]
+
+
+def _covariance(weights: Floats, variances: Floats) -> Floats:
+    return np.asarray(weights.T @ (weights * variances[:, None]))
 
 
 def _noise(errors: Errors, row: int) -> Noise:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,14 +14,12 @@ from sfumato.arrays import Codes, Whole
 class Aggregate:
     """Rows and sums of measures in the cells that hold rows.
 
-    cells: their numbers, rising; where a number has several words (`Domain.words`), the first of them, and `further`
-    has the others. counts: rows in each. sums: for each measure, the sum of its steps in each.
+    cells: their numbers, rising. counts: rows in each. sums: for each measure, the sum of its steps in each.
     """
 
     cells: Codes
     counts: Whole
-    sums: dict[str, Whole] = field(default_factory=dict)
-    further: tuple[Codes, ...] = ()
+    sums: Mapping[str, Whole] = field(default_factory=dict)
 
     def of(self, statistic: str) -> Whole:
         """The numbers of one statistic: "count" or a measure."""

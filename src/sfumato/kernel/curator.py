@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +23,7 @@ from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge, Load
 from sfumato.kernel.margin_counts import MarginCounts
+from sfumato.kernel.rows import Rows
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw, sparse_hits
 from sfumato.kernel.verbs.exponential import choose
@@ -60,7 +62,7 @@ class Curator:
     def __init__(
         self,
         domain: Domain,
-        aggregate: Aggregate,
+        held: Aggregate | Rows,
         units: dict[str, int],
         charge: Charge,
         entropy: Entropy,
@@ -70,17 +72,25 @@ class Curator:
     ) -> None:
         self.domain = domain
         self.charge = charge
-        self._aggregate = aggregate
+        self._held = held
         self._units = units  # the most one row changes a cell: 1 for "count", half_units for a measure
         self._entropy = entropy
         self._view = view
         self._everywhere = everywhere  # whether its cells together are all of the table: a margin's are
-        self._margins: MarginCounts | None = None
 
     @property
     def statistics(self) -> tuple[str, ...]:
         """What can be measured: "count" and the measures of the schema."""
         return tuple(self._units)
+
+    @cached_property
+    def _aggregate(self) -> Aggregate:
+        """The private counts by cell, gathered when a verb first needs them so."""
+        return self._held.gathered if isinstance(self._held, Rows) else self._held
+
+    @cached_property
+    def _margins(self) -> MarginCounts:
+        return MarginCounts(self.domain, self._held)
 
     @property
     def private(self) -> bool:
@@ -112,6 +122,8 @@ class Curator:
         noises, which = self._noises(queries, unit, budget, scales, which)
         if above is not None and (type(queries) is not Identity or of != "count" or above < 1 or len(noises) > 1):
             raise QueryError("only the cells' own counts, with one noise for all, are published above a threshold")
+        if above is None and type(queries) not in (Total, Cells):
+            self._check_size()
         # Charged before anything is drawn: an exception from here on can only over-count.
         self.charge.admit(self._loads(queries, unit, noises, which))
         if above is not None:
@@ -132,6 +144,7 @@ class Curator:
         if type(score) not in (MostRows, Rank, Misfit):
             raise PrivacyError("select takes a score of sfumato.kernel.verbs.scores, whose sensitivity is proved")
         check_kind(budget, self.charge)
+        self._check_size()
         if isinstance(score, Misfit):
             self._check_misfit(score)
         self._charge_all(budget)
@@ -146,6 +159,7 @@ class Curator:
         each group, and the queries of the measurement are its groups. Costs what measuring the rows themselves does.
         """
         self._check_misfit(misfit)
+        self._check_size()
         check_kind(budget, self.charge)
         labels, count = labels_of(misfit, groups)
         noise = misfit_noise(misfit, budget, self.charge.contributions)
@@ -164,13 +178,16 @@ class Curator:
         groups: the group of every margin, numbered from 0, whose sums are published; each by itself if not given.
         """
         check_kind(budget, self.charge)
-        curators = [self.margin(names) for names, _ in guesses]
-        misfits = [Misfit(Identity(c.domain.size), guess) for c, (_, guess) in zip(curators, guesses, strict=True)]
-        labels, number = labels_of_margins(len(guesses), groups)
-        noise, load = noise_of_margins(labels, number, budget, self.charge.contributions)
+        # Taken down once: what is charged for and what is looked at must be the same margins and the same guesses.
+        asked = [(self._margins.domain_along(names), guess) for names, guess in guesses]
+        domains = [domain for domain, _ in asked]
+        misfits = [Misfit(Identity(domain.size), guess) for domain, guess in asked]
+        labels, number = labels_of_margins(len(asked), groups)
+        noise, load = self._margin_noise(labels, number, budget)
         self.charge.admit([load])
-        scores = (misfit.scores(c._dense("count")) for c, misfit in zip(curators, misfits, strict=True))
-        sums = np.array([each.sum() for each in scores], dtype=np.int64)
+        sums = np.zeros(len(asked), dtype=np.int64)
+        for place, counts in self._margins.counts(domains):
+            sums[place] = misfits[place].scores(counts).sum()  # modulo 2^64, like all sums here
         answers = group_sums(sums, labels, number)
         answers += draw(noise, number, self._entropy)
         answers.setflags(write=False)
@@ -182,6 +199,7 @@ class Curator:
         The sparse vector technique, pure epsilon, one answer: the budget is spent whatever comes of it.
         """
         self._check_misfit(misfit)
+        self._check_size()
         epsilon = pure_epsilon(budget, self.charge, "first_above")
         level, first = checked_threshold(threshold, start, misfit.queries.rows)
         of_threshold, of_rows = self._above_noises(epsilon, misfit)
@@ -238,8 +256,6 @@ class Curator:
         A row lies in one cell of every margin, so what is measured in a margin is charged, at its fullest cell, to
         every cell of the table: this needs no number for each of them, however many there are.
         """
-        if self._margins is None:
-            self._margins = MarginCounts(self.domain, self._aggregate)
         domain, aggregate = self._margins.along(names)
         return Curator(domain, aggregate, self._units, self.charge, self._entropy, everywhere=True)
 
@@ -291,6 +307,9 @@ class Curator:
 
     def _above_noises(self, epsilon: Fraction, misfit: Misfit) -> tuple[Noise, Noise]:
         return above_noises(epsilon, self.charge.contributions * misfit.sensitivity)
+
+    def _margin_noise(self, labels: Codes, groups: int, budget: Budget) -> tuple[Noise, Load]:
+        return noise_of_margins(labels, groups, budget, self.charge.contributions)
 
     def _check(self, queries: Queries) -> None:
         # The proof leans on column_sums, so only families whose column_sums is tested may be measured.
@@ -350,12 +369,16 @@ class Curator:
         # Modulo 2^64, as the noise is added: an overflow must not be an error, for that would depend on the data.
         return np.array(queries.apply_wrapping(self._dense(of)), dtype=np.int64)
 
-    def _dense(self, of: str) -> NDArray[np.int64]:
+    def _check_size(self) -> None:
+        """Refuse, before anything is charged, what would lay out too many cells."""
         if self.domain.size > MOST_DENSE:
             raise QueryError(
                 f"a domain of {self.domain.size:.3g} cells is too large to lay out in full; "
-                "measure totals, single cells, or cells above a threshold"
+                "measure margins, totals, single cells, or cells above a threshold"
             )
+
+    def _dense(self, of: str) -> NDArray[np.int64]:
+        self._check_size()
         vector = np.zeros(self.domain.size, dtype=np.int64)
         vector[self._aggregate.cells] = self._aggregate.of(of)
         return vector

@@ -16,6 +16,7 @@ from sfumato.kernel.charge import Charge
 from sfumato.kernel.cost import Cost
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Ledger, Receipt
+from sfumato.kernel.rows import Rows
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.source.table import Table
 from sfumato.kernel.unit import Unit
@@ -69,13 +70,13 @@ def open_curator(
         identity=schema.ledger,
     )
     step("read")
-    aggregate = table.aggregate(schema, key)
-    return Opened(curator_of(schema, aggregate, budget, entropy), receipt)
+    held = table.read(schema, key)
+    return Opened(curator_of(schema, held, budget, entropy), receipt)
 
 
 def curator_of(
-    schema: Schema, aggregate: Aggregate, budget: Budget, entropy: Entropy, kind: type[Curator] = Curator
+    schema: Schema, held: Aggregate | Rows, budget: Budget, entropy: Entropy, kind: type[Curator] = Curator
 ) -> Curator:
     """A curator that can spend a budget on the counts of a table, and no more."""
     charge = Charge(budget, schema.privacy_unit.contributions, schema.domain.size)
-    return kind(schema.domain, aggregate, schema.units, charge, entropy)
+    return kind(schema.domain, held, schema.units, charge, entropy)

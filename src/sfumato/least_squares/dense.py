@@ -12,6 +12,7 @@ from sfumato.least_squares.gram import Gram
 from sfumato.queries import Queries
 
 FIRM = 1e-11  # of the largest eigenvalue, after scaling the diagonal to 1: what is smaller is taken for 0
+FEW_ROWS = 256  # of a root, up to which numpy solves by it
 
 
 def of_few_cells(queries: Queries, precisions: Floats) -> LeastSquares:
@@ -26,6 +27,17 @@ def of_few_cells(queries: Queries, precisions: Floats) -> LeastSquares:
     values, vectors = np.linalg.eigh(normal)
     firm = values > FIRM * values[-1]
     return Span(vectors[:, firm].T, values[firm], scale)
+
+
+def solve_by_root(root: Floats, columns: Floats) -> Floats:
+    """(L L^T)^-1 times columns, for the lower root L."""
+    if (
+        len(root) <= FEW_ROWS
+    ):  # the library that knows L to be a triangle takes longer to load than not knowing it costs
+        return np.asarray(np.linalg.solve(root.T, np.linalg.solve(root, columns)))
+    from scipy.linalg import cho_solve
+
+    return np.asarray(cho_solve((root, True), columns))
 
 
 def of_few_rows(queries: Queries, precisions: Floats) -> LeastSquares:
@@ -57,9 +69,7 @@ class Dense(LeastSquares):
         return self._once(np.eye(len(self._scale))) * self._scale * self._scale[:, None]
 
     def _once(self, scaled: Floats) -> Floats:
-        from scipy.linalg import cho_solve
-
-        return np.asarray(cho_solve((self._root, True), scaled))
+        return solve_by_root(self._root, scaled)
 
 
 class Span(LeastSquares):

@@ -8,6 +8,7 @@ for scale b. The whole-numbered noise that is drawn has 2 b^2 - 1/6 and a little
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -19,8 +20,9 @@ from sfumato.least_squares.dense import of_few_cells
 from sfumato.least_squares.families import least_squares
 from sfumato.least_squares.gram import MOST_WRITTEN, Gram, gram_of, has_short_gram
 from sfumato.least_squares.iterative import Iterative
+from sfumato.least_squares.kron import KronSquares
 from sfumato.least_squares.products import Product, grams_of, products
-from sfumato.queries import Queries, Workload
+from sfumato.queries import Identity, Kron, Queries, Workload
 from sfumato.queries.strategy import Strategy
 
 MOST_INVERTED = 2**11  # cells up to which a strategy without closed form is written out
@@ -37,22 +39,28 @@ def expected_errors(strategy: Strategy, workload: Workload, pure: bool) -> Float
     >>> expected_errors(Strategy(Identity(2)), Workload(("ranges",), (AllRanges(2),)), True).round(4).tolist()
     [1.633]
     """
-    weighted = strategy.weighted
-    if weighted.columns != workload.columns:
-        raise QueryError(
-            f"the strategy spans {weighted.columns} cells and the workload {workload.columns}; use one domain"
-        )
-    noise = 2.0 * float(weighted.l1) ** 2 if pure else float(weighted.l2_squared)
-    return np.sqrt(noise * np.array(_mean_squares(weighted, workload.blocks)))
+    if (columns := strategy.queries.columns) != workload.columns:
+        raise QueryError(f"the strategy spans {columns} cells and the workload {workload.columns}; use one domain")
+    noise = 2.0 * float(strategy.load(1)) ** 2 if pure else float(strategy.load(2))
+    return np.sqrt(noise * np.array(_mean_squares(strategy, workload.blocks)))
 
 
 def overall_error(strategy: Strategy, workload: Workload, pure: bool) -> float:
-    """The root of the sum over blocks of their mean squared errors: what strategies are compared by."""
-    return float(np.sqrt((expected_errors(strategy, workload, pure) ** 2).sum()))
+    """The root of the sum over blocks of their mean squared errors as weighed: what strategies are compared by."""
+    return float(np.sqrt((expected_errors(strategy, workload, pure) ** 2 * workload.weights).sum()))
 
 
-def _mean_squares(weighted: Queries, blocks: Sequence[Queries]) -> list[float]:
-    """The mean squared error of each block, for noise of variance 1 on every row."""
+def _mean_squares(strategy: Strategy, blocks: Sequence[Queries]) -> list[float]:
+    """The mean squared error of each block, for noise of variance 1 on every row times its weight."""
+    if len(strategy.axes) > 1:
+        axes = [least_squares(axis.weighted, np.ones(axis.queries.rows)) for axis in strategy.axes]
+        if all(axis.closed and axis.certain for axis in axes):
+            fit: LeastSquares = KronSquares(tuple(axis.queries.columns for axis in strategy.axes), axes)
+            known: list[dict[object, Gram]] = [{} for _ in axes]
+            return [_mean_square(fit, block, known) for block in blocks]
+    weighted = strategy.weighted
+    if type(weighted) is Identity:
+        return [_squares_in(block) / block.rows for block in blocks]
     ones = np.ones(weighted.rows)
     fit = least_squares(weighted, ones)
     if isinstance(fit, EachCell):
@@ -65,6 +73,13 @@ def _mean_squares(weighted: Queries, blocks: Sequence[Queries]) -> list[float]:
         fit = Iterative(weighted, ones, tolerance=RESIDUAL, rounds=MOST_ROUNDS)
     shared: list[dict[object, Gram]] = [{} for _ in fit.sizes or (weighted.columns,)]
     return [_mean_square(fit, block, shared) for block in blocks]
+
+
+def _squares_in(block: Queries) -> float:
+    """The sum of the squares of all entries."""
+    if type(block) is Kron:
+        return prod(map(_squares_in, block.factors))
+    return float(block.column_squares().astype(np.float64).sum())
 
 
 def _mean_square(fit: LeastSquares, block: Queries, shared: list[dict[object, Gram]]) -> float:

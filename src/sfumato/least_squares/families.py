@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
-from sfumato.least_squares.base import LeastSquares, bare, pieces
+from sfumato.least_squares.base import LeastSquares, NormalEquations, bare, pieces
 from sfumato.least_squares.cells import EachCell, OneTotal, every_cell
 from sfumato.least_squares.dense import of_few_cells, of_few_rows
 from sfumato.least_squares.iterative import Iterative
@@ -80,7 +80,8 @@ def _by_factors(queries: Kron, precisions: Floats) -> LeastSquares | None:
         return None
     lists, exact = closest_products(precisions, [factor.rows for factor in queries.factors])
     factors = [_chosen(factor, one) for factor, one in zip(queries.factors, lists, strict=True)]
-    guess = KronSquares(queries, precisions, factors)
+    sizes = tuple(factor.columns for factor in queries.factors)
+    guess = KronSquares(sizes, factors, NormalEquations(queries, precisions))
     return guess if exact else Iterative(queries, precisions, guess)
 
 

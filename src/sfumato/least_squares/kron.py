@@ -15,17 +15,20 @@ import numpy as np
 from sfumato.arrays import Flags, Floats
 from sfumato.least_squares.base import LeastSquares, NormalEquations, all_known
 from sfumato.least_squares.gram import Gram
-from sfumato.queries import Kron
 
 PRODUCTS = 1e-12  # how far from products precisions may be, relatively, and still count as such
 
 
 class KronSquares(LeastSquares):
-    """One inverse per attribute, applied along its own axis."""
+    """One inverse per attribute, applied along its own axis.
 
-    def __init__(self, queries: Kron, precisions: Floats, factors: Sequence[LeastSquares]) -> None:
-        self._factors, self._normal = factors, NormalEquations(queries, precisions)
-        self.sizes = tuple(factor.columns for factor in queries.factors)
+    normal: needed only where an attribute does not determine every cell.
+    """
+
+    def __init__(
+        self, sizes: tuple[int, ...], factors: Sequence[LeastSquares], normal: NormalEquations | None = None
+    ) -> None:
+        self.sizes, self._factors, self._normal = sizes, factors, normal
         self._prices: dict[tuple[int, int], tuple[Gram, float]] = {}  # workloads ask the same of an axis many times
 
     @property
@@ -44,7 +47,7 @@ class KronSquares(LeastSquares):
             front = solved.reshape(before, here, -1).swapaxes(0, 1)
             solved = factor.solve(front.reshape(here, -1))[0].reshape(front.shape).swapaxes(0, 1)
         solved = solved.reshape(columns.shape)
-        return solved, all_known(columns) if self.certain else self._normal.met(solved, columns)
+        return solved, all_known(columns) if self._normal is None or self.certain else self._normal.met(solved, columns)
 
     def price_by_axes(self, *grams: Gram) -> float:
         """The product of the prices along the axes."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, lru_cache, reduce
 from itertools import pairwise
 from itertools import product as combinations_of
+from math import prod
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from sfumato.least_squares.gram import Gram, even_cuts
 from sfumato.queries import Identity, Kron, Queries, Ranges, Stack, Total
 
 MOST_AXES = 30  # an array has at most 32, and solving needs two more
+FEW_TABLES = 2**8
 MOST_CODED = 2**12  # cells of an axis up to which what is asked of its spaces is worked out to the last digit
 
 Table = tuple[int, ...]  # per axis, into how many nodes it is cut
@@ -49,26 +51,37 @@ class Grid:
 
     def answered(self, precisions: Floats) -> Floats:
         """How precisely each space is answered, if each table is measured with so much precision."""
-        return self._along_each(self._spans(), precisions)
+        return self._along_each(self._spans, precisions)
 
     def back(self, each: Floats) -> Floats:
         """The transpose of `answered`."""
-        return self._along_each([span.T for span in self._spans()], each)
+        return self._along_each(self._turned, each)
 
     def asked(self, grams: Sequence[Gram]) -> Floats:
         """What the product of one Gram matrix per axis asks of each space."""
         return np.asarray(reduce(np.multiply.outer, map(_asked_of_levels, grams, self.widths))).reshape(-1)
 
+    @cached_property
     def _spans(self) -> list[Floats]:
-        return [np.triu(np.tile(s / np.array(w), (len(w), 1))) for s, w in zip(self.sizes, self.widths, strict=True)]
+        """Per axis; of few tables, where calls take longer than numbers, those of all axes in one."""
+        spans = [np.triu(np.tile(s / np.array(w), (len(w), 1))) for s, w in zip(self.sizes, self.widths, strict=True)]
+        few = prod(map(len, self.widths)) <= FEW_TABLES
+        return [reduce(lambda one, other: np.asarray(np.kron(one, other)), spans)] if few else spans
 
-    def _along_each(self, matrices: list[Floats], flat: Floats) -> Floats:
-        table = flat.reshape([len(widths) for widths in self.widths])
-        for axis, matrix in enumerate(matrices):
-            table = np.moveaxis(np.tensordot(matrix, table, axes=(1, axis)), 0, axis)
-        return np.asarray(table).reshape(-1)
+    @cached_property
+    def _turned(self) -> list[Floats]:
+        return [span.T.copy() for span in self._spans]
+
+    @staticmethod
+    def _along_each(matrices: list[Floats], flat: Floats) -> Floats:
+        before, result = 1, flat
+        for matrix in matrices:
+            result = matrix @ result.reshape(before, len(matrix), -1)
+            before *= len(matrix)
+        return np.asarray(result).reshape(-1)
 
 
+@lru_cache(maxsize=512)
 def _asked_of_levels(gram: Gram, widths: tuple[int, ...]) -> Floats:
     left = [gram.roughness(width) if gram.n > MOST_CODED else _left(gram, width) for width in widths]
     return np.maximum(-np.diff(left, prepend=float(gram.diagonal.sum())), 0.0)

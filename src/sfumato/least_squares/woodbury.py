@@ -14,6 +14,7 @@ import numpy as np
 from sfumato.arrays import Flags, Floats
 from sfumato.least_squares.base import LeastSquares, all_known, pieces
 from sfumato.least_squares.cells import EachCell, every_cell
+from sfumato.least_squares.dense import solve_by_root
 from sfumato.least_squares.gram import Gram
 from sfumato.queries import Queries, Stack
 from sfumato.queries.base import Indicators
@@ -75,9 +76,7 @@ class Woodbury(LeastSquares):
 
     def _shared(self, rows: Floats) -> Floats:
         """The inverse of the matrix in the middle, times this."""
-        from scipy.linalg import cho_solve
-
-        return np.asarray(rows / self._middle if self._apart else cho_solve((self._middle, True), rows))
+        return np.asarray(rows / self._middle) if self._apart else solve_by_root(self._middle, rows)
 
     def _once(self, columns: Floats) -> Floats:
         alone = columns / self._cells

@@ -27,14 +27,14 @@ from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
 
 ORDERS = (1, 2, 3, 4)
-WEIGHTS = (1, 2, 4, 1)  # shares of the budget, by order
+WEIGHTS = (1, 4, 4, 1)  # shares of the budget, by order
 MOST_SETS = (1000, 1000, 240, 48)  # that are looked at, by order
 MOST_CELLS = 2**16  # of a set that is looked at
 ROUGHLY = 1e-4  # of the rows, to which sets are joined for a look
 WIDER = 1.2  # times the measured size, as errors have longer tails than the normal ones they are taken for
-GROUPS = (1, 4, 16, 64)  # in which sets are taken, besides each by itself
-CLEAR = 0.1  # of a mean misfit, as which its noise may be to take sets in more groups
-LEAST, MOST = 0.25, 1e4  # factors on the variances of what was measured
+GROUPS = (1, 2, 4, 8, 16, 32, 64, 128)  # in which sets are taken, besides each by itself
+CLEAR = 0.25  # of a mean misfit, as which its noise may be to take sets in more groups
+LEAST, MOST = (1.0, 0.5, 0.25, 0.25), 1e4  # factors on the variances of what was measured, by order
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +68,10 @@ def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budg
         for group, misfit in enumerate(found.answers.tolist()):
             members = np.flatnonzero(groups == group).tolist()
             few = [doubts[place] for place in members]
-            scale = scale_of(few, WIDER * misfit, error, *((LEAST, MOST) if order < 3 else (0.0, 1e6)))
+            scale = scale_of(few, WIDER * misfit, error, *((LEAST[order - 1], MOST) if order < 3 else (0.0, 1e6)))
             for place in members:
                 places = sets[place]
-                if places in tables and order < 3:
+                if places in tables:
                     one = known[places]
                     known[places] = replace(one, noise=scale * one.noise, model=scale * one.model)
                 else:

@@ -25,17 +25,24 @@ def design_of(strategy: Strategy, budget: Budget, contributions: int, unit: int 
 
     unit: the most one row of data adds to a cell: 1 for counts, half_units for a measure.
     """
-    weighted = strategy.weighted
-    whole = noise_for(
-        budget, contributions, l1=unit * Fraction(weighted.l1), l2_squared=unit**2 * Fraction(weighted.l2_squared)
-    )
+    whole = whole_noise(strategy, budget, contributions, unit)
 
-    def noise(weight: int) -> Noise:
-        if isinstance(whole, Laplace):
-            return Laplace(whole.scale / weight)
-        return Gaussian(whole.sigma_squared / weight**2)
+    noises = tuple(with_weight(whole, weight) for weight in strategy.weights)
+    return Design(strategy.queries, noises, strategy.which)
 
-    return Design(strategy.queries, tuple(noise(weight) for weight in strategy.weights), strategy.which)
+
+def with_weight(whole: Noise, weight: int) -> Noise:
+    """The noise of a row of this weight."""
+    if isinstance(whole, Laplace):
+        return Laplace(whole.scale / weight)
+    return Gaussian(whole.sigma_squared / weight**2)
+
+
+def whole_noise(strategy: Strategy, budget: Budget, contributions: int, unit: int = 1) -> Noise:
+    """The noise of a row of weight 1."""
+    l1 = strategy.load(1) if budget.is_pure else 1
+    l2_squared = 1 if budget.is_pure else strategy.load(2)
+    return noise_for(budget, contributions, l1=unit * Fraction(l1), l2_squared=unit**2 * Fraction(l2_squared))
 
 
 def designs(strategy: Strategy, schema: Schema, budget: Budget) -> dict[str, Design]:

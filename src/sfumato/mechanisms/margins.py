@@ -13,23 +13,27 @@ so what is spent on margins adds up (docs/privacy.md, section 9), and a misfit m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
+from math import sqrt
 
 import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.inference.margins.allocation import shares
+from sfumato.inference.margins.foretelling import foretell
+from sfumato.inference.margins.larger import larger_tables
 from sfumato.inference.margins.one_way import one_way_margin
 from sfumato.inference.margins.pairs import all_pairs
 from sfumato.inference.margins.sums import sums_along
 from sfumato.inference.margins.table import Noisy, Places, Table, independent, pooled
+from sfumato.inference.margins.views import Search
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.measurement import Measurement
+from sfumato.measurement import Measurement, Noise
 from sfumato.mechanisms._margins_check import check
+from sfumato.mechanisms._margins_forecast import foresee
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.margins import Margins
@@ -42,16 +46,26 @@ FINEST = 2**20  # parts in which shares of a budget are counted
 class Settings:
     """Shares of the budget, and what is too large to measure.
 
-    one_way, misfits, check: of what counts get. count: weight against that of one measure. pairs: of a measure's share.
+    Of what counts get: one_way for a first look at each attribute, misfit for that of each pair, up to some most; check
+    at the end. most_searched: attributes up to which views are searched for; with more, pairs are measured.
+    count: weight against that of one measure. pairs: of a measure's share.
     """
 
-    one_way: Fraction = Fraction(6, 100)
-    misfits: Fraction = Fraction(3, 100)
-    check: Fraction = Fraction(4, 100)
+    one_way: Fraction = Fraction(1, 200)
+    most_one_way: Fraction = Fraction(8, 100)
+    misfit: Fraction = Fraction(1, 2500)
+    most_misfits: Fraction = Fraction(4, 100)
+    check: Fraction = Fraction(5, 100)
+    most_searched: int = 20
     count: int = 3
     pairs: Fraction = Fraction(1, 3)
     most_cells: int = 2**18  # of a pair
     most_cells_of_sums: int = 2**10  # of a pair that a measure is summed by
+
+    def shares(self, axes: int, pairs: int) -> tuple[Fraction, Fraction, Fraction]:
+        """For one-way margins, misfits, and all else."""
+        one_way, misfits = min(axes * self.one_way, self.most_one_way), min(pairs * self.misfit, self.most_misfits)
+        return one_way, misfits, 1 - one_way - misfits
 
 
 def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Margins:
@@ -88,39 +102,56 @@ class _Survey:
         axes = range(len(domain.axes))
         if not (pairs := self._pairs(settings.most_cells)):
             alone = zip(axes, budget.evenly(len(axes)), strict=True)
-            return self._tables({(place,): [self._measure((place,), share)] for place, share in alone})
-        left = 1 - settings.one_way - settings.misfits
-        for_one_way, for_misfits, for_tables = budget.split(settings.one_way, settings.misfits, left)
-        noisy: dict[Places, list[Noisy]] = {}
+            return self._tables([((place,), self._measure((place,), share)) for place, share in alone])
+        for_one_way, for_misfits, for_tables = budget.split(*settings.shares(len(axes), len(pairs)))
+        noisy: list[tuple[Places, Noisy]] = []
         for place, share in zip(axes, for_one_way.evenly(len(axes)), strict=True):
-            noisy[place,] = [self._measure((place,), share)]
+            noisy.append(((place,), self._measure((place,), share)))
         total, one_way = self._one_way(noisy)
         products = [independent([one_way[a], one_way[b]], total) for a, b in pairs]
         names = [[domain.names[place] for place in places] for places in pairs]
         guesses = [np.rint(each).astype(np.int64).reshape(-1) for each in products]
         found = self.curator.measure_margin_misfits(list(zip(names, guesses, strict=True)), for_misfits)
         self.measured.append(((), found))
-        misfits = dict(zip(pairs, np.maximum(found.answers, 0).tolist(), strict=True))
-        precisions = [1.0 / noisy[place,][0][1] for place in axes]
-        worth = shares(one_way, precisions, misfits, float(for_tables.amount), budget.is_pure)
+        worth = self._worth(
+            one_way, noisy[0][1][1], dict(zip(pairs, found.answers.tolist(), strict=True)), found.noise, for_tables
+        )
         weights = [max(1, round(FINEST * each)) for each in worth.values()]
         for places, share in zip(worth, for_tables.split(*weights), strict=True):
-            noisy.setdefault(places, []).append(self._measure(places, share))
+            noisy.append((places, self._measure(places, share)))
         return self._tables(noisy)
 
-    def _tables(self, noisy: Mapping[Places, list[Noisy]]) -> dict[Places, Table]:
+    def _worth(
+        self, one_way: list[Floats], variance: float, misfits: dict[Places, float], noise: Noise, budget: Budget
+    ) -> dict[Places, float]:
+        """What each set of attributes is worth, of the budget."""
+        axes, amount = (
+            len(one_way),
+            float(budget.amount / self.curator.charge.contributions ** (1 if budget.is_pure else 2)),
+        )
+        if axes > self.settings.most_searched:
+            known = {places: max(0.0, each) for places, each in misfits.items()}
+            return shares(one_way, [1.0 / variance] * axes, known, amount, budget.is_pure)
+        every = list(combinations(range(axes), 2))
+        told = np.array([misfits.get(places, np.nan) for places in every])
+        told = np.where(np.isnan(told), np.nanmean(told), told)  # a pair that is too large to look at is like others
+        foretold = foretell(one_way, sqrt(variance), told, sqrt(noise.continuous_variance), budget.is_pure)
+        by_now = np.array([1.0 / variance if len(places) == 1 else 0.0 for places in foretold.sets])
+        return Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()
+
+    def _tables(self, noisy: list[tuple[Places, Noisy]]) -> dict[Places, Table]:
         """Estimates from all that was measured."""
         total, one_way = self._one_way(noisy)
-        tables: dict[Places, Table] = {
-            (): Table((), np.array(total), np.array(pooled(_listed(noisy), ())[1]), np.zeros(()))
-        }
+        variance = np.array(pooled(noisy, ())[1])
+        tables: dict[Places, Table] = {(): Table((), np.array(total), variance, np.zeros(()))}
         for place, margin in enumerate(one_way):
-            variances = np.full(len(margin), pooled(_listed(noisy), (place,))[1])
+            variances = np.full(len(margin), pooled(noisy, (place,))[1])
             tables[place,] = Table((place,), margin, variances, np.zeros(len(margin)))
-        seen: dict[Places, Noisy] = {places: each[0] for places, each in noisy.items() if len(places) == 2}
         if len(one_way) > 1:
+            told = {pair for places, _ in noisy for pair in combinations(places, 2)}
+            seen: dict[Places, Noisy] = {pair: pooled(noisy, pair) for pair in sorted(told)}
             tables |= all_pairs(one_way, seen, [axis.ordered for axis in self.schema.domain])
-        return tables
+        return tables | larger_tables(noisy, tables)
 
     def sums(self, of: str, budget: Budget) -> dict[Places, Noisy]:
         """Noisy sums of a measure along every attribute, and along pairs of few cells."""
@@ -136,21 +167,16 @@ class _Survey:
         seen = self.curator.margin([self.schema.domain.names[place] for place in places])
         found = seen.measure(Identity(seen.domain.size), budget, of=of)
         self.measured.append((places, found))
-        return found.answers.astype(np.float64).reshape(seen.domain.shape), found.noise.variance
+        return found.answers.astype(np.float64).reshape(seen.domain.shape), found.noise.continuous_variance
 
-    def _one_way(self, noisy: Mapping[Places, list[Noisy]]) -> tuple[float, list[Floats]]:
-        listed = _listed(noisy)
-        total = max(1.0, float(pooled(listed, ())[0]))
+    def _one_way(self, listed: list[tuple[Places, Noisy]]) -> tuple[float, list[Floats]]:
+        total = max(0.0, float(pooled(listed, ())[0]))
         axes = enumerate(self.schema.domain.axes)
         return total, [one_way_margin(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
 
     def _pairs(self, most: int) -> list[Places]:
         shape = self.schema.domain.shape
         return [(a, b) for a, b in combinations(range(len(shape)), 2) if shape[a] * shape[b] <= most]
-
-
-def _listed(noisy: Mapping[Places, list[Noisy]]) -> list[tuple[Places, Noisy]]:
-    return [(places, one) for places, each in noisy.items() for one in each]
 
 
 MECHANISM = Mechanism(
@@ -160,5 +186,6 @@ MECHANISM = Mechanism(
     run=margins,
     gaussian=True,
     by_margins=True,
+    foretold=foresee,
     checks_itself=True,
 )

@@ -63,6 +63,15 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class Foresight:
+    """Errors to expect, in rows: on what everybody asks, of one value of each attribute, and by kind of question."""
+
+    overall: float
+    one_way: Mapping[str, float]
+    by_kind: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Mechanism:
     """A recipe that turns a private table into something to publish.
 
@@ -76,7 +85,9 @@ class Mechanism:
     checks_itself: whether it asks privately which queries or buckets suit the data, and so spends a part on measuring
     how far its own estimate is off, which no noise tells.
     optimised: whether its strategy is searched for, which takes long on many cells.
+    for_auto: whether `auto` considers it; not one that others were never behind.
     error_if_full: for one that adapts to the table, about its error where there is nothing to adapt to.
+    foretold: about its errors with as many rows as the schema states, where they depend on the table but not wholly.
     work: about how many numbers in memory one release changes. It tells what a trial costs by public numbers alone, so
     that nothing in a plan depends on the clock.
     known_limits: where its 95 % intervals are known to hold too seldom; the audit checks each figure.
@@ -97,7 +108,9 @@ class Mechanism:
     answers: Literal["everything", "its workload"] = "everything"
     checks_itself: bool = False
     optimised: bool = False
+    for_auto: bool = True
     error_if_full: Callable[[Schema, Workload, Budget], float] | None = None
+    foretold: Callable[[Schema, Budget], Foresight] | None = None
     work: Work = A_FEW_PASSES
     known_limits: tuple[Limit, ...] = ()
     remark: Remark | None = None

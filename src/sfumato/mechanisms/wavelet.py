@@ -30,4 +30,5 @@ MECHANISM = Mechanism(
     run=wavelet,
     strategy=wavelet_strategy,
     gaussian=True,
+    for_auto=False,
 )

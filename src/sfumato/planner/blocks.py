@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from math import sqrt
 
 import numpy as np
@@ -11,13 +10,13 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.kernel.budget import Budget
 from sfumato.measurement import Laplace
-from sfumato.mechanisms._measure_and_fit import designs
+from sfumato.mechanisms._measure_and_fit import whole_noise, with_weight
 from sfumato.planner.release_without_data import linear_stand_in
 from sfumato.queries import Queries, Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema
 
-FEW = 2**24  # numbers, up to which every query is solved for by itself
+FEW = 2**20  # numbers, up to which every query is solved for by itself
 
 
 def expected_blocks(strategy: Strategy, schema: Schema, budget: Budget, blocks: Sequence[Queries]) -> Floats:
@@ -44,15 +43,16 @@ def _query_by_query(strategy: Strategy, schema: Schema, budget: Budget, blocks: 
 def _family_by_family(strategy: Strategy, schema: Schema, budget: Budget, blocks: Sequence[Queries]) -> Floats:
     from sfumato.least_squares.expected_error import expected_errors
 
-    design, weighted = designs(strategy, schema, budget)["count"], strategy.weighted
+    share = budget.evenly(len(schema.units))[0]
+    whole = whole_noise(strategy, share, schema.privacy_unit.contributions)
     workload = Workload(tuple(str(place) for place in range(len(blocks))), tuple(blocks))
     at_one = expected_errors(strategy, workload, budget.is_pure)
     # Those are for continuous noise at epsilon 1, with l1 / weight (or l2 / weight). A budget stretches it, and whole
     # numbers shrink it a little: by one factor if all rows have the same noise, on average otherwise.
-    noise, weight = design.noises[0], strategy.weights[0]
-    if isinstance(noise, Laplace):
-        stretch = float(noise.scale * weight / Fraction(weighted.l1))
+    if isinstance(whole, Laplace):
+        stretch = float(whole.scale / strategy.load(1))
     else:
-        stretch = sqrt(noise.sigma_squared * weight**2 / Fraction(weighted.l2_squared))
-    shrink = design.variances / design.sizes
-    return np.asarray(at_one * (stretch * sqrt(float(shrink.mean()))))
+        stretch = sqrt(whole.sigma_squared / strategy.load(2))
+    noises = [with_weight(whole, weight) for weight in strategy.weights]
+    shrink = np.array([noise.variance / noise.continuous_variance for noise in noises])
+    return np.asarray(at_one * (stretch * sqrt(float(np.average(shrink, weights=strategy.shares)))))

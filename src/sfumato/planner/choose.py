@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
 
@@ -14,11 +15,12 @@ from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.plain_text import as_rows
 from sfumato.planner.forecast import Outlook, Question, expected_error, outlook, takes_long
-from sfumato.planner.rules import PRIVATE, RULES, Case, may_try
+from sfumato.planner.rules import PRIVATE, UNTRIED, Case, first_rule, may_try
 from sfumato.queries import Workload
 from sfumato.queries.workload import default_workload
 from sfumato.schema import Schema
 
+HOPE = 0.85  # of the least error otherwise: the least that a search over one or two attributes ever found
 WORTH_IT = 0.95  # times the error of what is taken: with less, what was left aside is worth a hint
 
 ONLY_THE_WORKLOAD = (
@@ -29,11 +31,15 @@ ONLY_THE_WORKLOAD = (
 
 @dataclass(frozen=True)
 class Choice:
-    """The mechanism to use, why, and what cannot be known without the data."""
+    """The mechanism to use, why, and what cannot be known without the data.
+
+    expected: the error that the choice rests on, in rows a query as the workload weighs them; inf where none is known.
+    """
 
     name: str
     why: str
     unknown: str
+    expected: float = inf
 
 
 def choose_mechanism(schema: Schema, budget: Budget, workload: Workload | None = None) -> Choice:
@@ -53,28 +59,55 @@ def _choose(written: str, budget: Budget, workload: Workload | None) -> Choice:
         return choose_among([], schema, budget, workload)
     asked = workload or default_workload(schema.domain)
     question = Question(schema, (), asked)
-    fitting = [one for one in MECHANISMS.values() if one.why_not(schema, asked) is None]
+    fitting = [one for one in MECHANISMS.values() if _may_take(one, schema, asked)]
     if not budget.is_pure:
         fitting = [one for one in fitting if one.gaussian] or fitting[:1]
-    known = [found for one in fitting if (found := _known(one, question, budget)) is not None]
-    tried = [outlook(one, question, budget) for one in fitting if one.adaptive and may_try(schema)]
-    return choose_among([*known, *tried], schema, budget, asked)
+    plain = [one for one in fitting if not one.optimised]
+    outlooks = [found for one in plain if (found := _known(one, question, budget)) is not None]
+    outlooks += [outlook(one, question, budget) for one in plain if one.adaptive and may_try(schema)]
+    searched = [one for one in fitting if one.optimised]
+    if searched and _could_win(outlooks, schema, budget, asked):
+        outlooks += [found for one in searched if (found := _known(one, question, budget)) is not None]
+    return choose_among(outlooks, schema, budget, asked)
+
+
+def _may_take(mechanism: Mechanism, schema: Schema, workload: Workload) -> bool:
+    wanted = mechanism.for_auto and mechanism.answers == "everything"
+    return wanted and (mechanism.strategy is not None or mechanism.adaptive) and not mechanism.why_not(schema, workload)
+
+
+def _could_win(outlooks: list[Outlook], schema: Schema, budget: Budget, workload: Workload) -> bool:
+    """Whether a strategy that is searched for could be taken, if it were as much better as one has ever been."""
+    if len(schema.domain.shape) > 2:
+        return True
+    hoped = [replace(found, overall=HOPE * found.overall) if found.how == "exact" else found for found in outlooks]
+    taken = first_rule(Case(hoped, schema, budget, workload))[1]
+    return not MECHANISMS[taken].adaptive
 
 
 def choose_among(outlooks: list[Outlook], schema: Schema, budget: Budget, workload: Workload | None) -> Choice:
-    """What the rules say of what was priced, and a hint at what they leave aside."""
+    """What the rules say of what was priced."""
     case = Case(outlooks, schema, budget, workload)
-    rule = next(rule for rule in RULES if rule.applies(case))
-    name, unknown = rule.taken(case), f"{rule.unknown(case)} {PRIVATE}"
-    mine = next((found.overall for found in outlooks if found.mechanism == name), inf)
-    better = [(found, MECHANISMS[found.mechanism]) for found in outlooks if found.overall < WORTH_IT * mine]
+    rule, name = first_rule(case)
+    expected = next((found.overall for found in outlooks if found.mechanism == name), inf)
+    if case.by_margins is not None and name == case.by_margins.name:
+        expected = case.of_margins
+    if MECHANISMS[name].adaptive:
+        expected = case.foretold if case.tried is UNTRIED else case.tried.overall
+    return Choice(name, rule.why(case), f"{rule.unknown(case)} {PRIVATE}", expected)
+
+
+def with_hints(choice: Choice, outlooks: Sequence[Outlook]) -> Choice:
+    """The same choice, and what a plan that looked at more mechanisms knows of those that are left aside."""
+    unknown = choice.unknown
+    better = [(found, MECHANISMS[found.mechanism]) for found in outlooks if found.overall < WORTH_IT * choice.expected]
     if bound := [found for found, mechanism in better if mechanism.answers == "its workload"]:
         least = min(bound, key=lambda found: found.overall)
         unknown += f" {least.mechanism} would have {as_rows(least.overall)} rows on these queries. {ONLY_THE_WORKLOAD}"
     if aside := [found for found, mechanism in better if found.how == "simulated" and not mechanism.adaptive]:
         listed = ", ".join(f"{found.mechanism} ({as_rows(found.overall)} rows)" for found in aside)
         unknown += f" On the public shapes {listed} did better; ask by name if your table is like them."
-    return Choice(name, rule.why(case), unknown)
+    return replace(choice, unknown=unknown)
 
 
 def _known(mechanism: Mechanism, question: Question, budget: Budget) -> Outlook | None:

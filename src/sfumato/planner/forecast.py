@@ -24,17 +24,19 @@ from sfumato.schema import Schema
 
 How = Literal["exact", "simulated", "not priced"]
 
-MOST_OPTIMISED = 2**11  # cells beyond which optimising takes longer than a plan should
-MOST_KINDS = 128  # and kinds of query, likewise
+MOST_OPTIMISED = 2**10  # cells of one attribute beyond which optimising takes longer than a plan should
+MOST_KINDS = 256  # and kinds of query, likewise
+MOST_COMBINED = 2**20  # and cells in all
 MOST_WORK = 2**25  # numbers changed, half a second or so, after which others are tried on no further shape
 MOST_QUERIES = 2**12  # of a workload, beyond which nobody would have each of them measured
+MOST_ANSWERED = 2**22  # queries times cells, beyond which it takes long to say what these would tell of each other
 
 
 @dataclass(frozen=True)
 class Outlook:
     """One mechanism at one budget.
 
-    overall: the root mean square error over the workload, all its blocks alike, in rows; best, worst: on the kindest
+    overall: the root mean square error over the workload, as it weighs its blocks, in rows; best, worst: on the kindest
     and the unkindest public shape. note: why it was not priced, or what its figures rest on.
     epsilon: the smallest that keeps all lines within a wanted error, where one was asked for; about: found by trial.
     """
@@ -89,12 +91,15 @@ def outlook(
 
 def takes_long(mechanism: Mechanism, question: Question) -> str | None:
     """Why a mechanism is priced only when it is asked for by name, or None."""
-    cells, queries = question.schema.domain.size, question.workload.queries.rows
-    kinds, name = len(question.workload.blocks), mechanism.name
-    if mechanism.optimised and (cells > MOST_OPTIMISED or kinds > MOST_KINDS):
+    domain, queries = question.schema.domain, question.workload.queries.rows
+    cells, kinds, name = domain.size, len(question.workload.blocks), mechanism.name
+    if mechanism.optimised and (max(domain.shape) > MOST_OPTIMISED or cells > MOST_COMBINED or kinds > MOST_KINDS):
         return f"takes long to optimise for {cells:,} cells and {kinds} kinds of query; plan it with --mechanism {name}"
-    if mechanism.answers == "its workload" and queries > MOST_QUERIES:
-        return f"adds noise to each of {queries:,} queries; give the ones that matter with --workload"
+    if mechanism.answers == "its workload":
+        if queries > MOST_QUERIES:
+            return f"adds noise to each of {queries:,} queries; give the ones that matter with --workload"
+        if queries * cells > MOST_ANSWERED:
+            return f"takes long to price for {queries:,} queries over {cells:,} cells; plan it with --mechanism {name}"
     return None
 
 
@@ -109,11 +114,11 @@ def strategy_of(mechanism: Mechanism, question: Question, budget: Budget) -> Str
 
 
 def expected_error(mechanism: Mechanism, question: Question, budget: Budget) -> float | None:
-    """The root mean square error over the workload, all its blocks alike, in rows; None if it depends on the data."""
+    """The root mean square error over the workload, as it weighs blocks, in rows; None if it depends on the data."""
     strategy = strategy_of(mechanism, question, budget)
     if strategy is None:
         return None
-    return root_mean_square(expected_blocks(strategy, question.schema, budget, question.workload.blocks))
+    return question.workload.overall(expected_blocks(strategy, question.schema, budget, question.workload.blocks))
 
 
 def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: Strategy, *, bounds: bool) -> Outlook:
@@ -123,7 +128,7 @@ def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: S
     errors = expected_blocks(strategy, question.schema, budget, blocks + extra)
     known = {id(block): float(error) for block, error in zip(blocks + extra, errors, strict=True)}
     lines = [price(item, cube, question.confidence, known.get(id(item.block)), bounds) for item in question.items]
-    overall = root_mean_square(errors[: len(blocks)])
+    overall = question.workload.overall(errors[: len(blocks)])
     note = "" if isfinite(overall) else "it does not determine every count that is asked for"
     return Outlook(mechanism.name, "exact", tuple(lines), overall, overall, overall, note)
 
@@ -137,7 +142,7 @@ def _simulated(mechanism: Mechanism, question: Question, budget: Budget, most: i
     for block in question.workload.blocks:
         for shape, errors in trials.errors(block).items():
             shapes[shape].append(root_mean_square(errors))
-    overall = [root_mean_square(np.array(blocks)) for blocks in shapes.values()]
+    overall = [question.workload.overall(np.array(blocks)) for blocks in shapes.values()]
     lines = [simulated_line(item, trials, question.schema, budget, question.confidence) for item in question.items]
     note = "" if len(shapes) == len(SHAPES) else f"it is slow, so it was tried on some shapes only: {', '.join(shapes)}"
     middle = geometric_mean(overall)

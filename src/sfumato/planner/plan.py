@@ -14,8 +14,10 @@ from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import MECHANISMS, find_mechanism, sparse_mechanism
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.sparse_cells import planned_threshold
-from sfumato.planner.choose import Choice, choose_among, choose_mechanism
+from sfumato.planner.choose import Choice, choose_mechanism, with_hints
+from sfumato.planner.delta import what_a_delta_buys
 from sfumato.planner.forecast import Outlook, Question, outlook
+from sfumato.planner.margins_plan import plan_margins
 from sfumato.planner.price import Line, price
 from sfumato.planner.questions import Item, Statements, default_items, read_statements, sparse_items, statement_items
 from sfumato.planner.release_without_data import sparse_stand_in
@@ -59,6 +61,8 @@ def make_plan(
     spent = None if epsilon is None else as_epsilon(epsilon)
     only = None if mechanism == "auto" else find_mechanism(mechanism)
     statements = None if workload is None else read_statements(workload, schema)
+    if (wide := _by_margins(schema, only)) is not None and statements is None:
+        return plan_margins(wide, schema, spent, error, confidence, chosen=only is None)
     if _is_sparse(schema, only):
         if only is not None:
             only.check(schema)
@@ -78,7 +82,7 @@ def _plan_for_epsilon(question: Question, spent: Fraction, only: Mechanism | Non
     if only:
         return _finish(question, spent, None, only.name, None, (outlook(only, question, budget),))
     outlooks = [outlook(one, question, budget, bounds=False, patient=False) for one in MECHANISMS.values()]
-    choice = choose_among(outlooks, schema, budget, question.workload)
+    choice = with_hints(choose_mechanism(schema, budget, question.workload), outlooks)
     in_full = outlook(MECHANISMS[choice.name], question, budget)
     outlooks = [in_full if found.mechanism == choice.name else found for found in outlooks]
     return _finish(question, spent, None, choice.name, choice, tuple(outlooks))
@@ -126,6 +130,9 @@ def _finish(
             bound = every_query_error(size, share, question.confidence)
             paper = paper_error(size, share, question.confidence)
     remarks = explain(outlooks, question)
+    if spent is not None and error is None:
+        hint = what_a_delta_buys(question, spent, MECHANISMS[name] if choice is None else None)
+        remarks += () if hint is None else (hint,)
     facts = (schema.dataset, name, spent, error, question.confidence, size, schema.expected_rows)
     return Plan(*facts, choice, outlooks, remarks, threshold, bound, paper)
 
@@ -163,6 +170,14 @@ def _sparse_plan(
     choice = choose_mechanism(schema, Budget.pure(spent or 1)) if chosen else None
     facts = (schema.dataset, name, spent, error, confidence, schema.domain.size, schema.expected_rows)
     return Plan(*facts, choice, (found,), (), threshold)
+
+
+def _by_margins(schema: Schema, only: Mechanism | None) -> Mechanism | None:
+    """The mechanism that is foretold and not priced, because there are too many cells to lay out."""
+    if schema.domain.size <= MOST_DENSE:
+        return None
+    name = choose_mechanism(schema, Budget.pure(1)).name if only is None else only.name
+    return MECHANISMS[name] if MECHANISMS[name].foretold is not None else None
 
 
 def _is_sparse(schema: Schema, only: Mechanism | None) -> bool:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 
 from sfumato.domain import Axis, ValueSet
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
-from sfumato.queries import Identity, Queries, Total, Workload
+from sfumato.queries import Identity, Kron, Queries, Total, Workload
 from sfumato.queries.marginals import over
-from sfumato.queries.workload import default_workload
+from sfumato.queries.workload import attribute_sets, default_workload
 from sfumato.schema import Schema
 from sfumato.sql import Amount, Column, Select, compile_select, read_workload
 from sfumato.sql.workload import workload_of
@@ -85,19 +84,24 @@ def statement_items(statements: Statements, schema: Schema) -> tuple[list[Item],
 
 
 def default_items(schema: Schema) -> tuple[list[Item], Workload]:
-    """What everybody asks: the total, ranges and values of one and two attributes, one cell; sums and averages."""
+    """What everybody asks: the total, ranges and values of one and two attributes, a table of three, one cell; sums."""
     domain, dataset = schema.domain, schema.dataset
     workload, several = default_workload(domain), len(domain.axes) > 1
     items = [Item(f"COUNT(*) FROM {dataset}", "rows", Total(domain.size))]
     pairs = 0
-    sets = [(axis,) for axis in domain] + list(combinations(domain, 2))
-    for axes, block in zip(sets, workload.blocks, strict=True):
+    sets = attribute_sets(domain)
+    blocks = [block for block in workload.blocks if isinstance(block, Kron)]
+    for axes, block in zip(sets, blocks, strict=False):
         pairs += len(axes) == 2
         if len(axes) == 1 and several and axes[0].ordered:
             alone = over(domain, {axes[0].name: Identity(axes[0].size)})
             items.append(Item(f"COUNT(*) ... GROUP BY {axes[0].name}", "rows", alone))
         if pairs <= MOST_PAIRS and (several or axes[0].ordered):
             items.append(Item(_in_words(axes), "rows", block))
+    if len(domain.axes) > 3:
+        three = tuple(domain)[:3]
+        table = over(domain, {axis.name: Identity(axis.size) for axis in three})
+        items.append(Item(f"COUNT(*) ... GROUP BY {', '.join(axis.name for axis in three)}", "rows", table))
     items.append(Item("COUNT(*) of one cell", "rows", Identity(domain.size)))
     items += [Item(query, _unit_of(select), None, select, guess) for query, select, guess in of_measures(schema)]
     return items, workload

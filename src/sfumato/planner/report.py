@@ -97,7 +97,7 @@ def _comparison(plan: Plan) -> Iterator[str | Comparison]:
         (found.mechanism, *(_range(found.lines[place]) for place in chosen), _overall(found), found.how)
         for found in priced
     ]
-    yield "Expected error, root mean square, mechanism by question; overall: every kind of query of the workload alike."
+    yield "Expected error, root mean square, mechanism by question; overall: as the workload weighs them."
     yield Comparison(("mechanism", *names.values(), "overall", "how"), tuple(figures), (0, len(chosen) + 2))
     asked = priced[0].lines
     yield Comparison(

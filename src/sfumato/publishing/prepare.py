@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
-from math import sqrt
+from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 
 from sfumato.errors import BudgetError, QueryError
@@ -26,6 +26,7 @@ class Prepared:
     cost: Cost
     workload: Workload | None
     why: str | None = None  # of a mechanism that was chosen for the curator
+    expected: float = inf  # its error, that of all kinds of query as the workload weighs them, in rows
 
 
 def prepare(
@@ -35,8 +36,20 @@ def prepare(
     delta: Amount | None = None,
     mechanism: str = "auto",
     workload: Workload | str | Path | None = None,
+    even_if_useless: bool = False,
 ) -> Prepared:
-    """Settle mechanism, cost and workload, and refuse what does not fit or could not be written afterwards."""
+    """Settle mechanism, cost and workload; refuse what does not fit, could not be written or would tell nothing."""
+    prepared = _settled(schema, epsilon, delta, mechanism, workload)
+    if not even_if_useless:
+        from sfumato.publishing.usefulness import refuse_useless
+
+        refuse_useless(schema, prepared.mechanism, prepared.workload, prepared.cost.budget)
+    return prepared
+
+
+def _settled(
+    schema: Schema, epsilon: Amount, delta: Amount | None, mechanism: str, workload: Workload | str | Path | None
+) -> Prepared:
     cost = Cost.stated(epsilon, delta)
     asked = _workload(workload, schema)
     if mechanism != "auto":
@@ -44,7 +57,7 @@ def prepare(
     plain = _chosen(schema, Cost(cost.epsilon), asked)
     if not cost.pure:
         allowed = _chosen(schema, cost, asked)
-        if allowed.mechanism.gaussian and _expected_error(allowed) < _expected_error(plain):
+        if allowed.mechanism.gaussian and allowed.expected < plain.expected:
             with suppress(BudgetError):  # Gaussian noise does not fit the file; Laplace noise may
                 return _fitting(allowed)
     return _fitting(plain)
@@ -67,24 +80,7 @@ def _chosen(schema: Schema, cost: Cost, workload: Workload | None) -> Prepared:
     from sfumato.planner.choose import choose_mechanism
 
     choice = choose_mechanism(schema, cost.budget, workload)
-    return Prepared(schema, find_mechanism(choice.name), cost, workload, choice.why)
-
-
-def _expected_error(prepared: Prepared) -> float:
-    """How far off the queries of the workload are, in rows, under the noise of either kind of budget.
-
-    A mechanism that adapts to the data is taken as on a full table; any other that depends on it was chosen for
-    promising less than all that do not. The blocks of the others are added up, as strategies are compared.
-    """
-    from sfumato.planner.forecast import Question, expected_error
-
-    schema, workload, budget = prepared.schema, prepared.workload, prepared.cost.budget
-    if workload is None:
-        return 0.0
-    if prepared.mechanism.error_if_full is not None:
-        return prepared.mechanism.error_if_full(schema, workload, budget)
-    error = expected_error(prepared.mechanism, Question(schema, (), workload), budget)
-    return 0.0 if error is None else error * sqrt(len(workload.blocks))
+    return Prepared(schema, find_mechanism(choice.name), cost, workload, choice.why, choice.expected)
 
 
 def _fitting(prepared: Prepared) -> Prepared:
@@ -94,4 +90,4 @@ def _fitting(prepared: Prepared) -> Prepared:
     mechanism.check(schema, workload)
     cost = prepared.cost if mechanism.gaussian else Cost(prepared.cost.epsilon)
     check_writable(schema, cost, mechanism, workload)
-    return Prepared(schema, mechanism, cost, workload, prepared.why)
+    return replace(prepared, cost=cost)

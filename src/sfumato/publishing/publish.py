@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import exp
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import PrivacyError, ReleaseFileError
+from sfumato.errors import PrivacyError, ReleaseFileError, SfumatoError
 from sfumato.kernel.budget import Amount, Budget, readable
 from sfumato.kernel.cost import Cost
 from sfumato.kernel.ledger.ledger import Ledger, Receipt
@@ -21,6 +21,7 @@ from sfumato.kernel.source.table import open_table
 from sfumato.kernel.unit import Unit
 from sfumato.publishing.prepare import Prepared, prepare
 from sfumato.queries import Workload
+from sfumato.releases.file.earlier import keep_earlier
 from sfumato.releases.file.manifest import CONCENTRATED, PURE, Guarantee
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
@@ -38,6 +39,7 @@ def release(
     another_unit: bool = False,
     table_name: str | None = None,
     allow_views: bool = False,
+    even_if_useless: bool = False,
     entropy: Entropy | None = None,
     step: Step = lambda name: None,
 ) -> Release:
@@ -46,14 +48,21 @@ def release(
     table: a path or glob (csv, parquet), a database URL with `table_name`, or a pandas, polars or Arrow frame.
     epsilon: what this release costs, charged to `schema.dataset` in the ledger before the table is read.
     delta: allows mechanisms that can use it Gaussian noise; it is charged too, unless the mechanism needs none.
-    workload: the queries that matter most: SELECT statements as text or in a file; if None, one- and two-way ranges.
+    workload: the queries that matter most: SELECT statements as text or in a file; if None, what everybody asks.
     another_unit: states that a further promise is meant where the ledger knows the dataset with another privacy unit.
     allow_views: read a view, a lazy frame or a relation too; the promise is then about the rows it gives.
+    even_if_useless: go on even if, by the schema's `expected_rows`, every count of a single value would be noise.
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """
     how: dict[str, Any] = {"delta": delta, "mechanism": mechanism, "workload": workload, "another_unit": another_unit}
-    how |= {"ledger": ledger, "table_name": table_name, "allow_views": allow_views, "entropy": entropy}
+    how |= {
+        "even_if_useless": even_if_useless,
+        "ledger": ledger,
+        "table_name": table_name,
+        "allow_views": allow_views,
+        "entropy": entropy,
+    }
     with _made(table, schema, epsilon, step, **how) as (made, _):
         return made
 
@@ -76,6 +85,7 @@ def _made(
     source, book = entropy or SystemEntropy(), ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     nonce = source.bytes(16).hex()
     with telling_what_stays(book, schema.dataset, nonce):
+        step("plan")
         prepared = prepare(schema, epsilon, **how)
         source_table = open_table(table, name=table_name, allow_views=allow_views)
         mechanism, cost = prepared.mechanism, prepared.cost
@@ -107,6 +117,18 @@ class Published:
     path: Path
     kept: Path | None
     why: str | None = None
+    prepared: Prepared | None = None
+
+    def errors(self) -> dict[str, float]:
+        """The standard errors to expect of counts, in rows, by how many attributes they name; public."""
+        from sfumato.planner.by_kind import errors_by_kind
+
+        if self.prepared is None:
+            return {}
+        was = self.prepared
+        with suppress(SfumatoError):  # what cannot be foretold must not look like a release that failed
+            return errors_by_kind(was.schema, was.mechanism, was.workload, was.cost.budget, self.release.content)
+        return {}
 
 
 def publish(table: Any, schema: Schema, epsilon: Amount, out: str | Path, *, step: Step, **how: Any) -> Published:
@@ -121,11 +143,11 @@ def publish(table: Any, schema: Schema, epsilon: Amount, out: str | Path, *, ste
         raise ReleaseFileError(f"the folder of {path} cannot be written to; choose another with -o")
     with _made(table, schema, epsilon, step, **how) as (made, was):
         # A release cannot be made again without paying again, so an earlier one is never overwritten.
-        kept = _keep_earlier(path)
+        kept = keep_earlier(path)
         step("write")
         made.save(path)
         step("done")
-        return Published(made, path, kept, was.why)
+        return Published(made, path, kept, was.why, was)
 
 
 def open_release(path: str | Path, *, most_cells: int | None = None, allow_not_private: bool = False) -> Release:
@@ -160,16 +182,6 @@ def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None,
         delta=cost.delta,
         rho=budget.rho,
     )
-
-
-def _keep_earlier(path: Path) -> Path | None:
-    if not path.exists():
-        return None
-    number = 1
-    while (kept := path.with_name(f"{path.name}.~{number}~")).exists():
-        number += 1
-    path.rename(kept)
-    return kept
 
 
 def _mark_published(ledger: Ledger, receipt: Receipt, step: Step) -> Callable[[str], None]:

@@ -107,7 +107,7 @@ class Kron(Queries):
         order, step, rest = np.zeros_like(index), 1, index
         for factor in reversed(self.factors):
             rest, along = np.divmod(rest, factor.rows)
-            used, renumbered = np.unique(along, return_inverse=True)
+            used, renumbered = _numbered(along, factor.rows)
             chosen.insert(0, factor._select(used))
             order = order + renumbered * step
             step *= len(used)
@@ -125,3 +125,12 @@ class Kron(Queries):
 
     def _dense(self) -> Array:
         return reduce(np.kron, (factor._dense() for factor in self.factors))
+
+
+def _numbered(places: Array, count: int) -> tuple[Array, Array]:
+    """The distinct places among so many, in order, and for each place its number among them."""
+    if count > 4 * len(places):
+        return np.unique(places, return_inverse=True)
+    seen = np.zeros(count, dtype=np.bool_)
+    seen[places] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[places]

@@ -4,37 +4,46 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, product
+from math import comb, prod
 
 import numpy as np
 
-from sfumato.arrays import Codes
+from sfumato.arrays import Codes, Floats
 from sfumato.domain import Axis, Domain
 from sfumato.errors import QueryError
 from sfumato.queries.base import Queries
 from sfumato.queries.compose import Stack
-from sfumato.queries.identity import Identity
+from sfumato.queries.identity import Identity, Total
+from sfumato.queries.kron import Kron
 from sfumato.queries.marginals import over
 from sfumato.queries.ranges import AllRanges
 
+MOST_SETS = 96  # of two or three attributes that stand for all where these are more
 GOLDEN = (5**0.5 - 1) / 2  # its multiples, modulo 1, fill the unit interval evenly and fall in with no pattern
 
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """Blocks of linear queries over the counts of a domain's cells, each with a name; all blocks matter alike.
+    """Blocks of linear queries over the counts of a domain's cells, each with a name.
 
-    The squared error of a workload is the sum over blocks of the mean squared error of a block's queries.
+    The squared error of a workload is the sum over blocks of the mean squared error of a block's queries, times the
+    block's weight. weights: 1 on average; if left out, all blocks matter alike.
     """
 
     names: tuple[str, ...]
     blocks: tuple[Queries, ...]
+    weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.blocks or len(self.names) != len(self.blocks):
             raise QueryError("a workload needs at least one block of queries, and a name for each")
         if len({block.columns for block in self.blocks}) > 1:
             raise QueryError("the blocks of a workload must span the same cells")
+        if not self.weights:
+            object.__setattr__(self, "weights", (1.0,) * len(self.blocks))
+        if len(self.weights) != len(self.blocks) or min(self.weights) <= 0.0:
+            raise QueryError("the weights of a workload must be above 0, one for each block")
 
     @property
     def columns(self) -> int:
@@ -45,20 +54,67 @@ class Workload:
         """All blocks, one below the other."""
         return self.blocks[0] if len(self.blocks) == 1 else Stack(*self.blocks)
 
+    def overall(self, errors: Floats) -> float:
+        """The root mean square of its blocks' errors, as they are weighed."""
+        return float(np.sqrt(np.mean(np.asarray(errors) ** 2 * self.weights)))
+
 
 @lru_cache(maxsize=32)  # the same object for the same domain, so that what is worked out for it is worked out once
 def default_workload(domain: Domain) -> Workload:
     """What everybody asks: all ranges (of ordered attributes) and values (of others), of one and of two attributes.
+
+    From three attributes on also the total, the tables of three attributes and the cells, each of these five kinds with
+    a weight that falls with the root of the number of cells that a query sums. If squared errors counted alike, what
+    sums most cells would decide alone; if they counted beside those of noisy cells, nothing could beat noisy cells.
 
     >>> import numpy as np
     >>> domain = Domain((Axis("age", "integer", np.arange(4.0)), Axis("sex", "category", np.arange(3.0), ("F", "M"))))
     >>> default_workload(domain).names
     ('age', 'sex', 'age x sex')
     """
+    sets = attribute_sets(domain)
+    names = tuple(" x ".join(axis.name for axis in chosen) for chosen in sets)
+    blocks: tuple[Queries, ...] = tuple(over(domain, {axis.name: _along(axis) for axis in chosen}) for chosen in sets)
+    if len(domain.axes) < 3:
+        return Workload(names, blocks)
+    tables = sets_of(domain, 3)
+    blocks += tuple(over(domain, {axis.name: Identity(axis.size) for axis in chosen}) for chosen in tables)
+    names += tuple(" x ".join(axis.name for axis in chosen) for chosen in tables)
+    kinds = [len(chosen) for chosen in sets + tables]
+    if len(domain.axes) > 3:
+        names, blocks, kinds = (*names, "cells"), (*blocks, Identity(domain.size)), [*kinds, len(domain.axes)]
+    names, blocks, kinds = ("total", *names), (Total(domain.size), *blocks), [0, *kinds]
+    weights = np.array([_summed(block) ** -0.5 / kinds.count(kind) for block, kind in zip(blocks, kinds, strict=True)])
+    return Workload(names, blocks, tuple((weights / weights.mean()).tolist()))
+
+
+def attribute_sets(domain: Domain) -> list[tuple[Axis, ...]]:
+    """The attributes of the blocks of ranges and values in the default workload, in their order."""
+    return sets_of(domain, 1) + sets_of(domain, 2)
+
+
+def sets_of(domain: Domain, size: int) -> list[tuple[Axis, ...]]:
+    """All sets of so many attributes; where they are too many some, each attribute in about as many as any other."""
     axes = list(domain)
-    sets = [(axis,) for axis in axes] + list(combinations(axes, 2))
-    blocks = tuple(over(domain, {axis.name: _along(axis) for axis in chosen}) for chosen in sets)
-    return Workload(tuple(" x ".join(axis.name for axis in chosen) for chosen in sets), blocks)
+    if size == 1 or comb(len(axes), size) <= MOST_SETS:
+        return list(combinations(axes, size))
+    found: dict[tuple[int, ...], None] = {}
+    for step, first in product(range(1, len(axes)), range(len(axes))):  # around the circle, in ever longer steps
+        chosen = {(first + each * step + each // 2) % len(axes) for each in range(size)}
+        if len(chosen) == size:
+            found[tuple(sorted(chosen))] = None
+        if len(found) == MOST_SETS:
+            break
+    return [tuple(axes[place] for place in chosen) for chosen in found]
+
+
+def _summed(block: Queries) -> float:
+    """How many cells a query of a block of the default workload sums, on average."""
+    if isinstance(block, Kron):
+        return prod(map(_summed, block.factors))
+    if isinstance(block, AllRanges):
+        return (block.columns + 2) / 3
+    return block.columns / block.rows
 
 
 def places_among(rows: int, count: int) -> Codes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from sfumato.releases.answers.estimate import Estimate
     from sfumato.releases.answers.result import Result
+    from sfumato.releases.rows.to_file import Drawn
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,9 +62,35 @@ class Release:
         """Answer linear queries over the cells' counts, one estimate for each."""
         return self.content.linear(queries, confidence)
 
-    def sample(self, rows: int) -> pa.Table:
-        """Draw synthetic rows from the release."""
-        return self.content.draw(rows)
+    def marginal(self, *names: str, confidence: float = 0.95) -> Result:
+        """The count of every combination of values of some attributes, with its interval."""
+        listed = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+        return self.query(
+            f'SELECT {listed}, COUNT(*) AS "count" FROM release GROUP BY {listed}'
+            if names
+            else 'SELECT COUNT(*) AS "count" FROM release',
+            confidence=confidence,
+        )
+
+    def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
+        """Draw synthetic rows from the release, the same ones for the same seed. It costs nothing: rows are public."""
+        import pyarrow as pa
+
+        from sfumato.releases.rows.decode import column_types
+
+        return pa.Table.from_batches(self.sample_batches(rows, seed=seed), column_types(self.schema))
+
+    def sample_batches(self, rows: int, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Draw the rows of `sample` some at a time, for more than fit in memory."""
+        from sfumato.releases.rows.draw import draw_batches
+
+        return draw_batches(self.content.row_model, self.schema, rows, seed)
+
+    def sample_to(self, path: str | Path, rows: int, *, seed: int | None = None) -> Drawn:
+        """Draw the rows of `sample` into a .csv or .parquet file, and say how well they agree with the release."""
+        from sfumato.releases.rows.to_file import draw_to_file
+
+        return draw_to_file(self.content.row_model, self.schema, rows, Path(path), seed)
 
     def save(self, path: str | Path) -> Path:
         """Write the release to one file. Whoever has the file can query it for ever."""

@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 
 ROUNDS = 200
-CLOSE = 1e-7  # relative change of the error at which the steps end
+CLOSE = 1e-5  # relative change of the error at which the steps end
 NOT_WORTH = 2e-3  # of the largest weight: such a part is left out, its budget does more elsewhere
 TOLERANCE = 1e-6  # relative, of the error that is minimised
 
@@ -37,8 +37,9 @@ def best_weights(asked: Floats, answered: Linear, back: Linear, start: Floats, p
     """
     weights, before = start / start.sum(axis=-1, keepdims=True), np.inf
     for _ in range(ROUNDS):
-        each, error = _errors(asked, answered(weights**2))
-        gain = weights**2 * back(np.divide(each, answered(weights**2), out=np.zeros_like(each), where=each > 0))
+        spans = answered(weights**2)
+        each, error = _errors(asked, spans)
+        gain = weights**2 * back(np.divide(each, spans, out=np.zeros_like(each), where=each > 0))
         due = gain / gain.sum(axis=-1, keepdims=True)
         borne = weights if pure else weights**2 / (weights**2).sum(axis=-1, keepdims=True)
         ratio = np.divide(due, borne, out=np.ones_like(due), where=borne > 0)

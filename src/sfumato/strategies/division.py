@@ -74,7 +74,8 @@ def divide_recursively(workload: Workload, *, power: int = 2) -> Division:
     if not queries.integral:
         raise QueryError("a workload that is measured itself needs whole-number weights")
     most = max(2, min(MOST_PARTS, MOST_LOADS // queries.columns))
-    weights = np.concatenate([np.full(block.rows, 1.0 / block.rows) for block in workload.blocks])
+    blocks = zip(workload.blocks, workload.weights, strict=True)
+    weights = np.concatenate([np.full(block.rows, matters / block.rows) for block, matters in blocks])
     best = weigh(_blocks(workload, weights, most // 2), power, ROUGHLY)
     waiting = deque(best.parts)
     while waiting and len(best.parts) < most:
@@ -118,7 +119,7 @@ def weigh(parts: tuple[Part, ...], power: int, tolerance: float = TOLERANCE) -> 
 
 
 def _blocks(workload: Workload, weights: Floats, most: int) -> tuple[Part, ...]:
-    """The blocks of a workload, if they are few: they matter alike, so a query of a small one matters more."""
+    """The blocks of a workload, if they are few: a query of a small one matters more."""
     queries, rows = workload.queries, [block.rows for block in workload.blocks]
     number = np.repeat(np.arange(len(rows)), rows) if len(rows) <= most else np.zeros(queries.rows)
     return tuple(_part(number == one, queries, weights) for one in np.unique(number))

@@ -24,6 +24,7 @@ from sfumato.strategies.trees import WEIGHT_BITS, tree_for, tree_strategy
 from sfumato.strategies.wavelets import wavelet_strategy
 
 MOST_CELLS_BESIDE_OTHERS = 2**10  # of an axis whose sums are optimised; several axes are optimised several times over
+MANY_AXES = 3  # from which products of sums were never better than tables
 BITS = 20  # of all axes' weights together: counts times weights stay below 2^62 for 2^42 rows
 
 
@@ -55,7 +56,7 @@ def _key(domain: Domain, workload: Workload) -> tuple[object, ...]:
         parts = products(block, domain.shape)
         told = id(block) if parts is None else tuple((one.weight, *map(kind, one.factors)) for one in parts)
         blocks.append((block.rows, told))
-    return (domain.shape, tuple(axis.ordered for axis in domain), tuple(blocks))
+    return (domain.shape, tuple(axis.ordered for axis in domain), tuple(blocks), workload.weights)
 
 
 @lru_cache(maxsize=64)
@@ -71,9 +72,11 @@ def candidates(domain: Domain, workload: Workload, pure: bool, *, bits: int = BI
         "cells": Strategy(Identity(domain.size)),
         "trees": tree_strategy(domain, workload, pure),
         "wavelets": wavelet_strategy(domain, workload, pure),
-        "product": product_strategy(domain, workload, pure, bits=bits),
     }
-    if len(domain.shape) > 1:
+    several = sum(size > 1 for size in domain.shape)
+    if several < MANY_AXES:
+        found["product"] = product_strategy(domain, workload, pure, bits=bits)
+    if several > 1:
         for name, trees in (("tables", False), ("tables of trees", True)):
             tables = marginal_strategy(domain, workload, pure, trees=trees)
             if tables is not None:

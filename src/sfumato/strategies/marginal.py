@@ -29,19 +29,22 @@ BITS = 12
 def marginal_strategy(domain: Domain, workload: Workload, pure: bool, *, trees: bool = False) -> Strategy | None:
     """The best weights on all combinations of levels; None where there are too many.
 
-    trees: also use the levels of each axis's best tree, not only its total and its cells.
+    trees: also use the levels of each axis's best tree, not only its total and its cells; None where these have none.
 
     >>> from sfumato.domain import Axis
     >>> from sfumato.queries import default_workload
     >>> domain = Domain(tuple(Axis(name, "category", np.arange(5.0), tuple("wxyz")) for name in "abc"))
     >>> marginal_strategy(domain, default_workload(domain), True).queries
-    Marginals((4, 4, 4), 4 tables)
+    Marginals((4, 4, 4), 2 tables)
     """
     wanted, sizes = wanted_of(domain, workload), domain.shape
     widths = [{1, size} for size in sizes]
     if trees:
         deep = axis_by_axis(domain, workload, lambda axis, gram: tree_for(gram, False))  # zCDP: many levels
-        widths = [plain | _levels(part) for plain, part in zip(widths, deep, strict=True)]
+        deeper = [plain | _levels(part) for plain, part in zip(widths, deep, strict=True)]
+        if deeper == widths:
+            return None
+        widths = deeper
     if prod(map(len, widths)) > MOST_TABLES:
         return None
     grid = Grid(sizes, tuple(tuple(sorted(each)) for each in widths))

@@ -18,10 +18,11 @@ from sfumato.domain import Axis, Domain
 from sfumato.least_squares.families import least_squares
 from sfumato.least_squares.gram import MOST_WRITTEN, Gram, added, has_short_gram
 from sfumato.least_squares.products import Product, grams_of, products
-from sfumato.queries import AllRanges, Identity, Kron, Queries, Scaled, Workload
-from sfumato.queries.strategy import Strategy
+from sfumato.queries import AllRanges, Identity, Queries, Scaled, Workload
+from sfumato.queries.strategy import Combined, Strategy
 
 SWEEPS = 3
+MOST_ROWS = 2**25  # of a combination: more are not worth their file, whatever they would answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +58,23 @@ def combined(parts: list[AxisPart]) -> Strategy:
     >>> combined([AxisPart.cells(2), nodes]).weights
     (1, 3)
     """
-    queries = parts[0].queries if len(parts) == 1 else Kron(*(part.queries for part in parts))
-    values, which = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    for part in parts:
-        own, codes = np.unique(np.asarray(part.weights, dtype=np.int64), return_inverse=True)
-        values = np.multiply.outer(values, own // np.gcd.reduce(own)).reshape(-1)
-        which = np.add.outer(which * len(own), codes).reshape(-1)
-    if len(values) == 1:
-        return Strategy(queries)
-    return Strategy(queries, tuple(values.tolist()), which)
+    return Combined(tuple(map(_strategy, parts)))
+
+
+def not_too_long(parts: list[AxisPart]) -> list[AxisPart]:
+    """The same parts; where all combinations of their rows would be too many, single cells on the shortest axes."""
+    found, rows = [AxisPart.cells(part.queries.columns) for part in parts], prod(part.queries.columns for part in parts)
+    for place in sorted(range(len(parts)), key=lambda place: -parts[place].queries.columns):
+        longer = rows * parts[place].queries.rows // parts[place].queries.columns
+        if longer <= max(MOST_ROWS, rows):
+            found[place], rows = parts[place], longer
+    return found
+
+
+def _strategy(part: AxisPart) -> Strategy:
+    values, which = np.unique(np.asarray(part.weights, dtype=np.int64), return_inverse=True)
+    weights = tuple((values // np.gcd.reduce(values)).tolist())
+    return Strategy(part.queries, weights, which if len(weights) > 1 else None)
 
 
 Choose = Callable[[int, Gram], AxisPart]  # the number of an axis and what is asked of it
@@ -78,12 +87,12 @@ def wanted_of(domain: Domain, workload: Workload) -> list[Product]:
     which strategy is chosen, not what its error is said to be.
     """
     wanted, usual = [], tuple(map(_usual, domain))
-    for block in workload.blocks:
+    for block, matters in zip(workload.blocks, workload.weights, strict=True):
         for one in products(block, domain.shape) or [Product(1.0, usual)]:
             factors = tuple(_short(factor, axis) for factor, axis in zip(one.factors, domain, strict=True))
             own = factors == one.factors and factors != usual  # families are equal only to themselves
             rows = block.rows if own else prod(factor.rows for factor in factors)
-            wanted.append(Product(one.weight / rows, factors))
+            wanted.append(Product(matters * one.weight / rows, factors))
     return wanted
 
 
@@ -95,7 +104,10 @@ def axis_by_axis(domain: Domain, workload: Workload, choose: Choose) -> list[Axi
 
     def asked(axis: int, costs: Floats) -> Gram:
         """What all ask of one axis, if each product's error along the other axes is its cost."""
-        return added([gram * cost for gram, cost in zip(grams[axis], (weights * costs).tolist(), strict=True)])
+        total: dict[int, float] = {}  # few families of queries make many products
+        for gram, cost in zip(grams[axis], (weights * costs).tolist(), strict=True):
+            total[id(gram)] = total.get(id(gram), 0.0) + cost
+        return added([gram * total[own] for own, gram in {id(gram): gram for gram in grams[axis]}.items()])
 
     if len(axes) == 1:
         return [choose(0, asked(0, np.ones(len(wanted))))]

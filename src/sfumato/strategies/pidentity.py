@@ -18,12 +18,15 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.least_squares.gram import Gram
 from sfumato.queries import Identity, Scaled, Stack, Weighted
+from sfumato.strategies.bounded_descent import least
 from sfumato.strategies.per_axis import AxisPart
 
 FEW_CELLS = 256  # up to which several numbers of sums are tried
 MOST_CELLS = 4096  # beyond, trees are as good as it gets here
 LARGEST = 8.0  # weight of a cell in a sum, relative to its own: keeps cells from vanishing when they are rounded
-STEPS = {64: 1000, 256: 500, 1024: 250, 4096: 60}  # of the optimiser, for up to so many cells
+FIRST_LOOKS = 30  # of the optimiser at the error, from which the best of several starts is known
+LOOKS = {256: 500, 1024: 60, 4096: 30}  # in all from that one, for up to so many cells
+CLOSE = 1e-6  # relative gain over ten steps that ends it sooner
 
 
 def p_identity_for(gram: Gram, pure: bool, bits: int = 12) -> AxisPart:
@@ -43,8 +46,11 @@ def p_identity_for(gram: Gram, pure: bool, bits: int = 12) -> AxisPart:
 @lru_cache(maxsize=256)
 def _best_sums(gram: Gram, pure: bool) -> Floats:
     """Theta before it is divided by the size of the columns."""
-    found = [_optimised(gram, start, pure) for start in _starts(gram.n)]
-    return min(found, key=lambda one: one[0])[1]
+    starts = _starts(gram.n)
+    if len(starts) > 1:
+        found = [_optimised(gram, start, pure, FIRST_LOOKS) for start in starts]
+        starts = [min(found, key=lambda one: one[0])[1]]
+    return _optimised(gram, starts[0], pure, next(looks for cells, looks in LOOKS.items() if gram.n <= cells))[1]
 
 
 def _starts(n: int) -> list[Floats]:
@@ -59,21 +65,15 @@ def _bumps(n: int, p: int) -> Floats:
     return np.maximum(0.0, 1.0 - np.abs(np.arange(n) + 0.5 - middles[:, None]) * p / n)
 
 
-def _optimised(gram: Gram, start: Floats, pure: bool) -> tuple[float, Floats]:
-    from scipy.optimize import minimize
-
-    steps = next(steps for cells, steps in STEPS.items() if gram.n <= cells)
+def _optimised(gram: Gram, start: Floats, pure: bool, looks: int) -> tuple[float, Floats]:
     scale = 1.0 / error_and_gradient(start, gram, pure)[0]
 
     def scaled(flat: Floats) -> tuple[float, Floats]:
         error, gradient = error_and_gradient(flat.reshape(start.shape), gram, pure)
         return error * scale, gradient.reshape(-1) * scale
 
-    found = minimize(
-        scaled, start.reshape(-1), jac=True, method="L-BFGS-B", bounds=[(0.0, LARGEST)] * start.size,
-        options={"maxiter": steps, "maxfun": 2 * steps, "ftol": 1e-11, "gtol": 1e-9},
-    )  # fmt: skip
-    return float(found.fun) / scale, np.asarray(found.x).reshape(start.shape)
+    error, found = least(scaled, start.reshape(-1), 0.0, LARGEST, looks=looks, close=CLOSE)
+    return error / scale, found.reshape(start.shape)
 
 
 def error_and_gradient(theta: Floats, gram: Gram, pure: bool) -> tuple[float, Floats]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ class Geometry:
     whole: Floats
 
 
+@lru_cache(maxsize=4)  # a choice and the release that follows it look at the same
 def geometry_of(workload: Workload, tree: BinaryTree) -> Geometry:
     """Look at how queries lie in a tree.
 
@@ -37,27 +39,27 @@ def geometry_of(workload: Workload, tree: BinaryTree) -> Geometry:
     >>> geometry_of(Workload(("p",), (Prefix(4),)), BinaryTree.line(4)).cut.tolist()
     [0.75, 0.5, 0.0]
     """
-    cut, whole, queries = np.zeros(tree.height + 1), np.zeros(tree.height + 1), 0
-    for rows in _written_out(workload):
+    cut, whole, queries = np.zeros(tree.height + 1), np.zeros(tree.height + 1), 0.0
+    for rows, each in _written_out(workload):
         running = np.zeros((len(rows), len(tree.order) + 1), dtype=np.int32)
         np.cumsum(rows[:, tree.order] != 0, axis=1, out=running[:, 1:])
-        queries += len(rows)
+        queries += each * len(rows)
         for level, begins in enumerate(tree.begins):
             sizes, inside = np.diff(begins), np.diff(running[:, begins], axis=1)
-            cut[level] += np.count_nonzero((inside > 0) & (inside < sizes))
-            whole[level] += np.count_nonzero(inside == sizes) / len(sizes)
+            cut[level] += each * np.count_nonzero((inside > 0) & (inside < sizes))
+            whole[level] += each * np.count_nonzero(inside == sizes) / len(sizes)
     return Geometry(cut / queries, whole / queries)
 
 
-def _written_out(workload: Workload) -> Iterator[NDArray[np.int64] | Floats]:
-    """Some queries of every block, or of some blocks where these are many, a few at a time."""
+def _written_out(workload: Workload) -> Iterator[tuple[NDArray[np.int64] | Floats, float]]:
+    """Some queries of every block, or of some blocks where these are many, a few at a time; and how each matters."""
     most = max(1, min(SAMPLED, MOST_NUMBERS // workload.columns))
-    blocks = [workload.blocks[place] for place in _spread(len(workload.blocks), most)]
-    at_once = max(1, AT_ONCE // workload.columns)
-    for block in blocks:
+    blocks = [(workload.blocks[place], workload.weights[place]) for place in _spread(len(workload.blocks), most)]
+    at_once, alike = max(1, AT_ONCE // workload.columns), len(set(workload.weights)) == 1
+    for block, matters in blocks:
         chosen = _spread(block.rows, max(1, most // len(blocks)))
         for start in range(0, len(chosen), at_once):
-            yield block[chosen[start : start + at_once]].dense()
+            yield block[chosen[start : start + at_once]].dense(), 1.0 if alike else matters / len(chosen)
 
 
 def _spread(rows: int, count: int) -> Codes:

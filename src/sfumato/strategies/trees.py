@@ -22,7 +22,7 @@ from sfumato.least_squares.gram import Gram, even_cuts
 from sfumato.queries import Tree, Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.strategies.budget_allocation import best_weights, squared_error, whole_weights
-from sfumato.strategies.per_axis import AxisPart, axis_by_axis, combined
+from sfumato.strategies.per_axis import AxisPart, axis_by_axis, combined, not_too_long
 
 Levels = Literal["uniform", "geometric", "optimised"]
 
@@ -41,7 +41,7 @@ def tree_strategy(domain: Domain, workload: Workload, pure: bool, levels: Levels
     Tree(1024, levels of 9, 81, 1024)
     """
     bits = min(12, WEIGHT_BITS // max(1, sum(size > 1 for size in domain.shape)))
-    return combined(axis_by_axis(domain, workload, lambda axis, gram: tree_for(gram, pure, levels, bits)))
+    return combined(not_too_long(axis_by_axis(domain, workload, lambda axis, gram: tree_for(gram, pure, levels, bits))))
 
 
 @lru_cache(maxsize=256)

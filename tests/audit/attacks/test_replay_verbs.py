@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.audit.attacks.replay import replay
-from sfumato.audit.subjects.small_tables import Row, neighbouring_tables, small_schema
+from sfumato.audit.subjects.small_tables import Row, neighbouring_tables, small_schema, square_schema
 from sfumato.kernel import curator as curator_module
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
@@ -78,6 +78,27 @@ def test_the_verbs_pass_on_all_small_tables(run, least, contributions):
 
 def test_sums_pass_in_rho():
     assert 0.7 < largest(sums, Budget.zcdp(1), 2) <= 1
+
+
+@pytest.mark.parametrize("contributions", [1, 2])
+@pytest.mark.parametrize("budget", [Budget.pure(8), Budget.zcdp(1)], ids=["epsilon", "rho"])
+def test_margins_pass_on_all_small_squares(budget, contributions):
+    """Both margins, the total, and misfits of all three in two groups, each with an even share; all is spent."""
+
+    def run(curator, schema, share):
+        first, *others = share.evenly(4)
+        guesses = [(names, np.zeros(2 ** len(names), dtype=int)) for names in (["a"], ["b"], ["a", "b"])]
+        found = [curator.measure_margin_misfits(guesses, first, np.array([0, 1, 1]))]
+        for names, part in zip((["a"], ["b"], []), others, strict=True):
+            found.append(curator.margin(names).measure(Identity(2 ** len(names)), part))
+        return found
+
+    losses = []
+    for seed, (one, other) in enumerate(neighbouring_tables(4, 2, contributions)):
+        found = replay(run, square_schema(contributions), one, other, budget, seed=seed)
+        assert not found.complaints, found.complaints[0]
+        losses.append(found.loss)
+    assert max(losses) == pytest.approx(float(budget.amount))
 
 
 # -- what must be caught

@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from sfumato.domain import EPOCH
 from sfumato.errors import SchemaError
+from sfumato.kernel.source import binning
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.duckdb import DuckDB
 from sfumato.kernel.source.engines.origin import mounted_columns
@@ -147,6 +148,20 @@ def test_integers_fall_into_the_cells_of_the_axis(attribute, more):
     assert codes(attribute, pa.array(values, pa.float64())) == wanted
 
 
+@settings(max_examples=40, deadline=None)
+@given(integers(), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))
+def test_whole_numbers_need_no_doubles(attribute, more):
+    """Columns of whole numbers are read as such, and every value falls where it would by way of doubles."""
+    lower, upper = attribute["lower"], attribute["upper"]
+    near = [end + step for end in (lower, upper) for step in (-1, 0, 1)]
+    values = [None, *near, *attribute.get("cuts", ()), -(2**63), 2**63 - 1, 2**53, 2**53 + 1, *more]
+    wanted = codes(attribute, pa.array([None if value is None else float(value) for value in values]))
+    assert codes(attribute, pa.array(values, pa.int64())) == wanted
+    small = [value if value is None or abs(value) < 2**31 else None for value in values]
+    wanted = codes(attribute, pa.array([None if value is None else float(value) for value in small], pa.float64()))
+    assert codes(attribute, pa.array(small, pa.int32())) == wanted
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.dates(max_value=dt.date(9900, 1, 1)),
@@ -204,6 +219,27 @@ def test_listed_values_are_taken_literally():
     assert codes({"type": "category", "values": values}, pa.array([*values, "x"])) == [*range(len(values)), None]
     with pytest.raises(SchemaError, match="not valid text"):
         codes({"type": "category", "values": ["\ud800"]}, pa.array(["x"]))
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_long_lists_are_looked_up_as_short_ones_are_compared(other, monkeypatch):
+    texts = [None, "", "a", "A", "b ", "é", "e\u0301", "c", "3", "3.0", "v7", "v39"]
+    for values in ([f"v{place}" for place in range(40)], ["a", "é", "3", "v39"], [3, 0.5]):
+        attribute = {"type": "category", "values": values, "other": other}
+        found = []
+        for short in (0, 10**6):
+            monkeypatch.setattr(binning, "SHORT_LIST", short)
+            found.append((codes(attribute, pa.array(texts)), codes(attribute, pa.array([3.0, 0.5, math.nan, None]))))
+        assert found[0] == found[1]
+
+
+def test_few_lists_are_looked_up_however_many_there_are():
+    """An engine takes minutes to plan dozens of subqueries."""
+    values = [f"v{place}" for place in range(40)]
+    schema = schema_of({f"c{place}": {"type": "category", "values": values} for place in range(30)})
+    columns = {f"c{place}": Column(f"c{place}", None, f"c{place}") for place in range(30)}
+    statement = aggregate_statement(schema, ENGINE, columns, KEY)
+    assert len(list(statement.find_all(exp.Values))) == binning.MOST_LOOKED_UP
 
 
 def test_categories_of_numbers_compare_as_numbers():
@@ -393,7 +429,10 @@ def everything(engine: DuckDB) -> sqlglot.Expression:
 def test_the_statement_is_plain_sql_in_other_engines(dialect):
     text = everything(Elsewhere(origin=None, columns=())).sql(dialect=dialect, identify=True)  # type: ignore[arg-type]
     again = sqlglot.parse_one(text, read=dialect)
-    assert [call.name for call in again.find_all(exp.Anonymous)] == ["SCRAMBLE", *["BYTES"] * 3]
+    assert [call.name for call in again.find_all(exp.Anonymous)] == [
+        "SCRAMBLE",
+        *["BYTES"] * 4,
+    ]  # a column, its two values, a unit
     calls = set(re.findall(r"\b([A-Za-z_]+) ?\(", re.sub(r"'(''|[^'])*'|\"[^\"]*\"|`[^`]*`", "0", text)))
     assert calls - COMMON == set()
     assert len(list(again.find_all(exp.Select))) == len(list(everything(ENGINE).find_all(exp.Select)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sfumato.errors import PrivacyError, TableError
-from sfumato.kernel.source import table as source
+from sfumato.errors import TableError
+from sfumato.kernel.margin_counts import MarginCounts
 from sfumato.kernel.source.table import Table, open_table
 from sfumato.schema import Schema
 
@@ -340,25 +341,6 @@ def test_what_fails_in_the_engine_is_told_without_its_words(tmp_path):
     assert "t.parquet could not be read to its end" in refused(table.aggregate, SCHEMA, 1)
 
 
-def test_an_answer_that_is_no_aggregate_is_refused(tmp_path):
-    def answer(cells, counts, sums):
-        return pa.table({"cell": cells, "n": counts, "s0": sums})
-
-    assert source.checked(answer([0, 5], [1, 2], [8, -16]), SCHEMA).counts.tolist() == [1, 2]
-    for wrong in (
-        answer([5, 0], [1, 2], [0, 0]),
-        answer([0, 0], [1, 2], [0, 0]),
-        answer([-1, 0], [1, 2], [0, 0]),
-        answer([0, SCHEMA.domain.size], [1, 2], [0, 0]),
-        answer([0, 1], [1, 0], [0, 0]),
-        answer([0, 1], [1, 2], [9, 0]),
-        answer([0, 1], [1, 2], [0.0, 0.0]),
-        answer([0, 1], [1, 2], [0, None]),
-    ):
-        with pytest.raises(PrivacyError):
-            source.checked(wrong, SCHEMA)
-
-
 def test_the_same_rows_give_the_same_cells_in_any_order_and_any_files(tmp_path):
     generator = np.random.default_rng(4)  # shapes a table; no noise is drawn
     size = 300
@@ -389,3 +371,98 @@ def test_the_same_rows_give_the_same_cells_in_any_order_and_any_files(tmp_path):
 
 def test_open_table_needs_no_schema_and_gives_a_table(tmp_path):
     assert isinstance(open_table(write(tmp_path / "t.csv", GOOD)), Table)
+
+
+# -- tables of many attributes, whose cells have no number
+
+WIDE = [f"q{place}" for place in range(100)]
+ANSWERS = ["no", "yes", "perhaps"]
+
+
+def wide_schema(unit="row") -> Schema:
+    """A hundred attributes of several kinds: 10^76 cells and more."""
+    kinds = (
+        {"type": "integer", "lower": -2, "upper": 7},
+        {"type": "category", "values": ANSWERS},
+        {"type": "number", "lower": 0, "upper": 1, "width": "0.125"},
+        {"type": "category", "values": [3, 5, 8], "other": True},
+        {"type": "integer", "lower": 0, "upper": 99, "width": 10},
+    )
+    attributes = {name: kinds[place % len(kinds)] for place, name in enumerate(WIDE)}
+    measures = {"charge": {"lower": -8, "upper": 8, "step": 1}}
+    return Schema.from_dict({"dataset": "t", "privacy_unit": unit, "attributes": attributes, "measures": measures})
+
+
+def wide_columns(rows: int, people: int) -> tuple[dict[str, list], list[list[int]]]:
+    """A table, and where each of its rows lies on each axis."""
+    random = np.random.default_rng(8)
+    columns: dict[str, list] = {"who": [f"p{who}" for who in random.integers(0, people, rows)]}
+    codes = []
+    for place, name in enumerate(WIDE):
+        drawn = random.integers(0, (12, 3, 9, 4, 110)[place % 5], rows)
+        values, own = (
+            (drawn - 3, np.clip(drawn - 1, 0, 9)),
+            (np.array(ANSWERS)[drawn % 3], drawn),
+            (drawn / 8, np.minimum(drawn, 7)),
+            (np.array([3, 5, 8, 4])[drawn % 4], drawn),
+            (drawn, np.minimum(drawn, 99) // 10),
+        )[place % 5]
+        columns[name] = values.tolist()
+        codes.append(own.tolist())
+    columns["charge"] = random.integers(-12, 13, rows).tolist()
+    return columns, codes
+
+
+def sources(tmp_path, columns) -> dict[str, object]:
+    import pandas
+    import polars
+
+    table = pa.table(columns)
+    return {
+        "csv": write(tmp_path / "t.csv", columns),
+        "parquet": write(tmp_path / "t.parquet", columns),
+        "arrow": table,
+        "pandas": pandas.DataFrame(columns),
+        "polars": polars.from_arrow(table),
+    }
+
+
+def test_a_hundred_attributes_are_read_row_by_row_from_every_source(tmp_path):
+    """Against a count in plain Python, along all single attributes, some pairs and a triple."""
+    schema = wide_schema()
+    columns, codes = wide_columns(300, 50)
+    sets = [(place,) for place in range(100)] + [(0, 99), (3, 4), (17, 60), (1, 50, 98)]
+    steps = [max(-8, min(8, value)) for value in columns["charge"]]
+    for name, opened in sources(tmp_path, columns).items():
+        table = open_table(opened)
+        table.check(schema)
+        margins = MarginCounts(schema.domain, table.read(schema, key=1))
+        for places in sets:
+            counts, sums = Counter(), Counter()
+            for row, step in zip(zip(*(codes[place] for place in places), strict=True), steps, strict=True):
+                counts[row] += 1
+                sums[row] += step
+            domain, found = margins.along([WIDE[place] for place in places])
+            cells = [tuple(map(int, np.unravel_index(cell, domain.shape))) for cell in found.cells]
+            assert dict(zip(cells, found.counts.tolist(), strict=True)) == counts, name
+            assert dict(zip(cells, found.sums["charge"].tolist(), strict=True)) == sums, name
+
+
+def test_a_person_with_many_rows_is_capped_over_all_words(tmp_path):
+    """Which rows of a person are kept depends on that person's rows alone, and on the key."""
+    schema = wide_schema({"column": "who", "contributions": 2})
+    columns, _ = wide_columns(60, 12)
+
+    def kept(people, key=1) -> Counter:
+        chosen = [row for row, who in enumerate(columns["who"]) if who in people]
+        table = pa.table({name: [values[row] for row in chosen] for name, values in columns.items()})
+        found = open_table(table).read(schema, key)
+        codes = [found.codes(name, slice(None)).tolist() for name in WIDE]
+        return Counter(zip(*codes, found.steps["charge"].tolist(), strict=True))
+
+    rows = Counter(columns["who"])
+    everybody = kept(rows)
+    assert everybody.total() == sum(min(2, number) for number in rows.values())
+    alone = [kept({who}) for who in rows]
+    assert sum(alone, Counter()) == everybody != kept(rows, key=2)
+    assert kept(set(rows) - {"p3"}) == everybody - kept({"p3"})

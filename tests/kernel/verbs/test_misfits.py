@@ -228,3 +228,112 @@ def test_select_refuses_misfits_that_lie():
 def test_a_budget_is_spent_in_its_own_kind():
     with pytest.raises(QueryError, match="in rho"):
         curator_of(SMALL, COUNTS).measure_misfit(Misfit(Total(4), np.array([0])), Budget.zcdp(1))
+
+
+# -- misfits of margins
+
+SQUARE = Schema.from_dict(
+    {
+        "dataset": "square",
+        "privacy_unit": {"column": "who", "contributions": 2},
+        "attributes": {"a": {"type": "boolean"}, "b": {"type": "integer", "lower": 0, "upper": 2}},
+    }
+)
+IN_SQUARE = [[5, 0, 2], [1, 1, 9]]
+GUESSES = [(["a"], np.array([7, 9])), (["b"], np.array([0, 1, 11])), (["b", "a"], np.array([5, 0, 2, 0, 2, 9]))]
+
+
+def test_misfits_of_margins_are_exact_but_for_their_noise():
+    curator = curator_of(SQUARE, IN_SQUARE, epsilon=10**6)
+    assert curator.measure_margin_misfits(GUESSES, PLENTY).answers.tolist() == [2, 6, 2]
+    found = curator.measure_margin_misfits(GUESSES, PLENTY, np.array([3, 0, 3]))
+    assert found.answers.tolist() == [6, 0, 0, 4] and found.of == "misfit"
+    with pytest.raises(ValueError, match="read-only"):
+        found.answers[0] = 0
+    total = [([], np.array([10])), ([], np.array([30]))]  # of one cell, and the same margin twice
+    assert curator.measure_margin_misfits(total, PLENTY).answers.tolist() == [8, 12]
+
+
+def test_every_margin_of_a_group_is_paid_for():
+    for groups, l1, squares in ((None, 3, 3), ([0, 0, 0], 3, 9), ([0, 4, 4], 3, 5)):
+        labels = None if groups is None else np.array(groups)
+        curator = curator_of(SQUARE, IN_SQUARE, epsilon=1)
+        assert curator.measure_margin_misfits(GUESSES, Budget.pure(1), labels).noise == Laplace(Fraction(2 * l1))
+        assert curator.charge.fullest == curator.charge.limit
+        curator = curator_of(SQUARE, IN_SQUARE, rho=Fraction(1, 2))
+        found = curator.measure_margin_misfits(GUESSES, Budget.zcdp(Fraction(1, 2)), labels)
+        assert found.noise == Gaussian(Fraction(4 * squares))  # k^2 l2^2 / (2 rho)
+        assert curator.charge.fullest == curator.charge.limit
+        with pytest.raises(PrivacyError):
+            curator.measure(Cells(6, np.array([2])), Budget.zcdp(Fraction(1, 10**9)))
+
+
+@given(st.lists(st.integers(0, 3), min_size=6, max_size=6), st.integers(0, 5), st.data())
+def test_a_row_moves_a_group_by_no_more_than_the_number_of_its_margins(counts, cell, data):
+    """With the same noise on both tables the answers differ by what the row moves."""
+    guesses = [
+        (names, np.array(data.draw(st.lists(st.integers(-2, 9), min_size=size, max_size=size))))
+        for names, size in (([], 1), (["a"], 2), (["b"], 3), (["a", "b"], 6))
+    ]
+    labels = np.array(data.draw(st.lists(st.integers(0, 2), min_size=4, max_size=4)))
+    more = [count + (place == cell) for place, count in enumerate(counts)]
+    one, other = (
+        curator_of(SQUARE, table, entropy=TestingEntropy(5)).measure_margin_misfits(guesses, Budget.pure(1), labels)
+        for table in (counts, more)
+    )
+    moves = np.abs(one.answers - other.answers)
+    assert (moves <= np.bincount(labels, minlength=len(moves))).all()
+
+
+def test_misfits_of_margins_wrap_round_and_do_not_fail():
+    """Two cells at the far end of 64 bits: their sum is taken modulo 2^64, like the noise that hides it."""
+    curator = curator_of(SQUARE, [[2**62, 0, 0], [0, 2**62, 2**62]], epsilon=10**6)
+    guess = np.full(6, -(2**62))
+    found = curator.measure_margin_misfits([(["a", "b"], guess)], PLENTY)
+    assert int(found.answers[0]) % 2**64 == (3 * (2**63 - 1) + 3 * 2**62) % 2**64  # 2^63 is cut off
+
+
+class Fickle(list):
+    """Says something else each time it is looked through."""
+
+    def __iter__(self):
+        self.append(self[0])
+        return super().__iter__()
+
+
+def test_what_is_asked_is_taken_down_once():
+    curator = curator_of(SQUARE, IN_SQUARE, epsilon=1)
+    found = curator.measure_margin_misfits(Fickle(GUESSES), Budget.pure(1))
+    assert len(found.answers) == 4 and found.noise == Laplace(Fraction(8))
+
+
+@pytest.mark.parametrize(
+    ("guesses", "groups", "said"),
+    [
+        ([], None, "there must be one at least"),
+        ([], [0], "as many group labels"),
+        ([(["a"], np.array([1, 2, 3]))], None, "2 queries need as many targets"),
+        ([(["a", "a"], np.array([1, 2, 3, 4]))], None, "2 queries need as many targets"),
+        ([(["a"], np.array([1.0, 2.0]))], None, "in whole numbers"),
+        ([(["a"], np.array([1, 2**63], dtype=np.uint64))], None, "beyond 2"),
+        ([(["c"], np.array([1, 2]))], None, "no attribute 'c'"),
+        ([("a", np.array([1, 2]))], None, "takes a list of attributes"),
+        (GUESSES, [0, 1], "as many group labels"),
+        (GUESSES, [0, 1, -1], "group labels count from 0"),
+        (GUESSES, [0, 1, 2**40], "group labels count from 0"),
+        (GUESSES, [0.0, 1.0, 2.0], "in whole numbers"),
+    ],
+)
+def test_guesses_that_do_not_fit_are_refused_and_cost_nothing(guesses, groups, said):
+    curator = curator_of(SQUARE, IN_SQUARE)
+    with pytest.raises(QueryError, match=said):
+        curator.measure_margin_misfits(guesses, Budget.pure(1), None if groups is None else np.array(groups))
+    assert curator.charge.fullest == 0
+
+
+def test_misfits_of_margins_beyond_the_budget_are_refused_before_a_row_is_looked_at():
+    curator = curator_of(SQUARE, IN_SQUARE)
+    for budget, error in ((Budget.pure(2), PrivacyError), (Budget.zcdp(1), QueryError)):
+        with pytest.raises(error):
+            curator.measure_margin_misfits(GUESSES, budget)
+    assert curator.charge.fullest == 0

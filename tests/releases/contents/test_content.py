@@ -25,6 +25,7 @@ from sfumato.releases.file.members import CELLS, Columns, check_columns, check_r
 from sfumato.releases.file.records import record
 from sfumato.releases.file.store import contents_of
 from sfumato.releases.release import Release
+from sfumato.releases.rows.model import Block, volumes
 from sfumato.schema import Schema
 
 
@@ -33,6 +34,22 @@ class Weight:
     """What a toy's manifest says besides."""
 
     weight: int
+
+
+@dataclass(frozen=True, eq=False)
+class EvenRows:
+    """All that a content gives to be sampled: rows by cells, and its own answers about them."""
+
+    schema: Schema
+    total: float
+
+    def draw(self, places, random) -> Block:
+        codes = {axis.name: (random.uniform(len(places)) * axis.size).astype(np.int64) for axis in self.schema.domain}
+        return Block(codes, {name: np.full(len(places), 500.0) for name in self.schema.measures})
+
+    def margin(self, groupings) -> np.ndarray:
+        shares = volumes(groupings, dict(zip(self.schema.domain.names, self.schema.domain.shape, strict=True)))
+        return shares / shares.sum() * self.total
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +68,9 @@ class OneNumber(Content):
         found = Estimate(float(self.rows), error, self.rows - 2 * error, self.rows + 2 * error, confidence, error)
         return Result(("rows",), ((found,),), confidence, ("this release knows one number",))
 
-    def draw(self, rows: int, entropy=None):
-        import pyarrow as pa
-
-        return pa.table({"age": np.zeros(rows)})
+    @property
+    def row_model(self) -> EvenRows:
+        return EvenRows(self.schema, self.rows)
 
     @property
     def about(self) -> About:
@@ -98,6 +114,9 @@ def test_a_new_kind_is_saved_opened_asked_and_sampled_without_another_line(toy, 
     result = opened.query("SELECT COUNT(*) FROM census")
     assert result.rows[0][0].value == toy.content.rows and result.notes == ("this release knows one number",)
     assert opened.sample(3).num_rows == 3 and "one number" in repr(opened)
+    assert opened.sample(3).column_names == ["age", "sex", "income"]
+    drawn = opened.sample_to(tmp_path / "rows.csv", 20_000)
+    assert all(one.mean < 3 * one.mean_by_chance for one in drawn.agreements) and len(drawn.agreements) == 2
     assert opened.save(tmp_path / "again.sfumato").read_bytes() == path.read_bytes()
 
 

@@ -162,6 +162,24 @@ class Recorder:
         assert isinstance(published, Measurement)  # noqa: S101 (the calls agree in what they asked)
         return published
 
+    def measure_margin_misfits(
+        self, guesses: Sequence[tuple[Sequence[str], Codes]], budget: Budget, groups: Codes | None = None
+    ) -> Measurement:
+        """Let the curator measure how far margins lie from guesses, and write it down."""
+        self.__begin()
+        asked = [(tuple(names), np.array(guess)) for names, guess in guesses]
+        made = self.__inner.measure_margin_misfits(asked, budget, groups)
+        labels = list(range(len(asked))) if groups is None else np.asarray(groups).tolist()
+        counts = self.__inner._dense("count").tolist()
+        misfits = [twins.margin_misfit(self.domain, names, guess.tolist(), counts) for names, guess in asked]
+        truth = twins.sums_by_group(misfits, labels)
+        self.__compare(made, np.array(truth, dtype=np.int64))
+        what = ("measure_margin_misfits", fingerprint(asked), tuple(labels), made.noises)
+        call = Call(what, self.__end(), tuple(truth), made.noises * len(truth), None, made)
+        published = self.__tape.add(call).result
+        assert isinstance(published, Measurement)  # noqa: S101 (the calls agree in what they asked)
+        return published
+
     def first_above(self, misfit: Misfit, threshold: int, budget: Budget, *, start: int = 0) -> int | None:
         """Let the curator look for a misfit above a threshold, and write it down."""
         self.__begin()
@@ -216,6 +234,10 @@ class Recorder:
     def split(self, partition: Partition) -> tuple[Recorder, ...]:
         """Recorders before the curator's views, on the same tape."""
         return tuple(Recorder(part, self.__entropy, self.__tape) for part in self.__inner.split(partition))
+
+    def margin(self, names: Sequence[str]) -> Recorder:
+        """A recorder before the curator's margin, on the same tape."""
+        return Recorder(self.__inner.margin(names), self.__entropy, self.__tape)
 
     # -- inside
 

@@ -21,7 +21,15 @@ from typing import cast
 from sfumato.audit.attacks.exact import TOLERANCE, exact_loss, exponential
 from sfumato.audit.attacks.recorder import Apart, Call, Recorder, Tape, fingerprint
 from sfumato.audit.attacks.watching import Watched, watching
-from sfumato.audit.subjects.small_tables import Row, Table, curator_of, difference, neighbouring_tables, small_schema
+from sfumato.audit.subjects.small_tables import (
+    Row,
+    Table,
+    curator_of,
+    difference,
+    neighbouring_tables,
+    small_schema,
+    square_schema,
+)
 from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
@@ -131,15 +139,17 @@ def replay_findings(
 ) -> list[ReplayFinding]:
     """A mechanism on all tables of up to 4 rows on 4 cells, and of up to 3 rows on 3 cells with a measure.
 
+    And on those of up to 3 rows on a square of two attributes, which have margins.
     run: what to run; the mechanism of that name if not said. The measure's rows are at either bound and between.
     budget: epsilon 8 if not said, under which a few rows pass a threshold and what is then done with them is audited.
     """
     run = run or cast(Run, find_mechanism(name).run)  # the default workload
     budget = budget or Budget.pure(8)
     findings = []
-    for k, measured in product((1, 2), (False, True)):
-        cells, rows = (3, 3) if measured else (4, 4)
-        schema = small_schema(cells, k, measured=measured)
+    shapes = [(k, measured, False) for k, measured in product((1, 2), (False, True))]
+    for k, measured, square in [*shapes, (1, False, True)]:
+        cells, rows = (3, 3) if measured else (4, 3 if square else 4)
+        schema = square_schema(k) if square else small_schema(cells, k, measured=measured)
         half = schema.measures["m"].half_units if measured else 0
         pairs, worst, complaints = 0, 0.0, list[Complaint]()
         levels = ((-half,), (1,), (half,)) if measured else ((),)
@@ -149,7 +159,7 @@ def replay_findings(
             complaints += found.complaints
             if len(complaints) >= MOST_COMPLAINTS:
                 break
-        shape = f"{k} row{'s' * (k > 1)} per person{', with a measure' * measured}"
+        shape = f"{k} row{'s' * (k > 1)} per person{', with a measure' * measured}{', two attributes' * square}"
         findings.append(ReplayFinding(f"{name}, {shape}", budget.amount, worst, pairs, complaints))
     return findings
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import floor
+from itertools import product
+from math import floor, prod
 
+from sfumato.domain import Domain
 from sfumato.queries import Queries
 
 UNIT = 256  # prices are rounded down to such parts
@@ -20,6 +22,23 @@ def misfits(queries: Queries, targets: Sequence[int], counts: Sequence[int]) -> 
         abs(sum(weight * count for weight, count in zip(row, counts, strict=True)) - target)
         for row, target in zip(queries.dense().tolist(), targets, strict=True)
     ]
+
+
+def margin(domain: Domain, names: Sequence[str], counts: Sequence[int]) -> list[int]:
+    """The rows in every cell that some attributes span, from those of all cells."""
+    sizes = [axis.size if axis.name in names else 1 for axis in domain]
+    found = [0] * prod(sizes)
+    for codes, count in zip(product(*(range(axis.size) for axis in domain)), counts, strict=True):
+        place = 0
+        for code, size in zip(codes, sizes, strict=True):
+            place = place * size + code % size
+        found[place] += count
+    return found
+
+
+def margin_misfit(domain: Domain, names: Sequence[str], guess: Sequence[int], counts: Sequence[int]) -> int:
+    """The sum of |count - guess| over the cells of a margin."""
+    return sum(abs(count - one) for count, one in zip(margin(domain, names, counts), guess, strict=True))
 
 
 def sums_by_group(values: Sequence[int], labels: Sequence[int]) -> list[int]:

@@ -13,7 +13,7 @@ from inspect import getdoc
 from typing import Any
 
 from sfumato.audit.attacks.replay import Run as Recipe
-from sfumato.audit.mutants import choices, curators, descents, fits, ledgers, noise, outputs, reading, verbs
+from sfumato.audit.mutants import choices, curators, descents, fits, ledgers, margins, noise, outputs, reading, verbs
 from sfumato.audit.mutants.curators import replaying, sifted
 from sfumato.audit.mutants.noise import Run, honest
 from sfumato.audit.mutants.reader_checks import checks as reader_checks
@@ -65,6 +65,10 @@ def _shown(name: str, complaint: Callable[[Any], Check], broken: object, real: o
 
 def _replayed(name: str, kind: type[Curator], run: Recipe, control: Recipe | None = None) -> Mutant:
     return _checked(name, kind, replaying(run, kind), replaying(control or run))
+
+
+def _along_margins(name: str, kind: type[Curator], run: Recipe) -> Mutant:
+    return _checked(name, kind, margins.replaying_margins(run, kind), margins.replaying_margins(run))
 
 
 def _descending(name: str, made: object, run: Recipe) -> Mutant:
@@ -173,6 +177,8 @@ MUTANTS: dict[str, Mutant] = {
             control=curators.with_even_shares,
         ),
         _replayed("overlapping partition", curators.OverlappingCurator, curators.totals_of_groups),
+        _along_margins("margins charged as one", margins.MarginsAsOneCurator, margins.misfits_in_one_sum),
+        _along_margins("margins not added up", margins.MarginsApartCurator, margins.margins_until_refused),
         _replayed("scale from the data", curators.ScaleFromDataCurator, curators.with_even_shares),
         _descending("descent, leaves paid twice", descents.paid_twice, descents.descending(descents.paid_twice)),
         _descending("descent by true counts", descents.steered_by_the_table, descents.steered_by_the_table),

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from math import ceil, log2
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -162,13 +163,18 @@ def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple
     if random.random() < 0.3:
         attributes["n"] = {"type": "category", "values": [-1, 0, 1, 2], "other": random.random() < 0.5}
     chosen = random.sample(sorted(attributes), random.randint(1, 3))
+    described = {part: attributes[part] | {"column": names[part]} for part in chosen}
+    if random.random() < 0.1:  # the same again and again, until there are too many cells to lay out
+        cells = Schema.from_dict({"dataset": "reading", "privacy_unit": "row", "attributes": described}).domain.size
+        times = ceil(26 / log2(cells))
+        described = {f"{part}{time}": one for time in range(times) for part, one in described.items()}
     measured = random.random() < 0.5
     unit: Any = {"column": names["who"], "contributions": random.randint(1, 3)} if random.random() < 0.8 else "row"
     schema = Schema.from_dict(
         {
             "dataset": "reading",
             "privacy_unit": unit,
-            "attributes": {part: attributes[part] | {"column": names[part]} for part in chosen},
+            "attributes": described,
             "measures": {"m": {"lower": -4, "upper": 4, "step": 1, "column": names["m"]}} if measured else {},
         }
     )

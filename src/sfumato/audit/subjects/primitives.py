@@ -32,7 +32,7 @@ GUESSES = Misfit(Cells(12, np.full(11, 11)), np.array([0] * 10 + [1]))
 def primitives() -> list[Subject]:
     """All of this file."""
     choices = [exponential_choice(), select_subject("median", Rank(Fraction(1, 2))), select_subject("most", MostRows())]
-    misfits = [select_subject("misfit", GUESSES), first_above_subject(), misfit_sums()]
+    misfits = [select_subject("misfit", GUESSES), first_above_subject(), misfit_sums(), margin_subject()]
     return [
         plain_laplace(),
         *choices,
@@ -99,6 +99,27 @@ def misfit_sums() -> Subject:
         return curator.measure_misfit(misfit, BUDGET, np.arange(counts.size) // 3).answers[:, None]
 
     return Subject("misfit sums", ONE, run)
+
+
+def margin_subject() -> Subject:
+    """Both margins of a square and, in two groups, how far they and the square lie from guesses that a row spoils."""
+    square = Domain(tuple(Axis(name, "integer", np.arange(3.0)) for name in "ab"))
+    guesses = [(["a"], np.array([2, 1])), (["b"], np.array([2, 1])), (["a", "b"], np.array([1, 0, 0, 1]))]
+    tables, (for_misfits, *for_margins) = ((1, 1, 1, 0), (2, 1, 1, 0)), BUDGET.evenly(3)
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        pooled, aggregate, found = PooledEntropy(entropy), aggregate_of(tables[which]), []
+        for _ in range(runs):
+            curator = curator_of(square, aggregate, pooled)
+            parts = [curator.measure_margin_misfits(guesses, for_misfits, np.array([0, 0, 1]))]
+            parts += [
+                curator.margin([name]).measure(Identity(2), share)
+                for name, share in zip("ab", for_margins, strict=True)
+            ]
+            found.append(np.concatenate([part.answers for part in parts]))
+        return np.array(found, dtype=np.int64)
+
+    return Subject("margins and their misfits", ONE, run)
 
 
 def best_partition_subject() -> Subject:

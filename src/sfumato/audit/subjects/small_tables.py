@@ -56,6 +56,13 @@ def small_schema(cells: int, contributions: int, *, measured: bool) -> Schema:
     return Schema.from_dict(keys | ({"measures": {"m": {"lower": 0, "upper": 4, "step": 1}}} if measured else {}))
 
 
+def square_schema(contributions: int) -> Schema:
+    """Two attributes of two values each: the smallest table with margins."""
+    boolean = {"type": "integer", "lower": 0, "upper": 1}
+    unit = {"column": "person", "contributions": contributions}
+    return Schema.from_dict({"dataset": "audit", "privacy_unit": unit, "attributes": {"a": boolean, "b": boolean}})
+
+
 def curator_of(schema: Schema, table: Table, budget: Budget, kind: type[Curator], entropy: Entropy) -> Curator:
     """A curator of this kind that holds a table and may spend a budget."""
     counts = np.zeros(schema.domain.size, dtype=np.int64)

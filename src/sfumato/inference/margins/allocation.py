@@ -19,6 +19,7 @@ from sfumato.inference.margins.table import Places, independent
 SIZES = np.logspace(0.0, 5.0, 101)  # standard deviations of noise that are weighed against each other
 MEAN_SIZE = sqrt(2.0 / pi)  # of a normal deviate
 HALVINGS = 100
+AGAIN = 0.15  # of one-way errors, that is not mended by order and by the sums of pairs
 
 
 def price_of(deviation: Floats, pure: bool) -> Floats:
@@ -44,7 +45,10 @@ def shares(
         variances = np.append(1.0 / (precision + SIZES**-2.0), 1.0 / precision)[:, None]
         names.append((axis,))
         errors.append(
-            max(axes - 1, 1) * MEAN_SIZE * np.sqrt(variances * margin**2 / (variances + margin**2 + 1e-300)).sum(axis=1)
+            AGAIN
+            * max(axes - 1, 1)
+            * MEAN_SIZE
+            * np.sqrt(variances * margin**2 / (variances + margin**2 + 1e-300)).sum(axis=1)
         )
     for (a, b), misfit in misfits.items():
         expected = (misfit / total / MEAN_SIZE * independent([one_way[a], one_way[b]], total).reshape(-1)) ** 2

@@ -13,10 +13,9 @@ from sfumato.arrays import Floats
 
 LENGTHS = (1, 3, 9, 27, 81)  # steps along an order over which neighbours resemble each other: all scales alike
 ROUGH = 0.01  # of a smooth curve's variance that every value has by itself
-SIZES = np.exp(np.arange(-2.0, 7.0))  # of deviations, in standard deviations of the noise
+SIZES = np.exp(np.arange(-2.0, 7.0, 0.5))  # of deviations, in standard deviations of the noise
 SPIKE = 4.0  # standard deviations from what the others say; one in 16,000 is that far off by chance
 TOGETHER = 0.7  # of the farthest one, at which a value is taken for a spike in the same round
-MOST_SPIKES = 8  # rounds of finding them
 MOST_SMOOTHED = 600  # values; the time that it takes grows with their cube
 
 
@@ -34,39 +33,36 @@ def one_way_margin(noisy: Floats, variance: float, total: float, ordered: bool) 
     values = len(noisy)
     if not 3 <= values <= MOST_SMOOTHED:
         return onto_total(noisy, total)
-    off = noisy - total / values
-    spikes = np.zeros(values)
-    for _ in range(MOST_SPIKES):
-        prior, inverse = _likeliest(off, variance, spikes, kernels(values, ordered))
-        told, own = inverse @ off, np.diag(inverse)
-        odd = np.abs(told) / np.sqrt(own)  # how far a value is from what the others say, in its own deviations
-        found = (odd > SPIKE) & (odd >= TOGETHER * odd.max()) & (spikes == 0)
-        if not ordered or not found.any():
+    shapes, estimate = kernels(values, ordered), noisy.astype(np.float64)
+    rest = np.ones(values, dtype=bool)  # what is no spike
+    for _ in range(values if ordered else 1):
+        off = noisy[rest] - noisy[rest].mean()
+        pull, precision = _likeliest(off, variance, [shape[np.ix_(rest, rest)] for shape in shapes])
+        estimate[rest] = noisy[rest] - variance * pull
+        odd = np.abs(pull) / np.sqrt(precision)  # how far a value is from what the others say, in its own deviations
+        found = (odd > SPIKE) & (odd >= TOGETHER * odd.max())
+        if not found.any() or int(rest.sum() - found.sum()) < 3:
             break
-        spikes[found] = ((told / own) ** 2)[found]
-    return onto_total(total / values + prior @ told, total)
+        spikes = np.flatnonzero(rest)[found]
+        estimate[spikes] = noisy[spikes]
+        rest[spikes] = False
+    return onto_total(estimate, total)
 
 
-def _likeliest(off: Floats, variance: float, spikes: Floats, shapes: list[Floats]) -> tuple[Floats, Floats]:
-    """The covariance of deviations that is likeliest, and the inverse of the covariance of what was measured.
-
-    A shape is decomposed once for all sizes, in units of what every value has by itself: its noise, and its spike.
-    """
+def _likeliest(off: Floats, variance: float, shapes: list[Floats]) -> tuple[Floats, Floats]:
+    """By the likeliest shape and size: the inverse covariance of what was measured, times it; and its diagonal."""
     best, found = -np.inf, None
-    alone = np.sqrt(variance + spikes)
-    logs = 2.0 * float(np.log(alone).sum())
     for shape in shapes:
-        lengths, directions = np.linalg.eigh(variance * shape / np.outer(alone, alone))
-        along = directions.T @ (off / alone)
-        for size in SIZES**2:
-            spread = 1.0 + size * np.maximum(lengths, 0.0)
-            likelihood = -0.5 * (float((np.log(spread) + along**2 / spread).sum()) + logs)
-            if found is None or likelihood > best:
-                best, found = likelihood, (size * variance * shape, spread, directions)
+        lengths, directions = np.linalg.eigh(shape)
+        along = directions.T @ off
+        spreads = variance * (SIZES[:, None] ** 2 * np.maximum(lengths, 0.0) + 1.0)
+        likelihoods = -0.5 * (np.log(spreads) + along**2 / spreads).sum(axis=1)
+        size = int(likelihoods.argmax())
+        if found is None or likelihoods[size] > best:
+            best = float(likelihoods[size])
+            found = directions @ (along / spreads[size]), directions**2 @ (1.0 / spreads[size])
     assert found is not None  # noqa: S101 (there is always a shape)
-    prior, spread, directions = found
-    inverse = (directions / spread) @ directions.T / np.outer(alone, alone)
-    return prior + np.diag(spikes), np.asarray(inverse, dtype=np.float64)
+    return found
 
 
 def onto_total(numbers: Floats, total: float) -> Floats:

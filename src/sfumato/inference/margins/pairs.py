@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.inference.margins.shrinking import Directions, shrink, shrink_cells
+from sfumato.inference.margins.shrinking import Directions, Shrunk, shrink_cells, shrink_pairs
 from sfumato.inference.margins.table import Noisy, Places, Table, independent
 
 RIDGES = (0.1, 0.3, 1.0)  # how far pairs are trusted as mediators; chosen pair by pair, by likelihood
@@ -27,40 +27,44 @@ Pairs = Mapping[Places, Floats]
 def all_pairs(one_way: Sequence[Floats], seen: Mapping[Places, Noisy], ordered: Sequence[bool]) -> dict[Places, Table]:
     """The tables of all pairs of axes. one_way: their margins, with one sum. seen: the noisy pairs."""
     total, axes = float(one_way[0].sum()), len(one_way)
-    every: list[Places] = [(a, b) for a in range(axes) for b in range(a + 1, axes)]
-    product: dict[Places, Floats] = {(a, b): independent([one_way[a], one_way[b]], total) for a, b in every}
+    product = {(a, b): independent([one_way[a], one_way[b]], total) for a in range(axes) for b in range(a + 1, axes)}
     shares = [margin / max(total, LEAST) for margin in one_way]
     small = _small([len(margin) for margin in one_way])
-    first = {a: Directions.of(shares[a], ordered[a]) for a in range(axes) if small[a]}
-    alone = dict(product)
-    for (a, b), (noisy, variance) in seen.items():
-        if small[a] and small[b]:
-            found = shrink(noisy, variance, product[a, b], [], (first[a], first[b]))
-            alone[a, b] = fit_margins(found.estimate, one_way[a], one_way[b])
-    among = {p: table for p, table in alone.items() if small[p[0]] and small[p[1]]}
-    said = [mediated(one_way, among, ridge) for ridge in RIDGES]
-    varying = _variation(one_way, among, product, [places for places in seen if places in among])
+    among: dict[Places, Floats] = {(a, b): each for (a, b), each in product.items() if small[a] and small[b]}
+    near = {places: noisy for places, noisy in seen.items() if places in among}
+    first = {axis: Directions.of(shares[axis], ordered[axis]) for axis in range(axes) if small[axis]}
+
+    def fitted(places: Places, table: Floats) -> Floats:
+        return fit_margins(table, one_way[places[0]], one_way[places[1]])
+
+    by_order: dict[Places, tuple[Directions, Directions]] = {(a, b): (first[a], first[b]) for a, b in near}
+    alone = shrink_pairs(near, among, {p: [] for p in near}, by_order)
+    known = among | {places: fitted(places, each.estimate) for places, each in alone.items()}
+    said = [mediated(one_way, known, ridge) for ridge in RIDGES]
+    varying = _variation(one_way, known, among, list(near))
+    along: dict[Places, tuple[Directions, Directions]] = {
+        (a, b): (
+            Directions.of(shares[a], ordered[a], varying[a, (a, b)]),
+            Directions.of(shares[b], ordered[b], varying[b, (a, b)]),
+        )
+        for a, b in near
+    }
+    shrunk = shrink_pairs(near, among, {p: [each[p] for each in said] for p in near}, along)
     tables: dict[Places, Table] = {}
-    for places in every:
-        a, b = places
+    for places, apart in product.items():
         if places not in seen:
-            estimate = said[-1].get(places, product[places])
+            estimate = said[-1].get(places, apart)
             tables[places] = Table(places, estimate, np.zeros(estimate.shape), estimate)
             continue
-        noisy, variance = seen[places]
-        if places in among:
-            along = (
-                Directions.of(shares[a], ordered[a], varying[a, places]),
-                Directions.of(shares[b], ordered[b], varying[b, places]),
-            )
-            found = shrink(noisy, variance, product[places], [each[places] for each in said], along)
-        else:
-            found = shrink_cells(noisy, variance, product[places])
-        estimate = fit_margins(found.estimate, one_way[a], one_way[b])
-        # Errors of single cells have longer tails than their variances say, and longest where there are rows.
-        usual = float((found.noise + found.model).mean()) / max(float(estimate.mean()), LEAST)
-        tables[places] = Table(places, estimate, found.noise, found.model + usual * estimate)
+        found = shrunk[places] if places in shrunk else shrink_cells(*seen[places], apart)
+        tables[places] = with_tails(places, fitted(places, found.estimate), found)
     return tables
+
+
+def with_tails(places: Places, estimate: Floats, found: Shrunk) -> Table:
+    """A table whose errors have longer tails than their variances say, longest where there are rows."""
+    usual = float((found.noise + found.model).mean()) / max(float(estimate.mean()), LEAST)
+    return Table(places, estimate, found.noise, found.model + usual * estimate)
 
 
 def _small(sizes: Sequence[int]) -> list[bool]:

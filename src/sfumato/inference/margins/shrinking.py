@@ -1,32 +1,38 @@
-"""A pair of attributes: noise taken out of its deviations from what one attribute at a time says.
+"""Pairs of attributes: noise taken out of their deviations from what one attribute at a time says.
 
 Deviations of a pair from the product of its margins are turned into coefficients along directions in which values of
 either attribute tend to vary together (`Directions`): first those of an order, where neighbours are alike, then those
 in which all other pairs were seen to vary. Along such directions truth is large in few coefficients and noise is the
-same in all. How large coefficients are is learned by likelihood, as a common spread around which single ones scatter.
+same in all. How large coefficients are, and what else is said of the pair that they scatter around, is learned by
+likelihood, with a prior that all pairs teach each other; single coefficients scatter around the common spread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.inference.margins.one_way import LENGTHS
+from sfumato.inference.margins.table import Noisy, Places
 
 ALONE = 0.1  # of the variance along an order that every value has by itself
 LEARNED = 0.7  # how far the directions seen in other pairs are believed against those of the order
+POWER = 0.75  # of expected rows by which deviations grow: between counts, 1/2, and shares, 1
 SMALLEST = 1e-14  # of the whole variance, that of any direction
-WEIGHTS = (0.5, 1.0, 1.5, 2.0)  # of what other pairs say; beyond 1, since it was shrunk on its way
+WEIGHTS = np.array([0.5, 1.0, 1.5, 2.0])  # of what other pairs say; beyond 1, since it was shrunk on its way
 BIN = 0.35  # in the logarithm of sizes: coefficients of like size are looked at together
 BINS = 80
-SPREADS = np.linspace(-7.0, 9.0, 49)  # logarithms of the common spread, in variances of the noise
+SPREADS = np.arange(-18.0, 6.0, 0.4)  # logarithms of the common variance, per unit of size: from none to all
+NEAR = np.exp(-0.5 * (np.arange(-5, 6) / 2) ** 2) / np.sqrt(8 * np.pi)  # spreads of like size support each other
+SOME_MEAN, SOME_SPREAD = 0.5, 0.1  # pairs' worth of belief in each mean and each spread, before any pair is seen
 TAILS = np.exp(1.5 * np.arange(-3.0, 4.0))  # by what single coefficients' spreads differ from the common one
 TAIL_SHARES = np.array([0.02, 0.04, 0.10, 0.68, 0.10, 0.04, 0.02])  # how many do, before any is seen
 TAIL_TRUST = 20.0  # coefficients that this is worth
 ROUNDS = 12  # of learning how many do
+PRIOR_ROUNDS = 20  # of learning the prior of all pairs
 SCATTERS = np.logspace(-2.0, 1.5, 15)  # of cells around a guess, as a share of it
 
 
@@ -40,14 +46,15 @@ class Directions:
     @classmethod
     def of(cls, share: Floats, ordered: bool, seen: Floats | None = None) -> Directions:
         """share: of the rows, value by value. seen: the covariance of values in other pairs, of any size."""
-        covariance = share[:, None] * _alike(len(share), ordered) * share
+        sizes = share**POWER
+        covariance = sizes[:, None] * _alike(len(share), ordered) * sizes
         covariance = covariance / max(float(np.trace(covariance)), 1e-300)
         if seen is not None and np.trace(seen) > 0:
             covariance = (1.0 - LEARNED) * covariance + LEARNED * seen / np.trace(seen)
         along = covariance.sum(axis=1)
         covariance = covariance - np.outer(along, along) / max(float(along.sum()), 1e-300)
-        sizes, vectors = np.linalg.eigh(covariance)
-        return cls(np.log(np.maximum(sizes[:0:-1], SMALLEST)), vectors[:, :0:-1])
+        lengths, vectors = np.linalg.eigh(covariance)
+        return cls(np.log(np.maximum(lengths[:0:-1], SMALLEST)), vectors[:, :0:-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,28 +66,85 @@ class Shrunk:
     model: Floats
 
 
-def shrink(
-    noisy: Floats, variance: float, product: Floats, said: Sequence[Floats], along: tuple[Directions, Directions]
-) -> Shrunk:
-    """A pair drawn towards the likeliest of what is said of it. product: of its margins; said: by other pairs."""
-    rows, columns = along
-    if not len(rows.sizes) or not len(columns.sizes):
-        return Shrunk(product, np.zeros(product.shape), np.zeros(product.shape))
-    sorted_sizes = _Sizes.of(rows.sizes[:, None] + columns.sizes)
-    measured = rows.vectors.T @ (noisy - product) @ columns.vectors
-    guess = np.zeros(measured.shape)
-    best, spread = sorted_sizes.likeliest(measured, variance)
-    for one in said:
-        towards = rows.vectors.T @ (one - product) @ columns.vectors
-        for weight in WEIGHTS:
-            likelihood, found = sorted_sizes.likeliest(measured - weight * towards, variance)
-            if likelihood > best:
-                best, spread, guess = likelihood, found, weight * towards
-    trust, left = _posterior(measured - guess, spread, variance)
-    estimate = product + rows.vectors @ (guess + trust * (measured - guess)) @ columns.vectors.T
-    noise = np.minimum(trust**2 * variance, left)
-    cells = (rows.vectors**2 @ part @ (columns.vectors**2).T for part in (noise, left - noise))
-    return Shrunk(estimate, *cells)
+def shrink_pairs(
+    seen: Mapping[Places, Noisy],
+    products: Mapping[Places, Floats],
+    said: Mapping[Places, Sequence[Floats]],
+    along: Mapping[Places, tuple[Directions, Directions]],
+) -> dict[Places, Shrunk]:
+    """All pairs that were seen, drawn towards the likeliest of what is said of them.
+
+    products: of their margins. said: by other pairs, of each the same number. along: the directions of both attributes.
+    """
+    found = {}
+    work = {places: _Pair.of(seen[places], products[places], said[places], along[places]) for places in seen}
+    prior = _learned_prior([pair.likelihood for pair in work.values() if pair is not None])
+    for places, pair in work.items():
+        if pair is None:
+            nothing = np.zeros(products[places].shape)
+            found[places] = Shrunk(products[places], nothing, nothing)
+        else:
+            found[places] = pair.shrunk(products[places], prior)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """The coefficients of a pair, and the logarithm of their likelihood: by what they scatter around, and how far."""
+
+    measured: Floats
+    towards: list[Floats]
+    variance: float
+    sizes: Floats
+    likelihood: Floats
+    along: tuple[Directions, Directions]
+
+    @classmethod
+    def of(
+        cls, noisy: Noisy, product: Floats, said: Sequence[Floats], along: tuple[Directions, Directions]
+    ) -> _Pair | None:
+        rows, columns = along
+        if not len(rows.sizes) or not len(columns.sizes):  # an attribute with one value
+            return None
+
+        def turned(table: Floats) -> Floats:
+            return np.asarray(rows.vectors.T @ (table - product) @ columns.vectors, dtype=np.float64)
+
+        numbers, variance = noisy
+        sizes = _Sizes.of(rows.sizes[:, None] + columns.sizes + 2.0 * np.log(max(float(product.sum()), 1.0)))
+        measured, towards = turned(numbers), [turned(each) for each in said]
+        around = [measured, *(measured - weight * each for each in towards for weight in WEIGHTS)]
+        likelihood = np.array([sizes.likelihood(each, variance) for each in around])
+        return cls(measured, towards, variance, sizes.sizes, likelihood, along)
+
+    def shrunk(self, product: Floats, prior: Floats) -> Shrunk:
+        belief = np.exp(self.likelihood + prior - (self.likelihood + prior).max())
+        belief /= belief.sum()
+        guess = np.zeros(self.measured.shape)
+        if self.towards:
+            weights = belief.sum(axis=1)[1:].reshape(-1, len(WEIGHTS)) @ WEIGHTS
+            guess = sum((weight * each for weight, each in zip(weights, self.towards, strict=True)), guess)
+        spread = np.exp(belief.sum(axis=0) @ SPREADS + self.sizes)
+        trust, left = _posterior(self.measured - guess, spread, self.variance)
+        rows, columns = (each.vectors for each in self.along)
+        estimate = product + rows @ (guess + trust * (self.measured - guess)) @ columns.T
+        noise = np.minimum(trust**2 * self.variance, left)
+        return Shrunk(estimate, *(rows**2 @ part @ (columns**2).T for part in (noise, left - noise)))
+
+
+def _learned_prior(likelihoods: Sequence[Floats]) -> Floats:
+    """The logarithm of how likely each mean and each spread is, learned from all pairs; nothing is ever ruled out."""
+    if not likelihoods:
+        return np.zeros(())
+    likely = np.exp(np.array([each - each.max() for each in likelihoods]))
+    means, spreads = np.ones(likely.shape[1]), np.ones(likely.shape[2])
+    for _ in range(PRIOR_ROUNDS):
+        belief = likely * means[:, None] * spreads
+        belief /= belief.sum(axis=(1, 2), keepdims=True)
+        means = belief.sum(axis=(0, 2)) + SOME_MEAN
+        spreads = np.convolve(belief.sum(axis=(0, 1)), NEAR, mode="same") + SOME_SPREAD
+        means, spreads = means / means.sum(), spreads / spreads.sum()
+    return np.asarray(np.log(means)[:, None] + np.log(spreads), dtype=np.float64)
 
 
 def shrink_cells(noisy: Floats, variance: float, guess: Floats) -> Shrunk:
@@ -116,19 +180,16 @@ class _Sizes:
 
     @classmethod
     def of(cls, sizes: Floats) -> _Sizes:
-        sizes = sizes - sizes.max()
-        places = np.minimum((-sizes / BIN).astype(np.int64), BINS - 1).reshape(-1)
+        places = np.minimum(((sizes.max() - sizes) / BIN).astype(np.int64), BINS - 1).reshape(-1)
         number = np.bincount(places, minlength=BINS).astype(np.float64)
         mean = np.bincount(places, sizes.reshape(-1), BINS) / np.maximum(number, 1.0)
         return cls(places, number, mean, sizes)
 
-    def likeliest(self, coefficients: Floats, variance: float) -> tuple[float, Floats]:
-        """The log-likelihood at the best common spread, and the variance of every coefficient there."""
+    def likelihood(self, coefficients: Floats, variance: float) -> Floats:
+        """The logarithm of the likelihood at every common spread."""
         squares = np.bincount(self.bin, (coefficients**2).reshape(-1), BINS)
-        expected = variance * (np.exp(SPREADS[:, None] + self.mean) + 1.0)
-        likelihood = -0.5 * (np.log(expected) @ self.number + (1.0 / expected) @ squares)
-        best = int(likelihood.argmax())
-        return float(likelihood[best]), variance * np.exp(SPREADS[best] + self.sizes)
+        expected = np.exp(SPREADS[:, None] + self.mean) + variance
+        return np.asarray(-0.5 * (np.log(expected) @ self.number + (1.0 / expected) @ squares), dtype=np.float64)
 
 
 def _posterior(coefficients: Floats, spread: Floats, variance: float) -> tuple[Floats, Floats]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -27,7 +28,19 @@ from sfumato.kernel.source.expressions import (
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 
 MOST_UNEVEN_CELLS = 10_000  # each edge of uneven cells is written into the statement
+SHORT_LIST = 32  # values that are compared in turn faster than they are looked up
+MOST_LOOKED_UP = 8  # lists in one statement
 _EXACT = 2**53  # whole numbers below are exact as doubles
+_TYPES = exp.DataType.Type
+_WITHIN_64_BITS = {
+    _TYPES.TINYINT,
+    _TYPES.SMALLINT,
+    _TYPES.INT,
+    _TYPES.BIGINT,
+    _TYPES.UTINYINT,
+    _TYPES.USMALLINT,
+    _TYPES.UINT,
+}
 _NEAR = 2**50  # and up to here three roundings and that of an edge, 1/8 each, put a guess one cell off at most
 
 
@@ -39,7 +52,19 @@ def read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
         return try_cast(column(source.reference), "date")
     if isinstance(attribute, Category) and not attribute.numeric:
         return engine.bytes_of(_text(source, engine))
+    if reads_whole(attribute, source, engine):
+        return try_cast(column(source.reference), "bigint")
     return read_number(source)
+
+
+def reads_whole(attribute: Attribute, source: Column, engine: Engine) -> bool:
+    """Whether whole numbers are read as such: several times as fast as by way of doubles, and into the same cells.
+
+    Rounding to doubles keeps order, and leaves bounds below 2^53 where they are: clipped, both are the same number.
+    """
+    if not isinstance(attribute, Integer) or _type(source, engine) not in _WITHIN_64_BITS:
+        return False
+    return max(abs(attribute.lower), abs(attribute.upper)) < _EXACT
 
 
 def read_number(source: Column) -> SQL:
@@ -79,8 +104,10 @@ def _type(source: Column, engine: Engine) -> exp.DType | None:
     return None if source.type is None else exp.DataType.build(source.type, dialect=engine.dialect).this
 
 
-def within_bounds(attribute: Attribute, value: SQL) -> SQL:
-    """A value that is present, moved to the nearest bound if it lies outside."""
+def within_bounds(attribute: Attribute, value: SQL, *, in_whole: bool = False) -> SQL:
+    """A value that is present, moved to the nearest bound if it lies outside. in_whole: it was read so."""
+    if in_whole and isinstance(attribute, Integer):
+        return clip(value, *(cast(whole(bound), "bigint") for bound in (attribute.lower, attribute.upper)))
     if isinstance(attribute, Date):
         return clip(value, day(attribute.lower), day(attribute.upper))
     if isinstance(attribute, Integer | Number):
@@ -89,20 +116,35 @@ def within_bounds(attribute: Attribute, value: SQL) -> SQL:
     return value
 
 
-def place_in_list(attribute: Category, value: SQL, name: str, engine: Engine) -> SQL:
+def long_lists(attributes: Mapping[str, Attribute]) -> set[str]:
+    """The categories whose values are looked up by a subquery: as fast for thousands of values as for two.
+
+    They are few, the longest: an engine takes minutes to plan dozens of subqueries. Other values are compared in turn.
+    """
+    lengths = {name: len(one.values) for name, one in attributes.items() if isinstance(one, Category)}
+    longest = sorted(lengths, key=lambda name: -lengths[name])[:MOST_LOOKED_UP]
+    return {name for name in longest if lengths[name] > SHORT_LIST}
+
+
+def place_in_list(attribute: Category, value: SQL, name: str, engine: Engine, *, looked_up: bool) -> SQL:
     """The place of a value in a category's list, NULL if it is not there.
 
-    For privacy it is one number for each row, whatever matches: a join could let a row pass twice. It is as fast for
-    thousands of values as for two.
+    For privacy it is one number for each row, the least that matches: a join could let a row pass twice.
     """
-    entry = cast(column("entry", name), "double" if attribute.numeric else "text")
-    wanted = entry if attribute.numeric else engine.bytes_of(entry)
-    places = exp.Select(expressions=[exp.Min(this=column("code", name))]).from_(_list(attribute, name), copy=False)
-    return places.where(exp.EQ(this=wanted, expression=value), copy=False).subquery()
+
+    def read(entry: SQL) -> SQL:
+        return cast(entry, "double") if attribute.numeric else engine.bytes_of(cast(entry, "text"))
+
+    entries = _entries(attribute)
+    if not looked_up:
+        tests = [exp.EQ(this=value.copy(), expression=read(exp.Literal.string(entry))) for entry in entries]
+        return choose([(test, whole(code)) for code, test in enumerate(tests)], exp.Null())
+    places = exp.Select(expressions=[exp.Min(this=column("code", name))]).from_(_list(entries, name), copy=False)
+    return places.where(exp.EQ(this=read(column("entry", name)), expression=value), copy=False).subquery()
 
 
-def _list(attribute: Category, name: str) -> SQL:
-    """A category's values and their cells, as a table."""
+def _entries(attribute: Category) -> tuple[str, ...]:
+    """A category's values as the statement spells them."""
     entries = attribute.listed
     if attribute.numeric:
         numbers = [float(value) for value in attribute.values]
@@ -113,6 +155,11 @@ def _list(attribute: Category, name: str) -> SQL:
         "".join(entries).encode()
     except UnicodeEncodeError:
         raise SchemaError("a category lists a value that is not valid text; take it out") from None
+    return entries
+
+
+def _list(entries: Sequence[str], name: str) -> SQL:
+    """A category's values and their cells, as a table."""
     return exp.Values(
         expressions=[
             exp.Tuple(expressions=[exp.Literal.string(entry), whole(code)]) for code, entry in enumerate(entries)
@@ -123,7 +170,7 @@ def _list(attribute: Category, name: str) -> SQL:
     )
 
 
-def cell_along(attribute: Attribute, axis: Axis, name: str) -> SQL:
+def cell_along(attribute: Attribute, axis: Axis, name: str, *, in_whole: bool = False) -> SQL:
     """The cell along an axis, for a column of values within bounds (for a category: of places in its list)."""
     if isinstance(attribute, Category):
         return column(name)
@@ -132,7 +179,7 @@ def cell_along(attribute: Attribute, axis: Axis, name: str) -> SQL:
     if isinstance(attribute, Date):
         return _date_cell(attribute, name)
     if isinstance(attribute, Integer):
-        return _integer_cell(attribute, axis, name)
+        return _integer_cell(attribute, axis, name, in_whole)
     return _number_cell(attribute, axis, name)
 
 
@@ -154,7 +201,7 @@ def _number_cell(attribute: Number, axis: Axis, name: str) -> SQL:
     return at_most(cell, double(axis.size - 1))  # the upper bound belongs to the last cell
 
 
-def _integer_cell(attribute: Integer, axis: Axis, name: str) -> SQL:
+def _integer_cell(attribute: Integer, axis: Axis, name: str, in_whole: bool) -> SQL:
     """floor((offset * times + rest) / by), which is exact: a quotient of whole numbers that doubles hold never rounds
     up to a whole number."""
     span = attribute.upper - attribute.lower + 1
@@ -163,9 +210,11 @@ def _integer_cell(attribute: Integer, axis: Axis, name: str) -> SQL:
         times, rest, by = attribute.bins, attribute.bins - 1, span
     if attribute.cuts is not None or span * times >= _EXACT:
         return _search(axis, name)
-    offset = column(name) - double(attribute.lower)
+    offset: SQL = column(name) - (whole(attribute.lower) if in_whole else double(attribute.lower))
     if by == 1:
         return offset
+    if in_whole:
+        offset = cast(exp.paren(offset), "double")
     return exp.Floor(this=over(offset * double(times) + double(rest), double(by)))
 
 

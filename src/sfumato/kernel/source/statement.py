@@ -2,9 +2,10 @@
 
     read     each row's values, as numbers, dates or text; what cannot be read is missing
     bound    clip to the bounds, look up in the lists; rows without a value or a unit fall out
-    place    the row's cell number, in as many words as it takes, and its measures in whole steps
+    place    the row's cell number and its measures in whole steps; the number comes in short words where cells are too
+             many to lay out (`sfumato.kernel.rows`)
     cap      at most `contributions` rows per unit
-    gather   rows and sums of steps by cell
+    gather   rows and sums of steps by cell; rows that come in words are left as they are
 
 Privacy leans on four properties of it, which docs/privacy.md uses and the tests check.
 1. Read, bound and place look at one row at a time: a person's rows become the same placed rows whoever else is there.
@@ -16,21 +17,35 @@ Privacy leans on four properties of it, which docs/privacy.md uses and the tests
    their bytes.
 4. No value of a row can make it fail: casts yield NULL, numbers are clipped before they are made whole, and sums are
    taken in 38 digits and then clipped to 64 bits, which never widens the distance between two sums.
+
+Whether rows are gathered depends on the schema alone. Where they are not, each comes as one row of the answer, in no
+order that means anything, and adding them up is the kernel's work.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from functools import reduce
 from typing import TypeVar
 
 from sqlglot import exp
 
 from sfumato.errors import SchemaError
-from sfumato.kernel.source.binning import cell_along, place_in_list, read_number, read_unit, read_value, within_bounds
+from sfumato.kernel.rows import words_of
+from sfumato.kernel.source.binning import (
+    cell_along,
+    long_lists,
+    place_in_list,
+    read_number,
+    read_unit,
+    read_value,
+    reads_whole,
+    within_bounds,
+)
 from sfumato.kernel.source.engines import Column, Engine
 from sfumato.kernel.source.expressions import SQL, cast, clip, column, double, is_present, named, over, select, whole
+from sfumato.limits import MOST_DENSE
 from sfumato.schema import Measure, Schema
 from sfumato.schema.attributes import Category
 
@@ -39,21 +54,30 @@ T = TypeVar("T")
 
 
 def aggregate_statement(schema: Schema, engine: Engine, columns: Mapping[str, Column], key: int) -> SQL:
-    """Rows and sums by cell, in the columns cell0, cell1, ..., n, s0, s1, ... and in the order of cells.
+    """Rows and sums by cell, in the columns cell, n, s0, s1, ... and in the order of cells, or row by row (`by_rows`).
 
+    Row by row the columns are word0, word1, ..., m0, m1, ...
     columns: the engine's column for each name that the schema uses.
     key: which of a unit's rows survive the cap depends on it, and on that unit's rows.
     """
     steps = [f"m{place}" for place in range(len(schema.measures))]
-    words = [f"cell{word}" for word in range(len(schema.domain.words))]
-    rows = _placed(schema, _bounded(schema, engine, _read(schema, engine, columns)))
+    in_whole = {name for name, part in schema.attributes.items() if reads_whole(part, columns[part.column], engine)}
+    cells = _cells(schema, in_whole)
+    rows = _placed(schema, cells, _bounded(schema, engine, in_whole, _read(schema, engine, columns)))
     if schema.privacy_unit.column is not None:
-        rows = _capped(rows, [*words, *steps], schema.privacy_unit.contributions, engine, key)
+        rows = _capped(rows, [*cells, *steps], schema.privacy_unit.contributions, engine, key)
+    if by_rows(schema):
+        return rows
     sums = [named(_clipped_sum(column(step)), f"s{place}") for place, step in enumerate(steps)]
-    gathered = select([*map(column, words), named(exp.Count(this=exp.Star()), "n"), *sums], rows)
-    gathered.set("group", exp.Group(expressions=[*map(column, words)]))
-    gathered.set("order", exp.Order(expressions=[exp.Ordered(this=column(word)) for word in words]))
+    gathered = select([column("cell"), named(exp.Count(this=exp.Star()), "n"), *sums], rows)
+    gathered.set("group", exp.Group(expressions=[column("cell")]))
+    gathered.set("order", exp.Order(expressions=[exp.Ordered(this=column("cell"))]))
     return gathered
+
+
+def by_rows(schema: Schema) -> bool:
+    """Whether rows come one by one, because there are too many cells to lay out."""
+    return schema.domain.size > MOST_DENSE
 
 
 def _read(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
@@ -65,19 +89,23 @@ def _read(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.
     return exp.Select(expressions=wanted).from_(engine.table(), copy=False)
 
 
-def _bounded(schema: Schema, engine: Engine, values: exp.Select) -> exp.Select:
-    """Rows whose every value is within its bounds; a category's value becomes its place in the list."""
+def _bounded(schema: Schema, engine: Engine, in_whole: Set[str], values: exp.Select) -> exp.Select:
+    """Rows whose every value is within its bounds; a category's value becomes its place in the list.
+
+    in_whole: the attributes that are read as whole numbers and not as doubles.
+    """
     wanted: list[SQL] = []
     present: list[SQL] = []
-    for place, attribute in _numbered(schema.attributes):
+    looked_up = long_lists(schema.attributes)
+    for place, (own_name, attribute) in enumerate(schema.attributes.items()):
         name, value = f"a{place}", column(f"a{place}", "rows")
         if isinstance(attribute, Category):
-            code = place_in_list(attribute, value, f"list{place}", engine)
+            code = place_in_list(attribute, value, f"list{place}", engine, looked_up=own_name in looked_up)
             other = [whole(len(attribute.values))]
             wanted.append(named(exp.Coalesce(this=code, expressions=other) if attribute.other else code, name))
         else:
             present.append(is_present(value))
-            wanted.append(named(within_bounds(attribute, value.copy()), name))
+            wanted.append(named(within_bounds(attribute, value.copy(), in_whole=own_name in in_whole), name))
     for place, measure in _numbered(schema.measures):
         # A missing measure counts as the centre, 0 steps. Its row stays, and pulls an average to the middle.
         value = exp.Coalesce(this=column(f"m{place}", "rows"), expressions=[double(measure.centre)])
@@ -89,19 +117,29 @@ def _bounded(schema: Schema, engine: Engine, values: exp.Select) -> exp.Select:
     return rows.where(*present, copy=False) if present else rows
 
 
-def _placed(schema: Schema, values: exp.Select) -> exp.Select:
-    """Rows as cell number, steps and unit; nothing else is carried on, so that the cap sorts little.
+def _cells(schema: Schema, in_whole: Set[str]) -> dict[str, SQL]:
+    """The number of a row's cell, or its words, by the names of their columns."""
+    domain, split = schema.domain, by_rows(schema)
+    runs = {f"word{n}": run for n, run in enumerate(words_of(domain))} if split else {"cell": range(len(domain.axes))}
+    found: dict[str, SQL] = {}
+    for name, run in runs.items():
+        parts: list[SQL] = []
+        for place in run:
+            axis = domain.axes[place]
+            along = cell_along(schema.attributes[axis.name], axis, f"a{place}", in_whole=axis.name in in_whole)
+            cell = cast(along, "int" if split else "bigint")
+            parts.append(exp.Mul(this=cell, expression=whole(math.prod(domain.shape[place + 1 : run.stop]))))
+        found[name] = reduce(lambda left, right: exp.Add(this=left, expression=right), parts)
+    return found
+
+
+def _placed(schema: Schema, cells: Mapping[str, SQL], values: exp.Select) -> exp.Select:
+    """Rows as cell numbers, steps and unit; nothing else is carried on, so that the cap sorts little.
 
     Rows whose value is not listed, and not put into `other`, fall out here.
     """
-    attributes, domain = list(schema.attributes.values()), schema.domain
-    wanted: list[SQL] = []
-    for word, run in enumerate(domain.words):
-        parts: list[SQL] = []
-        for place in run:
-            cell = cast(cell_along(attributes[place], domain.axes[place], f"a{place}"), "bigint")
-            parts.append(exp.Mul(this=cell, expression=whole(math.prod(domain.shape[place + 1 : run.stop]))))
-        wanted.append(named(reduce(lambda left, right: exp.Add(this=left, expression=right), parts), f"cell{word}"))
+    attributes = list(schema.attributes.values())
+    wanted = [named(cell, name) for name, cell in cells.items()]
     closed = [place for place, one in enumerate(attributes) if isinstance(one, Category) and not one.other]
     listed = [is_present(column(f"a{place}")) for place in closed]
     wanted += [named(_steps(measure, f"m{place}"), f"m{place}") for place, measure in _numbered(schema.measures)]

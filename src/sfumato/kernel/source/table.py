@@ -5,25 +5,16 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from sfumato.arrays import Codes
-from sfumato.errors import PrivacyError, TableError
+from sfumato.errors import TableError
 from sfumato.kernel.aggregate import Aggregate
+from sfumato.kernel.rows import Rows
 from sfumato.kernel.source.engines import Column, Engine
 from sfumato.schema import Schema
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 __all__ = ["Aggregate", "Table", "open_table"]
-
-_NO_AGGREGATE = "the engine did not return one row of whole numbers for each cell; nothing is published"
 
 
 def open_table(table: Any, *, name: str | None = None, allow_views: bool = False) -> Table:
@@ -41,7 +32,7 @@ def open_table(table: Any, *, name: str | None = None, allow_views: bool = False
 
 @dataclass(frozen=True)
 class Table:
-    """A private table. `check` looks at names and types; `aggregate` is the only reading of rows."""
+    """A private table. `check` looks at names and types; `read` is the only reading of rows."""
 
     engine: Engine = field(repr=False)  # for privacy: it may hold a frame, whose repr shows rows
     allow_views: bool = False
@@ -61,19 +52,26 @@ class Table:
 
         aggregate_statement(schema, self.engine, self._columns(schema), key=0)
 
-    def aggregate(self, schema: Schema, key: int) -> Aggregate:
-        """Rows and sums of measures in every cell that holds rows; see `sfumato.kernel.source.statement` for the rules.
+    def read(self, schema: Schema, key: int) -> Aggregate | Rows:
+        """Rows and sums of measures in every cell that holds rows; row by row where cells are too many to lay out.
 
+        See `sfumato.kernel.source.statement` for the rules.
         Values outside their bounds count at the bound. A row falls out if an attribute is missing, unreadable or not
         listed (unless the category has `other`), or if its privacy unit is missing. A missing measure counts as the
         middle of its bounds. key: chooses which rows of a unit are kept; draw it afresh for every reading.
         """
+        from sfumato.kernel.source.answer import checked
         from sfumato.kernel.source.statement import aggregate_statement
 
         columns = self._columns(schema)
         statement = aggregate_statement(schema, self.engine, columns, key)
         used = [column for column in self.engine.columns if column in columns.values()]
         return checked(self.engine.run(statement, used), schema)
+
+    def aggregate(self, schema: Schema, key: int) -> Aggregate:
+        """The same by cell, wherever cells can be numbered."""
+        found = self.read(schema, key)
+        return found.gathered if isinstance(found, Rows) else found
 
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses are worked out by a view or a lazy frame when they are read."""
@@ -159,45 +157,3 @@ def _refuse_unfit(role: str, kind: str, column: Column, dialect: str) -> None:
     raise TableError(
         f"{role} needs {words}, but the column {column.name!r} {what}; convert it when the table is written"
     )
-
-
-def checked(answer: pa.Table, schema: Schema) -> Aggregate:
-    """The engine's answer, if it is what the statement must give; noise is made for nothing else."""
-    found: Aggregate | None = None
-    with suppress(Exception):  # for privacy: its text could quote a count
-        found = as_aggregate(answer, schema)
-    del answer  # for privacy: a traceback keeps what this frame holds
-    if found is None:
-        raise PrivacyError(_NO_AGGREGATE)
-    return found
-
-
-def as_aggregate(answer: pa.Table, schema: Schema) -> Aggregate | None:
-    domain, numbers = schema.domain, [_whole_numbers(column) for column in answer.columns]
-    words, (counts, *sums) = numbers[: len(domain.words)], numbers[len(domain.words) :]
-    right = len(sums) == len(schema.measures) and bool(_rise(words) and (counts > 0).all())
-    for run, word in zip(domain.words, words, strict=True):
-        most = prod(domain.shape[place] for place in run)
-        right &= not len(word) or bool(word.min() >= 0 and word.max() < most)
-    for measure, total in zip(schema.measures.values(), sums, strict=True):
-        right &= bool((-(-np.abs(total) // measure.half_units) <= counts).all())
-    by_name = dict(zip(schema.measures, sums, strict=True))
-    return Aggregate(words[0], counts, by_name, tuple(words[1:])) if right else None
-
-
-def _rise(words: Sequence[Codes]) -> bool:
-    """Whether cells rise from row to row, the first word counting most."""
-    tied = np.ones(max(0, len(words[0]) - 1), dtype=bool)
-    for word in words:
-        steps = np.diff(word)
-        if (steps[tied] < 0).any():
-            return False
-        tied &= steps == 0
-    return not tied.any()
-
-
-def _whole_numbers(column: pa.ChunkedArray) -> Codes:
-    if str(column.type) != "int64" or column.null_count:
-        raise TypeError
-    # Not by to_numpy, which imports pandas wherever that is installed.
-    return np.asarray(np.from_dlpack(column.combine_chunks()), dtype=np.int64)

@@ -21,6 +21,8 @@ from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.view import Sum, View
 from sfumato.sql import Amount, Column
 
+RULE_OF_THREE = 3
+
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
@@ -55,7 +57,7 @@ class Evaluation:
                     unseen = float(sides[0].unseen[group])
                     found = self.view.suppressed.below_threshold(found, top, terms, unseen, self.confidence)
                 if self.view.estimated and _is_plain_count(column):
-                    found = replace(found, low=floor(found.low), high=ceil(found.high))
+                    found = _of_whole_rows(found)
             estimates.append(_estimate(found, column.scale, self.confidence))
         return estimates
 
@@ -88,6 +90,17 @@ class Evaluation:
 
         value = part("value")
         return (value, value, value) if asked.exact else (value, part("low"), part("high"))
+
+
+def _of_whole_rows(found: Interval) -> Interval:
+    """The interval of a count that was estimated: it ends at wholes, and where a model joins, leaves room for few rows.
+
+    Where next to no rows are expected they come as they like: none that were seen may be three (Hanley, Lippman-Hand
+    1983), which no variance tells.
+    """
+    few = RULE_OF_THREE if found.model > 0.0 else 0
+    low, high = min(found.low, found.value - few), max(found.high, found.value + few)
+    return replace(found, low=max(0, floor(low)), high=ceil(high))
 
 
 def _is_plain_count(column: Column) -> bool:

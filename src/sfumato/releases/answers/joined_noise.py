@@ -54,7 +54,7 @@ class JoinedNoise:
             model += errors.model.covariances(split, whole, axes)[where]
             if errors.unknown.variances:
                 largest = max(float(np.abs(w).max()) for w in (*split, *whole) if w is not None)
-                left = errors.unknown.covariances(split, whole, axes)[where]
+                left = np.broadcast_to(errors.unknown.covariances(split, whole, axes)[where], noise.shape)
                 unknown |= (np.diagonal(left, axis1=1, axis2=2) > (NOTHING * largest) ** 2).any(axis=1)
         return [
             None

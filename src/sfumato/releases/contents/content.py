@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
@@ -25,13 +25,9 @@ from sfumato.releases.answers.view import View
 from sfumato.releases.file.manifest import Manifest, Statistic
 from sfumato.releases.file.members import Columns
 from sfumato.releases.file.strict_json import refusal
+from sfumato.releases.rows.model import RowModel
 from sfumato.schema import Schema
 from sfumato.sql import Select
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from sfumato.kernel.sampling.entropy import Entropy
 
 # How a manifest names a content, and where it lives. A module is imported when a file or a mechanism needs it.
 KINDS = {
@@ -94,9 +90,10 @@ class Content(ABC):
         """The estimated count of every cell of the domain, laid out."""
         raise QueryError("this kind of release does not lay out its cells; ask it by SQL")
 
+    @property
     @abstractmethod
-    def draw(self, rows: int, entropy: Entropy | None = None) -> pa.Table:
-        """Draw synthetic rows."""
+    def row_model(self) -> RowModel:
+        """What synthetic rows are drawn from. It is made once; drawing, values, files and the rest are shared."""
 
     @property
     @abstractmethod

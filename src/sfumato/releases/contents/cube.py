@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,13 +33,8 @@ from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import CELLS, NUMBERS, VALUE, Columns, parts_column
 from sfumato.releases.file.query_records import Arrays
 from sfumato.releases.file.strict_json import refusal
-from sfumato.releases.sampling import KnownCells, sample_rows
+from sfumato.releases.rows.every_cell import RowsOfCells
 from sfumato.schema import Schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from sfumato.kernel.sampling.entropy import Entropy
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +82,9 @@ class Cube(ContentOfCells):
     def cells(self) -> Floats:
         return self.fits[0].estimate
 
-    def draw(self, rows: int, entropy: Entropy | None = None) -> pa.Table:
-        return sample_rows(KnownCells(self.schema, self.values, self._cell_errors()), rows, entropy)
+    @cached_property
+    def row_model(self) -> RowsOfCells:
+        return RowsOfCells(self.schema, self.values, self._cell_errors() if self.schema.measures else {})
 
     def _cell_errors(self) -> dict[str, float]:
         """The standard error of one cell of each statistic, a typical one where they differ."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,12 +30,8 @@ from sfumato.releases.contents import margins_file
 from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import Columns
+from sfumato.releases.rows.model import RowModel
 from sfumato.schema import Schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from sfumato.kernel.sampling.entropy import Entropy
 
 MOST_JOINED = 2**22  # cells that are joined for one question
 FINE = 2**19  # cells up to which all values are told apart, so that a question has one answer however it is asked
@@ -165,7 +161,8 @@ class Margins(ContentOfCells):
         )
         raise QueryError(f"this question {limit}; leave out, or ask for fewer values of, {listed}")
 
-    def draw(self, rows: int, entropy: Entropy | None = None) -> pa.Table:
+    @property
+    def row_model(self) -> RowModel:
         raise QueryError("rows cannot be drawn from this release yet")
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,13 +25,8 @@ from sfumato.releases.file.manifest import Total as TotalRecord
 from sfumato.releases.file.members import CELL, CELLS, Columns
 from sfumato.releases.file.records import noise_record
 from sfumato.releases.file.strict_json import refusal
-from sfumato.releases.sampling import KnownCells, sample_rows
+from sfumato.releases.rows.listed_cells import RowsOfListedCells
 from sfumato.schema import Schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from sfumato.kernel.sampling.entropy import Entropy
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +91,10 @@ class SparseCube(ContentOfCells):
         estimate[self.listed] = self.values["count"]
         return estimate
 
-    def draw(self, rows: int, entropy: Entropy | None = None) -> pa.Table:
+    @cached_property
+    def row_model(self) -> RowsOfListedCells:
         errors = {of: float(np.sqrt(noise.variance)) for of, noise in self.noises.items()}
-        return sample_rows(KnownCells(self.schema, self.values, errors, self.listed, self.remainder), rows, entropy)
+        return RowsOfListedCells(self.schema, self.values, errors, self.listed, self.remainder)
 
     @property
     def about(self) -> About:

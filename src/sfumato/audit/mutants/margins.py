@@ -1,0 +1,71 @@
+"""NOT PRIVATE: curators that get margins wrong, kept so that the audit can be seen to catch them.
+
+Each forgets one clause of section 9 or theorem 6 in docs/privacy.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from sfumato.arrays import Codes
+from sfumato.audit.attacks.replay import Run, replay
+from sfumato.audit.subjects.small_tables import neighbouring_tables, square_schema
+from sfumato.errors import PrivacyError
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import Charge, Load
+from sfumato.kernel.curator import Curator
+from sfumato.measurement import Measurement, Noise
+from sfumato.queries import Identity
+from sfumato.schema import Schema
+
+Check = Callable[[], str | None]
+
+WHOLE = Budget.pure(1)
+
+
+def replaying_margins(run: Run, kind: type[Curator] = Curator) -> Check:
+    """The replay audit of a small mechanism, on all tables of up to 2 rows on a square of two attributes."""
+
+    def check() -> str | None:
+        schema = square_schema(1)
+        for one, other in neighbouring_tables(4, 2, 1):
+            for complaint in replay(run, schema, one, other, WHOLE, curator=kind).complaints:
+                return complaint.what
+        return None
+
+    return check
+
+
+def misfits_in_one_sum(curator: Curator, schema: Schema, budget: Budget) -> Measurement:
+    """How far both margins and the square itself lie from nothing, as one number."""
+    margins = (["a"], ["b"], ["a", "b"])
+    guesses = [(names, np.zeros(2 ** len(names), dtype=np.int64)) for names in margins]
+    return curator.measure_margin_misfits(guesses, budget, np.zeros(3, dtype=np.int64))
+
+
+def margins_until_refused(curator: Curator, schema: Schema, budget: Budget) -> list[Measurement]:
+    """Measure one margin after the other, each with the whole budget."""
+    found: list[Measurement] = []
+    with suppress(PrivacyError):
+        for names in (["a"], ["b"]):
+            found.append(curator.margin(names).measure(Identity(2), budget))
+    return found
+
+
+class MarginsAsOneCurator(Curator):
+    """NOT PRIVATE: a group's misfits are charged as those of one margin, where a row of data moves them all."""
+
+    def _margin_noise(self, labels: Codes, groups: int, budget: Budget) -> tuple[Noise, Load]:
+        return super()._margin_noise(np.arange(groups), groups, budget)
+
+
+class MarginsApartCurator(Curator):
+    """NOT PRIVATE: every margin has a charge of its own, as if a row lay in one of them only."""
+
+    def margin(self, names: Sequence[str]) -> Curator:
+        view = super().margin(names)
+        view.charge = Charge(self.charge.budget, self.charge.contributions, self.charge.cells)
+        return view

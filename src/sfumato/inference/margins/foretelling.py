@@ -1,0 +1,129 @@
+"""What errors to expect of margins, by the noise that they would be measured with, before they are.
+
+The values of an attribute are put into few groups of like frequency, so that a margin of any size is foretold from a
+few kinds of cells. A cell that is expected to hold m rows deviates from what smaller margins say with variance
+(c m)^2 + m; measured with noise of variance s^2 it is then off by the root of v s^2 / (v + s^2). The spread c of a pair
+is learned from its noisy misfit, with a prior that all pairs share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb, pi, sqrt
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.inference.margins.table import Places
+
+GROUPS = 6  # of values of like frequency
+RAREST = 1e-3  # of an even share, below which frequencies are taken as this
+NOISES = np.logspace(-1.0, 6.0, 36)  # standard deviations at which errors are foretold
+SPREADS = np.logspace(-2.0, 0.75, 12)  # relative spreads that a pair may have
+ROUNDS = 10  # of learning the prior of spreads
+BEYOND_PAIRS = 0.4  # of the usual spread of its pairs, that of what three attributes and more have beyond them
+MOST_IN_THREES = 20  # attributes, up to which all sets of three are foretold
+WHOLE = range(4, 7)  # attributes for which the whole table is
+MEAN_SIZE = sqrt(2.0 / pi)  # of a normal deviate with variance 1
+
+
+@dataclass(frozen=True, eq=False)
+class Foretold:
+    """Sets of attributes with their errors at every noise, in shares of the rows, and how much each counts.
+
+    weights: (orders, sets), of the error of a set in the mean error of the margins of an order. worth: of the orders.
+    """
+
+    sets: tuple[Places, ...]
+    errors: Floats
+    weights: Floats
+    worth: Floats
+
+
+def foretell(
+    one_way: Sequence[Floats], noise: float, misfits: Floats | None, misfit_noise: float, pure: bool
+) -> Foretold:
+    """one_way: margins as known by now, with noise of a standard deviation; misfits: of all pairs, None if unknown."""
+    axes, total = len(one_way), max(float(one_way[0].sum()), 1.0)
+    orders = [order for order in (1, 2, 3) if order <= axes and (order < 3 or axes <= MOST_IN_THREES)]
+    orders += [axes] * (axes in WHOLE)
+    listed: list[list[Places]] = [list(combinations(range(axes), order)) for order in orders]
+    groups = [_groups(margin) for margin in one_way]
+    frequencies, numbers = np.array([each[0] for each in groups]), np.array([each[1] for each in groups])
+    errors: list[Floats] = []
+    spreads = np.ones(0)
+    for order, sets in zip(orders, listed, strict=True):
+        places = np.array(sets)
+        cells, number = _cells(frequencies, numbers, places)
+        rows = cells * total
+        if order == 1:
+            errors.append(_errors(rows, number, np.ones(len(sets))))
+        elif order == 2:
+            rough = np.minimum(noise / np.maximum(frequencies * total, 1e-9), 1.0) ** 2  # variance of the margins
+            a, b = rough[places[:, 0]], rough[places[:, 1]]
+            besides = rows**2 * (a[:, :, None] + b[:, None, :]).reshape(len(sets), -1)
+            belief = _believed(misfits, misfit_noise, rows, number, besides, pure)
+            spreads = np.exp(belief @ np.log(SPREADS))
+            by_spread = [_errors(rows, number, np.full(len(sets), spread)) for spread in SPREADS]
+            errors.append(np.einsum("pk,kpn->pn", belief, np.array(by_spread)))
+        else:
+            errors.append(_errors(rows, number, _beyond_pairs(spreads, listed[1], sets)))
+    weights = np.array([[sqrt(comb(k, j)) / comb(axes, j) if j <= k else 0.0 for j in orders] for k in orders])
+    worth = np.array([float(max(1, comb(axes - 2, order))) if axes > 2 else 1.0 for order in orders])
+    return Foretold(
+        tuple(places for sets in listed for places in sets),
+        np.concatenate(errors) / total,
+        np.repeat(weights, [len(sets) for sets in listed], axis=1),
+        worth / worth.sum(),
+    )
+
+
+def _groups(margin: Floats) -> tuple[Floats, Floats]:
+    """Mean frequency and number of values in groups of like frequency; unused groups have none."""
+    shares = np.sort(margin / max(float(margin.sum()), 1e-12))[::-1]
+    levels = np.log(np.maximum(shares, RAREST / len(shares)))
+    places = np.floor((levels[0] - levels) / max(levels[0] - levels[-1], 1e-9) * (GROUPS - 1e-6)).astype(np.int64)
+    numbers = np.bincount(places, minlength=GROUPS).astype(np.float64)
+    return np.bincount(places, shares, GROUPS) / np.maximum(numbers, 1.0), numbers
+
+
+def _cells(frequencies: Floats, numbers: Floats, places: Codes) -> tuple[Floats, Floats]:
+    """Frequencies and numbers of the kinds of cells of each set, as if its attributes were independent."""
+    share, number = frequencies[places[:, 0]], numbers[places[:, 0]]
+    for axis in places.T[1:]:
+        share = (share[:, :, None] * frequencies[axis][:, None, :]).reshape(len(places), -1)
+        number = (number[:, :, None] * numbers[axis][:, None, :]).reshape(len(places), -1)
+    return share, number
+
+
+def _errors(rows: Floats, number: Floats, spreads: Floats) -> Floats:
+    """The expected sum of the sizes of all cells' errors, for every set and noise."""
+    prior = (spreads[:, None] * rows) ** 2 + rows
+    sums = [(number * np.sqrt(prior * noise**2 / (prior + noise**2))).sum(axis=1) for noise in NOISES]
+    return MEAN_SIZE * np.stack(sums, axis=1)
+
+
+def _believed(
+    misfits: Floats | None, noise: float, rows: Floats, number: Floats, besides: Floats, pure: bool
+) -> Floats:
+    """How likely each spread is for each pair. besides: variances that the misfit has from the noise of margins."""
+    if misfits is None:
+        return np.full((len(rows), len(SPREADS)), 1.0 / len(SPREADS))
+    expected = [MEAN_SIZE * (number * np.sqrt((c * rows) ** 2 + rows + besides)).sum(axis=1) for c in SPREADS]
+    off = np.abs(misfits[:, None] - np.stack(expected, axis=1)) / noise
+    logs = -sqrt(2.0) * off if pure else -0.5 * off**2
+    likely = np.exp(logs - logs.max(axis=1, keepdims=True))
+    prior = np.full(len(SPREADS), 1.0 / len(SPREADS))
+    for _ in range(ROUNDS + 1):
+        belief = likely * prior
+        belief /= belief.sum(axis=1, keepdims=True)
+        prior = (belief.sum(axis=0) + 1.0 / len(SPREADS)) / (len(misfits) + 1)
+    return np.asarray(belief, dtype=np.float64)
+
+
+def _beyond_pairs(spreads: Floats, pairs: Sequence[Places], sets: Sequence[Places]) -> Floats:
+    at = {places: place for place, places in enumerate(pairs)}
+    usual = [np.median([spreads[at[pair]] for pair in combinations(places, 2)]) for places in sets]
+    return BEYOND_PAIRS * np.array(usual)

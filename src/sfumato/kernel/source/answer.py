@@ -1,0 +1,72 @@
+"""What an engine answered, looked at before anything else is done with it: noise is made for nothing else."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.arrays import Whole
+from sfumato.errors import PrivacyError
+from sfumato.kernel.aggregate import Aggregate
+from sfumato.kernel.rows import Rows, short, words_of
+from sfumato.kernel.source.statement import by_rows
+from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NO_AGGREGATE = "the engine did not return whole numbers for each cell or row as it was asked to; nothing is published"
+
+
+def checked(answer: pa.Table, schema: Schema) -> Aggregate | Rows:
+    """The engine's answer, if it is what the statement must give."""
+    found: Aggregate | Rows | None = None
+    with suppress(Exception):  # for privacy: its text could quote a count
+        found = as_rows(answer, schema) if by_rows(schema) else as_aggregate(answer, schema)
+    del answer  # for privacy: a traceback keeps what this frame holds
+    if found is None:
+        raise PrivacyError(_NO_AGGREGATE)
+    return found
+
+
+def as_aggregate(answer: pa.Table, schema: Schema) -> Aggregate | None:
+    """One row for each cell that holds rows, cells rising: the cell, its rows, the sum of each measure."""
+    cells, counts, *sums = (_whole_numbers(column, "int64") for column in answer.columns)
+    right = len(sums) == len(schema.measures) and bool((np.diff(cells) > 0).all() and (counts > 0).all())
+    right &= not len(cells) or bool(cells[0] >= 0 and cells[-1] < schema.domain.size)
+    for measure, total in zip(schema.measures.values(), sums, strict=True):
+        right &= bool((-(-np.abs(total) // measure.half_units) <= counts).all())
+    return Aggregate(cells, counts, dict(zip(schema.measures, sums, strict=True))) if right else None
+
+
+def as_rows(answer: pa.Table, schema: Schema) -> Rows | None:
+    """One row for each that was kept: the words of its cell, its steps of each measure."""
+    runs, words = words_of(schema.domain), list[NDArray[Any]]()
+    if answer.num_columns != len(runs) + len(schema.measures):
+        return None
+    for run, column in zip(runs, answer.columns, strict=False):
+        cells = prod(schema.domain.shape[run.start : run.stop])
+        word = _whole_numbers(column, "int32")
+        if not _within(word, 0, cells - 1):
+            return None
+        words.append(short(word, cells))
+    steps: list[Whole] = [_whole_numbers(column, "int64") for column in answer.columns[len(runs) :]]
+    for measure, each in zip(schema.measures.values(), steps, strict=True):
+        if not _within(each, -measure.half_units, measure.half_units):
+            return None
+    return Rows(schema.domain, tuple(words), dict(zip(schema.measures, steps, strict=True)))
+
+
+def _within(values: NDArray[Any], low: int, high: int) -> bool:
+    return not len(values) or bool(values.min() >= low and values.max() <= high)
+
+
+def _whole_numbers(column: pa.ChunkedArray, kind: str) -> NDArray[Any]:
+    if str(column.type) != kind or column.null_count:
+        raise TypeError
+    # Not by to_numpy, which imports pandas wherever that is installed.
+    return np.asarray(np.from_dlpack(column.combine_chunks()), dtype=kind)

@@ -1,0 +1,1 @@
+"""Synthetic rows: a content says in which cells rows fall, everything after that is shared by all contents."""

@@ -1,0 +1,108 @@
+"""Values of measures in synthetic rows.
+
+A release knows sums of a measure, so a mean for every cell and nothing of how values spread around it. Rows get the
+most even spread between the measure's bounds that has this mean (maximum entropy: an exponential law cut at both
+bounds), in whole steps of the schema. Rounding tosses a coin, so that sums stay unbiased.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from sfumato.arrays import Floats, Whole
+from sfumato.domain import Domain
+from sfumato.releases.rows.layouts import Layout
+from sfumato.releases.rows.model import Grouping
+from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.schema.parts import Measure
+
+MOST_GROUPS = 64  # of an attribute, by which means are made to fit; cells are too noisy to be fitted one by one
+SWEEPS = 2
+STEEPEST = 500.0  # of the exponential laws that are looked up: beyond, the other bound no longer matters
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What a release knows of one measure.
+
+    sums: in steps around the centre, in every cell, in the shape of the rows. error: the standard error of one cell's
+    sum. total_rows, total_sum: the release's own, over all cells.
+    """
+
+    measure: Measure
+    sums: Floats
+    error: float
+    total_rows: float
+    total_sum: float
+
+    @property
+    def overall(self) -> float:
+        """The mean of all rows."""
+        return self.mean(self.total_sum, max(self.total_rows, 1.0))
+
+    @property
+    def worth(self) -> float:
+        """How many rows would drown the noise of one cell's sum."""
+        return max(self.error / self.measure.half_units, 1e-9)
+
+    def mean(self, in_steps: float, rows: float) -> float:
+        return float(self.means(np.array([in_steps]), np.array([rows]))[0])
+
+    def means(self, in_steps: Floats, rows: Floats) -> Floats:
+        """Means within the bounds, of so many rows each."""
+        found = float(self.measure.centre) + in_steps * float(self.measure.step) / rows
+        return np.clip(found, float(self.measure.lower), float(self.measure.upper))
+
+
+def fit_means(known: Sums, rows: Floats, layout: Layout, domain: Domain) -> Floats:
+    """The mean in every cell, drawn to the overall one where noise is large, then fitted by each attribute."""
+    step, low, high = float(known.measure.step), float(known.measure.lower), float(known.measure.upper)
+    pull = (known.overall - float(known.measure.centre)) / step * known.worth
+    means = known.means(known.sums + pull, rows + known.worth)
+    for _ in range(SWEEPS):
+        for place, axis in enumerate(domain):
+            grouping = Grouping.of(axis, MOST_GROUPS)
+            held = grouping.gather(layout.along(rows, (place,)), 0)
+            sums = grouping.gather(layout.along(known.sums, (place,)), 0)
+            have = grouping.gather(layout.along(rows * means, (place,)), 0) / np.maximum(held, 1e-300)
+            # As many cells as a group has, as many noises are in its sum.
+            worth = known.worth * np.sqrt(np.maximum(grouping.widths * (rows.size / axis.size), 1.0))
+            wanted = known.means(sums + pull / known.worth * worth, held + worth)
+            up = np.clip((wanted - have) / np.maximum(high - have, 1e-300), 0.0, 1.0)
+            down = np.clip((have - wanted) / np.maximum(have - low, 1e-300), 0.0, 1.0)
+            every = layout.back(np.repeat(up, grouping.widths), (place,))
+            means += (high - means) * every
+            means -= (means - low) * layout.back(np.repeat(down, grouping.widths), (place,))
+    return np.clip(means, low, high)
+
+
+def draw_values(measure: Measure, means: Floats, random: RandomNumbers) -> Floats | Whole:
+    """Values around given means: whole numbers where the schema's steps are whole."""
+    low, high = float(measure.lower), float(measure.upper)
+    step = measure.step
+    values = low + (high - low) * _spread((means - low) / (high - low), random.uniform(len(means)))
+    first, last = -(-measure.lower // step), measure.upper // step
+    steps = np.clip(np.floor(values / float(step) + random.uniform(len(means))), float(first), float(last))
+    if step.denominator == 1:
+        return steps.astype(np.int64) * int(step)
+    return np.asarray(steps * step.numerator / step.denominator, dtype=np.float64)
+
+
+def _spread(means: Floats, uniform: Floats) -> Floats:
+    """Numbers from 0 to 1 with given means, by the exponential law cut at 0 and 1: the inverse of its distribution."""
+    slopes, falling = _slopes()
+    nearer = np.minimum(means, 1.0 - means)  # a law that rises is one that falls, turned around
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = np.where(nearer < falling[-1], 1.0 / nearer, np.interp(-nearer, -falling, slopes))
+        found = np.where(slope < slopes[1], uniform, -np.log1p(uniform * np.expm1(-slope)) / slope)
+    return np.where(means > 0.5, 1.0 - found, found)
+
+
+@cache
+def _slopes() -> tuple[Floats, Floats]:
+    """Slopes of the falling law, from none to steep, and the mean of each; beyond, the mean is 1 / slope."""
+    slopes = np.geomspace(1e-4, STEEPEST, 4000)
+    return np.append(0.0, slopes), np.append(0.5, 1.0 / slopes - 1.0 / np.expm1(slopes))

@@ -1,0 +1,101 @@
+"""How well drawn rows agree with what the release itself answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy.special import ndtr
+
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain
+from sfumato.releases.rows.model import Block, Grouping, RowModel
+
+MOST_GROUPS = 32  # of one attribute: longer ones are compared by ranges
+MOST_PAIRS = 300
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How rows agree with one-way or two-way answers, in shares of the rows.
+
+    A difference is that of a group's share of the rows and the release's own answer about it, divided by its total; an
+    answer below zero, which no rows can have, counts with all of its difference. by_chance: what to expect of as many
+    rows, each drawn by itself from a table that has the answers.
+    """
+
+    of: str
+    tables: int
+    groups: int
+    mean: float
+    mean_by_chance: float
+    largest: float
+    largest_by_chance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Counts rows by one and by two attributes while they are drawn. counts: of each table, changed by `add`."""
+
+    groupings: dict[str, Grouping]
+    tables: tuple[tuple[str, ...], ...]
+    counts: tuple[Codes, ...]
+
+    @classmethod
+    def over(cls, domain: Domain) -> Tally:
+        """By every attribute and by every two, some of these where there are very many."""
+        every = {axis.name: Grouping.of(axis, MOST_GROUPS) for axis in domain}
+        pairs = list(combinations(every, 2))
+        tables = (*((name,) for name in every), *pairs[:: max(1, -(-len(pairs) // MOST_PAIRS))])
+        shapes = [[every[name].size for name in names] for names in tables]
+        return cls(every, tables, tuple(np.zeros(shape, dtype=np.int64) for shape in shapes))
+
+    @property
+    def rows(self) -> int:
+        return int(self.counts[0].sum())
+
+    def add(self, block: Block) -> None:
+        """Count some more rows."""
+        labels = {name: grouping.labels(block.codes[name]) for name, grouping in self.groupings.items()}
+        for place, names in enumerate(self.tables):
+            label = labels[names[0]]
+            for name in names[1:]:
+                label = label * self.groupings[name].size + labels[name]
+            flat = self.counts[place].reshape(-1)
+            flat += np.bincount(label, minlength=len(flat))
+
+    def compare(self, model: RowModel) -> tuple[Agreement, ...]:
+        """The rows so far beside the release's own answers: by one attribute, then by two where there are."""
+        found = []
+        for ways, words in ((1, "one attribute"), (2, "two attributes")):
+            chosen = [place for place, names in enumerate(self.tables) if len(names) == ways]
+            asked = [[self.groupings[name] for name in self.tables[place]] for place in chosen]
+            answered = [model.margin(groupings) / model.total for groupings in asked]
+            if chosen:
+                drawn = [self.counts[place] / self.rows for place in chosen]
+                found.append(_agreement(words, drawn, answered, self.rows))
+        return tuple(found)
+
+
+def _agreement(words: str, drawn: Sequence[Floats], answered: Sequence[Floats], rows: int) -> Agreement:
+    off = [np.abs(mine - its).reshape(-1) for mine, its in zip(drawn, answered, strict=True)]
+    shares = np.concatenate([np.clip(its, 0.0, 1.0).reshape(-1) for its in answered])
+    spread = np.sqrt(shares * (1 - shares) / rows)
+    every = np.concatenate(off)
+    mean_by_chance = float(np.sqrt(2 / np.pi) * spread.mean())
+    return Agreement(
+        words, len(drawn), len(every), float(every.mean()), mean_by_chance, float(every.max()), _largest(spread)
+    )
+
+
+def _largest(spread: Floats) -> float:
+    """The middle of what the largest of many normal differences comes to: above it one is expected ln 2 times."""
+    low, high = 0.0, 12.0 * float(spread.max())
+    positive = spread[spread > 0]
+    for _ in range(60):
+        middle = (low + high) / 2
+        above = 2 * ndtr(-middle / positive).sum()
+        low, high = (middle, high) if above > np.log(2) else (low, middle)
+    return (low + high) / 2

@@ -1,0 +1,38 @@
+"""Rows of a release into a file, and how well they agree with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sfumato.releases.file.earlier import keep_earlier
+from sfumato.releases.rows.decode import column_types, decode
+from sfumato.releases.rows.draw import check_number, draw_blocks
+from sfumato.releases.rows.model import RowModel
+from sfumato.releases.rows.quality import Agreement, Tally
+from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.releases.rows.write import check_place, rows_file
+from sfumato.schema import Schema
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A file of synthetic rows, how well they agree with the release, and where an earlier file of its name went."""
+
+    path: Path
+    rows: int
+    agreements: tuple[Agreement, ...]
+    kept: Path | None = None
+
+
+def draw_to_file(model: RowModel, schema: Schema, rows: int, path: Path, seed: int | None = None) -> Drawn:
+    """Draw rows straight into a .csv or .parquet file; what can be refused is refused before any is drawn."""
+    check_place(path)
+    check_number(rows)
+    random, types, tally = RandomNumbers(seed), column_types(schema), Tally.over(schema.domain)
+    with rows_file(path, types) as write:
+        for block in draw_blocks(model, rows, random):
+            tally.add(block)
+            write(decode(schema, types, block, random))
+        kept = keep_earlier(path)
+    return Drawn(path, rows, tally.compare(model), kept)

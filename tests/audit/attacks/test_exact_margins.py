@@ -1,0 +1,46 @@
+"""The exact audit of margins: sound as shipped, all that is claimed is spent, and what is broken is told."""
+
+from fractions import Fraction
+
+import pytest
+
+from sfumato.audit.attacks import twins
+from sfumato.audit.attacks.exact import largest_loss
+from sfumato.audit.attacks.exact_margins import SQUARE, margin_findings, measuring_margins, summing_margins
+from sfumato.audit.attacks.replay import replay
+from sfumato.audit.mutants.margins import MarginsApartCurator, MarginsAsOneCurator, margins_until_refused
+from sfumato.audit.subjects.small_tables import Row, square_schema
+
+ONE = Fraction(1)
+
+
+def test_nothing_shipped_exceeds_its_claim_and_all_of_it_is_used():
+    findings = margin_findings()
+    assert len(findings) == 10 and all(finding.sound for finding in findings)
+    assert all(finding.loss == pytest.approx(4, abs=1e-9) for finding in findings)
+
+
+@pytest.mark.parametrize(("labels", "lost"), [((0, 0, 0), 3), ((0, 1, 1), 1.5), ((0, 1, 2), 1)])
+def test_a_group_charged_as_one_margin_is_found(labels, lost):
+    """Noise for as many margins as there are groups, where each row moves all three."""
+    law = summing_margins(labels, ONE, 1, kind=MarginsAsOneCurator)
+    assert largest_loss(law, (4,), 3, 1)[0] == pytest.approx(lost, abs=1e-9)
+
+
+def test_margins_that_are_not_added_up_lose_twice_the_budget():
+    found = replay(margins_until_refused, square_schema(1), [Row(0, 3)], [], curator=MarginsApartCurator)
+    assert found.loss == pytest.approx(2)
+    assert "the answers move by more than what was claimed" in {one.what for one in found.complaints}
+    sound = replay(margins_until_refused, square_schema(1), [Row(0, 3)], [])
+    assert sound.loss == pytest.approx(1) and not sound.complaints
+
+
+def test_each_margin_takes_its_share():
+    assert largest_loss(measuring_margins([["a"], ["b"], ["a", "b"]], ONE, 1), (4,), 3, 1)[0] == pytest.approx(1)
+
+
+def test_margins_of_a_small_table_by_hand():
+    counts = (1, 2, 3, 4)
+    assert twins.margin(SQUARE, ["a"], counts) == [3, 7] and twins.margin(SQUARE, ["b"], counts) == [4, 6]
+    assert twins.margin(SQUARE, [], counts) == [10] and twins.margin(SQUARE, ["a", "b"], counts) == [1, 2, 3, 4]
+    assert twins.margin_misfit(SQUARE, ["b"], (5, 5), counts) == 2
