@@ -15,11 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.cost import Cost
 from sfumato.kernel.opening import curator_of
+from sfumato.kernel.rows import Rows, short, words_of
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.mechanisms.margins import MECHANISM
+from sfumato.releases.contents.margins import Margins
 from sfumato.releases.rows.draw import draw_blocks
 from sfumato.releases.rows.random_numbers import RandomNumbers
 from sfumato.schema import Schema
@@ -33,13 +34,12 @@ try:
 except ImportError:
     sys.exit("this benchmark needs scikit-learn, which is no part of the project; pip install scikit-learn")
 
-ORDERED = 30  # values from which a column of codes is taken to be a number
+NUMBERS = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("folder", type=Path)
-    options.add_argument("--mechanism", default=None, help="the first for many columns if none is named")
     options.add_argument("--rows", type=int, default=48_000)
     options.add_argument("--runs", type=int, default=3)
     asked = options.parse_args()
@@ -52,7 +52,7 @@ def main() -> None:
     report("real rows", released, held_out, domain)
     for run in range(asked.runs):
         began = time.process_time()
-        content = release(asked.mechanism, released, domain)
+        content = release(released, domain)
         ended = time.process_time()
         blocks = draw_blocks(content.row_model, asked.rows, RandomNumbers())
         rows = np.concatenate([np.stack([block.codes[name] for name in domain], axis=1) for block in blocks])
@@ -60,24 +60,21 @@ def main() -> None:
         print(f"    release {ended - began:.1f} s, drawing {time.process_time() - ended:.1f} s of CPU")
 
 
-def release(mechanism: str | None, rows: np.ndarray, domain: dict[str, int]):
+def release(rows: np.ndarray, domain: dict[str, int]) -> Margins:
     attributes = {
         name: {"type": "integer", "lower": 0, "upper": size - 1}
-        if size >= ORDERED
+        if name in NUMBERS
         else {"type": "category", "values": [str(code) for code in range(size)]}
         for name, size in domain.items()
     }
-    stated = {"dataset": "t", "privacy_unit": "row", "attributes": attributes, "expected_rows": len(rows)}
-    schema, words = Schema.from_dict(stated), []
-    for run in schema.domain.words:
-        word = np.zeros(len(rows), dtype=np.int64)
-        for place in run:
-            word = word * schema.domain.shape[place] + rows[:, place]
-        words.append(word)
-    cells, counts = np.unique(np.stack(words), axis=1, return_counts=True)
+    schema, words = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": attributes}), []
+    for run in words_of(schema.domain):
+        sizes = [schema.domain.shape[place] for place in run]
+        word = np.ravel_multi_index([rows[:, place] for place in run], sizes)
+        words.append(short(word, int(np.prod(sizes))))
     budget = Cost.stated("1", "1e-9").budget
-    curator = curator_of(schema, Aggregate(cells[0], counts, {}, tuple(cells[1:])), budget, SystemEntropy())
-    return find_mechanism(mechanism or "margins").run(curator, schema, budget, None)
+    curator = curator_of(schema, Rows(schema.domain, tuple(words), {}), budget, SystemEntropy())
+    return MECHANISM.run(curator, schema, budget, None)
 
 
 def report(words: str, rows: np.ndarray, held_out: np.ndarray, domain: dict[str, int]) -> None:

@@ -51,7 +51,7 @@ def like_adult() -> None:
         "work": 9,
         "class": 15,
     }
-    sizes |= {"education": 16, "years": 16, "marital": 7, "relation": 6, "income": 2}
+    sizes |= {"class": 15, "education": 16, "years": 16, "marital": 7, "relation": 6, "income": 2}
     rng = np.random.default_rng(3)
     kind = rng.integers(0, 4, 3000)
     columns = [np.minimum((kind + 1) * rng.random(3000) * size / 4, size - 1).astype(int) for size in sizes.values()]

@@ -19,6 +19,7 @@ MODULES = {
     "sparse-cells": "sfumato.mechanisms.sparse_cells",
     "sfumato": "sfumato.mechanisms.sfumato",
     "margins": "sfumato.mechanisms.margins",
+    "residual": "sfumato.mechanisms.residual",
     "hierarchical": "sfumato.mechanisms.hierarchical",
     "wavelet": "sfumato.mechanisms.wavelet",
     "matrix": "sfumato.mechanisms.matrix",

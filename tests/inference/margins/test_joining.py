@@ -73,8 +73,9 @@ def test_sums_have_the_margins_that_are_known_and_add_up_what_they_say():
 
 def test_unbiased_tables_add_up_to_the_table(table):
     known = {part: sum_out(table, part, range(4)) for part in subsets(range(4))}
-    assert np.allclose(join_unbiased(table.shape, known), table)
+    bases = [np.full(size, 1 / size) for size in table.shape]
+    assert np.allclose(join_unbiased(bases, known), table)
     pairs = {part: each for part, each in known.items() if len(part) <= 2}
-    joined = join_unbiased(table.shape, pairs)
+    joined = join_unbiased(bases, pairs)
     for part, margin in pairs.items():
         assert np.allclose(sum_out(joined, part, range(4)), margin)

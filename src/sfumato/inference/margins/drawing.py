@@ -50,7 +50,7 @@ class Drawing:
         for step in self.steps:
             rows[step.place] = step.draw_evenly(rows, random)
         self._mend(rows, random)
-        return rows if together == count else rows[:, random.order(together)[:count]]
+        return rows if together == count else np.asarray(rows[:, random.order(together)[:count]])
 
     def _mend(self, rows: Codes, random: Random) -> None:
         work = rows.shape[1] * sum(len(each) for each in self.wanted.along)

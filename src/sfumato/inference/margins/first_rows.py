@@ -55,7 +55,8 @@ class Step:
         ends /= ends[:, -1:]
         # The last value that can be has all that is left: rounding must not lead to one that cannot.
         ends[ends >= ends[:, -1:]] = 1.0
-        return cls(place, given, table.shape[:-1], (ends + np.arange(len(flat))[:, None]).reshape(-1))
+        line: Floats = (ends + np.arange(len(flat), dtype=np.float64)[:, None]).reshape(-1)
+        return cls(place, given, table.shape[:-1], line)
 
     def draw(self, rows: Codes, random: Random) -> Codes:
         """A value for every row, each by itself. rows: codes by attribute and row."""

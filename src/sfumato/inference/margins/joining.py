@@ -63,16 +63,22 @@ def join_sums(counts: Floats, known: Mapping[Places, Floats]) -> Floats:
     return joint
 
 
-def join_unbiased(shape: Sequence[int], known: Mapping[Places, Floats]) -> Floats:
-    """The sum of the parts of all known tables, each spread evenly over the axes that it does not have."""
-    among = range(len(shape))
-    joint: Floats = np.zeros(tuple(shape))
+def join_unbiased(bases: Sequence[Floats], known: Mapping[Places, Floats]) -> Floats:
+    """The sum of the parts of all known tables, each spread evenly over the axes that it does not have.
+
+    bases: for each axis, which share of its values is of each kind.
+    """
+    among = range(len(bases))
+    joint: Floats = np.zeros([len(base) for base in bases])
     for places in subsets(tuple(among)):
         if places not in known:
             continue
         part = known[places]
-        for axis in range(len(places)):
-            part = part - part.mean(axis=axis, keepdims=True)
-        others = float(np.prod([size for axis, size in enumerate(shape) if axis not in places]))
-        joint = joint + spread_out(part / others, places, among)
+        for axis, place in enumerate(places):
+            part = part - spread_out(bases[place], (place,), places) * part.sum(axis=axis, keepdims=True)
+        spread = spread_out(part, places, among)
+        for place in among:
+            if place not in places:
+                spread = spread * spread_out(bases[place], (place,), among)
+        joint = joint + spread
     return joint

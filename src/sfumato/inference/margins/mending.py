@@ -39,14 +39,14 @@ class Along:
 
     def base(self, rows: Codes, chosen: Codes | slice) -> Codes:
         """The cell of each chosen row, if it had the first value of the attribute."""
-        found = np.zeros_like(rows[0][chosen])
+        found: Codes = np.zeros_like(rows[0][chosen])
         for place, step in self.others:
             found += rows[place][chosen] * step
         return found
 
     def cells_of(self, rows: Codes, place: int) -> Codes:
         """The cell of every row. place: of the attribute."""
-        return self.base(rows, slice(None)) + rows[place] * self.step
+        return np.asarray(self.base(rows, slice(None)) + rows[place] * self.step)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Floats
 from sfumato.inference.margins.joining import join_sums
 from sfumato.inference.margins.spreads import Spreads
 from sfumato.inference.margins.table import Noisy, Places, Table, pooled, sum_out
 
 SCATTERS = np.logspace(-5, 1, 25)  # of the largest size of one row's value: what means may scatter by
 LITTLE = 1e-9
-ROUNDS = 5  # of fitting rows to all sums
+WIDER = 1.5  # times the variance of what was assumed, as means deviate with longer tails than normal ones
 
 
 def sums_along(
@@ -51,7 +51,7 @@ def sums_along(
         off = {axis: margins[axis] - sum_out(table.estimate, axis, (0, 1)) for axis in margins}
         estimate = table.estimate + join_sums(counts[places], off)
         tables[places] = Table(places, estimate, table.noise, table.model)
-    return tables, Spreads((0.0, spread))
+    return tables, Spreads((0.0, WIDER * spread))
 
 
 def _likeliest(tables: Sequence[tuple[Floats, Floats, float, Floats]], scales: Floats) -> float:
@@ -71,26 +71,5 @@ def _likeliest(tables: Sequence[tuple[Floats, Floats, float, Floats]], scales: F
 
 def _drawn(places: Places, guess: Floats, noisy: Floats, variance: float, prior: Floats) -> Table:
     trust = prior / (prior + variance)
-    return Table(places, guess + trust * (noisy - guess), trust**2 * variance, (1.0 - trust) ** 2 * prior)
-
-
-def row_means(rows: Codes, sums: Mapping[Places, Floats], largest: float) -> Floats:
-    """What is expected of each row, so that rows add up to the sums along some axes: a share of each table's cell.
-
-    rows: codes by attribute and row. largest: what no row is expected to exceed, up or down.
-    """
-    means: Floats = np.zeros(rows.shape[1])
-    cells = {places: _cells(rows, places, table.shape) for places, table in sums.items()}
-    held = {places: np.maximum(np.bincount(cell, minlength=sums[places].size), 1) for places, cell in cells.items()}
-    for _ in range(ROUNDS):
-        for places, cell in cells.items():
-            lacking = sums[places].reshape(-1) - np.bincount(cell, means, minlength=sums[places].size)
-            means = np.clip(means + (lacking / held[places])[cell], -largest, largest)
-    return means
-
-
-def _cells(rows: Codes, places: Places, shape: Sequence[int]) -> Codes:
-    cells = np.zeros(rows.shape[1], dtype=np.int64)
-    for place, size in zip(places, shape, strict=True):
-        cells = cells * size + rows[place]
-    return cells
+    left = WIDER * (1.0 - trust) ** 2 * prior
+    return Table(places, guess + trust * (noisy - guess), trust**2 * variance, left)

@@ -45,7 +45,7 @@ class Margins(ContentOfCells):
 
     spreads: of what is not among the tables, by statistic. measured: all that the curator handed out: the places of the
     axes and the noisy answers. unbiased: tables are as measured, with cells that may be negative, and are joined by
-    adding; what no table tells is then unknown.
+    adding; what no table tells is then unknown. asked: how each of the measurements was, where not cell by cell.
     """
 
     uses: ClassVar[frozenset[str]] = frozenset({"details"})
@@ -55,6 +55,7 @@ class Margins(ContentOfCells):
     spreads: Mapping[str, Spreads] = field(default_factory=dict)
     measured: tuple[tuple[Places, Measurement], ...] = ()
     unbiased: bool = False
+    asked: margins_file.Asked = ()
 
     def __post_init__(self) -> None:
         """Keep no more digits than a file does, so that answers are the same before and after."""
@@ -84,6 +85,8 @@ class Margins(ContentOfCells):
     def joined(self, kinds: Mapping[int, Codes], close: float = CLOSE) -> dict[str, Floats]:
         """Every statistic along some axes, of whose values the kinds are told apart; close: as of what is known."""
         places = tuple(kinds)
+        if self.unbiased:
+            return {of: self._added_up(of, kinds) for of in self.tables}
         every = {place: np.arange(self.domain.shape[place]) for place in places}
         fine = prod(self.domain.shape[place] for place in places) <= FINE
         known = {of: self._known(of, places, every if fine else kinds) for of in self.tables}
@@ -105,12 +108,15 @@ class Margins(ContentOfCells):
     def _table(self, of: str, places: Places) -> Table | None:
         return self.tables[of].get(places)
 
+    def _added_up(self, of: str, kinds: Mapping[int, Codes]) -> Floats:
+        known = self._known(of, tuple(kinds), kinds)
+        bases = [self._base(place, kind) for place, kind in kinds.items()]
+        return join_unbiased(bases, {places: table.estimate for places, table in known.items()})
+
     def _join(
         self, of: str, known: Mapping[Places, Table], axes: int, counts: Floats | None, close: float = CLOSE
     ) -> Floats:
         estimates = {places: table.estimate for places, table in known.items()}
-        if self.unbiased:
-            return join_unbiased([len(known[axis,].estimate) for axis in range(axes)], estimates)
         if counts is not None:
             return join_sums(counts, estimates)
         if not axes:

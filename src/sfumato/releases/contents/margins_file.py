@@ -3,7 +3,8 @@
 tables      for each table: its statistic and how many attributes it has; `spread` where it has no cells of its own
 attributes  the attributes of all tables, by their places in the schema
 cells       for each cell of all tables: the estimate, and two standard errors in 1024ths of a row
-measured    for each measurement: its statistic, how many attributes, which noise and how many answers
+measured    for each measurement: its statistic, how many attributes, which noise, how many answers, and how it was
+            asked: up to how many values an attribute was by contrasts, and the length that rows were brought to
 along       the attributes of all measurements
 answers     the noisy answers of all measurements
 """
@@ -22,7 +23,7 @@ from sfumato.inference.fits.base import PARTS, in_parts
 from sfumato.inference.margins.spreads import Spreads
 from sfumato.inference.margins.table import Places, Table
 from sfumato.measurement import Measurement
-from sfumato.queries import Identity
+from sfumato.queries import Identity, Queries
 from sfumato.releases.contents.content import Written
 from sfumato.releases.file import members
 from sfumato.releases.file.fits import from_whole_numbers, in_whole_numbers
@@ -31,20 +32,27 @@ from sfumato.releases.file.members import CELLS, Columns, parts_column
 from sfumato.releases.file.records import NoiseRecord, noise_record, record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
+from sfumato.strategies.contrasts import levelled
+from sfumato.strategies.contrasts import tables as tables_by_contrasts
+from sfumato.strategies.residual_basis import FEW_VALUES
 
 if TYPE_CHECKING:
     from sfumato.releases.contents.margins import Margins
+
+Asked = tuple[tuple[int, int], ...]  # for each measurement: contrasts up to so many values, and the length of rows
 
 ESTIMATE = "estimate"
 COLUMNS = {
     "tables": ["statistic", "attributes", "spread"],
     "attributes": ["attribute"],
     CELLS: [ESTIMATE, parts_column(ESTIMATE), "noise", "model"],
-    "measured": ["statistic", "attributes", "noise", "answers"],
+    "measured": ["statistic", "attributes", "noise", "answers", "contrasts", "length"],
     "along": ["attribute"],
     "answers": ["answer"],
 }
+CELL_BY_CELL = 0, 0  # how margins are measured that need no contrasts
 FINEST = 2**20  # parts of a spread
+MOST_LENGTH = 2**50  # that rows were brought to
 MISFIT = "misfit"  # how far guesses lie from the counts: a statistic that only measurements have
 
 
@@ -79,14 +87,18 @@ def written(content: Margins) -> Written:
     sets = [table.places for _, table in listed] + [places for _, places, _ in single]
     estimates, parts = in_whole_numbers(np.concatenate([table.estimate.reshape(-1) for _, table in listed]))
     errors = (np.concatenate([np.sqrt(v).reshape(-1) for v in each]) for each in _variances(listed))
-    noises = list(dict.fromkeys(one.noise for _, one in content.measured))
+    noises = {noise: place for place, noise in enumerate(dict.fromkeys(one.noise for _, one in content.measured))}
     kinds = [*statistics, MISFIT]
-    measured = [(kinds.index(m.of), len(p), noises.index(m.noise), len(m.answers)) for p, m in content.measured]
+    asked = content.asked or (CELL_BY_CELL,) * len(content.measured)
+    measured = [
+        (kinds.index(one.of), len(places), noises[one.noise], len(one.answers), *how)
+        for (places, one), how in zip(content.measured, asked, strict=True)
+    ]
     columns: dict[str, list[Whole]] = {
         "tables": _columns(tables, 3),
         "attributes": [_flat(sets)],
         CELLS: [estimates, parts, *(np.rint(PARTS * each).astype(np.int64) for each in errors)],
-        "measured": _columns(measured, 4),
+        "measured": _columns(measured, 6),
         "along": [_flat(places for places, _ in content.measured)],
         "answers": [_joined([one.answers for _, one in content.measured])],
     }
@@ -119,8 +131,8 @@ def check_values(columns: Columns) -> None:
 
 def parts(
     manifest: Manifest, schema: Schema, member: Callable[[str], Columns]
-) -> tuple[dict[str, dict[Places, Table]], dict[str, Spreads], tuple[tuple[Places, Measurement], ...], bool]:
-    """Tables, spreads, measurements and how tables are joined, of a file nobody has vouched for."""
+) -> tuple[dict[str, dict[Places, Table]], dict[str, Spreads], tuple[tuple[Places, Measurement], ...], bool, Asked]:
+    """Tables, spreads, measurements, how tables are joined and were asked for, of a file nobody has vouched for."""
     about, statistics = details_as(MarginsRecord, manifest), ["count", *schema.measures]
     if len(about.spreads) != len(statistics) or any(spread < 0 for each in about.spreads for spread in each):
         raise refusal("its manifest has spreads that do not go with its statistics")
@@ -150,7 +162,10 @@ def parts(
         of: Spreads(tuple(spread / FINEST for spread in each), single[of])
         for of, each in zip(statistics, about.spreads, strict=True)
     }
-    return tables, spreads, tuple(_measurements(about, [*statistics, MISFIT], member, len(shape))), about.unbiased
+    measured = tuple(_measurements(about, [*statistics, MISFIT], member, shape))
+    listed = member("measured")
+    asked = tuple(zip(listed["contrasts"].tolist(), listed["length"].tolist(), strict=True))
+    return tables, spreads, measured, about.unbiased, asked
 
 
 def _check_whole(tables: Mapping[str, Mapping[Places, Table]], axes: int, unbiased: bool) -> None:
@@ -162,19 +177,32 @@ def _check_whole(tables: Mapping[str, Mapping[Places, Table]], axes: int, unbias
 
 
 def _measurements(
-    about: MarginsRecord, kinds: list[str], member: Callable[[str], Columns], axes: int
+    about: MarginsRecord, kinds: list[str], member: Callable[[str], Columns], shape: Sequence[int]
 ) -> Iterator[tuple[Places, Measurement]]:
     listed, answers = member("measured"), member("answers")["answer"]
-    sets = _sets(listed["attributes"], member("along")["attribute"], axes)
+    sets = _sets(listed["attributes"], member("along")["attribute"], len(shape))
     ends = np.cumsum(listed["answers"])
     if (listed["noise"] >= len(about.noises)).any() or int(ends[-1] if len(ends) else 0) != len(answers):
         raise refusal("its measurements do not go with their noises or answers")
     named = _named(listed["statistic"], kinds)
-    for of, places, noise, size, end in zip(named, sets, listed["noise"], listed["answers"], ends, strict=True):
+    if (listed["contrasts"] > FEW_VALUES).any() or (listed["length"] > MOST_LENGTH).any():
+        raise refusal("its measurements are not as Sfumato makes them")
+    numbers = (listed[name].tolist() for name in ("noise", "answers", "contrasts", "length"))
+    for of, places, noise, size, few, length, end in zip(named, sets, *numbers, ends.tolist(), strict=True):
         if size < 1:
             raise refusal("it lists a measurement without answers")
-        found = about.noises[int(noise)].noise
-        yield places, Measurement(of, Identity(int(size)), answers[int(end - size) : int(end)], (found,))
+        queries = _queries(tuple(shape[place] for place in places), few, length, size)
+        yield places, Measurement(of, queries, answers[end - size : end], (about.noises[noise].noise,))
+
+
+def _queries(sizes: tuple[int, ...], few: int, length: int, rows: int) -> Queries:
+    """What was asked of a margin: its cells, or contrasts of them."""
+    if not few:
+        return Identity(rows)
+    if prod(size - 1 if size <= few else size for size in sizes) != rows:
+        raise refusal("its measurements do not have the answers that they ask for")
+    queries = tables_by_contrasts(sizes, few)
+    return levelled(queries, length) if length else queries
 
 
 def _sets(orders: Whole, flat: Whole, axes: int) -> list[Places]:

@@ -10,12 +10,13 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.inference.margins.drawing import Drawing
-from sfumato.inference.margins.sums import row_means
 from sfumato.inference.margins.table import Places
 from sfumato.releases.rows.model import Block, Grouping, gather_margin
 from sfumato.releases.rows.raking import possible_margins
 from sfumato.releases.rows.random_numbers import RandomNumbers
 from sfumato.schema import Schema
+
+ROUNDS = 5  # of fitting what is expected of rows to all sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,3 +54,21 @@ class RowsOfMargins:
     def _drawing(self) -> Drawing:
         singles, pairs = possible_margins(self.schema.domain, self.answers)
         return Drawing.by([single for _, single in singles], dict(pairs) | dict(self.larger))
+
+
+def row_means(rows: Codes, sums: Mapping[Places, Floats], largest: float) -> Floats:
+    """What is expected of each row, so that rows add up to sums along some axes: a part from every table's cell.
+
+    rows: codes by attribute and row. largest: what is expected of no row, up or down.
+
+    >>> row_means(np.array([[0, 0, 1], [0, 1, 1]]), {(0,): np.array([6.0, 2.0]), (1,): np.array([4.0, 4.0])}, 9.0)
+    array([4., 2., 2.])
+    """
+    means: Floats = np.zeros(rows.shape[1])
+    cells = {places: np.ravel_multi_index(tuple(rows[list(places)]), table.shape) for places, table in sums.items()}
+    held = {places: np.maximum(np.bincount(cell, minlength=sums[places].size), 1) for places, cell in cells.items()}
+    for _ in range(ROUNDS):
+        for places, cell in cells.items():
+            lacking = sums[places].reshape(-1) - np.bincount(cell, means, minlength=sums[places].size)
+            means = np.clip(means + (lacking / held[places])[cell], -largest, largest)
+    return means
