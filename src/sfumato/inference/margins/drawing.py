@@ -13,7 +13,7 @@ from sfumato.inference.margins.mending import Mending, Wanted
 from sfumato.inference.margins.table import Places
 
 SWEEPS = 40  # over all attributes, at most
-MOST_WORK = 10**10  # rows that ask a table, over all sweeps of one block: two minutes or so
+MOST_WORK = 6 * 10**9  # rows that ask a table, over all sweeps of one block: a minute or two
 FITS = 0.05  # of what the chi-square of a sample would be: nearer than this no table need be
 ANYWHERE = 0.3  # of an attribute's ties, shared evenly: for choosing another one by which new values are drawn
 FEWEST = 2**14  # rows that are drawn together; if fewer are wanted they are taken out of these
@@ -50,7 +50,8 @@ class Drawing:
         for step in self.steps:
             rows[step.place] = step.draw_evenly(rows, random)
         self._mend(rows, random)
-        return rows if together == count else np.asarray(rows[:, random.order(together)[:count]])
+        chosen: Codes = rows[:, random.order(together)[:count]]
+        return rows if together == count else chosen
 
     def _mend(self, rows: Codes, random: Random) -> None:
         work = rows.shape[1] * sum(len(each) for each in self.wanted.along)

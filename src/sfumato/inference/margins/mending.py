@@ -41,7 +41,7 @@ class Along:
         """The cell of each chosen row, if it had the first value of the attribute."""
         found: Codes = np.zeros_like(rows[0][chosen])
         for place, step in self.others:
-            found += rows[place][chosen] * step
+            found += rows[place][chosen] if step == 1 else rows[place][chosen] * step
         return found
 
     def cells_of(self, rows: Codes, place: int) -> Codes:
@@ -107,10 +107,13 @@ class Mending:
         chosen = np.flatnonzero(values != before)
         old, new = before[chosen], values[chosen]
         gain, bases = np.zeros(len(chosen)), []
+        moves = {each.step: (old * each.step, new * each.step) for each in self._along[place]}  # few steps differ
         for each in self._along[place]:
             base = each.base(self.rows, chosen)
             coming, going = self._gains(each.cells)
-            gain += coming[base + each.step * new] + going[base + each.step * old]
+            left, entered = moves[each.step]
+            gain += coming.take(base + entered)
+            gain += going.take(base + left)
             bases.append(base)
         better = np.flatnonzero(gain > 0)
         must = gain[better] > NEVER / 2

@@ -61,7 +61,8 @@ def row_means(rows: Codes, sums: Mapping[Places, Floats], largest: float) -> Flo
 
     rows: codes by attribute and row. largest: what is expected of no row, up or down.
 
-    >>> row_means(np.array([[0, 0, 1], [0, 1, 1]]), {(0,): np.array([6.0, 2.0]), (1,): np.array([4.0, 4.0])}, 9.0)
+    >>> sums = {(0,): np.array([6.0, 2.0]), (1,): np.array([4.0, 4.0])}
+    >>> row_means(np.array([[0, 0, 1], [0, 1, 1]]), sums, 9.0).round(1)
     array([4., 2., 2.])
     """
     means: Floats = np.zeros(rows.shape[1])
