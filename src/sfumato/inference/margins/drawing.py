@@ -46,12 +46,13 @@ class Drawing:
     def draw(self, count: int, random: Random) -> Codes:
         """Codes by attribute and row."""
         together = max(count, FEWEST)
-        rows = np.zeros((len(self.sizes), together), dtype=np.int64)
+        rows: Codes = np.zeros((len(self.sizes), together), dtype=np.int64)
         for step in self.steps:
             rows[step.place] = step.draw_evenly(rows, random)
         self._mend(rows, random)
-        chosen: Codes = rows[:, random.order(together)[:count]]
-        return rows if together == count else chosen
+        if together > count:
+            rows = rows[:, random.order(together)[:count]]
+        return rows
 
     def _mend(self, rows: Codes, random: Random) -> None:
         work = rows.shape[1] * sum(len(each) for each in self.wanted.along)
@@ -75,7 +76,7 @@ class Drawing:
         """A value for every row, by chance given another attribute, which is chosen by how much it tells."""
         ends = np.cumsum(self.ties[place])
         if not ends[-1] > 0:
-            return rows[place]
+            return np.asarray(rows[place])
         other = int(np.searchsorted(ends / ends[-1], random.uniform(1)[0], side="right"))
         table = self.known[min(place, other), max(place, other)]
         return Step.by(place, (other,), table if other < place else table.T).draw(rows, random)
