@@ -31,6 +31,7 @@ from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import Columns
 from sfumato.releases.rows.model import RowModel
+from sfumato.releases.rows.of_margins import RowsOfMargins
 from sfumato.schema import Schema
 
 MOST_JOINED = 2**22  # cells that are joined for one question
@@ -172,9 +173,21 @@ class Margins(ContentOfCells):
         self._check_size(every)
         return self.joined(every)["count"].reshape(-1)
 
-    @property
+    @cached_property
     def row_model(self) -> RowModel:
-        raise QueryError("rows cannot be drawn from this release yet")
+        counts = {} if self.unbiased else self.tables["count"]
+        larger = {places: table.estimate for places, table in counts.items() if len(places) > 2}
+        sums = {
+            of: {places: table.estimate for places, table in tables.items() if places}
+            for of, tables in self.tables.items()
+            if of != "count"
+        }
+        return RowsOfMargins(self.schema, float(self.tables["count"][()].estimate), self._along, larger, sums)
+
+    def _along(self, places: Places) -> Floats:
+        """Counts along some axes."""
+        known = self._known("count", places, {place: np.arange(self.domain.shape[place]) for place in places})
+        return self._join("count", known, len(places), None)
 
     @cached_property
     def _extent(self) -> str:
