@@ -1,0 +1,67 @@
+"""Errors are foretold about as they turn out."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+
+from sfumato.inference.margins.foretelling import MOST_IN_THREES, NOISES, WHOLE, foretell
+from sfumato.inference.margins.table import independent
+
+MARGINS = [np.array([600.0, 300.0, 100.0]), np.full(4, 250.0), np.array([900.0, 100.0])]
+
+
+def foretold(misfit: float | None, margins=MARGINS, noise: float = 1.0, pure: bool = True):
+    pairs = comb(len(margins), 2)
+    return foretell(margins, noise, None if misfit is None else np.full(pairs, misfit), 5.0, pure)
+
+
+@pytest.mark.parametrize("pure", [True, False])
+def test_more_noise_means_more_error_up_to_what_was_known_before(pure):
+    found = foretold(200.0, pure=pure)
+    assert (np.diff(found.errors, axis=1) >= 0).all()
+    assert (found.errors[:, 0] < 0.01).all()  # a tenth of a row on each of at most 24 cells, of a thousand
+    assert np.allclose(found.errors[:, -1], found.errors[:, -2], rtol=0.01)
+
+
+def test_a_pair_that_is_not_measured_is_off_by_its_misfit():
+    """Within a quarter: spreads are a grid by factors of 1.8, which belief in two of them bridges."""
+    for misfit in (150.0, 300.0, 600.0):
+        found = foretold(misfit)
+        pairs = [place for place, places in enumerate(found.sets) if len(places) == 2]
+        assert found.errors[pairs, -1] * 1000 == pytest.approx(misfit, rel=0.25)
+
+
+def test_small_noise_is_foretold_to_the_letter():
+    """Far below any deviation, errors are the mean size of the noise on every cell."""
+    found, at = foretold(600.0), 5
+    for errors, places in zip(found.errors, found.sets, strict=True):
+        cells = np.prod([len(MARGINS[place]) for place in places])
+        assert errors[at] * 1000 == pytest.approx(cells * NOISES[at] * np.sqrt(2 / np.pi), rel=0.05)
+
+
+def test_all_pairs_teach_each_other_what_a_noisy_misfit_means():
+    """Of 45 pairs that are all independent none is believed to depend, however noisy its misfit."""
+    margins, rng = [np.full(5, 2000.0)] * 10, np.random.default_rng(1)
+    usual = float(np.sqrt(independent(margins[:2], 1e4)).sum()) * np.sqrt(2 / np.pi)
+    misfits = usual + rng.laplace(0.0, 400.0, 45)
+    found = foretell(margins, 1.0, misfits, 400.0 * np.sqrt(2.0), True)
+    pairs = found.errors[[len(places) == 2 for places in found.sets], -1] * 1e4
+    assert pairs.max() < 0.5 * misfits.max()
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3, 5, 8, MOST_IN_THREES + 2])
+def test_sets_of_every_order_and_their_weights(axes):
+    found = foretold(100.0, [np.full(3, 100.0)] * axes)
+    orders = [k for k in (1, 2, 3) if k <= axes and (k < 3 or axes <= MOST_IN_THREES)] + [axes] * (axes in WHOLE)
+    assert list(found.sets) == [places for k in orders for places in combinations(range(axes), k)]
+    assert found.weights.shape == (len(orders), len(found.sets)) and found.errors.shape == (len(found.sets), 36)
+    assert found.worth.sum() == pytest.approx(1.0) and np.isfinite(found.errors).all()
+
+
+def test_nothing_known_and_no_rows_are_no_trouble():
+    assert np.isfinite(foretold(None).errors).all()
+    assert np.isfinite(foretold(0.0, [np.zeros(3), np.zeros(2)]).errors).all()

@@ -1,0 +1,75 @@
+"""One-way margins: smooth where neighbours are alike, spikes kept, never negative, with the total that is given.
+
+Noise comes from a seeded generator, so nothing here is left to chance; bounds have room for another seed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sfumato.inference.margins.one_way import LENGTHS, MOST_SMOOTHED, kernels, one_way_margin, onto_total
+
+VALUES = np.arange(100)
+HILL = 400.0 * np.exp(-(((VALUES - 40) / 18) ** 2))
+DEVIATION = 40.0
+
+
+def noisy(truth: np.ndarray, seed: int) -> np.ndarray:
+    return truth + np.random.default_rng(seed).normal(0.0, DEVIATION, len(truth))
+
+
+def mean_error(truth: np.ndarray, ordered: bool, runs: int = 8) -> float:
+    """The mean size of errors, as a share of that of the noise."""
+    found = [one_way_margin(noisy(truth, seed), DEVIATION**2, truth.sum(), ordered) for seed in range(runs)]
+    return float(np.abs(np.array(found) - truth).mean()) / (DEVIATION * np.sqrt(2 / np.pi))
+
+
+def test_an_order_takes_most_of_the_noise_out_of_a_smooth_margin():
+    """A curve of ten or so free numbers on a hundred values leaves about a third of the noise."""
+    assert mean_error(HILL, True) < 0.45
+    assert mean_error(HILL, True) < 0.65 * mean_error(HILL, False)
+
+
+def test_a_spike_on_a_smooth_margin_keeps_its_count():
+    """Within 5 deviations of its own noise; smoothed into its neighbours it would lose 40 times that."""
+    spiked = HILL.copy()
+    spiked[70] += 5000.0
+    for seed in range(4):
+        found = one_way_margin(noisy(spiked, seed), DEVIATION**2, spiked.sum(), True)
+        assert abs(found[70] - spiked[70]) < 5 * DEVIATION
+        assert abs(found[[69, 71]] - spiked[[69, 71]]).max() < 5 * DEVIATION
+    assert mean_error(spiked, True) < 0.5
+
+
+def test_values_without_an_order_are_drawn_together_only_as_far_as_they_are_alike():
+    rough = np.where(VALUES % 2, 900.0, 100.0)
+    assert mean_error(rough, False) < 1.1  # nothing is gained, and nothing lost
+    assert mean_error(np.full(100, 300.0), False) < 0.5  # all are alike, which the counts show
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("values", [1, 2, 3, 40, MOST_SMOOTHED + 1])
+def test_whatever_comes_in_a_margin_comes_out(values, ordered):
+    numbers = np.random.default_rng(values).normal(0.0, 10.0, values)
+    for total in (0.0, 0.3, 1e4):
+        found = one_way_margin(numbers, 100.0, total, ordered)
+        assert found.shape == (values,) and (found >= 0).all() and found.sum() == pytest.approx(total)
+
+
+def test_without_noise_it_is_left_as_it_is():
+    assert np.allclose(one_way_margin(HILL, 1e-9, HILL.sum(), True), HILL, atol=1e-3)
+
+
+def test_kernels_go_from_rough_to_smooth_and_to_none():
+    every = kernels(30, True)
+    assert len(every) == len([length for length in LENGTHS if length < 30]) + 1
+    assert np.array_equal(every[-1], np.eye(30)) and len(kernels(30, False)) == len(kernels(2, True)) == 1
+    near = [float(shape[0, 1]) for shape in every[:-1]]
+    assert near == sorted(near)
+
+
+def test_the_nearest_margin_moves_all_values_alike_until_they_are_none():
+    found = onto_total(np.array([10.0, 4.0, -3.0]), 10.0)
+    assert found.tolist() == [8.0, 2.0, 0.0]
+    assert onto_total(np.array([1.0, 2.0]), 0.0).tolist() == [0.0, 0.0]
