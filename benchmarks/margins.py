@@ -44,7 +44,7 @@ TARGETS = "33 / 28 / 18"  # of six attributes of Adult: 1-, 2- and 3-way
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     asked.add_argument("folder", type=Path)
-    asked.add_argument("--runs", type=int, default=2)
+    asked.add_argument("--runs", type=int, default=2, help="of ours; 0 for peers alone")
     asked.add_argument("--epsilons", nargs="*", default=["0.1", "1", "10"])
     asked.add_argument("--pure", nargs="*", default=["1"])
     asked.add_argument("--tables", nargs="*", default=[])
@@ -64,7 +64,7 @@ def main() -> None:
             print(f"{'epsilon':>10} {'':13}{'<= 10,000':>10}{'all':>9}{'CPU s':>9}{'MB':>8}{'runs':>6}")
             for epsilon, delta in prices:
                 distances(runs, table, epsilon, delta, given.runs, peers)
-        if "adult" in tables:
+        if "adult" in tables and given.runs:
             six, five = six_of_adult(tables["adult"], Path(name)), five_of_adult(tables["adult"], Path(name))
             print(f"\nsix attributes of Adult, 38,080 cells, pure epsilon 0.5: RMSE, to reach {TARGETS}")
             errors(runs, six, "0.5", given.runs, ["hierarchical", "sfumato", "margins", "cells"])
@@ -89,6 +89,8 @@ def distances(runs: Runs, table: Table, epsilon: str, delta: str | None, times: 
 
 def line(price: str, kind: str, table: Table, make: Callable[[], Run], times: int) -> None:
     found = []
+    if not times:
+        return
     try:
         for _ in range(times):
             run = make()
