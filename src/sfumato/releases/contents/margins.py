@@ -177,17 +177,23 @@ class Margins(ContentOfCells):
     def row_model(self) -> RowModel:
         counts = {} if self.unbiased else self.tables["count"]
         larger = {places: table.estimate for places, table in counts.items() if len(places) > 2}
-        sums = {
-            of: {places: table.estimate for places, table in tables.items() if places}
-            for of, tables in self.tables.items()
-            if of != "count"
-        }
+        sums = {}
+        for of, tables in list(self.tables.items())[1:]:
+            few = [places for places in tables if 0 < len(places) <= 2 or (places and not self.unbiased)]
+            whole = {places: self._added_up(of, self._every(places)) for places in few} if self.unbiased else {}
+            sums[of] = {places: whole.get(places, tables[places].estimate) for places in few}
         return RowsOfMargins(self.schema, float(self.tables["count"][()].estimate), self._along, larger, sums)
 
     def _along(self, places: Places) -> Floats:
         """Counts along some axes."""
-        known = self._known("count", places, {place: np.arange(self.domain.shape[place]) for place in places})
-        return self._join("count", known, len(places), None)
+        every = self._every(places)
+        if self.unbiased:
+            return self._added_up("count", every)
+        return self._join("count", self._known("count", places, every), len(places), None)
+
+    def _every(self, places: Places) -> dict[int, Codes]:
+        """Every value of some axes a kind of its own."""
+        return {place: np.arange(self.domain.shape[place]) for place in places}
 
     @cached_property
     def _extent(self) -> str:
