@@ -103,14 +103,15 @@ class Runs:
         return Run(estimate)
 
     def peer(self, table: Table, name: str, epsilon: str, delta: str) -> Run:
-        """A synthetic table of as many rows, in an environment of its own."""
-        domain, out = self.folder / "domain.json", self.folder / "synthetic.csv"
+        """By rows drawn from its model, in an environment of its own."""
+        domain, out = self.folder / "domain.json", self.folder / "drawn.npy"
         domain.write_text(json.dumps(table.sizes))
         out.unlink(missing_ok=True)
         given = [str(PEERS), name, str(table.path), str(domain), str(out), epsilon, delta]
         cpu, megabytes = self._measured(str(self.peers_python), *given)
-        rows = np.loadtxt(out, delimiter=",", skiprows=1, dtype=np.int64)
-        return Run(lambda places: table.margin(places, rows), cpu, megabytes)
+        drawn = np.load(out)
+        share = len(table.codes) / len(drawn)
+        return Run(lambda places: share * table.margin(places, drawn), cpu, megabytes)
 
     def _measured(self, *command: str) -> tuple[float, float]:
         launched = [sys.executable, "-c", LAUNCHER, str(self.seconds), str(self.gigabytes), *command]
