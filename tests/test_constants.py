@@ -18,15 +18,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "sfumato"
 SETTINGS = ("Settings", "Learning")  # whose fields are constants too
 COVERED = ("inference", "strategies", "intervals", "mechanisms", "planner")
-WRITTEN = {
-    "linspace": np.linspace,
-    "logspace": np.logspace,
-    "arange": np.arange,
-    "exp": np.exp,
-    "sqrt": math.sqrt,
-    "log": math.log,
-    "pi": math.pi,
-}
+WRITTEN = {"linspace": np.linspace, "arange": np.arange, "logspace": np.logspace, "exp": np.exp}
+WRITTEN |= {"sqrt": math.sqrt, "log": math.log, "pi": math.pi}
 
 
 def listed() -> Iterator[tuple[str, object]]:

@@ -281,7 +281,7 @@ def test_usage_errors_have_code_2(folder):
 
 def test_delta_is_not_needed_and_said_so(folder):
     made = release("--delta", "1e-9", "--mechanism", "cells")
-    assert made.returncode == 0 and "No delta was needed: the guarantee is pure epsilon." in made.stdout
+    assert made.returncode == 0 and "No delta was needed. The guarantee is pure epsilon." in made.stdout
     refused(release("--delta", "2"), "delta")
     assert "delta spent" not in sfumato("ledger", "show").stdout
 

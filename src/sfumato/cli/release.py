@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from sfumato.mechanisms import MODULES, find_mechanism
+
+if TYPE_CHECKING:
+    from sfumato.publishing.publish import Published
 
 TABLE = typer.Argument(help="A path or glob (csv, parquet), or a database URL with --table.", show_default=False)
 SCHEMA = typer.Option(..., "--schema", help="The public schema (YAML).", show_default=False)
@@ -14,9 +18,7 @@ EPSILON = typer.Option(..., "--epsilon", help="What this release costs, such as 
 OUT = typer.Option(..., "-o", "--out", help="The release file to write.", show_default=False)
 DELTA = typer.Option(None, "--delta", help="Allow Gaussian noise at this delta, such as 1e-6, where it is of use.")
 MECHANISM = typer.Option(
-    "auto",
-    "--mechanism",
-    help=f"auto takes sfumato, or what `sfumato plan` knows to be better; or one of {', '.join(MODULES)}.",
+    "auto", "--mechanism", help=f"auto takes what `sfumato plan` would; or one of {', '.join(MODULES)}."
 )
 WORKLOAD = typer.Option(
     None, "--workload", help="A file of SELECT statements that matter most; mechanisms adapt to it."
@@ -105,13 +107,7 @@ def release(
         say("What to expect of counts, by how many attributes they name:")
         table_(("counts of", "± std. error"), [(kind, as_rows(error)) for kind, error in errors.items()], left=(0,))
     say(made.guarantee.statement)
-    promise = made.guarantee
-    if promise.delta:
-        assert promise.rho is not None  # noqa: S101 (a guarantee with a delta has both)
-        what = f"epsilon {exact(promise.epsilon)}, delta {exact(promise.delta)}"
-        say(f"Guarantee: {what}, from rho {exact(promise.rho)} of zero-concentrated privacy.")
-    elif delta is not None:
-        say("No delta was needed: the guarantee is pure epsilon.")
+    say_what_is_promised(published, delta)
     account = book.account(public.dataset)
     say(
         f"Budget of {public.dataset}: epsilon {exact(account.spent)} of {exact(account.total)} spent, "
@@ -129,3 +125,18 @@ def release(
 
             ((first, _), *_) = read_statements(workload, public)
     say(f'Try: sfumato query {published.path} "{first}"')
+
+
+def say_what_is_promised(published: Published, delta: str | None) -> None:
+    """The guarantee, and what became of a delta that was given."""
+    from sfumato.cli.show import exact, say
+
+    promise = published.release.guarantee
+    if promise.delta:
+        assert promise.rho is not None  # noqa: S101 (a guarantee with a delta has both)
+        what = f"epsilon {exact(promise.epsilon)}, delta {exact(promise.delta)}"
+        say(f"Guarantee: {what}, from rho {exact(promise.rho)} of zero-concentrated privacy.")
+    elif delta is not None:
+        reason = None if published.prepared is None else published.prepared.no_delta
+        said = "No delta was needed" if reason is None else f"The delta could not be used and was not spent: {reason}"
+        say(f"{said}. The guarantee is pure epsilon.")

@@ -34,7 +34,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.shared.margins_check import check
+from sfumato.mechanisms.shared.margins_check import check, looks
 from sfumato.mechanisms.shared.margins_forecast import foresee
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.margins import Margins
@@ -78,7 +78,9 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     settings, measures = Settings(), list(schema.measures)
     for_count, *for_measures = budget.split(settings.count, *(schema.weights[of] for of in measures))
     survey = _Survey(curator, schema, settings)
-    for_tables, for_check = for_count.split(1 - settings.check, settings.check)
+    for_tables, for_check = for_count, for_count
+    if looks(schema):
+        for_tables, for_check = for_count.split(1 - settings.check, settings.check)
     checked = check(curator, schema, survey.counts(for_tables), for_check)
     survey.measured.extend(((), found) for found in checked.measured)
     tables, spreads = {"count": checked.tables}, {"count": checked.spreads}

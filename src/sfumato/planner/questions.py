@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfumato.domain import Axis, ValueSet
+from sfumato.domain import LARGEST_NUMBER, Axis, ValueSet
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.queries import Identity, Kron, Queries, Total, Workload
@@ -47,6 +47,11 @@ def read_statements(workload: str | Path | Sequence[str] | Statements, schema: S
             workload = workload.read_text(encoding="utf-8")
         except (OSError, ValueError):
             raise QueryError(f"{where} cannot be read; name a text file of SELECT statements") from None
+    if schema.domain.size > LARGEST_NUMBER:
+        raise QueryError(
+            f"{where} cannot be weighed over more cells than 2^62; leave it out, and all tables of one, two and three "
+            "attributes are served"
+        )
     listed: list[str | tuple[str, Select]] = list(read_workload(workload) if isinstance(workload, str) else workload)
     if not listed:
         raise QueryError(f"{where} holds no query; write SELECT statements, separated by semicolons")

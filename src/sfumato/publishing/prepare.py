@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -27,6 +26,7 @@ class Prepared:
     workload: Workload | None
     why: str | None = None  # of a mechanism that was chosen for the curator
     expected: float = inf  # its error, that of all kinds of query as the workload weighs them, in rows
+    no_delta: str | None = None  # why a delta that was given is of no use
 
 
 def prepare(
@@ -58,8 +58,10 @@ def _settled(
     if not cost.pure:
         allowed = _chosen(schema, cost, asked)
         if allowed.mechanism.gaussian and allowed.expected < plain.expected:
-            with suppress(BudgetError):  # Gaussian noise does not fit the file; Laplace noise may
+            try:
                 return _fitting(allowed)
+            except BudgetError as problem:  # Gaussian noise does not fit the file; Laplace noise may
+                return replace(_fitting(plain), no_delta=str(problem))
     return _fitting(plain)
 
 

@@ -55,7 +55,10 @@ def test_rows_follow_the_release(mechanism):
     counts[2, 0, 1, 1, 0], counts[5, 1, 3, 0, 2] = 300, 100
     rows = drawn(cube_of(counts, counts * 20, 10**5, mechanism, CELLS), 400, seed=6).to_pandas()
     women, men = rows[rows.sex == "F"], rows[rows.sex == "M"]
-    assert len(women) == 300 and len(men) == 100
+    drawn_at_random = MECHANISMS[
+        mechanism
+    ].by_margins  # few rows out of many that fit: 400 scatter by 8.7, 5 times that
+    assert abs(len(women) - 300) <= (43 if drawn_at_random else 0) and len(men) == 400 - len(women)
     assert women.age.between(20, 29).all() and women.age.nunique() > 5
     assert women.height.between(1.25, 1.5).all() and women.urgent.all()
     assert {str(day)[:7] for day in men.day} == {"2024-03"} and max(str(day) for day in men.day) <= "2024-03-20"

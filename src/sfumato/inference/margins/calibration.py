@@ -35,10 +35,13 @@ class Doubt:
 def scale_of(doubts: Sequence[Doubt], measured: float, error: float, least: float = 0.0, most: float = 1e6) -> float:
     """The factor on doubtful variances with which the expected sum is the measured one.
 
-    error: the standard deviation of what was measured; half of it is added, for an error that is too small misleads
-    more than one that is too large.
+    error: the standard deviation of what was measured. What is claimed is believed to within itself, so where the noise
+    is large beside it not much is changed; half of the noise is added, for an error that is too small misleads more
+    than one that is too large.
     """
-    wanted = measured + error / 2.0
+    claimed = sum(doubt.size(1.0) for doubt in doubts)
+    trust = claimed**2 / max(claimed**2 + error**2, 1e-300)
+    wanted = claimed + trust * (measured + error / 2.0 - claimed)
     low, high = least, most
     if sum(doubt.size(low) for doubt in doubts) >= wanted:
         return least

@@ -26,15 +26,15 @@ from sfumato.measurement import Measurement
 from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
 
-ORDERS = (1, 2, 3, 4)
-WEIGHTS = (1, 4, 4, 1)  # shares of the budget, by order
-MOST_SETS = (1000, 1000, 240, 48)  # that are looked at, by order
+ORDERS = (2, 3, 4)  # attributes of the sets that are looked at
+WEIGHTS = {2: 4, 3: 4, 4: 1}  # shares of the budget
+MOST_SETS = {2: 1000, 3: 240, 4: 48}  # that are looked at
 MOST_CELLS = 2**16  # of a set that is looked at
 ROUGHLY = 1e-4  # of the rows, to which sets are joined for a look
 WIDER = 1.2  # times the measured size, as errors have longer tails than the normal ones they are taken for
 GROUPS = (1, 2, 4, 8, 16, 32, 64, 128)  # in which sets are taken, besides each by itself
-CLEAR = 0.25  # of a mean misfit, as which its noise may be to take sets in more groups
-LEAST, MOST = (1.0, 0.5, 0.25, 0.25), 1e4  # factors on the variances of what was measured, by order
+CLEAR = 0.25  # of what is claimed of a group, as which its noise may be to take sets in more groups
+LEAST, MOST = 0.5, 1e4  # factors on the variances of pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +48,17 @@ class Checked:
 
 def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budget: Budget) -> Checked:
     """Measure how far answers along one, two, three and four attributes are off, and size the errors by it."""
-    looked_at = {order: sets for order in ORDERS if (sets := _sets(schema.domain.shape, order))}
+    looked_at = looks(schema)
     content, names = Margins(schema, {"count": dict(tables)}), schema.domain.names
-    known, spreads = dict(tables), [0.0] * max(looked_at)
+    known, spreads = dict(tables), [0.0] * max(looked_at, default=1)
+    for places, one in tables.items():
+        if len(places) == 1:  # its noise is known, and what smoothing does to it is little
+            known[places] = replace(one, model=one.model + (WIDER**2 - 1.0) * one.noise)
+    if not looked_at:
+        return Checked(known, Spreads(tuple(spreads)), ())
     single: dict[Places, float] = {}
     measured: list[Measurement] = []
-    shares = budget.split(*(WEIGHTS[order - 1] for order in looked_at))
+    shares = budget.split(*(WEIGHTS[order] for order in looked_at))
     for (order, sets), share in zip(looked_at.items(), shares, strict=True):
         answers = {places: _joined(content, places) for places in sets}
         doubts = [_doubt(places, answer, known, spreads, single) for places, answer in answers.items()]
@@ -74,22 +79,25 @@ def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budg
 def _scales(found: Measurement, groups: Whole, doubts: Sequence[Doubt], order: int) -> list[float]:
     """For every set, the factor on its doubtful variances that its group's misfit asks for."""
     error = float(np.sqrt(found.noise.variance))
-    least, most = (LEAST[order - 1], MOST) if order < 3 else (0.0, 1e6)
-    by_group = [
-        scale_of(
-            [doubts[place] for place in np.flatnonzero(groups == group).tolist()], WIDER * misfit, error, least, most
-        )
-        for group, misfit in enumerate(found.answers.tolist())
-    ]
-    return [by_group[group] for group in groups.tolist()]
+    least, most = (LEAST, MOST) if order < 3 else (0.0, 1e6)
+    labels, by_group = groups.tolist(), []
+    for group, misfit in enumerate(found.answers.tolist()):
+        members = [doubt for doubt, label in zip(doubts, labels, strict=True) if label == group]
+        by_group.append(scale_of(members, WIDER * misfit, error, least, most))
+    return [by_group[label] for label in labels]
+
+
+def looks(schema: Schema) -> dict[int, list[Places]]:
+    """Which sets of attributes are looked at, by their number; none where there is one attribute."""
+    return {order: sets for order in ORDERS if (sets := _sets(schema.domain.shape, order))}
 
 
 def _sets(shape: Sequence[int], order: int) -> list[Places]:
     """Sets of so many axes, evenly taken from all that are not too large to look at."""
-    number, most = comb(len(shape), order), MOST_SETS[order - 1]
+    number, most = comb(len(shape), order), MOST_SETS[order]
     step = max(1, number // (4 * most))
     every = islice(combinations(range(len(shape)), order), 0, None, step)
-    small = [places for places in every if prod(shape[place] for place in places) <= MOST_CELLS or order == 1]
+    small = [places for places in every if prod(shape[place] for place in places) <= MOST_CELLS]
     return small[:: -(-len(small) // most)] if small else []
 
 
@@ -134,14 +142,7 @@ def _groups(doubts: Sequence[Doubt], share: Budget, curator: Curator) -> Whole:
             continue
         groups = np.empty(len(doubts), dtype=np.int64)
         groups[order] = np.arange(len(doubts)) * number // len(doubts)
-        noise = _mean_noise(groups, share, curator.charge.contributions)
-        if noise <= CLEAR * float(sizes.mean()):
+        noise, _ = noise_of_margins(groups, number, share, curator.charge.contributions)
+        if np.sqrt(noise.variance) <= CLEAR * np.bincount(groups, sizes).min():
             best = groups
     return best
-
-
-def _mean_noise(groups: Whole, share: Budget, contributions: int) -> float:
-    """The standard deviation of the mean misfit of a group of usual size."""
-    number = int(groups.max()) + 1
-    noise, _ = noise_of_margins(groups, number, share, contributions)
-    return float(np.sqrt(noise.variance)) * number / len(groups)

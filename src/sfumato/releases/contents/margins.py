@@ -31,6 +31,7 @@ from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import Columns
 from sfumato.releases.rows.model import RowModel
+from sfumato.releases.rows.of_margins import RowsOfMargins
 from sfumato.schema import Schema
 
 MOST_JOINED = 2**22  # cells that are joined for one question
@@ -172,9 +173,27 @@ class Margins(ContentOfCells):
         self._check_size(every)
         return self.joined(every)["count"].reshape(-1)
 
-    @property
+    @cached_property
     def row_model(self) -> RowModel:
-        raise QueryError("rows cannot be drawn from this release yet")
+        counts = {} if self.unbiased else self.tables["count"]
+        larger = {places: table.estimate for places, table in counts.items() if len(places) > 2}
+        sums = {}
+        for of, tables in list(self.tables.items())[1:]:
+            few = [places for places in tables if 0 < len(places) <= 2 or (places and not self.unbiased)]
+            whole = {places: self._added_up(of, self._every(places)) for places in few} if self.unbiased else {}
+            sums[of] = {places: whole.get(places, tables[places].estimate) for places in few}
+        return RowsOfMargins(self.schema, float(self.tables["count"][()].estimate), self._along, larger, sums)
+
+    def _along(self, places: Places) -> Floats:
+        """Counts along some axes."""
+        every = self._every(places)
+        if self.unbiased:
+            return self._added_up("count", every)
+        return self._join("count", self._known("count", places, every), len(places), None)
+
+    def _every(self, places: Places) -> dict[int, Codes]:
+        """Every value of some axes a kind of its own."""
+        return {place: np.arange(self.domain.shape[place]) for place in places}
 
     @cached_property
     def _extent(self) -> str:
