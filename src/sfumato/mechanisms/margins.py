@@ -116,9 +116,8 @@ class _Survey:
         guesses = [np.rint(each).astype(np.int64).reshape(-1) for each in products]
         found = self.curator.measure_margin_misfits(list(zip(names, guesses, strict=True)), for_misfits)
         self.measured.append(((), found))
-        worth = self._worth(
-            one_way, noisy[0][1][1], dict(zip(pairs, found.answers.tolist(), strict=True)), found.noise, for_tables
-        )
+        misfits: dict[Places, float] = dict(zip(pairs, found.answers.tolist(), strict=True))
+        worth = self._worth(one_way, noisy[0][1][1], misfits, found.noise, for_tables)
         weights = [max(1, round(FINEST * each)) for each in worth.values()]
         for places, share in zip(worth, for_tables.split(*weights), strict=True):
             noisy.append((places, self._measure(places, share)))
@@ -128,10 +127,8 @@ class _Survey:
         self, one_way: list[Floats], variance: float, misfits: dict[Places, float], noise: Noise, budget: Budget
     ) -> dict[Places, float]:
         """What each set of attributes is worth, of the budget."""
-        axes, amount = (
-            len(one_way),
-            float(budget.amount / self.curator.charge.contributions ** (1 if budget.is_pure else 2)),
-        )
+        axes, contributions = len(one_way), self.curator.charge.contributions
+        amount = float(budget.amount / (contributions if budget.is_pure else contributions**2))
         if axes > self.settings.most_searched:
             known = {places: max(0.0, each) for places, each in misfits.items()}
             return shares(one_way, [1.0 / variance] * axes, known, amount, budget.is_pure)

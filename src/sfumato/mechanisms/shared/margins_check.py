@@ -50,7 +50,8 @@ def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budg
     """Measure how far answers along one, two, three and four attributes are off, and size the errors by it."""
     looked_at = looks(schema)
     content = Margins(schema, {"count": dict(tables)})
-    known, spreads = dict(tables), [0.0] * max(looked_at, default=1)
+    # What nobody looks at deviates as rows do that come independently, so that no interval is of noise alone.
+    known, spreads = dict(tables), [0.0] + [1.0] * (max(*looked_at, 3) - 1 if looked_at else 2)
     for places, one in tables.items():
         if len(places) == 1:  # its noise is known, and what smoothing does to it is little
             known[places] = replace(one, model=one.model + (WIDER**2 - 1.0) * one.noise)
@@ -82,7 +83,8 @@ def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budg
                 else:
                     single[places] = scale
         seen = [single[places] for places in sets if places in single]
-        spreads[order - 1] = float(np.mean(seen)) if seen else 0.0
+        if seen:
+            spreads[order - 1] = float(np.mean(seen))
     return Checked(known, Spreads(tuple(spreads), single), tuple(measured))
 
 
