@@ -75,6 +75,7 @@ SCHEMAS = {
     "contributions": schema_of(4, 3, 2, unit={"column": "person", "contributions": 3}),
     "measures": schema_of(4, 3, 2, measures=2),
     "long": schema_of(700, 2, measures=1),
+    "too long for a pair": schema_of(700, 400),
 }
 
 

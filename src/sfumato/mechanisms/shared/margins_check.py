@@ -47,10 +47,11 @@ class Checked:
 
 
 def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budget: Budget) -> Checked:
-    """Measure how far answers along one, two, three and four attributes are off, and size the errors by it."""
+    """Measure how far answers along two, three and four attributes are off, and size the errors by it."""
     looked_at = looks(schema)
     content, names = Margins(schema, {"count": dict(tables)}), schema.domain.names
-    known, spreads = dict(tables), [0.0] * max(looked_at, default=1)
+    # What nobody looks at deviates as rows do that come independently, so that no interval is of noise alone.
+    known, spreads = dict(tables), [0.0] + [1.0] * (max(*looked_at, 3) - 1 if looked_at else 2)
     for places, one in tables.items():
         if len(places) == 1:  # its noise is known, and what smoothing does to it is little
             known[places] = replace(one, model=one.model + (WIDER**2 - 1.0) * one.noise)
@@ -72,7 +73,8 @@ def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budg
             else:
                 single[places] = scale
         seen = [single[places] for places in sets if places in single]
-        spreads[order - 1] = float(np.mean(seen)) if seen else 0.0
+        if seen:
+            spreads[order - 1] = float(np.mean(seen))
     return Checked(known, Spreads(tuple(spreads), single), tuple(measured))
 
 
