@@ -198,3 +198,10 @@ def test_details_that_do_not_go_with_the_schema_are_refused(tmp_path):
         with pytest.raises(ReleaseFileError):
             write_artifact(tmp_path / "r.sfumato", replace(contents.manifest, details=details), contents.members)
             Release.load(tmp_path / "r.sfumato")
+
+
+def test_cells_are_laid_out_where_they_are_few():
+    cells = release().content.cells().reshape(SHAPE)
+    assert (cells >= 0).all()
+    for pair in combinations(range(4), 2):
+        assert np.abs(sum_out(cells, pair, range(4)) - sum_out(TRUTH, pair, range(4))).sum() < 1e-4 * TRUTH.sum()

@@ -169,7 +169,7 @@ class Margins(ContentOfCells):
         raise QueryError(f"this question {limit}; leave out, or ask for fewer values of, {listed}")
 
     def cells(self) -> Floats:
-        every = {place: np.arange(size) for place, size in enumerate(self.domain.shape)}
+        every = self._every(tuple(range(len(self.domain.shape))))
         self._check_size(every)
         return self.joined(every)["count"].reshape(-1)
 
