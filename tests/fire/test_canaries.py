@@ -191,7 +191,7 @@ def house(tmp_path, monkeypatch, capfd) -> House:
 
 
 def release(*more: str, table: str = "t.parquet", schema: str = "s.yaml", out: str = "r.sfumato") -> tuple[str, ...]:
-    return ("release", table, "--schema", schema, "--epsilon", "1e-6", "-o", out, *more)
+    return ("release", table, "--schema", schema, "--epsilon", "1e-6", "-o", out, "--even-if-useless", *more)
 
 
 def test_the_search_finds_what_it_looks_for(tmp_path):

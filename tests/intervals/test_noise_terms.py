@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from curators import curator_of
 
@@ -15,6 +16,7 @@ from sfumato.mechanisms.shared.measure_and_fit import measure_and_fit
 from sfumato.queries import Identity, Kron, Prefix, Stack, Total
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.contents.cube import Cube
+from sfumato.releases.rows.draw import draw_batches
 from sfumato.schema import Schema
 from sfumato.sql import compile_select
 
@@ -106,5 +108,5 @@ def test_budget_is_spent_exactly_by_shares_and_for_measures():
 
 def test_synthetic_rows_come_from_fitted_cubes_too():
     cube = measure_and_fit(curator(100), SCHEMA, Strategy(Identity(SIZE)), Budget.pure(100))
-    rows = cube.draw(500)
+    rows = pa.Table.from_batches(draw_batches(cube.row_model, SCHEMA, 500))
     assert rows.num_rows == 500 and set(rows.column_names) == {"x", "g", "v", "m"}
