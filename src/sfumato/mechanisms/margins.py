@@ -35,7 +35,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.margins_check import check, looks
-from sfumato.mechanisms.shared.margins_forecast import foresee
+from sfumato.mechanisms.shared.margins_forecast import COUNT, foresee
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
@@ -59,7 +59,7 @@ class Settings:
     most_misfits: Fraction = Fraction(4, 100)
     check: Fraction = Fraction(5, 100)
     most_searched: int = 20
-    count: int = 3
+    count: int = COUNT
     pairs: Fraction = Fraction(1, 3)
     most_cells: int = 2**18  # of a pair
     most_cells_of_sums: int = 2**10  # of a pair that a measure is summed by

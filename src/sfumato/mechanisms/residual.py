@@ -28,6 +28,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.margins_forecast import COUNT
 from sfumato.queries import Queries, Scaled, Workload
 from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
@@ -35,7 +36,6 @@ from sfumato.strategies.contrasts import levelled, squares, tables
 from sfumato.strategies.residual_basis import ResidualBasis, residual_basis
 from sfumato.strategies.wanted_margins import wanted_margins
 
-COUNT = 3  # parts of the budget that counts get, against one for every measure
 MOST_CELLS = 2**22  # of a table that is measured
 FINEST = 2**30  # parts in which shares of a budget are counted, where noise has Laplace's distribution
 MULTIPLE = 8  # of the longest row: rounding to whole multiples changes errors by a ten-thousandth

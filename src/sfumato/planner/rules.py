@@ -38,6 +38,7 @@ GAINS_OF_MANY = (0.053, 0.11, 0.29, 0.51, 0.61, 0.61)  # three and more
 UNSTATED = 0.5  # of it where no rows are stated: the middle of the first line, and that of 10 rows a cell in the second
 
 UNTRIED = Outlook("", "not priced")
+DEPENDENCE = "Which attributes depend on each other: that is measured, and decides what is spent where."
 PRIVATE = "How the table lies is not looked at, as that would cost budget."
 
 
@@ -216,9 +217,7 @@ RULES = (
             f"{len(case.schema.attributes)} attributes span {_many(case.cells)} cells, and {_margins(case).name} lays "
             "out margins alone"
         ),
-        unknown=lambda case: (
-            "Which attributes depend on each other: that is measured, and decides what is spent where."
-        ),
+        unknown=lambda case: DEPENDENCE,
     ),
     Rule(
         when=f"there are more than {MOST_DENSE:,} cells, of one attribute or two",
@@ -251,9 +250,7 @@ RULES = (
             f"about {as_rows(case.of_margins)} rows a query to be expected {case.rows}, where {_known(case)} whatever "
             "the data"
         ),
-        unknown=lambda case: (
-            "Which attributes depend on each other: that is measured, and decides what is spent where."
-        ),
+        unknown=lambda case: DEPENDENCE,
     ),
     Rule(
         when="`sfumato` was tried, and by the geometric mean over the five tables has no more error than the exact one",
