@@ -225,7 +225,7 @@ def test_what_is_wrong_is_named(where, message):
         ("LOWER(sex) = 'f'", "the function LOWER"),
         ("my_function(sex) = 'f'", "the function MY_FUNCTION"),
         ("age < age", r"the comparison of two columns \(age < age\)"),
-        ("age IS NULL", "IS NULL or IS NOT NULL is not supported; rows with a missing value are not in a release"),
+        ("age IS NULL", "age IS NULL or IS NOT NULL is not supported; rows without a value are not in this release"),
         ("age IS NOT NULL", "IS NULL or IS NOT NULL"),
         ("age = NULL", "NULL in a condition"),
         ("age IN (1, NULL)", "NULL in a condition"),

@@ -2,7 +2,8 @@
 
 An ordered attribute keeps its own numbers (dates count days since 1970-01-01); a category or boolean is numbered by its
 place in the list of values. One class therefore serves all kinds: cell i holds the values from `edges[i]` up to, not
-including, `edges[i + 1]`.
+including, `edges[i + 1]`. An attribute that keeps rows without a value has one more cell for them, the last; it has no
+edges, for it lies on no side of any value.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Literal
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.domain.values import Cover, Place, ValueSet
+from sfumato.domain.values import END, NO_VALUE, Cover, Place, ValueSet
 from sfumato.errors import QueryError
 
 Kind = Literal["integer", "number", "category", "boolean", "date"]
-Label = str | int | bool
+Label = str | int | bool | None  # None: the rows without a value
 
 EPOCH = date(1970, 1, 1)
 
@@ -34,6 +35,7 @@ class Axis:
     edges: Floats
     values: tuple[Label, ...] = ()  # what a category or boolean's cells are called
     by: str = "day"  # what one cell of a date axis spans: day, month or year
+    missing: bool = False  # whether there is one more cell, for rows without a value
 
     def __post_init__(self) -> None:
         edges = np.asarray(self.edges, dtype=np.float64)
@@ -44,6 +46,11 @@ class Axis:
 
     @property
     def size(self) -> int:
+        return self.places + self.missing
+
+    @property
+    def places(self) -> int:
+        """How many cells there are for values, without the one for rows that have none."""
         return len(self.edges) - 1
 
     @property
@@ -58,6 +65,8 @@ class Axis:
 
     def label(self, cell: int) -> Label:
         """What a reader sees for a cell: a value where the cell holds one, a span where it holds several."""
+        if cell == self.places:
+            return None
         if self.values:
             return self.values[cell]
         low, high = float(self.edges[cell]), float(self.edges[cell + 1])
@@ -66,11 +75,20 @@ class Axis:
             return text if self.by == "day" else text[:7] if self.by == "month" else text[:4]
         if self.kind == "integer":
             return int(low) if high - low == 1 else f"{int(low)} to {int(high) - 1}"
-        closing = "]" if cell == self.size - 1 else ")"
+        closing = "]" if cell == self.places - 1 else ")"
         return f"[{low:.15g}, {high:.15g}{closing}"
 
     def labels(self) -> list[Label]:
         return [self.label(cell) for cell in range(self.size)]
+
+    def values_in(self, cell: int) -> ValueSet:
+        """The set of values that one cell holds."""
+        if cell == self.places:
+            return ValueSet.missing()
+        start: Place = (float(self.edges[cell]), 0)
+        if cell < self.places - 1:
+            return ValueSet(((start, (float(self.edges[cell + 1]), 0)),))
+        return ValueSet(((start, NO_VALUE if self.missing else END),))
 
     def read(self, literal: object) -> float:
         """The number that stands for a literal of a query on this axis.
@@ -103,8 +121,8 @@ class Axis:
         """How `values` covers each cell."""
         low, high = self.edges[:-1], self.edges[1:]
         width = high - low
-        covered, touched = np.zeros(self.size), np.zeros(self.size)
-        sure = np.zeros(self.size)
+        covered, touched = np.zeros(self.places), np.zeros(self.places)
+        sure = np.zeros(self.places)
         for start, end in values.spans:
             if self.discrete:
                 a, b = _whole(start), _whole(end)
@@ -125,21 +143,23 @@ class Axis:
             sure = np.maximum(sure, from_low & to_high)
         if self.discrete:
             sure = (covered >= width).astype(np.float64)
-        return Cover(np.minimum(covered / width, 1.0), sure, touched.astype(np.float64))
+        cover = Cover(np.minimum(covered / width, 1.0), sure, touched.astype(np.float64))
+        return cover.with_cell(float(values.holds_missing)) if self.missing else cover
 
     def moment(self, values: ValueSet) -> Floats:
         """The part of each cell that is covered, times the mean of that part, if values are spread evenly in a cell."""
         low, _, high = self.amounts
         if self.discrete and np.array_equal(low, high):
             return self.cover(values).share * low
-        total = np.zeros(self.size)
+        total = np.zeros(self.places)
         for start, end in values.spans:
             first, last = (_whole(start), _whole(end)) if self.discrete else (start[0], end[0])
             a, b = np.maximum(self.edges[:-1], first), np.minimum(self.edges[1:], last)
             # The whole numbers from a to b - 1 average (a + b - 1) / 2, real numbers from a to b average (a + b) / 2.
             mean = (a + b - (1.0 if self.discrete else 0.0)) / 2
             total += np.where(b > a, (b - a) * mean, 0.0)
-        return np.asarray(total / np.diff(self.edges), dtype=np.float64)
+        total /= np.diff(self.edges)
+        return np.append(total, 0.0) if self.missing else total
 
     @cached_property
     def amounts(self) -> tuple[Floats, Floats, Floats]:
@@ -147,13 +167,18 @@ class Axis:
         if self.kind not in ("integer", "number", "boolean"):
             raise QueryError(f"{self.name} is a {self.kind}: it cannot be summed or averaged; count its rows instead")
         low, high = self.edges[:-1], self.edges[1:] - (1.0 if self.discrete else 0.0)
+        if self.missing:  # nobody adds up what is not there; a number within the others' bounds keeps the array whole
+            low, high = np.append(low, low[0]), np.append(high, low[0])
         return low, (low + high) / 2, high
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Axis):
             return NotImplemented
-        same = (self.name, self.kind, self.values, self.by) == (other.name, other.kind, other.values, other.by)
-        return same and np.array_equal(self.edges, other.edges)
+        return self._rest == other._rest and np.array_equal(self.edges, other.edges)
+
+    @property
+    def _rest(self) -> tuple[object, ...]:
+        return self.name, self.kind, self.values, self.by, self.missing
 
     def __hash__(self) -> int:
         return hash((self.name, self.kind, self.size))

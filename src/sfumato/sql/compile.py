@@ -136,7 +136,10 @@ def _named(columns: Iterable[Key | Column]) -> tuple[Key | Column, ...]:
 
 def _order_by(clause: Any, query: _Query, columns: tuple[Key | Column, ...]) -> tuple[Order, ...]:
     rules = clause.expressions if clause else []
-    return tuple(Order(_target(bare(rule.this), query, columns), bool(rule.args.get("desc"))) for rule in rules)
+    return tuple(
+        Order(_target(bare(rule.this), query, columns), bool(rule.args.get("desc")), bool(rule.args.get("nulls_first")))
+        for rule in rules
+    )
 
 
 def _target(node: Any, query: _Query, columns: tuple[Key | Column, ...]) -> int | Key | Column:

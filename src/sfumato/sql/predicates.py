@@ -1,4 +1,7 @@
-"""Conditions to predicates: what a WHERE, a FILTER or a CASE WHEN says about rows."""
+"""Conditions to predicates: what a WHERE, a FILTER or a CASE WHEN says about rows.
+
+Where rows without a value are kept, a condition has three outcomes: it is neither true nor false of them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.domain import END, START, Axis, Place, ValueSet
+from sfumato.domain import END, NO_VALUE, START, Axis, Place, ValueSet
 from sfumato.domain.predicates import Predicate, union
 from sfumato.errors import QueryError
 from sfumato.sql.plan import Cut
@@ -33,7 +36,7 @@ _SIDES: dict[str, Callable[[Place, Place], ValueSet]] = {
     "gte": lambda a, _: ValueSet(((a, END),)),
 }
 _MIRRORED = {"eq": "eq", "neq": "neq", "lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
-_MISSING = "rows with a missing value are not in a release, so every row has a value: leave the condition out"
+_MISSING = "rows without a value are not in this release, so every row has one: leave the condition out"
 _WRITE = "compare an attribute with a constant: age >= 18, sex = 'F', age BETWEEN 20 AND 40, sex IN ('F', 'M')"
 
 
@@ -43,6 +46,31 @@ def read_condition(node: exp.Expression, scope: Scope) -> Predicate:
     if read is None:
         raise unsupported(f"{in_words(node)} in a condition", _WRITE)
     return read(node, scope)
+
+
+def read_denial(node: Any, scope: Scope) -> Predicate:
+    """The rows for which a condition is false; of a row without a value most are neither true nor false."""
+    node = bare(node)
+    if node.key == "not":
+        return read_condition(node.this, scope)
+    if node.key == "and":
+        return union([read_denial(part, scope) for part in node.flatten()])
+    if node.key == "or":
+        return reduce(and_, [read_denial(part, scope) for part in node.flatten()])
+    denied = ~read_condition(node, scope)
+    return denied if node.key == "is" else denied - _unknown(node, scope)
+
+
+def _unknown(node: Any, scope: Scope) -> Predicate:
+    """The rows in which a column of a condition has no value."""
+    columns = {scope.name_of(part) for part in node.walk() if part.key == "column"}
+    return union([rows_without(name, scope) for name in sorted(columns)])
+
+
+def rows_without(name: str, scope: Scope) -> Predicate:
+    """The rows that have no value of an attribute, as far as they are kept."""
+    kept = name in scope.schema.domain and scope.schema.domain[name].missing
+    return Predicate.where(name, ValueSet.missing()) if kept else Predicate.nothing()
 
 
 def is_condition(node: exp.Expression) -> bool:
@@ -83,11 +111,12 @@ def _fitted(axis: Axis, values: ValueSet) -> ValueSet:
     Then age <= 20 equals age < 21, and sex IN ('F', 'M') is everything where there are no other values.
     """
     low, high = (float(axis.edges[0]), 0), (float(axis.edges[-1]), int(not axis.discrete))
+    last = NO_VALUE if axis.missing else END  # no comparison holds for a row without a value
     spans = []
     for start, end in values.spans:
         a, b = (_whole(start), _whole(end)) if axis.discrete else (start, end)
         if a < b and a < high and low < b:
-            spans.append((START if a <= low else a, END if b >= high else b))
+            spans.append((START if a <= low else a, last if b >= high else b))
     return _together(spans)
 
 
@@ -106,11 +135,11 @@ def _meaning(axis: Axis, value: Constant) -> Span:
     try:
         place = axis.read(value)
     except QueryError:
-        labels = [] if axis.values else [str(label) for label in axis.labels()]
+        labels = [] if axis.values else [str(axis.label(cell)) for cell in range(axis.places)]
         if str(value) not in labels:
             raise
         cell = labels.index(str(value))
-        closed = int(not axis.discrete and cell == axis.size - 1)
+        closed = int(not axis.discrete and cell == axis.places - 1)
         return (float(axis.edges[cell]), 0), (float(axis.edges[cell + 1]), closed)
     return (place, 0), (place, 1)
 
@@ -189,11 +218,20 @@ def _together(spans: Iterable[Span]) -> ValueSet:
 
 def _is(node: exp.Expression, scope: Scope) -> Predicate:
     if node.args["expression"].key == "null":
-        raise unsupported("IS NULL or IS NOT NULL", _MISSING)
+        return _is_null(node, scope)
     if node.args["expression"].key != "boolean":
         raise unsupported(quoted(node), _WRITE)
-    holds = read_condition(node.this, scope)
-    return holds if node.args["expression"].this else ~holds
+    return read_condition(node.this, scope) if node.args["expression"].this else read_denial(node.this, scope)
+
+
+def _is_null(node: exp.Expression, scope: Scope) -> Predicate:
+    column = bare(node.this)
+    if column.key != "column":
+        raise unsupported(f"IS NULL of {in_words(column)}", _WRITE)
+    axis = scope.axis_of(column, "a condition")
+    if not axis.missing:
+        raise unsupported(f"{axis.name} IS NULL or IS NOT NULL", _MISSING)
+    return rows_without(axis.name, scope)
 
 
 def _flag(node: exp.Expression, scope: Scope) -> Predicate:
@@ -210,7 +248,7 @@ def _literal(node: exp.Expression, _: Scope) -> Predicate:
 _READERS: dict[str, Callable[[Any, Scope], Predicate]] = {
     "and": lambda node, scope: reduce(and_, [read_condition(part, scope) for part in node.flatten()]),
     "or": lambda node, scope: union([read_condition(part, scope) for part in node.flatten()]),
-    "not": lambda node, scope: ~read_condition(node.this, scope),
+    "not": lambda node, scope: read_denial(node.this, scope),
     "paren": lambda node, scope: read_condition(node.this, scope),
     "boolean": lambda node, _: _all_or_none(node.this),
     "column": _flag,

@@ -89,10 +89,22 @@ def unit_of(value: object) -> Hashable:
 
 def place(attribute: Attribute, schema: Schema, name: str, value: object, typed: bool) -> int | None:
     """The cell of a value along its axis; None if its row falls out."""
+    code = _of_value(attribute, schema, name, value, typed)
+    if code is not None or not attribute.keeps_missing:
+        return len(attribute.values) if code is None and isinstance(attribute, Category) and attribute.other else code
+    if not isinstance(attribute, Category) or _is_missing(attribute, value, typed):
+        return attribute.places
+    return len(attribute.values) if attribute.other else None
+
+
+def _is_missing(attribute: Category, value: object, typed: bool) -> bool:
+    return number_of(value, typed) is None if attribute.numeric else text_of(value) in (None, "")
+
+
+def _of_value(attribute: Attribute, schema: Schema, name: str, value: object, typed: bool) -> int | None:
     edges = schema.domain[name].edges
     if isinstance(attribute, Category):
-        code = _in_list(attribute, value, typed)
-        return len(attribute.values) if code is None and attribute.other else code
+        return _in_list(attribute, value, typed)
     if isinstance(attribute, Boolean):
         known = boolean_of(value if typed else text_of(value))
         return None if known is None else int(known)

@@ -162,6 +162,9 @@ def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple
     }
     if random.random() < 0.3:
         attributes["n"] = {"type": "category", "values": [-1, 0, 1, 2], "other": random.random() < 0.5}
+    for attribute in attributes.values():
+        if random.random() < 0.3:
+            attribute["missing"] = "keep"
     chosen = random.sample(sorted(attributes), random.randint(1, 3))
     described = {part: attributes[part] | {"column": names[part]} for part in chosen}
     if random.random() < 0.1:  # the same again and again, until there are too many cells to lay out

@@ -122,6 +122,8 @@ def _finite(number: float) -> float | int | None:
 
 
 def _texts(cell: Cell) -> list[str]:
+    if cell is None:
+        return ["NULL"]
     if not isinstance(cell, Estimate):
         return [str(cell).lower() if isinstance(cell, bool) else printable(str(cell))]
     if math.isnan(cell.value):

@@ -45,7 +45,7 @@ def decode(schema: Schema, types: pa.Schema, block: Block, random: RandomNumbers
         if isinstance(attribute, Category):
             columns.append(_listed(attribute).take(pa.array(codes)))
         elif axis.kind == "boolean":
-            columns.append(pa.array(codes == 1))
+            columns.append(pa.array(codes == 1, mask=codes == axis.places))
         else:
             columns.append(_in_cells(axis, codes, random))
     for name, measure in schema.measures.items():
@@ -57,20 +57,31 @@ def _in_cells(axis: Axis, codes: Codes, random: RandomNumbers) -> Any:
     """A number or date inside each cell; where a cell holds one whole number only, that one."""
     import pyarrow as pa
 
+    missing = codes == axis.places
+    codes = np.minimum(codes, axis.places - 1)
     low, high = axis.edges[:-1][codes], axis.edges[1:][codes]
     inside = low + random.uniform(len(codes)) * (high - low)
     if axis.kind == "number":
-        return pa.array(np.where(inside < high, inside, low))  # rounding may reach the edge, which is the next cell's
+        # Rounding may reach the edge, which is the next cell's.
+        return pa.array(np.where(inside < high, inside, low), mask=missing)
     whole = np.floor(inside).astype(np.int64)
-    return pa.array(whole.astype(np.int32)).cast(pa.date32()) if axis.kind == "date" else pa.array(whole)
+    if axis.kind == "date":
+        return pa.array(whole.astype(np.int32), mask=missing).cast(pa.date32())
+    return pa.array(whole, mask=missing)
 
 
 def _listed(attribute: Category) -> Any:
-    """The values of a category: numbers where all are, text where one is not, or where there is a cell for others."""
+    """The values of a category: numbers where all are, text where one is not, or where there is a cell for others.
+
+    Then a null, where missing values are kept.
+    """
     import pyarrow as pa
 
+    missing = [None] * attribute.keeps_missing
     if not attribute.numeric or attribute.other:
-        return pa.array(attribute.axis("").values, pa.string())
+        return pa.array([*attribute.axis("").values, *missing], pa.string())
     numbers = [float(label) for label in attribute.listed]
     whole = all(number.is_integer() and abs(number) < 2**53 for number in numbers)
-    return pa.array([int(number) for number in numbers], pa.int64()) if whole else pa.array(numbers, pa.float64())
+    if whole:
+        return pa.array([*map(int, numbers), *missing], pa.int64())
+    return pa.array([*numbers, *missing], pa.float64())
