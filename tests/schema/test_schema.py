@@ -295,7 +295,10 @@ def test_datasets_that_are_accepted(name):
             ".lower is '2021-02-29', a day that is not in",
         ),
         ({"type": "date", "lower": 2020, "upper": "2022-01-01"}, ".lower is 2020; write the day like 2024-12-31"),
-        ({"type": "date", "lower": "2020-01-01", "upper": "2022-01-01", "by": "week"}, ".by is 'week'; choose day, mo"),
+        (
+            {"type": "date", "lower": "2020-01-01", "upper": "2022-01-01", "by": "decade"},
+            ".by is 'decade'; choose hour, day, w",
+        ),
     ],
 )
 def test_attributes_that_are_refused(keys, message):

@@ -9,8 +9,9 @@ edges, for it lies on no side of any value.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import Literal
 
@@ -24,6 +25,7 @@ Kind = Literal["integer", "number", "category", "boolean", "date"]
 Label = str | int | bool | None  # None: the rows without a value
 
 EPOCH = date(1970, 1, 1)
+_MOMENT = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +36,7 @@ class Axis:
     kind: Kind
     edges: Floats
     values: tuple[Label, ...] = ()  # what a category or boolean's cells are called
-    by: str = "day"  # what one cell of a date axis spans: day, month or year
+    by: str = "day"  # what one cell of a date axis spans: hour, day, week, month, quarter or year
     missing: bool = False  # whether there is one more cell, for rows without a value
 
     def __post_init__(self) -> None:
@@ -55,8 +57,18 @@ class Axis:
 
     @property
     def discrete(self) -> bool:
-        """Whether values are whole numbers (everything but `number`), so that cells contain finitely many."""
-        return self.kind != "number"
+        """Whether values are whole numbers (all but numbers and times of day), so that cells contain finitely many."""
+        return not self.closed and not self.timed
+
+    @property
+    def closed(self) -> bool:
+        """Whether the last cell holds its upper edge too."""
+        return self.kind == "number"
+
+    @property
+    def timed(self) -> bool:
+        """Whether values are times of day, in days: cells are hours."""
+        return self.kind == "date" and self.by == "hour"
 
     @property
     def ordered(self) -> bool:
@@ -71,8 +83,7 @@ class Axis:
             return self.values[cell]
         low, high = float(self.edges[cell]), float(self.edges[cell + 1])
         if self.kind == "date":
-            text = _date(low).isoformat()
-            return text if self.by == "day" else text[:7] if self.by == "month" else text[:4]
+            return _named(low, self.by)
         if self.kind == "integer":
             return int(low) if high - low == 1 else f"{int(low)} to {int(high) - 1}"
         closing = "]" if cell == self.places - 1 else ")"
@@ -103,12 +114,11 @@ class Axis:
             shown = ", ".join(repr(str(v)) for v in self.values[:12]) + (", ..." if len(self.values) > 12 else "")
             raise QueryError(f"{self.name} has no value {str(literal)!r}; it has {shown}")
         if self.kind == "date":
-            if isinstance(literal, date):
-                return float(literal.toordinal() - EPOCH.toordinal())
-            try:
-                return float((date.fromisoformat(str(literal)[:10]) - EPOCH).days)
-            except ValueError:
-                raise QueryError(f"{self.name} is a date; write it as '2024-12-31', not {str(literal)!r}") from None
+            moment = _moment(literal)
+            if moment is None:
+                form = "a time; write it as '2024-12-31 12:00'" if self.timed else "a date; write it as '2024-12-31'"
+                raise QueryError(f"{self.name} is {form}, not {str(literal)!r}")
+            return moment if self.timed else float(math.floor(moment))
         try:
             number = float(literal)  # type: ignore[arg-type]
         except (TypeError, ValueError, OverflowError):
@@ -135,11 +145,12 @@ class Axis:
             # just after it. A span of no width (x = 2000) still touches the cell that may hold such values.
             ends_after_low = (low < end[0]) | ((low == end[0]) & (end[1] == 1))
             starts_before_high = start[0] < high
-            starts_before_high[-1] |= start == (high[-1], 0)
+            starts_before_high[-1] |= self.closed and start == (high[-1], 0)
             touched = np.maximum(touched, ends_after_low & starts_before_high)
             from_low = (start[0] < low) | ((low == start[0]) & (start[1] == 0))
             to_high = high <= end[0]
-            to_high[-1] = high[-1] < end[0] or end == (high[-1], 1)
+            if self.closed:
+                to_high[-1] = high[-1] < end[0] or end == (high[-1], 1)
             sure = np.maximum(sure, from_low & to_high)
         if self.discrete:
             sure = (covered >= width).astype(np.float64)
@@ -184,8 +195,31 @@ class Axis:
         return hash((self.name, self.kind, self.size))
 
 
-def _date(days: float) -> date:
-    return EPOCH + timedelta(days=int(days))
+def _named(days: float, by: str) -> str:
+    """What a cell that begins at a number of days is called, as in ISO 8601; quarters are not in it."""
+    whole = math.floor(days)
+    day = EPOCH + timedelta(days=whole)
+    text = day.isoformat()
+    if by == "hour":
+        return f"{text}T{round((days - whole) * 24):02}"
+    if by == "week":
+        year, week, _ = day.isocalendar()
+        return f"{year:04}-W{week:02}"
+    if by == "quarter":
+        return f"{text[:4]}-Q{(day.month + 2) // 3}"
+    return text[: {"day": 10, "month": 7, "year": 4}[by]]
+
+
+def _moment(literal: object) -> float | None:
+    """The days since 1970 began of a date, of a time or of its text; None for any other text."""
+    text = literal.isoformat() if isinstance(literal, date) else str(literal)
+    if not _MOMENT.fullmatch(text):
+        return None
+    try:
+        since = datetime.fromisoformat(text) - datetime(EPOCH.year, EPOCH.month, EPOCH.day)
+    except ValueError:
+        return None
+    return (since.days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds) / 86_400_000_000
 
 
 def _whole(place: Place) -> float:

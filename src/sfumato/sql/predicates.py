@@ -110,7 +110,7 @@ def _fitted(axis: Axis, values: ValueSet) -> ValueSet:
 
     Then age <= 20 equals age < 21, and sex IN ('F', 'M') is everything where there are no other values.
     """
-    low, high = (float(axis.edges[0]), 0), (float(axis.edges[-1]), int(not axis.discrete))
+    low, high = (float(axis.edges[0]), 0), (float(axis.edges[-1]), int(axis.closed))
     last = NO_VALUE if axis.missing else END  # no comparison holds for a row without a value
     spans = []
     for start, end in values.spans:
@@ -139,7 +139,7 @@ def _meaning(axis: Axis, value: Constant) -> Span:
         if str(value) not in labels:
             raise
         cell = labels.index(str(value))
-        closed = int(not axis.discrete and cell == axis.places - 1)
+        closed = int(axis.closed and cell == axis.places - 1)
         return (float(axis.edges[cell]), 0), (float(axis.edges[cell + 1]), closed)
     return (place, 0), (place, 1)
 

@@ -109,11 +109,7 @@ def _of_value(attribute: Attribute, schema: Schema, name: str, value: object, ty
         known = boolean_of(value if typed else text_of(value))
         return None if known is None else int(known)
     if isinstance(attribute, Date):
-        day = date_of(value)
-        if day is None:
-            return None
-        days = (min(max(day, attribute.lower), attribute.upper) - EPOCH).days
-        return int(np.searchsorted(edges, days, side="right")) - 1
+        return _of_moment(attribute, value, edges)
     number = number_of(value, typed)
     if number is None:
         return None
@@ -121,6 +117,19 @@ def _of_value(attribute: Attribute, schema: Schema, name: str, value: object, ty
     if isinstance(attribute, Integer):
         clipped = math.floor(clipped)
     return min(int(np.searchsorted(edges, clipped, side="right")) - 1, len(edges) - 2)
+
+
+def _of_moment(attribute: Date, value: object, edges: Any) -> int | None:
+    moment = moment_of(value)
+    if moment is None:
+        return None
+    if attribute.by == "weekday":
+        return moment.weekday()
+    if attribute.by == "hour_of_day":
+        return moment.hour
+    since = min(max(moment, attribute.moments[0]), attribute.moments[1]) - datetime(EPOCH.year, EPOCH.month, EPOCH.day)
+    days = (since.days * 86400 + since.seconds) / 86400
+    return int(np.searchsorted(edges, days if attribute.has_time else since.days, side="right")) - 1
 
 
 def _in_list(attribute: Category, value: object, typed: bool) -> int | None:
@@ -177,14 +186,14 @@ def boolean_of(value: object) -> bool | None:
     return bool(value) if isinstance(value, bool | int) else None
 
 
-def date_of(value: object) -> date | None:
-    """A value as a day, in UTC."""
+def moment_of(value: object) -> datetime | None:
+    """A value as a time, in UTC; a day begins at midnight."""
     if isinstance(value, datetime):
-        return (value.astimezone(UTC) if value.tzinfo else value).date()
+        return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
     if isinstance(value, date):
-        return value
+        return datetime(value.year, value.month, value.day)
     found = _DAY.fullmatch(value.strip()) if isinstance(value, str) else None
     try:
-        return date(*map(int, found.groups()[:3])) if found else None
+        return datetime.fromisoformat(value.strip()) if found and isinstance(value, str) else None
     except ValueError:
         return None

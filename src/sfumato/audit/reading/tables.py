@@ -160,6 +160,10 @@ def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple
         "b": {"type": "boolean"},
         "d": {"type": "date", "lower": "2020-01-01", "upper": "2020-12-31", "by": random.choice(["day", "month"])},
     }
+    if random.random() < 0.4:
+        attributes["d"]["by"] = random.choice(["hour", "week", "quarter", "year"])
+    elif random.random() < 0.3:
+        attributes["d"] = {"type": "date", "by": random.choice(["weekday", "hour_of_day"])}
     if random.random() < 0.3:
         attributes["n"] = {"type": "category", "values": [-1, 0, 1, 2], "other": random.random() < 0.5}
     for attribute in attributes.values():

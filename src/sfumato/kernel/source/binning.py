@@ -19,6 +19,7 @@ from sfumato.kernel.source.expressions import (
     day,
     double,
     is_present,
+    moment,
     number,
     over,
     try_cast,
@@ -47,7 +48,7 @@ def read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
     if isinstance(attribute, Boolean):
         return try_cast(column(source.reference), "boolean")
     if isinstance(attribute, Date):
-        return try_cast(column(source.reference), "date")
+        return try_cast(column(source.reference), "timestamp" if attribute.has_time else "date")
     if isinstance(attribute, Category) and not attribute.numeric:
         return engine.bytes_of(_text(source, engine))
     if reads_whole(attribute, source, engine):
@@ -117,7 +118,7 @@ def _bounded(attribute: Attribute, value: SQL, in_whole: bool) -> SQL:
     if in_whole and isinstance(attribute, Integer):
         return clip(value, *(cast(whole(bound), "bigint") for bound in (attribute.lower, attribute.upper)))
     if isinstance(attribute, Date):
-        return clip(value, day(attribute.lower), day(attribute.upper))
+        return clip(value, *map(moment, attribute.moments) if attribute.has_time else map(day, attribute.bounds))
     if isinstance(attribute, Integer | Number):
         bounded = clip(value, double(attribute.lower), double(attribute.upper))
         return exp.Floor(this=bounded) if isinstance(attribute, Integer) else bounded
@@ -180,14 +181,30 @@ def _integer_cell(attribute: Integer, axis: Axis, name: str, in_whole: bool) -> 
 
 
 def _date_cell(attribute: Date, name: str) -> SQL:
-    def part(unit: str) -> SQL:
-        return cast(exp.Extract(this=exp.var(unit), expression=column(name)), "bigint")
+    first, value = attribute.bounds[0], column(name)
+    if attribute.recurring:
+        return _part("HOUR", value) if attribute.has_time else _part("ISODOW", value) - whole(1)
+    if attribute.has_time:
+        return exp.DateDiff(this=value, expression=moment(attribute.moments[0]), unit=exp.var("HOUR"))
+    days = exp.DateDiff(this=value, expression=day(first), unit=exp.var("DAY"))
+    months = (_part("YEAR", value) - whole(first.year)) * whole(12) + _part("MONTH", value)
+    cells: dict[str, SQL] = {
+        "day": days,
+        "week": _in_steps(days, first.weekday(), 7),
+        "month": months - whole(first.month),
+        "quarter": _in_steps(months, -1, 3) - double((first.month - 1) // 3),
+        "year": _part("YEAR", value) - whole(first.year),
+    }
+    return cells[attribute.by]
 
-    first = attribute.lower
-    if attribute.by == "day":
-        return exp.DateDiff(this=column(name), expression=day(first), unit=exp.var("DAY"))
-    years = part("YEAR") - whole(first.year)
-    return years if attribute.by == "year" else years * whole(12) + part("MONTH") - whole(first.month)
+
+def _part(unit: str, value: SQL) -> SQL:
+    return cast(exp.Extract(this=exp.var(unit), expression=value.copy()), "bigint")
+
+
+def _in_steps(number: SQL, plus: int, by: int) -> SQL:
+    """floor((number + plus) / by), as exact as that of whole numbers: see `_integer_cell`."""
+    return exp.Floor(this=over(cast(exp.paren(number + whole(plus)), "double"), double(by)))
 
 
 def _search(axis: Axis, name: str) -> SQL:

@@ -12,7 +12,7 @@ from sfumato.releases.rows.measures import draw_values
 from sfumato.releases.rows.model import Block
 from sfumato.releases.rows.random_numbers import RandomNumbers
 from sfumato.schema import Schema
-from sfumato.schema.attributes import Category
+from sfumato.schema.attributes import Attribute, Category
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,9 @@ def column_types(schema: Schema) -> pa.Schema:
     plain = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_(), "date": pa.date32()}
     fields = []
     for name, attribute in schema.attributes.items():
-        kind = _listed(attribute).type if isinstance(attribute, Category) else plain[attribute.type]
+        axis = schema.domain[name]
+        kind = _listed(attribute, axis).type if axis.kind == "category" else plain[axis.kind]
+        kind = pa.timestamp("s") if axis.timed else kind
         fields.append((name, kind))
     for name, measure in schema.measures.items():
         free, taken = name, {*(field for field, _ in fields), *schema.measures} - ({name} - set(schema.attributes))
@@ -42,8 +44,8 @@ def decode(schema: Schema, types: pa.Schema, block: Block, random: RandomNumbers
     columns = []
     for axis, attribute in zip(schema.domain, schema.attributes.values(), strict=True):
         codes = block.codes[axis.name]
-        if isinstance(attribute, Category):
-            columns.append(_listed(attribute).take(pa.array(codes)))
+        if axis.kind == "category":
+            columns.append(_listed(attribute, axis).take(pa.array(codes)))
         elif axis.kind == "boolean":
             columns.append(pa.array(codes == 1, mask=codes == axis.places))
         else:
@@ -64,13 +66,16 @@ def _in_cells(axis: Axis, codes: Codes, random: RandomNumbers) -> Any:
     if axis.kind == "number":
         # Rounding may reach the edge, which is the next cell's.
         return pa.array(np.where(inside < high, inside, low), mask=missing)
+    if axis.timed:
+        seconds = np.floor(np.where(inside < high, inside, low) * 86_400 + 1e-4).astype(np.int64)  # an edge is one
+        return pa.array(seconds, mask=missing).cast(pa.timestamp("s"))
     whole = np.floor(inside).astype(np.int64)
     if axis.kind == "date":
         return pa.array(whole.astype(np.int32), mask=missing).cast(pa.date32())
     return pa.array(whole, mask=missing)
 
 
-def _listed(attribute: Category) -> Any:
+def _listed(attribute: Attribute, axis: Axis) -> Any:
     """The values of a category: numbers where all are, text where one is not, or where there is a cell for others.
 
     Then a null, where missing values are kept.
@@ -78,8 +83,8 @@ def _listed(attribute: Category) -> Any:
     import pyarrow as pa
 
     missing = [None] * attribute.keeps_missing
-    if not attribute.numeric or attribute.other:
-        return pa.array([*attribute.axis("").values, *missing], pa.string())
+    if not isinstance(attribute, Category) or not attribute.numeric or attribute.other:
+        return pa.array([*axis.values, *missing], pa.string())
     numbers = [float(label) for label in attribute.listed]
     whole = all(number.is_integer() and abs(number) < 2**53 for number in numbers)
     if whole:
