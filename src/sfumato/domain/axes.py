@@ -37,6 +37,7 @@ class Axis:
     edges: Floats
     values: tuple[Label, ...] = ()  # what a category or boolean's cells are called
     by: str = "day"  # what one cell of a date axis spans: hour, day, week, month, quarter or year
+    codes: tuple[str, ...] = ()  # what a table has in place of a category's values, where these are labels
     missing: bool = False  # whether there is one more cell, for rows without a value
 
     def __post_init__(self) -> None:
@@ -111,6 +112,8 @@ class Axis:
             for place, value in enumerate(self.values):
                 if wanted == (str(value).lower() if self.kind == "boolean" else str(value)):
                     return float(place)
+            if wanted in self.codes:
+                return float(self.codes.index(wanted))
             shown = ", ".join(repr(str(v)) for v in self.values[:12]) + (", ..." if len(self.values) > 12 else "")
             raise QueryError(f"{self.name} has no value {str(literal)!r}; it has {shown}")
         if self.kind == "date":
@@ -189,7 +192,7 @@ class Axis:
 
     @property
     def _rest(self) -> tuple[object, ...]:
-        return self.name, self.kind, self.values, self.by, self.missing
+        return self.name, self.kind, self.values, self.by, self.codes, self.missing
 
     def __hash__(self) -> int:
         return hash((self.name, self.kind, self.size))

@@ -17,6 +17,7 @@ from sfumato.domain import EPOCH
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer
+from sfumato.schema.recoding import as_number, folded
 
 Row = Mapping[str, object]  # a value by column name; None if it is missing
 
@@ -98,7 +99,11 @@ def place(attribute: Attribute, schema: Schema, name: str, value: object, typed:
 
 
 def _is_missing(attribute: Category, value: object, typed: bool) -> bool:
-    return number_of(value, typed) is None if attribute.numeric else text_of(value) in (None, "")
+    return (
+        number_of(value, typed) is None
+        if attribute.numeric
+        else folded(text_of(value) or "", attribute.fold or ()) == ""
+    )
 
 
 def _of_value(attribute: Attribute, schema: Schema, name: str, value: object, typed: bool) -> int | None:
@@ -135,10 +140,10 @@ def _of_moment(attribute: Date, value: object, edges: Any) -> int | None:
 def _in_list(attribute: Category, value: object, typed: bool) -> int | None:
     if attribute.numeric:
         number = number_of(value, typed)
-        listed = [float(each) for each in attribute.values]
-        return listed.index(number) if number in listed else None
+        listed = {as_number(spelling): code for spelling, code in attribute.spellings.items()}
+        return listed.get(number)
     text = text_of(value)
-    return attribute.listed.index(text) if text in attribute.listed else None
+    return None if text is None else attribute.spellings.get(folded(text, attribute.fold or ()))
 
 
 def steps(measure: Any, value: object, typed: bool) -> int:

@@ -27,6 +27,7 @@ from sfumato.kernel.source.expressions import (
     whole_text,
 )
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
+from sfumato.schema.recoding import BLANKS, LOWER, UPPER
 
 MOST_UNEVEN_CELLS = 10_000  # each edge of uneven cells is written into the statement
 _EXACT = 2**53  # whole numbers below are exact as doubles
@@ -50,7 +51,7 @@ def read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
     if isinstance(attribute, Date):
         return try_cast(column(source.reference), "timestamp" if attribute.has_time else "date")
     if isinstance(attribute, Category) and not attribute.numeric:
-        return engine.bytes_of(_text(source, engine))
+        return engine.bytes_of(_folded(_text(source, engine), attribute.fold or ()))
     if reads_whole(attribute, source, engine):
         return try_cast(column(source.reference), "bigint")
     return read_number(source)
@@ -99,6 +100,15 @@ def _text(source: Column, engine: Engine) -> SQL:
     if _type(source, engine) not in exp.DataType.FLOAT_TYPES:
         return try_cast(value, "text")
     return choose([(exp.NEQ(this=value, expression=double(math.nan)), whole_text(value))], exp.Null())
+
+
+def _folded(text: SQL, how: tuple[str, ...]) -> SQL:
+    """A text folded as `sfumato.schema.recoding.folded` does it: by ASCII letters and blanks, whatever the locale."""
+    if "spaces" in how:
+        text = exp.Trim(this=text, expression=exp.Literal.string(BLANKS))
+    if "case" in how:
+        text = exp.Anonymous(this="translate", expressions=[text, *map(exp.Literal.string, (UPPER, LOWER))])
+    return text
 
 
 def _type(source: Column, engine: Engine) -> exp.DType | None:

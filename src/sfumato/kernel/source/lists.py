@@ -10,6 +10,7 @@ from sfumato.errors import SchemaError
 from sfumato.kernel.source.engines import Engine
 from sfumato.kernel.source.expressions import SQL, cast, choose, column, whole
 from sfumato.schema.attributes import Attribute, Category
+from sfumato.schema.recoding import as_number
 
 SHORT_LIST = 32  # values that are compared in turn faster than they are looked up
 MOST_LOOKED_UP = 8  # lists in one statement
@@ -20,7 +21,7 @@ def long_lists(attributes: Mapping[str, Attribute]) -> set[str]:
 
     They are few, the longest: an engine takes minutes to plan dozens of subqueries. Other values are compared in turn.
     """
-    lengths = {name: len(one.values) for name, one in attributes.items() if isinstance(one, Category)}
+    lengths = {name: len(one.spellings) for name, one in attributes.items() if isinstance(one, Category)}
     longest = sorted(lengths, key=lambda name: -lengths[name])[:MOST_LOOKED_UP]
     return {name for name in longest if lengths[name] > SHORT_LIST}
 
@@ -54,33 +55,31 @@ def _place_in_list(attribute: Category, value: SQL, name: str, engine: Engine, *
 
     entries = _entries(attribute)
     if not looked_up:
-        tests = [exp.EQ(this=value.copy(), expression=read(exp.Literal.string(entry))) for entry in entries]
-        return choose([(test, whole(code)) for code, test in enumerate(tests)], exp.Null())
+        spelled = [(read(exp.Literal.string(entry)), whole(code)) for entry, code in entries]
+        return choose([(exp.EQ(this=value.copy(), expression=entry), code) for entry, code in spelled], exp.Null())
     places = exp.Select(expressions=[exp.Min(this=column("code", name))]).from_(_list(entries, name), copy=False)
     return places.where(exp.EQ(this=read(column("entry", name)), expression=value.copy()), copy=False).subquery()
 
 
-def _entries(attribute: Category) -> tuple[str, ...]:
-    """A category's values as the statement spells them."""
-    entries = attribute.listed
+def _entries(attribute: Category) -> list[tuple[str, int]]:
+    """A category's spellings as the statement has them, each with the cell that it means."""
+    entries = list(attribute.spellings.items())
     if attribute.numeric:
-        numbers = [float(value) for value in attribute.values]
+        numbers = [as_number(spelling) for spelling, _ in entries]
         if len(set(numbers)) < len(numbers):  # for privacy: a row must not match, and count, twice
             raise SchemaError("a category lists two numbers that computers do not tell apart; write its values as text")
-        entries = tuple(map(repr, numbers))
+        entries = [(repr(number), code) for number, (_, code) in zip(numbers, entries, strict=True)]
     try:
-        "".join(entries).encode()
+        "".join(entry for entry, _ in entries).encode()
     except UnicodeEncodeError:
         raise SchemaError("a category lists a value that is not valid text; take it out") from None
     return entries
 
 
-def _list(entries: Sequence[str], name: str) -> SQL:
-    """A category's values and their cells, as a table."""
+def _list(entries: Sequence[tuple[str, int]], name: str) -> SQL:
+    """A category's spellings and their cells, as a table."""
     return exp.Values(
-        expressions=[
-            exp.Tuple(expressions=[exp.Literal.string(entry), whole(code)]) for code, entry in enumerate(entries)
-        ],
+        expressions=[exp.Tuple(expressions=[exp.Literal.string(entry), whole(code)]) for entry, code in entries],
         alias=exp.TableAlias(
             this=exp.to_identifier(name), columns=[exp.to_identifier("entry"), exp.to_identifier("code")]
         ),

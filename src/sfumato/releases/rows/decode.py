@@ -84,7 +84,8 @@ def _listed(attribute: Attribute, axis: Axis) -> Any:
 
     missing = [None] * attribute.keeps_missing
     if not isinstance(attribute, Category) or not attribute.numeric or attribute.other:
-        return pa.array([*axis.values, *missing], pa.string())
+        shown = (*axis.codes, *axis.values[len(axis.codes) :])  # as the table has it, not by labels
+        return pa.array([*shown, *missing], pa.string())
     numbers = [float(label) for label in attribute.listed]
     whole = all(number.is_integer() and abs(number) < 2**53 for number in numbers)
     if whole:
