@@ -66,7 +66,19 @@ def parse(text: str) -> exp.Expression:
     if len(statements) > 1:
         raise unsupported(f"a text of {len(statements)} statements", "ask them one at a time")
     tree: exp.Expression = statements[0]
+    _remember_names(tree, text)
     return tree
+
+
+def _remember_names(tree: exp.Expression, text: str) -> None:
+    """Keep what functions were called in the text, for the parser calls many of them by another name."""
+    from sqlglot import exp
+
+    for node in tree.find_all(exp.Func):
+        if "start" in node.meta:
+            node.meta["written"] = text[node.meta["start"] : node.meta["end"] + 1]
+        elif re.search(rf"\b{re.escape(node.sql_name())}\b", text, re.IGNORECASE):
+            node.meta["written"] = node.sql_name()
 
 
 def too_deep() -> QueryError:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
-from sfumato.sql.predicates import compare, is_condition, quoted, read_condition
-from sfumato.sql.scope import Scope, bare, constant, in_words, keeps_numbers, number, unsupported
+from sfumato.sql.predicates import compare, is_condition, read_condition
+from sfumato.sql.scope import Scope, bare, constant, in_words, keeps_numbers, number, quoted, unsupported
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -110,8 +111,25 @@ def in_words(node: exp.Expression) -> str:
     if node.key in _WORDS:
         return _WORDS[node.key]
     if isinstance(node, exp.Func):
-        return f"the function {node.sql_name()}"
+        written = node.meta.get("written", "")
+        return f"the function {written.upper()}" if written else "a function"
     return node.key.upper()
+
+
+def quoted(node: exp.Expression) -> str:
+    """How a message shows a piece of a query: on one line, not too long, with names and dates as they were written."""
+    from sqlglot import exp
+
+    def as_written(part: exp.Expression) -> exp.Expression:
+        name = part.meta.get("written") if isinstance(part, exp.Func) else None
+        if name is None or part.sql(dialect="duckdb").upper().startswith(f"{name.upper()}("):
+            return part
+        args = [arg for value in part.args.values() for arg in (value if isinstance(value, list) else [value])]
+        return exp.Anonymous(this=name, expressions=[arg for arg in args if isinstance(arg, exp.Expression)])
+
+    text = node.transform(as_written).sql(dialect="duckdb")
+    text = re.sub(r"CAST\(('[^']*') AS (DATE|TIMESTAMP)\)", r"\2 \1", " ".join(text.split()))
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def bare(node: Any) -> Any:
@@ -152,7 +170,9 @@ def _cast(node: exp.Expression) -> Constant | None:
     """DATE '2024-12-31' is its text; casts of numbers are accepted where they change nothing."""
     value = constant(node.this)
     if isinstance(value, str):
-        return value if node.args["to"].is_type("date", "varchar", "text") else None
+        if node.args["to"].is_type("date"):
+            return value[:10]
+        return value if node.args["to"].is_type("timestamp", "timestampntz", "datetime", "varchar", "text") else None
     return value if keeps_numbers(node) or (isinstance(value, int) and keeps_numbers(node, whole=True)) else None
 
 
