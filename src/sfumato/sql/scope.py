@@ -13,6 +13,7 @@ from sfumato.domain import Axis
 from sfumato.errors import QueryError, UnsupportedSQL
 from sfumato.schema import Schema
 from sfumato.sql.plan import Cut
+from sfumato.sql.windows import Windows
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -63,12 +64,14 @@ class Scope:
 
     table_names: what may stand before the dot of a column, in small letters.
     cuts, middles: filled while the query is read; `middles` are attributes summed by the middle of their bins.
+    windows: what totals over groups add up, where groups are read one by one.
     """
 
     schema: Schema
     table_names: frozenset[str]
     cuts: list[Cut] = field(default_factory=list)
     middles: list[str] = field(default_factory=list)
+    windows: Windows | None = None
 
     def name_of(self, column: exp.Expression) -> str:
         """The attribute or measure that a column of the query means; letter case does not matter, as in SQL."""
@@ -180,8 +183,8 @@ def keeps_numbers(cast: exp.Expression, *, whole: bool = False) -> bool:
     """Whether a cast leaves all numbers, or at least whole numbers, as they are."""
     from sqlglot import exp
 
-    kind = cast.args["to"].this
-    return kind in exp.DataType.NUMERIC_TYPES and (whole or kind not in exp.DataType.INTEGER_TYPES)
+    kind, digits = cast.args["to"].this, cast.args["to"].expressions
+    return kind in exp.DataType.NUMERIC_TYPES and (whole or not (digits or kind in exp.DataType.INTEGER_TYPES))
 
 
 def _negated(node: exp.Expression) -> Constant | None:
