@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,7 +145,7 @@ def _values(axis: Axis, trees: list[Tree], text: str) -> list[tuple[Span, Value]
     if not axis.discrete:
         points = [point for point in breakpoints(trees, low, high, f"{text}: {axis.name}") if low <= point <= high]
         ends = [(low, 0), *((point, after) for point in points for after in (0, 1)), (high, 1)]
-        pairs = [(a, b) for a, b in zip(ends, ends[1:], strict=False) if a < b]
+        pairs = [(a, b) for a, b in pairwise(ends) if a < b]
         return [((a, b), (a[0] + b[0]) / 2) for a, b in pairs]
     if high - low > MOST_VALUES:
         raise QueryError(f"{text}: {axis.name} has more than {MOST_VALUES:,} values; compare it with constants instead")

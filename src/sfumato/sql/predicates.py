@@ -104,7 +104,8 @@ def _moment(axis: Axis, text: str) -> Span:
     try:
         past = datetime.fromisoformat(text) - datetime(1970, 1, 1)
     except (ValueError, TypeError):  # no time, or one of a zone
-        raise QueryError(f"{axis.name} is a date; write it as '2024-12-31' or '2024-12-31 12:00', not {text!r}") from None
+        wanted = "write it as '2024-12-31' or '2024-12-31 12:00'"
+        raise QueryError(f"{axis.name} is a date; {wanted}, not {text!r}") from None
     days = past.total_seconds() / DAY
     return (days, 0), (days + 1e-6 / DAY, 0)
 

@@ -60,6 +60,6 @@ def _rule(rule: object, items: tuple[Item, ...]) -> Rule:
     if node.key == "literal" and node.name.isdigit() and 1 <= int(node.name) <= len(items):
         place = int(node.name) - 1
     if place is None:
-        raise unsupported("ORDER BY anything but a column of the answer, after UNION ALL,", "name a column or its place")
+        raise unsupported("ORDER BY an expression after UNION ALL", "name a column of the answer, or its place")
     args = rule.args  # type: ignore[attr-defined]
     return Rule(Ref(place), bool(args.get("desc")), bool(args.get("nulls_first")))

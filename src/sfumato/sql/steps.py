@@ -119,10 +119,8 @@ def _combined(name: str, lines: list[Line]) -> Line | None:
     if name in ("add", "sub"):
         sign = 1.0 if name == "add" else -1.0
         return Line(first.slope + sign * other.slope, first.start + sign * other.start)
-    if name == "mul" and not other.slope:
-        return Line(first.slope * other.start, first.start * other.start)
-    if name == "mul" and not first.slope:
-        return Line(first.start * other.slope, first.start * other.start)
+    if name == "mul" and not (first.slope and other.slope):
+        return Line(first.slope * other.start + first.start * other.slope, first.start * other.start)
     if name == "div" and not other.slope and other.start:
         return Line(first.slope / other.start, first.start / other.start)
     return None

@@ -111,7 +111,8 @@ def _divided(left: Estimate, right: Number | None) -> Any:
 
 def _size(estimate: Estimate) -> Estimate:
     ends = sorted((abs(estimate.low), abs(estimate.high)))
-    return replace(estimate, value=abs(estimate.value), low=0.0 if estimate.low < 0 < estimate.high else ends[0], high=ends[1])
+    low = 0.0 if estimate.low < 0 < estimate.high else ends[0]
+    return replace(estimate, value=abs(estimate.value), low=low, high=ends[1])
 
 
 def _or_else(*args: Any) -> Any:

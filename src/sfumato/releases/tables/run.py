@@ -77,9 +77,14 @@ def _rows_of(part: Part, number: int, table: Table, domain: Domain, ask: Ask, no
             keys: list[Any] = []
             order: list[int] = []
             for source in part.keys:
-                kind, at = source or ("none", 0)
-                keys.append(answers[row][at] if kind == "attribute" else block.keys[at] if kind == "block" else None)
-                order.append(codes[at][row] if kind == "attribute" else ordinals[at][keys[-1]] if kind == "block" else 0)
+                if source is None:
+                    keys.append(None)
+                elif source[0] == "attribute":
+                    keys.append(answers[row][source[1]])
+                    order.append(codes[source[1]][row])
+                else:
+                    keys.append(block.keys[source[1]])
+                    order.append(ordinals[source[1]][keys[-1]])
             found.append((order, [*keys, *answers[row][start : start + table.aggregates], number]))
     return [row for _, row in sorted(found, key=lambda pair: pair[0])]
 

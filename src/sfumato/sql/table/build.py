@@ -16,7 +16,7 @@ from sfumato.sql.aggregates import read_column
 from sfumato.sql.clauses import table_scope
 from sfumato.sql.compile import noted, unique_names
 from sfumato.sql.expressions import Classes, cell_classes, read_classes
-from sfumato.sql.plan import Key, Select
+from sfumato.sql.plan import Column, Key, Select
 from sfumato.sql.predicates import read_condition
 from sfumato.sql.scope import Scope, unsupported
 from sfumato.sql.table.flatten import Flat, RawStep
@@ -50,11 +50,8 @@ def build_table(flat: Flat, schema: Schema) -> Table:
     notes = [note for step, raw in zip(steps, flat.steps, strict=True) if (note := reader.note(step, raw.word))]
     notes += [decided("CASE")] * any(reader.decides(item.tree) for item in columns)
     notes += [_LISTED] * (not aggregates)
-    return Table(parts, len(keys), aggregates, tuple(map(reader.shifted, steps)), _shifted(columns, reader), tuple(notes))
-
-
-def _shifted(items: tuple[Item, ...], reader: ItemReader) -> tuple[Item, ...]:
-    return tuple(replace(item, tree=reader.moved(item.tree)) for item in items)
+    columns = tuple(replace(item, tree=reader.moved(item.tree)) for item in columns)
+    return Table(parts, len(keys), aggregates, tuple(map(reader.shifted, steps)), columns, tuple(notes))
 
 
 def _keys(sets: Any, items: Any, steps: tuple[RawStep, ...], scope: Scope) -> tuple[TableKey, ...]:
@@ -90,7 +87,8 @@ def _part(chosen: Any, keys: tuple[TableKey, ...], reader: ItemReader, scope: Sc
             f"the expressions of GROUP BY make {many:,} numbers and {MOST_COLUMNS:,} is the most; use coarser ones, "
             "or group by attributes themselves"
         )
-    blocks, columns = [], []
+    blocks: list[Block] = []
+    columns: list[Column] = []
     for values in product(*((key.classes or {}).items() for key in split)):
         known = {key.text: predicate for key, (_, predicate) in zip(split, values, strict=True)}
         where = reduce(and_, known.values(), rows)
@@ -116,13 +114,13 @@ def _step(raw: RawStep, reader: ItemReader) -> Step:
     if raw.kind == "once":
         trees = tuple(reader.read(node, "SELECT DISTINCT") for node in raw.nodes)
         if any(reader.is_number(tree) for tree in trees):
-            raise unsupported("SELECT DISTINCT of aggregates", "leave DISTINCT out: groups are told apart by their keys")
+            raise unsupported("SELECT DISTINCT of aggregates", "leave DISTINCT out: groups differ in their keys")
         return Once(trees)
     if raw.kind == "sort":
         return Sort(_rules(raw.nodes, reader))
     window = raw.nodes[0]
-    extras = [key for key, value in window.args.items() if value and key not in ("this", "over", "partition_by", "order")]
-    if extras or not window.args.get("order"):
+    known = ("this", "over", "partition_by", "order")
+    if any(value and key not in known for key, value in window.args.items()) or not window.args.get("order"):
         raise unsupported("a rank of this form", "write RANK() OVER (ORDER BY COUNT(*) DESC)")
     within = tuple(reader.read(node, "PARTITION BY") for node in window.args.get("partition_by") or [])
     return Rank(window.this.key, within, _rules(window.args["order"].expressions, reader))

@@ -85,7 +85,7 @@ def flatten(tree: exp.Expression, schema: Schema, known: Named_queries | None = 
     known = {**(known or {})}
     clause = tree.args.get("with_") or tree.args.get("with")
     for one in clause.expressions if clause else []:
-        if clause.args.get("recursive"):
+        if clause is not None and clause.args.get("recursive"):
             raise unsupported("WITH RECURSIVE", "write the queries one after the other")
         known[one.alias.lower()] = flatten(one.this, schema, known)
     if tree.key == "union":
@@ -172,7 +172,8 @@ def _level(select: exp.Expression, source: Flat | None, schema: Schema) -> Flat:
     order, qualify = inside.args.get("order"), inside.args.get("qualify")
     asked = [item.node for item in items] + ([having.this] if having else []) + (order.expressions if order else [])
     outer = source is not None and source.sets is not None
-    written = [*select.expressions, *(select.args[name] for name in ("where", "order", "qualify") if select.args.get(name))]
+    clauses = (select.args.get(name) for name in ("where", "order", "qualify"))
+    written = [*select.expressions, *(clause for clause in clauses if clause)]
     if outer and (group or having or aggregates_in(written)):
         raise unsupported("an aggregate of what a subquery has aggregated", _ONE_LEVEL)
     steps = list(source.steps) if source is not None and outer else []
@@ -249,7 +250,5 @@ def _items(select: Any, source: Flat | None, schema: Schema) -> tuple[Named, ...
             found += source.items
         else:
             names = dict.fromkeys((*schema.domain.names, *schema.measures))
-            found += [
-                Named(name, exp.column(name, quoted=True), measure=name not in schema.domain) for name in names
-            ]
+            found += [Named(name, exp.column(name, quoted=True), measure=name not in schema.domain) for name in names]
     return tuple(found)

@@ -26,7 +26,7 @@ def grouping_sets(group: Any, items: tuple[Named, ...], plain: Callable[[Any], A
     parts = [_sets(node, items, plain) for node in group.expressions]
     found = [_once(key for keys in chosen for key in keys) for chosen in product(*parts)]
     if len(found) > MOST_SETS:
-        raise QueryError(f"GROUP BY has {len(found):,} grouping sets and {MOST_SETS} is the most; name fewer attributes")
+        raise QueryError(f"GROUP BY has {len(found):,} grouping sets and {MOST_SETS} is the most; name fewer keys")
     return tuple(found)
 
 

@@ -29,8 +29,10 @@ RANK = 2_000_000
 
 ARITHMETIC = ("add", "sub", "mul", "div")
 DECISIONS = ("eq", "neq", "lt", "lte", "gt", "gte", "between", "in", "and", "or", "not", "is_null", "is_true")
-OF_NUMBERS = (*ARITHMETIC, "neg", "abs", "floor", "ceil", "trunc", "round", "to_integer", "to_number", "case")
-OF_NUMBERS += ("coalesce", "greatest", "least", *DECISIONS)
+OF_NUMBERS = (
+    *(*ARITHMETIC, "neg", "abs", "floor", "ceil", "trunc", "round", "to_integer", "to_number"),
+    *("case", "coalesce", "greatest", "least", *DECISIONS),
+)
 
 _CAN = "an aggregate can be rounded, shifted, scaled, compared with constants, and chosen by CASE or COALESCE"
 
@@ -179,9 +181,8 @@ class ItemReader:
             for box in predicate.boxes:
                 covered = cover(axis, box[axis.name])
                 if not covered.exact:
-                    raise UnsupportedSQL(
-                        f"{quoted(node)} is not one value inside the bins of {axis.name}; group by it, not by {axis.name}"
-                    )
+                    what = f"{quoted(node)} is not one value inside the bins of {axis.name}"
+                    raise UnsupportedSQL(f"{what}; group by it, not by {axis.name}")
                 for cell in np.flatnonzero(covered.sure):
                     values[int(cell)] = value
         of_null = evaluate(translate(node, lambda part: Ref(0) if part.key == "column" else None, ""), (None,), call)

@@ -108,7 +108,7 @@ def substituted(select: Any, source: Source | None) -> Any:
     called = (table.alias or table.name).lower()
     own = {item.alias.lower() for item in select.expressions if item.key == "alias"}
 
-    def replaced(node: exp.Expression) -> exp.Expression:
+    def replaced(node: Any) -> Any:
         if isinstance(node, exp.Subquery):
             return node.copy()  # which has columns of its own
         if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):

@@ -10,10 +10,9 @@ from typing import Any
 
 from sfumato.errors import QueryError
 from sfumato.sql.values import dates
-from sfumato.sql.values.tree import Value
 
 
-def call(name: str, args: Sequence[Any]) -> Value:
+def call(name: str, args: Sequence[Any]) -> Any:
     """The value of a function. NULL in gives NULL out, except where SQL says otherwise."""
     if name in _WITH_NULLS:
         return plain(_WITH_NULLS[name](*args))

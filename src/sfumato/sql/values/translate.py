@@ -60,7 +60,9 @@ def _case(node: Any, read: Callable[[Any], Tree]) -> Tree:
     args: list[Tree] = []
     for branch in node.args["ifs"]:
         condition = read(branch.this)
-        args += [condition if node.this is None else Call("eq", (read(node.this), condition)), read(branch.args["true"])]
+        if node.this is not None:
+            condition = Call("eq", (read(node.this), condition))
+        args += [condition, read(branch.args["true"])]
     default = node.args.get("default")
     return Call("case", (*args, Const(None) if default is None else read(default)))
 
@@ -77,9 +79,9 @@ def _cast(node: Any, read: Callable[[Any], Tree]) -> Tree | None:
     if kind in exp.DataType.INTEGER_TYPES:
         return Call("to_integer", (inner,))
     if kind in exp.DataType.NUMERIC_TYPES:
-        scale = [part for part in node.args["to"].expressions[1:]]
-        if kind == exp.DataType.Type.DECIMAL and node.args["to"].expressions:
-            decimals = int(scale[0].name) if scale else 0
+        digits = node.args["to"].expressions
+        if digits:
+            decimals = int(digits[1].name) if len(digits) > 1 else 0
             return Call("round", (Call("to_number", (inner,)), Const(decimals)))
         return Call("to_number", (inner,))
     if kind in exp.DataType.TEXT_TYPES:
