@@ -80,6 +80,21 @@ def release() -> Release:
     return Release(cube, "cells", describe_guarantee(Budget.pure(EPSILON), SCHEMA), False)
 
 
+@pytest.fixture(scope="module")
+def noisy() -> Release:
+    """Bins, and noise worth an interval."""
+    attributes = {
+        "age": {"type": "integer", "lower": 20, "upper": 39, "width": 5},
+        "sex": {"type": "category", "values": ["F", "M"]},
+        "day": {"type": "date", "lower": "2024-01-30", "upper": "2024-02-02", "by": "day"},
+    }
+    schema = Schema.from_dict({"dataset": "visits", "privacy_unit": "row", "attributes": attributes})
+    counts = np.arange(schema.domain.size) * 7 % 60 + 5
+    curator = curator_of(schema, counts, epsilon=1, entropy=TestingEntropy(5))
+    cube = MECHANISMS["cells"].run(curator, schema, Budget.pure(1))
+    return Release(cube, "cells", describe_guarantee(Budget.pure(1), schema), False)
+
+
 def plain(cell: Any) -> Any:
     """A cell of either answer, as something that can be compared."""
     if isinstance(cell, Estimate):
@@ -260,3 +275,177 @@ def test_answers_are_those_of_duckdb(sql, release, engine):
     for row in ours:
         for cell in row:
             assert not isinstance(cell, Estimate) or cell.low <= cell.value <= cell.high or math.isnan(cell.value)
+
+
+# What is refused, and what the message must say of it.
+REFUSED = {
+    "SELECT SQRT(age) AS r, COUNT(*) FROM visits GROUP BY r": "the function SQRT",
+    "SELECT COUNT(*) FROM visits WHERE my_function(sex) = 'f'": "the function MY_FUNCTION",
+    "SELECT STRFTIME(day, '%Y') AS y, COUNT(*) FROM visits GROUP BY y": "the function STRFTIME",
+    "SELECT list(ward) FROM visits": "the function LIST",
+    "SELECT string_agg(ward, ',') FROM visits GROUP BY sex": "the function STRING_AGG",
+    "SELECT arg_max(ward, age) FROM visits": "the function ARG_MAX",
+    "SELECT bool_or(urgent) FROM visits": "the function BOOL_OR",
+    "SELECT EXTRACT(HOUR FROM day) AS h, COUNT(*) FROM visits GROUP BY h": "EXTRACT",
+    "SELECT DATE_TRUNC('hour', day) AS h, COUNT(*) FROM visits GROUP BY h": "DATE_TRUNC",
+    "SELECT COUNT(*) FROM visits WHERE regexp_matches(ward, 'N.*')": "the function REGEXP_MATCHES",
+    "SELECT COUNT(*) FROM visits WHERE ward SIMILAR TO 'N.*'": "SIMILAR",
+    "SELECT COUNT(*) FROM visits WHERE day < DATE '2024-02-01' + INTERVAL 1 DAY": "INTERVAL",
+    "SELECT COUNT(*) FROM visits WHERE age IN (SELECT age FROM visits)": "IN with a subquery",
+    "SELECT COUNT(*) FROM visits WHERE EXISTS (SELECT 1)": "EXISTS",
+    "SELECT COUNT(*) FROM visits WHERE cost > 3": "cost is a measure",
+    "SELECT FLOOR(cost / 10) AS c, COUNT(*) FROM visits GROUP BY c": "cost is a measure",
+    "SELECT cost FROM visits": "cost is a measure",
+    "SELECT age, COUNT(*) FROM visits GROUP BY sex": "age is named but not in GROUP BY",
+    "SELECT FLOOR(age / 10), COUNT(*) FROM visits GROUP BY sex": "age is named but not in GROUP BY",
+    "SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING age > 3": "age is named but not in GROUP BY",
+    "SELECT COUNT(*) FROM visits v JOIN visits w ON v.age = w.age": "JOIN",
+    "SELECT COUNT(*) FROM visits, (SELECT 1)": "a list of tables in FROM",
+    "SELECT COUNT(*) FROM elsewhere": "no table 'elsewhere'",
+    "WITH a AS (SELECT 1 FROM elsewhere) SELECT * FROM a": "no table 'elsewhere'",
+    "SELECT AVG(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "an aggregate of what a subquery",
+    "SELECT MAX(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "an aggregate of what a subquery",
+    "SELECT m FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "no column 'm' in the subquery",
+    "SELECT COUNT(*) FROM (SELECT * FROM visits LIMIT 10)": "LIMIT in a subquery",
+    "WITH RECURSIVE a AS (SELECT 1) SELECT * FROM a": "WITH RECURSIVE",
+    "SELECT ward FROM visits UNION SELECT sex FROM visits": "UNION is not supported; write UNION ALL",
+    "SELECT ward FROM visits UNION ALL SELECT sex, age FROM visits": "different numbers of columns",
+    "SELECT ward FROM visits EXCEPT SELECT sex FROM visits": "EXCEPT",
+    "SELECT ward FROM visits INTERSECT SELECT sex FROM visits": "INTERSECT",
+    "SELECT DISTINCT COUNT(*) FROM visits GROUP BY ward": "SELECT DISTINCT of aggregates",
+    "SELECT DISTINCT ON (sex) sex, ward FROM visits": "DISTINCT ON",
+    "SELECT COUNT(*) / SUM(COUNT(*)) OVER () FROM visits GROUP BY ward HAVING COUNT(*) > 9": "after groups were left",
+    "SELECT ward, SUM(COUNT(*)) OVER () FROM visits GROUP BY ROLLUP (ward)": "over several grouping sets",
+    "SELECT ward, SUM(COUNT(*)) OVER (PARTITION BY sex) FROM visits GROUP BY ward": "PARTITION BY sex",
+    "SELECT ward, SUM(COUNT(*)) OVER (ORDER BY ward) FROM visits GROUP BY ward": "a window function",
+    "SELECT ward, LAG(COUNT(*)) OVER (ORDER BY ward) FROM visits GROUP BY ward": "a window function",
+    "SELECT ward, NTILE(4) OVER (ORDER BY COUNT(*)) FROM visits GROUP BY ward": "a window function",
+    "SELECT ward, RANK() OVER () FROM visits GROUP BY ward": "a rank of this form",
+    "SELECT ward, COUNT(*) * COUNT(*) FROM visits GROUP BY ward": "the product of two aggregates",
+    "SELECT ward, COUNT(*) || ' rows' FROM visits GROUP BY ward": "in the select list is not supported",
+    "SELECT CAST(COUNT(*) AS VARCHAR) FROM visits": "in the select list is not supported",
+    "SELECT COUNT(*) % 10 FROM visits": "in the select list is not supported",
+    "SELECT SUM(age * cost) FROM visits": "the product of two columns",
+    "SELECT ward FROM visits GROUP BY COUNT(*)": "an aggregate in GROUP BY",
+    "SELECT COUNT(*) FROM visits GROUP BY ward WITH ROLLUP": "WITH ROLLUP",
+    "SELECT COUNT(*) FROM visits WHERE ward LIKE 'a!%' ESCAPE '!'": "LIKE with ESCAPE",
+    "SELECT COUNT(*) FROM visits TABLESAMPLE 10": "TABLESAMPLE",
+    "SELECT COUNT(*) FROM visits WHERE LOWER(ward)": "is not a condition",
+    "SELECT COUNT(*) FROM visits WHERE ward = 5 + LOWER(ward)": "cannot be put together",
+    "SELECT COUNT(*) FROM visits LIMIT -1": "LIMIT needs a whole number",
+    "DELETE FROM visits": "DELETE",
+}
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_refusals_are_one_line_in_the_words_of_the_statement(sql, release):
+    with pytest.raises(QueryError) as caught:
+        release.query(sql)
+    message = str(caught.value)
+    assert REFUSED[sql] in message and "\n" not in message
+    if isinstance(caught.value, UnsupportedSQL):  # what follows the semicolon says what would work
+        refused = message.partition(";")[0]
+        known = set(re.findall(r"\w+", sql.upper()))
+        assert set(re.findall(r"\b[A-Z][A-Z_]+\b", refused)) <= known, message
+
+
+def test_a_group_by_expression_is_the_where_that_it_stands_for(noisy):
+    grouped = noisy.query("SELECT FLOOR(age / 10) AS d, sex, COUNT(*), AVG(age) FROM visits GROUP BY d, sex")
+    assert [row[:2] for row in grouped] == [(2, "F"), (2, "M"), (3, "F"), (3, "M")]
+    for decade, sex, *numbers in grouped:
+        where = f"sex = '{sex}' AND age BETWEEN {10 * decade} AND {10 * decade + 9}"
+        assert noisy.query(f"SELECT COUNT(*), AVG(age) FROM visits WHERE {where}").rows == (tuple(numbers),)
+
+
+def test_a_share_of_a_partition_is_the_ratio_that_it_stands_for(noisy):
+    shares = noisy.query("SELECT sex, age, COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY sex) FROM visits GROUP BY 1, 2")
+    assert len(shares) == 8
+    for sex, age, share in shares:
+        within = f"FILTER (WHERE sex = '{sex}' AND age = '{age}')"
+        (expected,) = noisy.query(f"SELECT COUNT(*) {within} / COUNT(*) FROM visits WHERE sex = '{sex}'").rows
+        assert (share,) == expected
+
+
+def test_an_expression_that_cuts_bins_says_so_and_strict_refuses_it(noisy):
+    sql = "SELECT FLOOR(age / 7) AS week, COUNT(*) FROM visits GROUP BY week"
+    answer = noisy.query(sql)
+    assert (
+        answer.notes
+        == (
+            "FLOOR(age / 7) cuts the bin 20 to 24: rows are taken as spread evenly inside a bin, "
+            "and the interval allows for any spread",
+            "FLOOR(age / 7) cuts the bins 20 to 24, 25 to 29: rows are taken as spread evenly inside a bin, "
+            "and the interval allows for any spread",
+            "FLOOR(age / 7) cuts the bins 25 to 29, 30 to 34: rows are taken as spread evenly inside a bin, "
+            "and the interval allows for any spread",
+            "FLOOR(age / 7) cuts the bins 30 to 34, 35 to 39: rows are taken as spread evenly inside a bin, "
+            "and the interval allows for any spread",
+        )[: len(answer.notes)]
+    )
+    for week, count in answer:
+        assert (count,) == noisy.query(
+            f"SELECT COUNT(*) FROM visits WHERE age BETWEEN {7 * week} AND {7 * week + 6}"
+        ).rows[0]
+    with pytest.raises(QueryError, match=r"FLOOR\(age / 7\) cuts the bin"):
+        noisy.query(sql, strict=True)
+    with pytest.raises(UnsupportedSQL, match=r"FLOOR\(age / 7\) is not one value inside the bins of age"):
+        noisy.query("SELECT age, FLOOR(age / 7), COUNT(*) FROM visits GROUP BY age")
+
+
+def test_a_time_of_day_is_answered_as_a_cut_day(noisy):
+    def count(where: str) -> Estimate:
+        ((found,),) = noisy.query(f"SELECT COUNT(*) FROM visits WHERE {where}").rows
+        return found
+
+    cut, without, within = count("day >= '2024-02-01 12:00'"), count("day > '2024-02-01'"), count("day >= '2024-02-01'")
+    assert cut.value == pytest.approx((without.value + within.value) / 2)
+    assert cut.low < without.value and cut.high > within.value and cut.model > 0
+    (note,) = noisy.query("SELECT COUNT(*) FROM visits WHERE day >= '2024-02-01 12:00'").notes
+    assert note.startswith("day >= '2024-02-01 12:00' cuts the bin 2024-02-01: ")
+
+
+@pytest.mark.parametrize(
+    ("sql", "note"),
+    [
+        ("SELECT sex, COUNT(*) FROM visits GROUP BY sex HAVING COUNT(*) > 3", "HAVING goes by the published values"),
+        (
+            "SELECT * FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) WHERE n > 3",
+            "WHERE goes by the published",
+        ),
+        ("SELECT RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY sex", "the rank goes by the published values"),
+        ("SELECT CASE WHEN COUNT(*) > 3 THEN 1 END FROM visits", "CASE goes by the published values"),
+        ("SELECT DISTINCT sex FROM visits", "a release holds no rows"),
+    ],
+)
+def test_what_goes_by_noisy_values_is_said(sql, note, noisy):
+    (found,) = noisy.query(sql).notes
+    assert found.startswith(note)
+
+
+def test_functions_of_an_estimate_are_functions_of_its_ends(noisy):
+    ((count, rounded, less, size, most, sevenths),) = noisy.query(
+        "SELECT COUNT(*), ROUND(COUNT(*), -1), 10 - COUNT(*), ABS(COUNT(*) - 10000), GREATEST(COUNT(*), 1e6), "
+        "FLOOR(COUNT(*) / 7) FROM visits"
+    ).rows
+    assert (rounded.low, rounded.high) == (round(count.low, -1), round(count.high, -1))
+    assert (less.low, less.high, less.stderr) == (10 - count.high, 10 - count.low, count.stderr)
+    assert (size.low, size.high) == (10000 - count.high, 10000 - count.low)
+    assert (most.value, most.low, most.high) == (1e6, 1e6, 1e6)
+    assert (sevenths.low, sevenths.high) == (count.low // 7, count.high // 7)
+
+
+def test_all_values_are_listed_once(release):
+    listed = release.query("SELECT * FROM visits WHERE age = 30 LIMIT 5")
+    assert listed.columns == ("age", "ward", "sex", "urgent", "day")
+    assert listed.rows[0] == (30, "East", "F", False, "2024-01-30") and len(listed) == 5
+    assert len(release.query("SELECT sex, ward FROM visits")) == 6
+
+
+def test_a_workload_may_hold_such_statements():
+    from sfumato.planner.questions import read_statements, statement_items
+
+    text = "SELECT FLOOR(age / 10) AS d, COUNT(*) FROM visits GROUP BY ROLLUP (d); SELECT COUNT(*) FROM visits"
+    statements = read_statements(text, SCHEMA)
+    assert [query.rpartition(" ")[2] for query, _ in statements] == ["2)", "2)", "visits"]
+    items, workload = statement_items(statements, SCHEMA)
+    assert len(items) == 3 and [block.rows for block in workload.blocks] == [2, 1, 1]

@@ -6,7 +6,7 @@ parts of the expression agree are a class; across attributes, classes are multip
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
@@ -72,8 +72,7 @@ def read_classes(node: exp.Expression, scope: Scope, place: str) -> Classes:
         spans = found.setdefault(evaluate(outer, row, call), {}).setdefault(others, [])
         spans += [span for _, (_, each) in last for span in each]
     classes = {value: _boxes(axes, numbered, pieces) for value, pieces in found.items()}
-    for predicate in classes.values():
-        note_cuts(predicate, scope, text)
+    note_cuts(classes.values(), scope, text)
     return classes
 
 
@@ -95,15 +94,17 @@ def read_truth(node: exp.Expression, scope: Scope) -> Predicate:
     return classes.get(True, Predicate.nothing())
 
 
-def note_cuts(predicate: Predicate, scope: Scope, text: Callable[[], str]) -> None:
-    """Remember which cells a predicate cuts, for the notes under the answer."""
-    for name in predicate.cuts(scope.schema.domain):
-        axis, cut = scope.schema.domain[name], np.zeros(scope.schema.domain[name].size, dtype=bool)
-        for box in predicate.boxes:
-            covered = cover(axis, box[name])
-            cut |= covered.sure != covered.possible
-        cells = np.flatnonzero(cut)
-        labels = ", ".join(str(axis.label(int(cell))) for cell in cells[:3]) + (", ..." if len(cells) > 3 else "")
+def note_cuts(predicates: Iterable[Predicate], scope: Scope, text: Callable[[], str]) -> None:
+    """Remember which cells predicates cut, for the notes under the answer."""
+    torn: dict[str, set[int]] = {}
+    for predicate in predicates:
+        for name in predicate.cuts(scope.schema.domain):
+            for box in predicate.boxes:
+                covered = cover(scope.schema.domain[name], box[name])
+                torn.setdefault(name, set()).update(np.flatnonzero(covered.sure != covered.possible).tolist())
+    for name, found in torn.items():
+        axis, cells = scope.schema.domain[name], sorted(found)
+        labels = ", ".join(str(axis.label(cell)) for cell in cells[:3]) + (", ..." if len(cells) > 3 else "")
         scope.cuts.append(Cut(name, f"{text()} cuts the bin{'s' if len(cells) > 1 else ''} {labels}"))
 
 

@@ -77,7 +77,7 @@ def _comparison_of(operator: str, left: Any, right: Any) -> Any:
 def _select(axis: Axis, values: ValueSet, scope: Scope, text: Quote) -> Predicate:
     """The predicate of a set of values, noting the cells that it cuts."""
     predicate = Predicate.where(axis.name, fitted(axis, values))
-    note_cuts(predicate, scope, text)
+    note_cuts([predicate], scope, text)
     return predicate
 
 

@@ -47,6 +47,7 @@ _WORDS = {
     "placeholder": "a parameter",
     "pow": "a power",
     "select": "a subquery",
+    "similarto": "SIMILAR TO",
     "star": "*",
     "subquery": "a subquery",
     "trycast": "TRY_CAST",
@@ -113,10 +114,10 @@ def in_words(node: exp.Expression) -> str:
         return f"the function {node.name.upper()}"
     if node.key in _WORDS:
         return _WORDS[node.key]
+    written = node.meta.get("written", "").upper()
     if isinstance(node, exp.Func):
-        written = node.meta.get("written", "")
-        return f"the function {written.upper()}" if written else "a function"
-    return node.key.upper()
+        return f"the function {written}" if written else "a function"
+    return written or "this"
 
 
 def quoted(node: exp.Expression) -> str:
@@ -132,6 +133,9 @@ def quoted(node: exp.Expression) -> str:
 
     text = node.transform(as_written).sql(dialect="duckdb")
     text = re.sub(r"CAST\(('[^']*') AS (DATE|TIMESTAMP)\)", r"\2 \1", " ".join(text.split()))
+    written = node.meta.get("words")
+    if written is not None and not set(re.findall(r"\b[A-Z][A-Z_]+\b", text)) <= written:
+        return in_words(node)  # the parser has another word for something in it
     return text if len(text) <= 80 else text[:77] + "..."
 
 

@@ -129,9 +129,9 @@ def _with_plain_subqueries(tree: exp.Expression, schema: Schema, known: Named_qu
 
 
 def _union(tree: exp.Expression, schema: Schema, known: Named_queries) -> Query:
-    check_clauses(tree, ("this", "expression", "order", "limit", "offset", "with"))
+    check_clauses(tree, ("this", "expression", "order", "limit", "offset", "with", "distinct"))
     if tree.args.get("distinct") is not False:
-        raise unsupported("UNION without ALL", "write UNION ALL: two noisy numbers are hardly ever the same")
+        raise unsupported("UNION", "write UNION ALL: two noisy numbers are hardly ever the same")
     parts = [flatten(part, schema, known) for part in (tree.this, tree.args["expression"])]
     if any(part.steps for part in parts):
         raise unsupported("ORDER BY or LIMIT inside UNION ALL", "put it at the end")
