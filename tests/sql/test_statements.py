@@ -369,23 +369,13 @@ def test_a_share_of_a_partition_is_the_ratio_that_it_stands_for(noisy):
 def test_an_expression_that_cuts_bins_says_so_and_strict_refuses_it(noisy):
     sql = "SELECT FLOOR(age / 7) AS week, COUNT(*) FROM visits GROUP BY week"
     answer = noisy.query(sql)
-    assert (
-        answer.notes
-        == (
-            "FLOOR(age / 7) cuts the bin 20 to 24: rows are taken as spread evenly inside a bin, "
-            "and the interval allows for any spread",
-            "FLOOR(age / 7) cuts the bins 20 to 24, 25 to 29: rows are taken as spread evenly inside a bin, "
-            "and the interval allows for any spread",
-            "FLOOR(age / 7) cuts the bins 25 to 29, 30 to 34: rows are taken as spread evenly inside a bin, "
-            "and the interval allows for any spread",
-            "FLOOR(age / 7) cuts the bins 30 to 34, 35 to 39: rows are taken as spread evenly inside a bin, "
-            "and the interval allows for any spread",
-        )[: len(answer.notes)]
+    assert answer.notes == (
+        "FLOOR(age / 7) cuts the bins 20 to 24, 25 to 29: rows are taken as spread evenly inside a bin, "
+        "and the interval allows for any spread",
     )
     for week, count in answer:
-        assert (count,) == noisy.query(
-            f"SELECT COUNT(*) FROM visits WHERE age BETWEEN {7 * week} AND {7 * week + 6}"
-        ).rows[0]
+        where = f"age BETWEEN {7 * week} AND {7 * week + 6}"
+        assert noisy.query(f"SELECT COUNT(*) FROM visits WHERE {where}").rows == ((count,),)
     with pytest.raises(QueryError, match=r"FLOOR\(age / 7\) cuts the bin"):
         noisy.query(sql, strict=True)
     with pytest.raises(UnsupportedSQL, match=r"FLOOR\(age / 7\) is not one value inside the bins of age"):
