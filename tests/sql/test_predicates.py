@@ -99,6 +99,12 @@ leaves = st.one_of(
     st.sampled_from(
         ["smoker", "c.smoker", "smoker = TRUE", "smoker <> TRUE", "smoker IS NOT TRUE", "smoker IS FALSE", "smoker = 1"]
     ),
+    st.builds("FLOOR((age + {}) / {}) {} {}".format, ages, st.integers(1, 3), orders, ages),
+    st.builds("ABS(age - {}) {} {}".format, ages, orders, ages),
+    st.builds("age % {} = {}".format, st.integers(1, 3), st.integers(0, 2)),
+    st.builds("LOWER(sex) {}LIKE '{}%'".format, negation, st.sampled_from("fmq")),
+    st.builds("EXTRACT(DAY FROM day) + age {} {}".format, orders, ages),
+    st.builds("CASE WHEN smoker THEN age {} {} ELSE sex = {} END".format, orders, ages, sexes),
     st.sampled_from(["TRUE", "FALSE", "1 = 1", "2 < 1", "1 + 1 >= 2", "'a' <> 'b'", "age < 1.5 * 2", "age > -(-1)"]),
 )
 conditions = st.recursive(

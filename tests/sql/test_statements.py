@@ -429,6 +429,12 @@ def test_all_values_are_listed_once(release):
     assert listed.columns == ("age", "ward", "sex", "urgent", "day")
     assert listed.rows[0] == (30, "East", "F", False, "2024-01-30") and len(listed) == 5
     assert len(release.query("SELECT sex, ward FROM visits")) == 6
+    with pytest.raises(QueryError, match="228,096 combinations of values would be listed"):
+        release.query("SELECT *, FLOOR(age / 10), age + 1, LOWER(sex) FROM visits")
+
+
+def test_null_is_called_so(release):
+    assert repr(release.query("SELECT sex, COUNT(*) FROM visits GROUP BY ROLLUP (sex)")).count("NULL") == 1
 
 
 def test_a_workload_may_hold_such_statements():

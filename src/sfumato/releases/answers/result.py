@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-Cell = Label | Estimate
+Cell = Label | float | None | Estimate  # None: NULL, as in the totals of a ROLLUP
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,6 +122,8 @@ def _finite(number: float) -> float | int | None:
 
 
 def _texts(cell: Cell) -> list[str]:
+    if cell is None:
+        return ["NULL"]
     if not isinstance(cell, Estimate):
         return [str(cell).lower() if isinstance(cell, bool) else printable(str(cell))]
     if math.isnan(cell.value):

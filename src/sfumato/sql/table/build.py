@@ -26,6 +26,7 @@ from sfumato.sql.table.syntax import totals_in
 from sfumato.sql.windows import Windows, text_of
 
 MOST_COLUMNS = 5_000  # groups by expressions, times aggregates: each is worked out by itself
+MOST_LISTED = 100_000  # combinations of values, where nothing is counted
 
 _LISTED = "a release holds no rows: these are the values that its schema lists, whether or not any row has them"
 
@@ -45,6 +46,8 @@ def build_table(flat: Flat, schema: Schema) -> Table:
     shown = [(item.name, *reader.item(item.node)) for item in items]
     names = unique_names([(name or default, number) for name, default, _, number in shown])
     columns = tuple(Item(name, tree, number) for name, (_, _, tree, number) in zip(names, shown, strict=True))
+    if not reader.aggregates:
+        _check_length(keys, sets, schema)
     parts = tuple(_part(chosen, keys, reader, scope, rows) for chosen in sets)
     aggregates = len(reader.aggregates)
     notes = [note for step, raw in zip(steps, flat.steps, strict=True) if (note := reader.note(step, raw.word))]
@@ -52,6 +55,16 @@ def build_table(flat: Flat, schema: Schema) -> Table:
     notes += [_LISTED] * (not aggregates)
     columns = tuple(replace(item, tree=reader.moved(item.tree)) for item in columns)
     return Table(parts, len(keys), aggregates, tuple(map(reader.shifted, steps)), columns, tuple(notes))
+
+
+def _check_length(keys: tuple[TableKey, ...], sets: Any, schema: Schema) -> None:
+    """Refuse to list more values than anyone would look through."""
+    sizes = {key.text: len(key.classes) if key.classes else schema.domain[key.attribute or ""].size for key in keys}
+    length = max(prod(sizes[text_of(node)] for node in chosen) for chosen in sets)
+    if length > MOST_LISTED:
+        raise QueryError(
+            f"{length:,.6g} combinations of values would be listed and {MOST_LISTED:,} is the most; name fewer columns"
+        )
 
 
 def _keys(sets: Any, items: Any, steps: tuple[RawStep, ...], scope: Scope) -> tuple[TableKey, ...]:
