@@ -138,7 +138,7 @@ class Axis:
         sure = np.zeros(self.places)
         for start, end in values.spans:
             if self.discrete:
-                a, b = _whole(start), _whole(end)
+                a, b = self._whole(start), self._whole(end)
                 overlap = np.clip(np.minimum(high, b) - np.maximum(low, a), 0.0, None)
                 covered += overlap
                 touched = np.maximum(touched, overlap > 0)
@@ -159,6 +159,11 @@ class Axis:
             sure = (covered >= width).astype(np.float64)
         cover = Cover(np.minimum(covered / width, 1.0), sure, touched.astype(np.float64))
         return cover.with_cell(float(values.holds_missing)) if self.missing else cover
+
+    def _whole(self, place: Place) -> float:
+        """As `_whole`, except that a time of day, which cuts the cell of its day, stays where it is."""
+        value, _ = place
+        return value if self.kind == "date" and not value.is_integer() else _whole(place)
 
     def moment(self, values: ValueSet) -> Floats:
         """The part of each cell that is covered, times the mean of that part, if values are spread evenly in a cell."""

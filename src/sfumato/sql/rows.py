@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
-from sfumato.sql.predicates import compare, is_condition, quoted, read_condition, read_denial, rows_without
-from sfumato.sql.scope import Scope, bare, constant, in_words, keeps_numbers, number, unsupported
+from sfumato.sql.predicates import compare, is_condition, read_condition, read_denial, rows_without
+from sfumato.sql.scope import Scope, bare, constant, in_words, keeps_numbers, number, quoted, unsupported
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -80,7 +80,7 @@ def rows_without_value(node: exp.Expression, scope: Scope) -> Predicate:
 def _read_presence(node: exp.Expression, scope: Scope) -> RowAmount:
     """As `read_row_amount`, except that text and columns that cannot be summed have a value too."""
     if node.key == "column":
-        return RowAmount((), rows_without(scope.name_of(node), scope))
+        return RowAmount((), rows_without(scope.attribute_of(node), scope))
     if isinstance(constant(node), str):
         return RowAmount(())
     if node.key in ("case", "if"):

@@ -61,6 +61,7 @@ def check_confidence(confidence: float) -> None:
 def _notes(select: Select, evaluation: Evaluation) -> tuple[str, ...]:
     if evaluation.undetermined:
         return ("what this release measured does not determine the numbers shown as unknown",)
-    if evaluation.view.suppressed is None or (not select.group_by and not select.where.names):
+    asked = (select.where, *(amount.predicate for amount in select.amounts))
+    if evaluation.view.suppressed is None or not (select.group_by or any(part.names for part in asked)):
         return ()
     return (evaluation.view.suppressed.note,)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-Cell = Label | Estimate
+Cell = Label | float | None | Estimate  # None: NULL, as in the totals of a ROLLUP
 
 
 @dataclass(frozen=True, eq=False, repr=False)
