@@ -5,6 +5,17 @@ noisy counts are not whole.
 """
 
 from sfumato.sql.compile import compile_select, read_workload
-from sfumato.sql.plan import Amount, Column, Cut, Key, Order, Select, strict_check
+from sfumato.sql.plan import Amount, Column, Cut, Formula, Key, Order, Select, strict_check
 
-__all__ = ["Amount", "Column", "Cut", "Key", "Order", "Select", "compile_select", "read_workload", "strict_check"]
+__all__ = [
+    "Amount",
+    "Column",
+    "Cut",
+    "Formula",
+    "Key",
+    "Order",
+    "Select",
+    "compile_select",
+    "read_workload",
+    "strict_check",
+]

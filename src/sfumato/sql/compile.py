@@ -16,6 +16,7 @@ from sfumato.schema import Schema
 from sfumato.sql.aggregates import read_column
 from sfumato.sql.clauses import check_clauses, table_scope, where
 from sfumato.sql.plan import Column, Cut, Key, Order, Select
+from sfumato.sql.remarks import statistic_notes
 from sfumato.sql.reading import parse, read_workload, silence, too_deep
 from sfumato.sql.scope import Scope, bare, in_words, number, unsupported
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["compile_select", "read_workload"]
 
 _CLAUSES = ("expressions", "from", "where", "group", "order", "limit", "offset")
-_SUFFIXES = ("", "_stderr", "_low", "_high")  # what an answer appends to the name of an aggregate
+_SUFFIXES = ("", "_stderr", "_low", "_high", "_real")  # what an answer appends to the name of an aggregate
 
 
 def compile_select(text: str, schema: Schema) -> Select:
@@ -60,7 +61,8 @@ def _compile(tree: exp.Expression, schema: Schema) -> Select:
     order_by = _order_by(tree.args.get("order"), query, columns)
     select = Select(columns, query.group_by, query.rows, order_by, limit, offset)
     cuts = _cuts_that_matter(select, scope)
-    return replace(select, cuts=cuts, notes=(*_cut_notes(cuts), *_middle_notes(scope)))
+    statistics = statistic_notes(select.aggregates, schema)
+    return replace(select, cuts=cuts, notes=(*_cut_notes(cuts), *_middle_notes(scope), *statistics))
 
 
 def _statement(tree: exp.Expression) -> str:

@@ -1,0 +1,202 @@
+"""Arithmetic of aggregates that have no common denominator: the difference of two averages, their ratio, and so on.
+
+All sums under the averages are looked at together, with the noises they share (intervals/functions.py). Where a
+denominator may be zero that is no help: then every part has its own interval (Fieller's, for a ratio), all of them
+together with the confidence that was asked for, and the interval holds all that arithmetic can make of them. The same
+serves for quantiles and variances, whose noises are not looked at together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import hypot, inf, nan
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.intervals.fieller import Functional, Interval
+from sfumato.intervals.functions import Function, function_interval
+from sfumato.releases.answers.estimate import Estimate
+from sfumato.releases.answers.evaluate import Evaluation
+from sfumato.releases.answers.statistics.arithmetic import Range, Sloped, work_out
+from sfumato.releases.answers.statistics.quantiles import quantiles
+from sfumato.releases.answers.statistics.spreads import spreads
+from sfumato.releases.answers.view import Terms
+from sfumato.sql import Amount, Column, Formula
+from sfumato.sql.statistics import Quantile
+
+
+def estimates_of(column: Column, evaluation: Evaluation) -> list[Estimate]:
+    """Any column, for every present group; of a difference, whether it is real."""
+    rule = column.rule
+    if rule is None:
+        found = evaluation.evaluate(column)
+    elif isinstance(rule, Formula):
+        found = _Together(column, rule, evaluation).estimates()
+    else:
+        each = (
+            quantiles(column, rule, evaluation) if isinstance(rule, Quantile) else spreads(column, rule, evaluation)
+        )
+        found = [_scaled(one, column.scale) for one in each]
+    if not column.difference:
+        return found
+    return [replace(one, real=bool(one.low > 0.0 or one.high < 0.0)) for one in found]
+
+
+@dataclass(frozen=True, eq=False)
+class _Together:
+    """A formula, and the sums that its averages are made of, each once."""
+
+    column: Column
+    formula: Formula
+    evaluation: Evaluation
+
+    @cached_property
+    def sums(self) -> tuple[tuple[Amount, ...], ...]:
+        parts = (part for one in self.formula.columns for part in (one.numerator, one.denominator) if part)
+        return tuple(dict.fromkeys(parts))
+
+    def estimates(self) -> list[Estimate]:
+        at, columns = self.evaluation, self.formula.columns
+        apart = [estimates_of(one, at) for one in columns]
+        bounds = [work_out(self.formula, self._bounds)] * len(at.groups.present)
+        if any(one.rule is not None for one in columns):
+            return [self._apart(place, apart, bounds[place]) for place in range(len(bounds))]
+        sides = [at.sum_of(amounts) for amounts in self.sums]
+        values = [at.values_of(side) for side in sides]
+        found = []
+        for place, terms in enumerate(at.view.noises.terms(sides, at.view.cells, at.groups)):
+            group = at.groups.present[place]
+            numbers = [Functional(*(float(part[group]) for part in each)) for each in values]
+            together = self._jointly(numbers, terms)
+            if together is None:
+                found.append(self._apart(place, apart, bounds[place]))
+                continue
+            value = work_out(self.formula, lambda part: _value(part, columns, apart, place))  # noqa: B023
+            found.append(_within(replace(together, value=value), bounds[place], at.confidence))
+        return found
+
+    def _jointly(self, numbers: list[Functional], terms: Terms) -> Interval | None:
+        """The interval from all sums at once, where no denominator may be zero."""
+        if terms is None:
+            self.evaluation.undetermined.append(self.column)
+            return None
+        return function_interval(
+            self._function(self.formula), list(self._divisors(self.formula)), numbers, terms, self.evaluation.confidence
+        )
+
+    def _function(self, part: Formula | Column | float) -> Function:
+        def at(x: Floats) -> tuple[float, Floats]:
+            found = work_out(part, lambda one: self._sloped(one, x))
+            return found.value, found.slope
+
+        return at
+
+    def _divisors(self, part: Formula | Column | float) -> Iterator[Function]:
+        """Everything that is divided by, the denominators of averages included; those first."""
+        for column in self.formula.columns:
+            if column.denominator is not None:
+                yield self._function(replace(column, numerator=column.denominator, denominator=None, scale=1.0))
+        yield from self._divided_by(part)
+
+    def _divided_by(self, part: Formula | Column | float) -> Iterator[Function]:
+        if isinstance(part, Formula):
+            yield from (*self._divided_by(part.left), *self._divided_by(part.right))
+            if part.operator == "/":
+                yield self._function(part.right)
+
+    def _sloped(self, part: Column | float, x: Floats) -> Sloped:
+        if isinstance(part, float):
+            return Sloped(part, np.zeros(len(x)))
+        top = self._one(part.numerator, x)
+        ratio = top if part.denominator is None else top / self._one(part.denominator, x)
+        return Sloped(ratio.value * part.scale, ratio.slope * part.scale)
+
+    def _one(self, amounts: tuple[Amount, ...], x: Floats) -> Sloped:
+        slope = np.zeros(len(x))
+        slope[self.sums.index(amounts)] = 1.0
+        return Sloped(float(slope @ x), slope)
+
+    def _bounds(self, part: Column | float) -> Range:
+        """What a column cannot leave, whatever the table holds."""
+        if isinstance(part, float):
+            return Range(part, part)
+        return Range(*(part.bounds or (-inf, inf))) * Range(part.scale, part.scale)
+
+    def _apart(self, place: int, apart: list[list[Estimate]], bounds: Range) -> Estimate:
+        """All that arithmetic can make of the parts' own intervals, which hold together with the confidence asked."""
+        columns, at = self.formula.columns, self.evaluation
+        each = 1.0 - (1.0 - at.confidence) / len(columns)
+        surer = self._surer(each)
+        value = work_out(self.formula, lambda part: _value(part, columns, apart, place))
+
+        def span(part: Column | float) -> Range:
+            if isinstance(part, float):
+                return Range(part, part)
+            one = surer[columns.index(part)][place]
+            return Range(one.low, one.high)
+
+        def sloped(part: Column | float) -> Sloped:
+            slope = np.zeros(len(columns))
+            if isinstance(part, float):
+                return Sloped(part, slope)
+            slope[columns.index(part)] = 1.0
+            return Sloped(apart[columns.index(part)][place].value, slope)
+
+        ends, slopes = work_out(self.formula, span), work_out(self.formula, sloped).slope
+        noise, model = (
+            hypot(*(float(s) * getattr(one[place], name) for s, one in zip(slopes, apart, strict=True)))
+            for name in ("noise", "model")
+        )
+        found = Interval(value, hypot(noise, model), ends.low, ends.high, noise, model)
+        return _within(found, bounds, at.confidence)
+
+    @cached_property
+    def _memory(self) -> dict[float, list[list[Estimate]]]:
+        return {}
+
+    def _surer(self, confidence: float) -> list[list[Estimate]]:
+        """Every part at a higher confidence, for all groups; worked out where a group needs it."""
+        if confidence not in self._memory:
+            at = replace(self.evaluation, confidence=confidence)
+            self._memory[confidence] = [estimates_of(one, at) for one in self.formula.columns]
+        return self._memory[confidence]
+
+
+def _value(part: Column | float, columns: tuple[Column, ...], apart: list[list[Estimate]], place: int) -> float:
+    """What a part is in one group; averages are kept within what is possible."""
+    return part if isinstance(part, float) else _Whole(apart[columns.index(part)][place].value)
+
+
+class _Whole(float):
+    """A number whose quotient by zero is unknown, not an error."""
+
+    def __truediv__(self, other: float) -> float:
+        return nan if other == 0.0 else float(self) / other
+
+
+def _within(found: Interval, bounds: Range, confidence: float) -> Estimate:
+    low, high = max(found.low, bounds.low), min(found.high, bounds.high)
+    if found.value == found.value:
+        low, high = min(low, found.value), max(high, found.value)
+    stderr, noise, model = (x if found.value == found.value else nan for x in (found.stderr, found.noise, found.model))
+    return Estimate(found.value, stderr, low, high, confidence, noise, model)
+
+
+def _scaled(one: Estimate, scale: float) -> Estimate:
+    if scale == 1.0:
+        return one
+    low, high = sorted((one.low * scale, one.high * scale))
+    size = abs(scale)
+    return replace(
+        one,
+        value=one.value * scale,
+        stderr=one.stderr * size,
+        low=low,
+        high=high,
+        noise=one.noise * size,
+        model=one.model * size,
+        dates=False,
+    )
