@@ -104,7 +104,9 @@ class _Noisy:
     def _chosen(self, gradient: Floats) -> tuple[Floats, Floats]:
         """The ends of the sums that let a function with this gradient grow, and the weights of their noises."""
         up = gradient > 0.0
-        return np.where(up, self.ends[:, 1], self.ends[:, 0]), np.where(up, self.weights[:, :, 2], self.weights[:, :, 1])
+        return np.where(up, self.ends[:, 1], self.ends[:, 0]), np.where(
+            up, self.weights[:, :, 2], self.weights[:, :, 1]
+        )
 
     def _reach(self, gradient: Floats) -> float:
         """The quantile of the noise along a gradient, in standard errors."""

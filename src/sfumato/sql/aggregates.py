@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.sql.clauses import check_clauses, table_scope, where
-from sfumato.sql.plan import Amount, Column
-from sfumato.sql.predicates import read_condition
 from sfumato.sql.formulas import Value, column_of, is_difference, over, plus, regrouped, times
 from sfumato.sql.order_statistics import READERS as STATISTICS
 from sfumato.sql.order_statistics import counts_units, statistic_name
+from sfumato.sql.plan import Amount, Column
+from sfumato.sql.predicates import read_condition
 from sfumato.sql.ratios import LINEAR, Ratio
 from sfumato.sql.rows import RowAmount, read_row_amount, rows_without_value
 from sfumato.sql.scope import Scope, bare, in_words, keeps_numbers, number, unsupported
@@ -30,8 +30,6 @@ def read_column(node: exp.Expression, scope: Scope, within: Predicate, *, groupe
     within: the rows that WHERE keeps. grouped: whether the query has GROUP BY.
     """
     value = _read(node, scope, within)
-    if isinstance(value, float):
-        raise unsupported("a column that is a constant", LINEAR)
     # Without GROUP BY, a total over all groups is the same thing as the one group.
     column = column_of(value if grouped else regrouped(value, True), scope.schema)
     return replace(column, name=_default_name(node, column, scope), difference=is_difference(node))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
-from sfumato.sql.plan import Column, Formula
-from sfumato.sql.ratios import Ratio, as_column
-from sfumato.sql.scope import bare, number
+from sfumato.sql.plan import Column, Formula, Kind
+from sfumato.sql.ratios import LINEAR, Ratio, as_column
+from sfumato.sql.scope import bare, number, unsupported
 from sfumato.sql.statistics import Quantile, Spread
 
 if TYPE_CHECKING:
@@ -83,13 +83,15 @@ def regrouped(value: Value, grouped: bool) -> Value:
     return value if isinstance(value, float) else value.with_groups(grouped)
 
 
-def column_of(value: Ratio | Single | Mixed, schema: Schema) -> Column:
+def column_of(value: Value, schema: Schema) -> Column:
     """A column, yet without a name."""
+    if isinstance(value, float):
+        raise unsupported("a column that is a constant", LINEAR)
     if isinstance(value, Ratio):
         return as_column(value, schema)
     if isinstance(value, Single):
         rule = value.rule
-        kind = "quantile" if isinstance(rule, Quantile) else "stddev" if rule.root else "variance"
+        kind: Kind = "quantile" if isinstance(rule, Quantile) else "stddev" if rule.root else "variance"
         return Column("", (), scale=value.scale, kind=kind, rule=rule)
     _refuse_dates(value, schema)
     formula = _formula(value, schema)
@@ -133,5 +135,3 @@ def is_difference(node: exp.Expression) -> bool:
         pairs = ((node.this, node.args["expression"]), (node.args["expression"], node.this))
         return any(number(bare(one)) is not None and is_difference(other) for one, other in pairs)
     return node.key in ("div", "neg", "cast") and is_difference(node.this)
-
-

@@ -63,6 +63,16 @@ class Column:
             return (Amount(self.rule.predicate, self.rule.of, grouped=self.rule.grouped),)
         return self.numerator + (self.denominator or ())
 
+    @property
+    def counted_by(self) -> Iterator[tuple[Amount, tuple[str, ...]]]:
+        """Every amount, and the attribute by whose values its rows are told apart, if there is one."""
+        if isinstance(self.rule, Formula):
+            for column in self.rule.columns:
+                yield from column.counted_by
+        else:
+            values = () if self.rule is None else (self.rule.of,)
+            yield from ((amount, values) for amount in self.amounts)
+
 
 @dataclass(frozen=True)
 class Formula:

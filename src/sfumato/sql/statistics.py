@@ -1,4 +1,4 @@
-"""Statistics that are not sums: quantiles of an attribute, and how far its values spread. Plain values, as in `plan`."""
+"""Statistics that are not sums: quantiles of an attribute, and how far its values spread; plain values, as a plan."""
 
 from __future__ import annotations
 

@@ -107,10 +107,11 @@ class Along:
         place = self.evaluation.group * self.axis.size + self.code
         size = groups.number * self.axis.size
         value, low, high = (
-            np.bincount(place, weights=part * values, minlength=size).reshape(groups.number, self.axis.size)
+            np.asarray(np.bincount(place, weights=part * values, minlength=size), dtype=np.float64)
             for part in (self.base.value, self.base.low, self.base.high)
         )
-        return value, low, high
+        shape = groups.number, self.axis.size
+        return value.reshape(shape), low.reshape(shape), high.reshape(shape)
 
 
 def _times(base: Weights, factor: Floats) -> Weights:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import hypot, inf, nan
+from math import hypot, inf, isnan, nan
 
 import numpy as np
 
@@ -36,9 +36,7 @@ def estimates_of(column: Column, evaluation: Evaluation) -> list[Estimate]:
     elif isinstance(rule, Formula):
         found = _Together(column, rule, evaluation).estimates()
     else:
-        each = (
-            quantiles(column, rule, evaluation) if isinstance(rule, Quantile) else spreads(column, rule, evaluation)
-        )
+        each = quantiles(column, rule, evaluation) if isinstance(rule, Quantile) else spreads(column, rule, evaluation)
         found = [_scaled(one, column.scale) for one in each]
     if not column.difference:
         return found
@@ -179,9 +177,9 @@ class _Whole(float):
 
 def _within(found: Interval, bounds: Range, confidence: float) -> Estimate:
     low, high = max(found.low, bounds.low), min(found.high, bounds.high)
-    if found.value == found.value:
+    if not isnan(found.value):
         low, high = min(low, found.value), max(high, found.value)
-    stderr, noise, model = (x if found.value == found.value else nan for x in (found.stderr, found.noise, found.model))
+    stderr, noise, model = (nan if isnan(found.value) else x for x in (found.stderr, found.noise, found.model))
     return Estimate(found.value, stderr, low, high, confidence, noise, model)
 
 

@@ -1,9 +1,9 @@
 """Quantiles, least and greatest values, from counts: the distribution and its intervals turned around.
 
 Let C_j be the rows in the cells of the attribute up to j, and N all of them. The share p lies in cell j if
-T_j = C_j - p N is about 0 there, negative before it. T_j is a sum of noisy counts whose interval is known, so cells that
-are compatible with holding the quantile are those where T_j is not surely too low, and T_(j-1) not surely too high. The
-interval reaches from the low end of the first to the high end of the last of them.
+T_j = C_j - p N is about 0 there, negative before it. T_j is a sum of noisy counts whose interval is known, so cells
+that may hold the quantile are those where T_j is not surely too low, and T_(j-1) not surely too high. The interval
+reaches from the low end of the first to the high end of the last of them.
 
 Each cell is tested at its own level, with half of the error on either side, and not all of them at once: the quantile
 lies in one cell of the true table, which does not hang on the noise, and the interval misses it only if the test of
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import nan
+from math import isnan, nan
 from statistics import NormalDist
 
 import numpy as np
@@ -73,11 +73,9 @@ class _Search:
             value = value + rest * tested(shares, shares)
             before = unseen.cumsum(axis=1) > 0.5
             after = unseen.sum(axis=1, keepdims=True) - unseen.cumsum(axis=1) > 0.5
-            nothing = 0.0 if not self.along.everyone else -p  # a row of the rest that is not meant adds nothing
-            least = np.where(after, -p, np.where(before, min(1.0 - p, nothing + p), 0.0))
-            most = np.where(before, 1.0 - p, np.where(after, -p if self.along.everyone else 0.0, 0.0))
-            if self.along.everyone:
-                least = np.where(after, -p, 1.0 - p)
+            every = self.along.everyone  # otherwise a row of the rest may not be meant at all
+            least = np.where(after, -p, np.where(before & every, 1.0 - p, 0.0))
+            most = np.where(before, 1.0 - p, np.where(after & every, -p, 0.0))
             low, high = low + max(rest, 0.0) * least, high + max(rest, 0.0) * most
         return value, low, high
 
@@ -168,15 +166,13 @@ def _estimate(search: _Search, place: int, known: bool, whole: bool) -> Estimate
     if whole and search.along.axis.discrete:
         value = float(np.floor(value))
     least, most = float(low[first]), float(high[last])
-    value = min(max(value, least), most) if value == value else value
+    value = min(max(value, least), most) if not isnan(value) else value
     error = (most - least) / 2.0 / NormalDist().inv_cdf((1.0 + confidence) / 2.0)
     model = min(float(high[last] - low[last]) / 12**0.5, error)
-    if value != value:
+    if isnan(value):
         error = model = nan
     noise = max(error**2 - model**2, 0.0) ** 0.5
-    return Estimate(
-        value, error, least, most, confidence, noise, model, dates=search.along.axis.kind == "date"
-    )
+    return Estimate(value, error, least, most, confidence, noise, model, dates=search.along.axis.kind == "date")
 
 
 def _value(search: _Search, place: int, first: int, last: int) -> float:

@@ -1,9 +1,9 @@
 """Variances and standard deviations, from counts: three sums over rows, and the place of rows inside bins.
 
 The variance of the middles of bins is S / N - (M / N)^2 with N the rows, M the sum of their middles and S that of the
-squares: a function of three noisy sums, whose interval functions.py finds. A row lies within half a bin of its middle, so
-the standard deviations of rows and of middles differ by at most (the root mean square of) half a bin, by the triangle
-inequality: the interval is made wider by that. The value stays that of the middles. Rows that are spread evenly inside
+squares: a function of three noisy sums, whose interval functions.py finds. A row lies within half a bin of its middle,
+so the standard deviations of rows and of middles differ by at most (the root mean square of) half a bin, by the
+triangle inequality: the interval is made wider by that. The value stays that of the middles. Rows that are spread evenly inside
 each bin would have a variance larger by width^2 / 12, rows of a smooth distribution one smaller by as much (Sheppard
 1898); the middles lie between.
 """
@@ -11,7 +11,7 @@ each bin would have a variance larger by width^2 / 12, rows of a smooth distribu
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf, nan, sqrt
+from math import inf, isnan, nan, sqrt
 
 import numpy as np
 
@@ -58,12 +58,7 @@ def _centres(along: Along, middle: Floats) -> Floats:
 
 
 def _estimate(
-    sums: list[Functional],
-    terms: Terms,
-    rule: Spread,
-    confidence: float,
-    bins: tuple[float, float],
-    span: float,
+    sums: list[Functional], terms: Terms, rule: Spread, confidence: float, bins: tuple[float, float], span: float
 ) -> Estimate:
     """bins: half the width of the narrowest and of the widest; span: from the least value there can be to the most."""
     less = 1.0 if rule.sample else 0.0
@@ -98,7 +93,7 @@ def _estimate(
     value = min(value, most)
     noise = found.noise / (2.0 * value) if value > 0.0 else (high - low) / 4.0
     model = sqrt((found.model / (2.0 * value)) ** 2 + wider**2 / 3.0) if value > 0.0 else wider / sqrt(3.0)
-    if value != value:
+    if isnan(value):
         noise = model = nan
     if rule.root:
         return Estimate(value, sqrt(noise**2 + model**2), low, high, confidence, noise, model)
