@@ -42,8 +42,8 @@ def function_interval(
 
     >>> from fractions import Fraction; from sfumato.measurement import Laplace
     >>> terms = [Term.of(Laplace(Fraction(1)), 1, 1, 1, 1, 1, 1, 1), Term.of(Laplace(Fraction(1)), 1, 0, 0, 0, 1, 1, 1)]
-    >>> share = lambda x: (x[0] / x[1], np.array([1 / x[1], -x[0] / x[1] ** 2]))
-    >>> whole = lambda x: (x[1], np.array([0.0, 1.0]))
+    >>> share = lambda x: (float(x[0] / x[1]), np.array([1 / x[1], -x[0] / x[1] ** 2]))
+    >>> whole = lambda x: (float(x[1]), np.array([0.0, 1.0]))
     >>> found = function_interval(share, [whole], [Functional(30, 30, 30), Functional(100, 100, 100)], terms, 0.95)
     >>> round(found.value, 3), round(found.low, 2), round(found.high, 2)
     (0.3, 0.28, 0.32)

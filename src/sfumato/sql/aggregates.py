@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.sql.clauses import check_clauses, table_scope, where
-from sfumato.sql.formulas import Value, column_of, is_difference, over, plus, regrouped, times
-from sfumato.sql.order_statistics import READERS as STATISTICS
-from sfumato.sql.order_statistics import counts_units, statistic_name
 from sfumato.sql.plan import Amount, Column
 from sfumato.sql.predicates import read_condition
 from sfumato.sql.ratios import LINEAR, Ratio
 from sfumato.sql.rows import RowAmount, read_row_amount, rows_without_value
 from sfumato.sql.scope import Scope, bare, in_words, keeps_numbers, number, unsupported
+from sfumato.sql.statistics.formulas import Value, column_of, is_difference, over, plus, regrouped, times
+from sfumato.sql.statistics.order_statistics import READERS as STATISTICS
+from sfumato.sql.statistics.order_statistics import counts_units, statistic_name
 
 if TYPE_CHECKING:
     from sqlglot import exp

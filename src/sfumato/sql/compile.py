@@ -17,8 +17,8 @@ from sfumato.sql.aggregates import read_column
 from sfumato.sql.clauses import check_clauses, table_scope, where
 from sfumato.sql.plan import Column, Cut, Key, Order, Select
 from sfumato.sql.reading import parse, read_workload, silence, too_deep
-from sfumato.sql.remarks import statistic_notes
 from sfumato.sql.scope import Scope, bare, in_words, number, unsupported
+from sfumato.sql.statistics.remarks import statistic_notes
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from sfumato.domain import Domain
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
-from sfumato.sql.statistics import Quantile, Spread
+from sfumato.sql.statistics.rules import Quantile, Spread
 
 Kind = Literal["count", "sum", "average", "share", "ratio", "difference", "quantile", "variance", "stddev"]
 

@@ -21,7 +21,7 @@ from sfumato.releases.answers.evaluate import Evaluation
 from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.view import Sum
 from sfumato.sql import Amount
-from sfumato.sql.statistics import Quantile, Spread
+from sfumato.sql.statistics.rules import Quantile, Spread
 
 Factor = Callable[[Codes, Codes], Floats]  # of groups and of cells along the attribute
 

@@ -25,7 +25,7 @@ from sfumato.releases.answers.statistics.quantiles import quantiles
 from sfumato.releases.answers.statistics.spreads import spreads
 from sfumato.releases.answers.view import Terms
 from sfumato.sql import Amount, Column, Formula
-from sfumato.sql.statistics import Quantile
+from sfumato.sql.statistics.rules import Quantile
 
 
 def estimates_of(column: Column, evaluation: Evaluation) -> list[Estimate]:

@@ -28,7 +28,7 @@ from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.evaluate import Evaluation
 from sfumato.releases.answers.statistics.along import Along
 from sfumato.sql import Column
-from sfumato.sql.statistics import Quantile
+from sfumato.sql.statistics.rules import Quantile
 
 ROUNDS = 24  # of looking at the noise where an end seems to be
 

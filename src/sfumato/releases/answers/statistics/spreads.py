@@ -3,9 +3,9 @@
 The variance of the middles of bins is S / N - (M / N)^2 with N the rows, M the sum of their middles and S that of the
 squares: a function of three noisy sums, whose interval functions.py finds. A row lies within half a bin of its middle,
 so the standard deviations of rows and of middles differ by at most (the root mean square of) half a bin, by the
-triangle inequality: the interval is made wider by that. The value stays that of the middles. Rows that are spread evenly inside
-each bin would have a variance larger by width^2 / 12, rows of a smooth distribution one smaller by as much (Sheppard
-1898); the middles lie between.
+triangle inequality: the interval is made wider by that. The value stays that of the middles. Rows that are spread
+evenly inside each bin would have a variance larger by width^2 / 12, rows of a smooth distribution one smaller by as
+much (Sheppard 1898); the middles lie between.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sfumato.releases.answers.evaluate import Evaluation
 from sfumato.releases.answers.statistics.along import Along
 from sfumato.releases.answers.view import Terms
 from sfumato.sql import Column
-from sfumato.sql.statistics import Spread
+from sfumato.sql.statistics.rules import Spread
 
 
 def spreads(column: Column, rule: Spread, evaluation: Evaluation) -> list[Estimate]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from sfumato.domain import Axis
 from sfumato.schema import Schema
 from sfumato.sql.plan import Column, Formula
-from sfumato.sql.statistics import Quantile, Spread
+from sfumato.sql.statistics.rules import Quantile, Spread
 
 
 def statistic_notes(columns: Iterable[Column], schema: Schema) -> list[str]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
-from sfumato.sql.formulas import Single
 from sfumato.sql.predicates import compare, quoted, read_condition
 from sfumato.sql.scope import Scope, bare, in_words, number, unsupported
-from sfumato.sql.statistics import Quantile, Spread
+from sfumato.sql.statistics.formulas import Single
+from sfumato.sql.statistics.rules import Quantile, Spread
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -10,7 +10,7 @@ from sfumato.schema import Schema
 from sfumato.sql.plan import Column, Formula, Kind
 from sfumato.sql.ratios import LINEAR, Ratio, as_column
 from sfumato.sql.scope import bare, number, unsupported
-from sfumato.sql.statistics import Quantile, Spread
+from sfumato.sql.statistics.rules import Quantile, Spread
 
 if TYPE_CHECKING:
     from sqlglot import exp
