@@ -81,7 +81,7 @@ def _within_group(node: exp.Expression, scope: Scope, within: Predicate) -> Sing
     function, order = node.this, node.args.get("expression")
     rules = order.expressions if order is not None else []
     if function.key not in ("percentilecont", "percentiledisc", "quantile") or len(rules) != 1:
-        raise unsupported(f"{quoted(node)}", "write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY age)")
+        raise unsupported(" ".join(node.sql().split()), "write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY age)")
     share = _share(function.this, function)
     return _quantile_of(function, rules[0].this, 1.0 - share if rules[0].args.get("desc") else share, scope, within)
 

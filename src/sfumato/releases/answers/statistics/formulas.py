@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import hypot, inf, isnan, nan
+from math import hypot, inf, isfinite, isnan, nan
 
 import numpy as np
 
@@ -59,9 +59,9 @@ class _Together:
     def estimates(self) -> list[Estimate]:
         at, columns = self.evaluation, self.formula.columns
         apart = [estimates_of(one, at) for one in columns]
-        bounds = [work_out(self.formula, self._bounds)] * len(at.groups.present)
+        bounds = work_out(self.formula, self._bounds)
         if any(one.rule is not None for one in columns):
-            return [self._apart(place, apart, bounds[place]) for place in range(len(bounds))]
+            return [self._apart(place, apart, bounds) for place in range(len(at.groups.present))]
         sides = [at.sum_of(amounts) for amounts in self.sums]
         values = [at.values_of(side) for side in sides]
         found = []
@@ -70,10 +70,10 @@ class _Together:
             numbers = [Functional(*(float(part[group]) for part in each)) for each in values]
             together = self._jointly(numbers, terms)
             if together is None:
-                found.append(self._apart(place, apart, bounds[place]))
+                found.append(self._apart(place, apart, bounds))
                 continue
-            value = work_out(self.formula, lambda part: _value(part, columns, apart, place))  # noqa: B023
-            found.append(_within(replace(together, value=value), bounds[place], at.confidence))
+            value = self._of_parts(place, apart).value
+            found.append(_within(replace(together, value=value), bounds, at.confidence))
         return found
 
     def _jointly(self, numbers: list[Functional], terms: Terms) -> Interval | None:
@@ -126,15 +126,26 @@ class _Together:
     def _apart(self, place: int, apart: list[list[Estimate]], bounds: Range) -> Estimate:
         """All that arithmetic can make of the parts' own intervals, which hold together with the confidence asked."""
         columns, at = self.formula.columns, self.evaluation
-        each = 1.0 - (1.0 - at.confidence) / len(columns)
-        surer = self._surer(each)
-        value = work_out(self.formula, lambda part: _value(part, columns, apart, place))
+        surer = self._surer(1.0 - (1.0 - at.confidence) / len(columns))
 
         def span(part: Column | float) -> Range:
             if isinstance(part, float):
                 return Range(part, part)
             one = surer[columns.index(part)][place]
             return Range(one.low, one.high)
+
+        ends, found = work_out(self.formula, span), self._of_parts(place, apart)
+        noise, model = (
+            hypot(*(float(s) * getattr(one[place], name) for s, one in zip(found.slope, apart, strict=True)))
+            for name in ("noise", "model")
+        )
+        return _within(
+            Interval(found.value, hypot(noise, model), ends.low, ends.high, noise, model), bounds, at.confidence
+        )
+
+    def _of_parts(self, place: int, apart: list[list[Estimate]]) -> Sloped:
+        """The value in one group, from those of its parts, which are kept within what is possible."""
+        columns = self.formula.columns
 
         def sloped(part: Column | float) -> Sloped:
             slope = np.zeros(len(columns))
@@ -143,13 +154,7 @@ class _Together:
             slope[columns.index(part)] = 1.0
             return Sloped(apart[columns.index(part)][place].value, slope)
 
-        ends, slopes = work_out(self.formula, span), work_out(self.formula, sloped).slope
-        noise, model = (
-            hypot(*(float(s) * getattr(one[place], name) for s, one in zip(slopes, apart, strict=True)))
-            for name in ("noise", "model")
-        )
-        found = Interval(value, hypot(noise, model), ends.low, ends.high, noise, model)
-        return _within(found, bounds, at.confidence)
+        return work_out(self.formula, sloped)
 
     @cached_property
     def _memory(self) -> dict[float, list[list[Estimate]]]:
@@ -163,21 +168,11 @@ class _Together:
         return self._memory[confidence]
 
 
-def _value(part: Column | float, columns: tuple[Column, ...], apart: list[list[Estimate]], place: int) -> float:
-    """What a part is in one group; averages are kept within what is possible."""
-    return part if isinstance(part, float) else _Whole(apart[columns.index(part)][place].value)
-
-
-class _Whole(float):
-    """A number whose quotient by zero is unknown, not an error."""
-
-    def __truediv__(self, other: float) -> float:
-        return nan if other == 0.0 else float(self) / other
-
-
 def _within(found: Interval, bounds: Range, confidence: float) -> Estimate:
     low, high = max(found.low, bounds.low), min(found.high, bounds.high)
-    if not isnan(found.value):
+    if not isfinite(found.value):
+        found = replace(found, value=nan)
+    else:
         low, high = min(low, found.value), max(high, found.value)
     stderr, noise, model = (nan if isnan(found.value) else x for x in (found.stderr, found.noise, found.model))
     return Estimate(found.value, stderr, low, high, confidence, noise, model)
