@@ -3,8 +3,8 @@
 Run: python benchmarks/statistics_coverage.py [--runs N] [--mechanisms cells sfumato ...] [--epsilon 1]
 
 Rows are made up, three tables of them, and the truth is DuckDB's answer to the same SQL on the same rows. Fresh noise
-each time, and the whole line from measurement to interval. A quantile's interval ends at the ends of bins, so where bins
-are wider than the noise it holds more often than it says.
+each time, and the whole line from measurement to interval. A quantile's interval ends at the ends of bins, so where
+bins are wider than the noise it holds more often than it says.
 """
 
 from __future__ import annotations
