@@ -58,28 +58,28 @@ class _Together:
 
     def estimates(self) -> list[Estimate]:
         at, columns = self.evaluation, self.formula.columns
-        apart = [estimates_of(one, at) for one in columns]
         bounds = work_out(self.formula, self._bounds)
         if any(one.rule is not None for one in columns):
-            return [self._apart(place, apart, bounds) for place in range(len(at.groups.present))]
+            return [self._apart(place, bounds) for place in range(len(at.groups.present))]
         sides = [at.sum_of(amounts) for amounts in self.sums]
         values = [at.values_of(side) for side in sides]
         found = []
         for place, terms in enumerate(at.view.noises.terms(sides, at.view.cells, at.groups)):
             group = at.groups.present[place]
             numbers = [Functional(*(float(part[group]) for part in each)) for each in values]
-            together = self._jointly(numbers, terms)
+            if terms is None:
+                at.undetermined.append(self.column)
+            value = work_out(self.formula, lambda part: self._possible(part, numbers)).value  # noqa: B023
+            together = self._jointly(numbers, terms) if isfinite(value) else None
             if together is None:
-                found.append(self._apart(place, apart, bounds))
-                continue
-            value = self._of_parts(place, apart).value
-            found.append(_within(replace(together, value=value), bounds, at.confidence))
+                found.append(self._apart(place, bounds))
+            else:
+                found.append(_within(replace(together, value=value), bounds, at.confidence))
         return found
 
     def _jointly(self, numbers: list[Functional], terms: Terms) -> Interval | None:
         """The interval from all sums at once, where no denominator may be zero."""
         if terms is None:
-            self.evaluation.undetermined.append(self.column)
             return None
         return function_interval(
             self._function(self.formula), list(self._divisors(self.formula)), numbers, terms, self.evaluation.confidence
@@ -112,6 +112,16 @@ class _Together:
         ratio = top if part.denominator is None else top / self._one(part.denominator, x)
         return Sloped(ratio.value * part.scale, ratio.slope * part.scale)
 
+    def _possible(self, part: Column | float, numbers: list[Functional]) -> Sloped:
+        """A part's value, kept within what is possible; unknown where its denominator is not positive."""
+        x = np.array([one.value for one in numbers])
+        found = self._sloped(part, x)
+        if isinstance(part, float) or part.denominator is None:
+            return found
+        bounds = self._bounds(part)
+        known = self._one(part.denominator, x).value > 0.0
+        return replace(found, value=min(max(found.value, bounds.low), bounds.high) if known else nan)
+
     def _one(self, amounts: tuple[Amount, ...], x: Floats) -> Sloped:
         slope = np.zeros(len(x))
         slope[self.sums.index(amounts)] = 1.0
@@ -123,10 +133,10 @@ class _Together:
             return Range(part, part)
         return Range(*(part.bounds or (-inf, inf))) * Range(part.scale, part.scale)
 
-    def _apart(self, place: int, apart: list[list[Estimate]], bounds: Range) -> Estimate:
+    def _apart(self, place: int, bounds: Range) -> Estimate:
         """All that arithmetic can make of the parts' own intervals, which hold together with the confidence asked."""
         columns, at = self.formula.columns, self.evaluation
-        surer = self._surer(1.0 - (1.0 - at.confidence) / len(columns))
+        apart, surer = (self._parts(c) for c in (at.confidence, 1.0 - (1.0 - at.confidence) / len(columns)))
 
         def span(part: Column | float) -> Range:
             if isinstance(part, float):
@@ -160,8 +170,8 @@ class _Together:
     def _memory(self) -> dict[float, list[list[Estimate]]]:
         return {}
 
-    def _surer(self, confidence: float) -> list[list[Estimate]]:
-        """Every part at a higher confidence, for all groups; worked out where a group needs it."""
+    def _parts(self, confidence: float) -> list[list[Estimate]]:
+        """Every part by itself, for all groups; worked out where a group needs it."""
         if confidence not in self._memory:
             at = replace(self.evaluation, confidence=confidence)
             self._memory[confidence] = [estimates_of(one, at) for one in self.formula.columns]

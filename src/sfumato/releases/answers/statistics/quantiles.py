@@ -10,7 +10,7 @@ lies in one cell of the true table, which does not hang on the noise, and the in
 that one cell fails (the same holds for confidence bands of a distribution: one quantile needs no band).
 
 PERCENTILE_CONT lies between the rows of rank floor and ceiling of (N - 1) p, counted from 0. The former's cell has
-T_j > -p, the latter's T_(j-1) < 1 - p; the least row has C_j >= 1 and C_(j-1) <= 0, the greatest the same from above.
+T_j > -p, the latter's T_(j-1) < 1 - p; the least row has C_j >= 1 and C_(j-1) < 1, the greatest the same from above.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.intervals.noise_sum import upper_quantile
 from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.evaluate import Evaluation
+from sfumato.releases.answers.evaluate import RULE_OF_THREE, Evaluation
 from sfumato.releases.answers.statistics.along import Along
 from sfumato.sql import Column
 from sfumato.sql.statistics.rules import Quantile
@@ -48,12 +48,14 @@ def quantiles(column: Column, rule: Quantile, evaluation: Evaluation) -> list[Es
 class _Search:
     """The cells where ends of intervals are, for all groups at once.
 
-    widths: for each present group, where the noise of T_j was looked at: its reach below, and above.
+    widths: for each present group, where the noise of T_j was looked at: its reach below, and above. modelled: whether
+    part of that error was assumed, not drawn.
     """
 
     along: Along
     share: float
     widths: list[dict[int, tuple[float, float]]] = field(default_factory=list)
+    modelled: list[bool] = field(default_factory=list)
 
     @cached_property
     def sums(self) -> tuple[Floats, Floats, Floats]:
@@ -79,17 +81,22 @@ class _Search:
             low, high = low + max(rest, 0.0) * least, high + max(rest, 0.0) * most
         return value, low, high
 
-    @property
-    def slack(self) -> tuple[float, float]:
-        """What T_j is at least in the cell of the quantile, and what T_(j-1) is at most."""
-        if self.share in (0.0, 1.0):
-            return 1.0 - self.share, -self.share
-        return -self.share, 1.0 - self.share
+    def slack(self, place: int) -> tuple[float, float]:
+        """What T_j is at least in the cell of the quantile, and what T_(j-1) is at most.
+
+        Rows at the ends are few, and estimates need not be whole: a row is sure where a whole one is. Where a model has
+        a say, none that were seen may be three, as in every count (evaluate.py).
+        """
+        if self.share not in (0.0, 1.0):
+            return -self.share, 1.0 - self.share
+        few = float(RULE_OF_THREE) if self.modelled[place] else 1.0
+        low, high = (2.0 - few, few - 1e-6)
+        return (low, high) if self.share == 0.0 else (-high, -low)
 
     def run(self) -> list[bool]:
         """Look at the noise until both ends of every group rest on noise that was looked at; which groups have any."""
         value, _, _ = self.sums
-        self.widths = [{} for _ in value]
+        self.widths, self.modelled = [{} for _ in value], [False] * len(value)
         start = np.clip((value < 0.0).sum(axis=1), 0, self.along.axis.size - 1)
         asked = np.stack([start, np.full_like(start, (self.along.axis.size - 1) // 2)])
         known = self._look(asked)
@@ -115,7 +122,7 @@ class _Search:
         where = sorted(widths)
         every = np.arange(self.along.axis.size)
         below, above = (np.interp(every, where, [widths[j][side] for j in where]) for side in (0, 1))
-        at_least, at_most = self.slack
+        at_least, at_most = self.slack(place)
         first = np.flatnonzero(high[place] + above >= at_least - 1e-9)
         last = np.flatnonzero(low[place] - below <= at_most + 1e-9)
         begin = int(first[0]) if len(first) else self.along.axis.size - 1
@@ -136,6 +143,7 @@ class _Search:
         found = []
         for place, terms in enumerate(evaluation.view.noises.terms(sides, evaluation.view.cells, groups)):
             found.append(terms is not None)
+            self.modelled[place] |= any(term.model for term in terms or ())
             for row, (low, high) in enumerate((("n_low", "n_high"), ("d_low", "d_high"))):
                 if terms is None or int(asked[row, place]) in self.widths[place]:
                     continue
