@@ -49,12 +49,11 @@ def build_table(flat: Flat, schema: Schema) -> Table:
     if not reader.aggregates:
         _check_length(keys, sets, schema)
     parts = tuple(_part(chosen, keys, reader, scope, rows) for chosen in sets)
-    aggregates = len(reader.aggregates)
     notes = [note for step, raw in zip(steps, flat.steps, strict=True) if (note := reader.note(step, raw.word))]
     notes += [decided("CASE")] * any(reader.decides(item.tree) for item in columns)
-    notes += [_LISTED] * (not aggregates)
+    notes += [_LISTED] * (not reader.aggregates)
     columns = tuple(replace(item, tree=reader.moved(item.tree)) for item in columns)
-    return Table(parts, len(keys), aggregates, tuple(map(reader.shifted, steps)), columns, tuple(notes))
+    return Table(parts, len(keys), reader.differences, tuple(map(reader.shifted, steps)), columns, tuple(notes))
 
 
 def _check_length(keys: tuple[TableKey, ...], sets: Any, schema: Schema) -> None:
@@ -111,7 +110,7 @@ def _part(chosen: Any, keys: tuple[TableKey, ...], reader: ItemReader, scope: Sc
         blocks.append(Block(tuple(value for value, _ in values), where))
         for node in reader.aggregates:
             column = read_column(node, within, where, grouped=bool(group_by))
-            columns.append(replace(column, name=f"{len(columns)}"))
+            columns.append(replace(column, name=f"{len(columns)}", difference=False))  # the table says what is real
     places = {key.text: ("attribute", place) for place, key in enumerate(plain)}
     places |= {key.text: ("block", place) for place, key in enumerate(split)}
     select = Select((*(Key(name, name) for name in group_by), *columns), group_by, rows)

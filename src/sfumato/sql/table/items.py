@@ -72,6 +72,11 @@ class ItemReader:
             name = column.name if before <= len(self.aggregates) else name
         return name, tree, self.is_number(tree)
 
+    @property
+    def differences(self) -> tuple[bool, ...]:
+        """For each aggregate, whether it says how far two things are apart."""
+        return tuple(self._column(node).difference for node in self.aggregates)
+
     def read(self, node: exp.Expression, place: str) -> Tree:
         """An expression over rows; place: where it stands, for messages."""
         tree = translate(node, lambda part: self._leaf(part, place), place)
