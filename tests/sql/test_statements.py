@@ -223,6 +223,9 @@ WITH east AS (SELECT * FROM visits WHERE ward = 'East') SELECT COUNT(*) / (SELEC
     visits;
 SELECT ward, a - b AS gap FROM (SELECT ward, SUM(cost) AS a, COUNT(*) AS b FROM visits GROUP BY ward);
 SELECT UPPER(ward) AS w, n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) ORDER BY n;
+WITH w(place, n) AS (SELECT ward, COUNT(*) FROM visits GROUP BY ward) SELECT place, n FROM w WHERE n > 450;
+SELECT a, b FROM (SELECT ward, SUM(cost) FROM visits GROUP BY ward) AS t(a, b) ORDER BY b;
+SELECT FLOOR(age / 10) AS d, COUNT(*) FROM visits WHERE 1 = 2 GROUP BY d;
 -- values alone
 SELECT DISTINCT ward FROM visits;
 SELECT DISTINCT sex, urgent FROM visits ORDER BY sex, urgent;
@@ -315,6 +318,8 @@ REFUSED = {
     "SELECT MAX(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "an aggregate of what a subquery",
     "SELECT m FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "no column 'm' in the subquery",
     "SELECT COUNT(*) FROM (SELECT * FROM visits LIMIT 10)": "LIMIT in a subquery",
+    "SELECT COUNT(*) FROM (SELECT sex FROM visits UNION ALL SELECT ward FROM visits)": "of a UNION ALL in a subquery",
+    "SELECT a FROM (SELECT ward, sex FROM visits) AS t(a)": "names 1 columns of a subquery that has 2",
     "WITH RECURSIVE a AS (SELECT 1) SELECT * FROM a": "WITH RECURSIVE",
     "SELECT ward FROM visits UNION SELECT sex FROM visits": "UNION is not supported; write UNION ALL",
     "SELECT ward FROM visits UNION ALL SELECT sex, age FROM visits": "different numbers of columns",
