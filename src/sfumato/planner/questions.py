@@ -91,7 +91,7 @@ def statement_items(statements: Statements, schema: Schema) -> tuple[list[Item],
         if not select.aggregates:
             raise QueryError(f"this query has no number in it, so there is no error to plan: {query}")
         counts = select.exact and all(column.kind == "count" and column.scale == 1 for column in select.aggregates)
-        ratio = any(column.denominator is not None for column in select.aggregates)
+        ratio = any(column.denominator is not None or column.rule is not None for column in select.aggregates)
         block = blocks.get(query) if counts else None
         items.append(Item(query, _unit_of(select), block, select, ratio or not select.exact))
     return items, workload

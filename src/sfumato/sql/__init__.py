@@ -5,13 +5,14 @@ noisy counts are not whole.
 """
 
 from sfumato.sql.compile import compile_select, read_workload
-from sfumato.sql.plan import Amount, Column, Cut, Key, Order, Select, strict_check
+from sfumato.sql.plan import Amount, Column, Cut, Formula, Key, Order, Select, strict_check
 from sfumato.sql.statements import Statement, compile_statement, selects_of
 
 __all__ = [
     "Amount",
     "Column",
     "Cut",
+    "Formula",
     "Key",
     "Order",
     "Select",

@@ -18,6 +18,7 @@ from sfumato.sql.clauses import check_clauses, table_scope, where
 from sfumato.sql.plan import Column, Cut, Key, Order, Select
 from sfumato.sql.reading import parse, read_workload, silence, too_deep
 from sfumato.sql.scope import Scope, bare, in_words, number, unsupported
+from sfumato.sql.statistics.remarks import statistic_notes
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["compile_select", "read_workload"]
 
 _CLAUSES = ("expressions", "from", "where", "group", "order", "limit", "offset")
-_SUFFIXES = ("", "_stderr", "_low", "_high")  # what an answer appends to the name of an aggregate
+_SUFFIXES = ("", "_stderr", "_low", "_high", "_real")  # what an answer appends to the name of an aggregate
 
 
 def compile_select(text: str, schema: Schema) -> Select:
@@ -65,7 +66,8 @@ def compile_tree(tree: exp.Expression, schema: Schema) -> Select:
 def noted(select: Select, scope: Scope) -> Select:
     """A plan with what there is to say about it."""
     cuts = _cuts_that_matter(select, scope)
-    return replace(select, cuts=cuts, notes=(*_cut_notes(cuts), *_middle_notes(scope)))
+    statistics = statistic_notes(select.aggregates, scope.schema)
+    return replace(select, cuts=cuts, notes=(*_cut_notes(cuts), *_middle_notes(scope), *statistics))
 
 
 def _statement(tree: exp.Expression) -> str:

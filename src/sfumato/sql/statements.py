@@ -17,7 +17,8 @@ from sfumato.sql.plan import Select
 from sfumato.sql.reading import parse, silence, too_deep
 from sfumato.sql.scope import bare, unsupported
 from sfumato.sql.table.build import build_table
-from sfumato.sql.table.flatten import RawStep, flatten
+from sfumato.sql.table.flatten import flatten
+from sfumato.sql.table.level import RawStep
 from sfumato.sql.table.plan import Item, Rule, Sort, Step, Table, Tables, Take
 from sfumato.sql.values.tree import Ref
 

@@ -14,6 +14,8 @@ from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.evaluate import Evaluation
 from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.result import Result
+from sfumato.releases.answers.statistics.differences import difference_notes
+from sfumato.releases.answers.statistics.formulas import estimates_of
 from sfumato.releases.answers.view import View
 from sfumato.schema import Schema
 from sfumato.sql import Column, Key, Select
@@ -28,7 +30,7 @@ def answer_select(select: Select, schema: Schema, view: Callable[[Kinds], View],
     domain = schema.domain
     groups = Groups.of(select, domain)
     evaluation = Evaluation(view(kinds_asked(select, schema)), groups, confidence)
-    estimates = {column: evaluation.evaluate(column) for column in dict.fromkeys(select.aggregates)}
+    estimates = {column: estimates_of(column, evaluation) for column in dict.fromkeys(select.aggregates)}
 
     def cell(column: Key | Column, row: int) -> Label | Estimate:
         if isinstance(column, Column):
@@ -50,7 +52,8 @@ def answer_select(select: Select, schema: Schema, view: Callable[[Kinds], View],
     end = None if select.limit is None else select.offset + select.limit
     shown = tuple(tuple(cell(column, row) for column in select.columns) for row in rows[select.offset : end])
     names_shown = tuple(column.name for column in select.columns)
-    return Result(names_shown, shown, confidence, select.notes + _notes(select, evaluation))
+    notes = (*select.notes, *_notes(select, evaluation), *difference_notes(select.columns, shown, confidence))
+    return Result(names_shown, shown, confidence, notes)
 
 
 def check_confidence(confidence: float) -> None:

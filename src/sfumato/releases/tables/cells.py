@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
+from sfumato.domain import EPOCH
 from sfumato.errors import QueryError
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.sql.values import functions
@@ -58,7 +59,9 @@ def _plain(value: Any) -> Any:
     """The published value, NULL where it is unknown."""
     if not isinstance(value, Estimate):
         return value
-    return None if math.isnan(value.value) else value.value
+    if math.isnan(value.value):
+        return None
+    return EPOCH + timedelta(days=math.floor(value.value)) if value.dates else value.value
 
 
 def _mapped(estimate: Estimate, change: Callable[[float], float]) -> Estimate:
@@ -72,7 +75,7 @@ def _mapped(estimate: Estimate, change: Callable[[float], float]) -> Estimate:
 
 
 def _shifted(estimate: Estimate, by: Number) -> Estimate:
-    return _mapped(estimate, lambda number: number + by)
+    return replace(_mapped(estimate, lambda number: number + by), real=None)
 
 
 def _scaled(estimate: Estimate, factor: float) -> Estimate:
@@ -128,7 +131,7 @@ def _limit(choose: Callable[..., Any]) -> Callable[..., Any]:
     def limited(*args: Any) -> Any:
         (estimate,) = [arg for arg in args if isinstance(arg, Estimate)]
         others = [arg for arg in args if arg is not None and not isinstance(arg, Estimate)]
-        return _mapped(estimate, lambda number: choose(number, *others)) if others else estimate
+        return replace(_mapped(estimate, lambda number: choose(number, *others)), real=None) if others else estimate
 
     return limited
 

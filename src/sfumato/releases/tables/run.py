@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from sfumato.domain import Domain
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.result import Result
+from sfumato.releases.answers.statistics.differences import difference_notes
 from sfumato.releases.tables.cells import known_for_sure, shown, work_out
 from sfumato.releases.tables.steps import Row, done
-from sfumato.sql import Select
+from sfumato.sql import Column, Key, Select
 from sfumato.sql.table.plan import Part, Table, Tables
 
 Ask = Callable[[Select], Result]
@@ -24,7 +26,9 @@ def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> Re
     rows: list[Row] = []
     notes: list[str] = []
     for table in asked.tables:
-        rows += _run(table, domain, ask, notes)
+        found = _run(table, domain, ask, notes)
+        notes += difference_notes(_columns(table, found), found, confidence)
+        rows += found
     for step in asked.steps:
         rows = done(step, rows, {})
     first = asked.tables[0].items
@@ -85,8 +89,27 @@ def _rows_of(part: Part, number: int, table: Table, domain: Domain, ask: Ask, no
                 else:
                     keys.append(block.keys[source[1]])
                     order.append(ordinals[source[1]][keys[-1]])
-            found.append((order, [*keys, *answers[row][start : start + table.aggregates], number]))
+            numbers = answers[row][start : start + table.aggregates]
+            found.append((order, [*keys, *map(_with_real, numbers, table.differences), number]))
     return [row for _, row in sorted(found, key=lambda pair: pair[0])]
+
+
+def _with_real(cell: Estimate, difference: bool) -> Estimate:
+    return replace(cell, real=bool(cell.low > 0.0 or cell.high < 0.0)) if difference else cell
+
+
+def _columns(table: Table, rows: list[Row]) -> list[Key | Column]:
+    """The columns of a table, for what is said of those that are differences."""
+    different = [any(_real(row[place]) is not None for row in rows) for place in range(len(table.items))]
+    return [
+        Column(item.name, (), difference=real) if item.number else Key(item.name, "")
+        for item, real in zip(table.items, different, strict=True)
+    ]
+
+
+def _real(cell: Any) -> bool | None:
+    """Of a difference, whether its interval excludes zero."""
+    return cell.real if isinstance(cell, Estimate) else None
 
 
 def _width(part: Part) -> int:

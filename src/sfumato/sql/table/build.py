@@ -19,8 +19,9 @@ from sfumato.sql.expressions import Classes, cell_classes, read_classes
 from sfumato.sql.plan import Column, Key, Select
 from sfumato.sql.predicates import read_condition
 from sfumato.sql.scope import Scope, unsupported
-from sfumato.sql.table.flatten import Flat, RawStep
 from sfumato.sql.table.items import ItemReader, TableKey, decided
+from sfumato.sql.table.level import Flat, RawStep
+from sfumato.sql.table.places import Places
 from sfumato.sql.table.plan import Block, Item, Keep, Once, Part, Rank, Rule, Sort, Step, Table, Take
 from sfumato.sql.table.syntax import totals_in
 from sfumato.sql.windows import Windows, text_of
@@ -49,12 +50,12 @@ def build_table(flat: Flat, schema: Schema) -> Table:
     if not reader.aggregates:
         _check_length(keys, sets, schema)
     parts = tuple(_part(chosen, keys, reader, scope, rows) for chosen in sets)
-    aggregates = len(reader.aggregates)
     notes = [note for step, raw in zip(steps, flat.steps, strict=True) if (note := reader.note(step, raw.word))]
     notes += [decided("CASE")] * any(reader.decides(item.tree) for item in columns)
-    notes += [_LISTED] * (not aggregates)
-    columns = tuple(replace(item, tree=reader.moved(item.tree)) for item in columns)
-    return Table(parts, len(keys), aggregates, tuple(map(reader.shifted, steps)), columns, tuple(notes))
+    notes += [_LISTED] * (not reader.aggregates)
+    places = Places(len(keys) + len(reader.aggregates))
+    columns = tuple(replace(item, tree=places.of_tree(item.tree)) for item in columns)
+    return Table(parts, len(keys), reader.differences, tuple(map(places.of_step, steps)), columns, tuple(notes))
 
 
 def _check_length(keys: tuple[TableKey, ...], sets: Any, schema: Schema) -> None:
@@ -105,13 +106,13 @@ def _part(chosen: Any, keys: tuple[TableKey, ...], reader: ItemReader, scope: Sc
     for values in product(*((key.classes or {}).items() for key in split)):
         known = {key.text: predicate for key, (_, predicate) in zip(split, values, strict=True)}
         where = reduce(and_, known.values(), rows)
-        if not where and (rows or group_by):
+        if not where and (split or group_by):
             continue
         within = replace(scope, windows=Windows(rows, known))
         blocks.append(Block(tuple(value for value, _ in values), where))
         for node in reader.aggregates:
             column = read_column(node, within, where, grouped=bool(group_by))
-            columns.append(replace(column, name=f"{len(columns)}"))
+            columns.append(replace(column, name=f"{len(columns)}", difference=False))  # the table says what is real
     places = {key.text: ("attribute", place) for place, key in enumerate(plain)}
     places |= {key.text: ("block", place) for place, key in enumerate(split)}
     select = Select((*(Key(name, name) for name in group_by), *columns), group_by, rows)

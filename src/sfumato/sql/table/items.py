@@ -13,7 +13,8 @@ from sfumato.errors import QueryError, UnsupportedSQL
 from sfumato.sql.aggregates import read_column
 from sfumato.sql.expressions import Classes, read_classes
 from sfumato.sql.scope import Scope, quoted, unsupported
-from sfumato.sql.table.plan import Keep, Once, Rank, Rule, Sort, Step
+from sfumato.sql.table.places import PART, RANK
+from sfumato.sql.table.plan import Keep, Rank, Step
 from sfumato.sql.table.syntax import aggregates_in, rank_number, totals_in
 from sfumato.sql.values.functions import call
 from sfumato.sql.values.translate import translate
@@ -22,10 +23,6 @@ from sfumato.sql.windows import Windows, text_of
 
 if TYPE_CHECKING:
     from sqlglot import exp
-
-# Places while aggregates are still being gathered; they are moved behind the last aggregate in the end.
-PART = 1_000_000
-RANK = 2_000_000
 
 ARITHMETIC = ("add", "sub", "mul", "div")
 DECISIONS = ("eq", "neq", "lt", "lte", "gt", "gte", "between", "in", "and", "or", "not", "is_null", "is_true")
@@ -71,6 +68,11 @@ class ItemReader:
             column = self._column(self.aggregates[tree.place - len(self.keys)])
             name = column.name if before <= len(self.aggregates) else name
         return name, tree, self.is_number(tree)
+
+    @property
+    def differences(self) -> tuple[bool, ...]:
+        """For each aggregate, whether it says how far two things are apart."""
+        return tuple(self._column(node).difference for node in self.aggregates)
 
     def read(self, node: exp.Expression, place: str) -> Tree:
         """An expression over rows; place: where it stands, for messages."""
@@ -187,30 +189,6 @@ class ItemReader:
                     values[int(cell)] = value
         of_null = evaluate(translate(node, lambda part: Ref(0) if part.key == "column" else None, ""), (None,), call)
         return Lookup(place, (*zip(axis.labels(), values, strict=True), (None, of_null)))
-
-    def moved(self, tree: Tree) -> Tree:
-        """The tree with the places of parts and ranks behind those of the aggregates, which are all known by now."""
-        width = len(self.keys) + len(self.aggregates)
-        if isinstance(tree, Call):
-            return Call(tree.name, tuple(map(self.moved, tree.args)))
-        if isinstance(tree, Ref) and tree.place >= RANK:
-            return Ref(tree.place - RANK + width + 1)
-        return replace(tree, place=width) if isinstance(tree, Lookup) and tree.place == PART else tree
-
-    def shifted(self, step: Step) -> Step:
-        """A step with its expressions moved."""
-        if isinstance(step, Keep):
-            return Keep(self.moved(step.condition))
-        if isinstance(step, Once):
-            return Once(tuple(map(self.moved, step.by)))
-        if isinstance(step, Sort):
-            return Sort(tuple(map(self._rule, step.rules)))
-        if isinstance(step, Rank):
-            return Rank(step.kind, tuple(map(self.moved, step.within)), tuple(map(self._rule, step.rules)))
-        return step
-
-    def _rule(self, rule: Rule) -> Rule:
-        return replace(rule, by=self.moved(rule.by))
 
 
 def _of_groups(node: Any) -> bool:

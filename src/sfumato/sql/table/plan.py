@@ -102,14 +102,21 @@ class Item:
 
 @dataclass(frozen=True)
 class Table:
-    """Groups, steps on their rows in order, and what is shown of them in the end."""
+    """Groups, steps on their rows in order, and what is shown of them in the end.
+
+    differences: for each aggregate, whether it says how far two things are apart.
+    """
 
     parts: tuple[Part, ...]
     keys: int
-    aggregates: int
+    differences: tuple[bool, ...]
     steps: tuple[Step, ...]
     items: tuple[Item, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def aggregates(self) -> int:
+        return len(self.differences)
 
 
 @dataclass(frozen=True)
