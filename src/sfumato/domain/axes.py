@@ -186,8 +186,8 @@ class Axis:
         if self.kind not in ("integer", "number", "boolean"):
             raise QueryError(f"{self.name} is a {self.kind}: it cannot be summed or averaged; count its rows instead")
         low, high = self.edges[:-1], self.edges[1:] - (1.0 if self.discrete else 0.0)
-        if self.missing:  # nobody adds up what is not there; a number within the others' bounds keeps the array whole
-            low, high = np.append(low, low[0]), np.append(high, low[0])
+        if self.missing:  # nobody adds up what is not there; a cell like another keeps the array whole
+            low, high = np.append(low, low[0]), np.append(high, high[0])
         return low, (low + high) / 2, high
 
     def __eq__(self, other: object) -> bool:
