@@ -38,6 +38,7 @@ class Axis:
     values: tuple[Label, ...] = ()  # what a category or boolean's cells are called
     by: str = "day"  # what one cell of a date axis spans: hour, day, week, month, quarter or year
     codes: tuple[str, ...] = ()  # what a table has in place of a category's values, where these are labels
+    splits: tuple[tuple[int, ...], ...] = ()  # where groups of cells part, the coarsest groups first
     missing: bool = False  # whether there is one more cell, for rows without a value
 
     def __post_init__(self) -> None:
@@ -197,7 +198,7 @@ class Axis:
 
     @property
     def _rest(self) -> tuple[object, ...]:
-        return self.name, self.kind, self.values, self.by, self.codes, self.missing
+        return self.name, self.kind, self.values, self.by, self.codes, self.splits, self.missing
 
     def __hash__(self) -> int:
         return hash((self.name, self.kind, self.size))
