@@ -29,7 +29,7 @@ class EngineReadsCsv(CsvFiles):
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
         columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(len(self.header)))
         options = (
-            f"auto_detect = false, header = true, delim = '{self.separator}', quote = '\"', escape = '\"', "
+            f"auto_detect = false, header = true, delim = '{self.grammar.separator}', quote = '\"', escape = '\"', "
             f"ignore_errors = true, strict_mode = false, parallel = {self.parallel}, columns = {{{columns}}}"
         )
         paths = ", ".join(f"'{path}'" for path in self.paths)

@@ -24,7 +24,10 @@ from sfumato.kernel.source.engines.duckdb import DuckDB, over_origin
 from sfumato.kernel.source.engines.parquet_files import ParquetFiles
 from sfumato.kernel.source.table import Table, open_table
 from sfumato.schema import Schema
+from sfumato.schema.dialect import PLAIN, Dialect
 
+EUROPEAN = Dialect(decimal=",", thousands=".", dates="%d.%m.%Y")
+HEADLESS_16 = Dialect(columns=("filled", "in", "below"), encoding="utf-16-be")
 BLOCKS = (5, 16, 64, 2**23)  # into which a CSV file is cut; nothing may depend on it
 Make = Callable[[Random, Path], "Case"]
 
@@ -202,16 +205,22 @@ def csv_case(found: AwkwardFile, opening: Callable[[bytes], Table]) -> Case:
 
 
 def csv_source(
-    separator: str, ending: str, pack: Callable[[bytes], bytes] = bytes, *, files: type[CsvFiles] = CsvFiles
+    separator: str,
+    ending: str,
+    pack: Callable[[bytes], bytes] = bytes,
+    *,
+    files: type[CsvFiles] = CsvFiles,
+    dialect: Dialect = PLAIN,
 ) -> Make:
     """CSV files of a separator and a compression, cut into blocks of any size."""
 
     def make(random: Random, folder: Path) -> Case:
-        found, block, path = awkward_file(random, separator), random.choice(BLOCKS), folder / f"t{ending}"
+        found, block, path = awkward_file(random, separator, dialect), random.choice(BLOCKS), folder / f"t{ending}"
 
         def opening(data: bytes) -> Table:
             path.write_bytes(pack(data))
-            return Table(over_origin(files((path,), find_csv((path,), separator).header, separator, block)))
+            names = find_csv((path,), found.dialect, separator).header
+            return Table(over_origin(files((path,), names, found.grammar, found.dialect, block)))
 
         return csv_case(found, opening)
 
@@ -259,6 +268,13 @@ SOURCES: dict[str, Source] = {
     "CSV, gzip": Source(csv_source(",", ".csv.gz", _in_two_parts)),
     "CSV, bzip2": Source(csv_source(",", ".csv.bz2", bz2.compress)),
     "CSV, zstandard": Source(csv_source(",", ".csv.zst", _zstd)),
+    "CSV, semicolons and commas": Source(csv_source(";", ".csv", dialect=EUROPEAN)),
+    "CSV, single quotes, bars": Source(csv_source("|", ".csv", dialect=Dialect(quote="'", thousands=","))),
+    "CSV, no quotes": Source(csv_source(",", ".csv", dialect=Dialect(quote="none"))),
+    "CSV, no header": Source(csv_source(",", ".csv", dialect=Dialect(columns=("filled", "in", "below")))),
+    "CSV, code page 1252": Source(csv_source(";", ".csv", dialect=Dialect(encoding="cp1252"))),
+    "CSV, UTF-16": Source(csv_source("\t", ".csv", dialect=Dialect(encoding="utf-16"))),
+    "CSV, UTF-16, no header": Source(csv_source(",", ".csv.gz", gzip.compress, dialect=HEADLESS_16)),
     "CSV, long files": Source(long_csv_source(), share=0.04),
     "Parquet": Source(typed_source(parquet_file(ParquetFiles))),
     "Parquet, value by value": Source(typed_source(parquet_file(SlowParquetFiles))),

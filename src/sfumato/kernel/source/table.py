@@ -13,21 +13,28 @@ from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.rows import Rows
 from sfumato.kernel.source.engines import Column, Engine
 from sfumato.schema import Schema
+from sfumato.schema.dialect import PLAIN
 
 __all__ = ["Aggregate", "Table", "open_table"]
 
 
-def open_table(table: Any, *, name: str | None = None, allow_views: bool = False) -> Table:
+def open_table(
+    table: Any, *, name: str | None = None, allow_views: bool = False, schema: Schema | None = None
+) -> Table:
     """Open a table: its column names and types are looked at, no row is read.
 
-    table: a path or pattern (.csv, .tsv, .csv.gz, .parquet), a URL duckdb:///FILE, or a pandas, polars or Arrow frame.
+    table: a path or pattern (csv, json lines, parquet, arrow, xlsx), - for the standard input, a URL duckdb:///FILE, or
+    a pandas, polars or Arrow frame.
     name: which table of a database.
+    schema: says how a file is written (`file`) and which columns it has, where the file itself does not.
     allow_views: take a view, a lazy frame or a relation too. What one of its rows means may depend on others, so the
     promise is about the rows it gives.
     """
     from sfumato.kernel.source.engines.duckdb import open_duckdb
 
-    return Table(open_duckdb(table, name), allow_views)
+    dialect = schema.file if schema is not None and schema.file is not None else PLAIN
+    wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in _wanted(schema)))
+    return Table(open_duckdb(table, name, dialect, wanted), allow_views)
 
 
 @dataclass(frozen=True)
