@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.aggregate import Aggregate
@@ -14,6 +14,9 @@ from sfumato.kernel.rows import Rows
 from sfumato.kernel.source.engines import Column, Engine
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN
+
+if TYPE_CHECKING:
+    from sfumato.kernel.source.checking import Checked
 
 __all__ = ["Aggregate", "Table", "open_table"]
 
@@ -80,6 +83,12 @@ class Table:
         """The same by cell, wherever cells can be numbered."""
         found = self.read(schema, key)
         return found.gathered if isinstance(found, Rows) else found
+
+    def look(self, schema: Schema) -> Checked:
+        """NOT PRIVATE: what the schema would leave out, move or not read. For the curator's eyes; nothing is spent."""
+        from sfumato.kernel.source.checking import looked_at
+
+        return looked_at(self.engine, self._columns(schema), schema)
 
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses are worked out by a view or a lazy frame when they are read."""

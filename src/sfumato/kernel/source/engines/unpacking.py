@@ -2,7 +2,7 @@
 
 For privacy a character must mean the same whatever stands beside it. So only encodings are read in which each byte, or
 each pair of bytes, stands for itself: turning a file into UTF-8 then commutes with taking records out of it. What has
-no meaning in an encoding becomes bytes that are not UTF-8, so that the value that holds it is missing and nothing stops.
+no meaning in an encoding becomes bytes that are not UTF-8: the value that holds it is missing, and nothing stops.
 """
 
 from __future__ import annotations
