@@ -26,9 +26,8 @@ from sfumato.audit.mutants.readers import (
 from sfumato.audit.mutants.reading import Check
 from sfumato.audit.reading.attack import attack_source
 from sfumato.audit.reading.reference import Row
+from sfumato.audit.reading.source import Case, Make
 from sfumato.audit.reading.sources import (
-    Case,
-    Make,
     case_of,
     csv_source,
     duckdb_table,

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import bz2
 import gzip
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from importlib.util import find_spec
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from sfumato.audit.reading.csv_tables import AwkwardFile, awkward_file
+from sfumato.audit.reading.record_sources import arrow_file, excel_source, json_source
 from sfumato.audit.reading.reference import Row, unit_of
+from sfumato.audit.reading.source import BLOCKS, Case, Make, Source
 from sfumato.audit.reading.tables import POOLS, AwkwardTable, awkward_schema, awkward_table
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.csv_files import CsvFiles, find_csv
@@ -28,36 +28,6 @@ from sfumato.schema.dialect import PLAIN, Dialect
 
 EUROPEAN = Dialect(decimal=",", thousands=".", dates="%d.%m.%Y")
 HEADLESS_16 = Dialect(columns=("filled", "in", "below"), encoding="utf-16-be")
-BLOCKS = (5, 16, 64, 2**23)  # into which a CSV file is cut; nothing may depend on it
-Make = Callable[[Random, Path], "Case"]
-
-
-@dataclass(frozen=True)
-class Case:
-    """A table that can be opened whole or without some of its parts, a part being a row or the bytes of a record."""
-
-    schema: Schema
-    parts: tuple[Any, ...]
-    unit: Callable[[Any], Hashable]
-    open: Callable[[Sequence[Any]], Table]
-    rows: Callable[[Sequence[Any]], Sequence[Row]]
-    typed: bool = True
-
-
-@dataclass(frozen=True)
-class Source:
-    """A source: how its cases are made, the share of the pairs that it is worth, and the library that it needs."""
-
-    make: Make
-    share: float = 1.0
-    needs: str = "pyarrow"
-
-    @property
-    def here(self) -> bool:
-        """Whether it can be attacked on this machine."""
-        return find_spec(self.needs) is not None
-
-
 Bring = Callable[[AwkwardTable, Sequence[Row], Path], Table]
 
 
@@ -283,6 +253,9 @@ SOURCES: dict[str, Source] = {
     "DuckDB, collation": Source(typed_source(duckdb_table("NOCASE.NOACCENT")), share=0.4),
     "Arrow": Source(typed_source(lambda table, rows, folder: open_table(table.arrow(rows)))),
     "Arrow, in pieces": Source(typed_source(_arrow_pieces)),
+    "Arrow files": Source(typed_source(arrow_file)),
+    "JSON lines": Source(json_source),
+    "Excel": Source(excel_source, share=0.4, needs="openpyxl"),
     "polars": Source(typed_source(_polars), needs="polars"),
     "pandas": Source(pandas_source(open_table), needs="pandas"),
     "pandas, Arrow types": Source(typed_source(_pandas_of_arrow, typed=False), needs="pandas"),

@@ -14,7 +14,7 @@ from sfumato.kernel.source.engines.csv_grammar import CSV, Grammar
 from sfumato.kernel.source.engines.csv_records import BLOCK, Tally, batches, first_record
 from sfumato.kernel.source.engines.header_hints import refuse_other_dialect, refuse_other_encoding
 from sfumato.kernel.source.engines.origin import SOURCE, shown_files
-from sfumato.kernel.source.engines.unpacking import TextFile
+from sfumato.kernel.source.engines.unpacking import STANDARD_INPUT, TextFile
 from sfumato.schema.dialect import PLAIN, Dialect
 
 LONGEST_HEADER = 2**20
@@ -36,6 +36,11 @@ class CsvFiles:
     def shown(self) -> str:
         """What a message calls them."""
         return shown_files(self.paths)
+
+    @property
+    def only_once(self) -> bool:
+        """Whether they can be read once only."""
+        return STANDARD_INPUT in self.paths
 
     def describe(self, connection: Any) -> list[Column]:
         """Their columns, which have no types: detecting them would be reading values."""

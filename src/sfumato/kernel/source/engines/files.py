@@ -16,7 +16,9 @@ from sfumato.schema.dialect import PLAIN, Dialect
 
 COMPRESSIONS = ("", ".gz", ".bz2", ".zst")
 # Which format a file's name says it has.
-ENDINGS = {end + packed: end[1:] for end in (".csv", ".tsv") for packed in COMPRESSIONS} | {".parquet": "parquet"}
+_TEXTS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+ENDINGS = {end + packed: kind for end, kind in _TEXTS.items() for packed in COMPRESSIONS}
+ENDINGS |= {".parquet": "parquet", ".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow", ".xlsx": "xlsx"}
 _PATTERN = re.compile(r"[*?\[]")
 
 
@@ -35,8 +37,10 @@ def find_files(table: str | Path, dialect: Dialect = PLAIN, wanted: Sequence[str
         paths = _paths(table)
         formats = {dialect.format or _format(name) or "" for name in paths}
     if "" in formats:
+        kinds = ", ".join(end for end in ENDINGS if end.count(".") == 1)
         raise TableError(
-            f"{table} is not of a kind that can be read; use {', '.join(ENDINGS)}, or name its format (--file-format)"
+            f"{table} is not of a kind that can be read; use {kinds} (text also as .gz, .bz2 or .zst), or name its "
+            "format (--file-format)"
         )
     if len(formats) > 1:
         raise TableError(f"{table} matches files of more than one kind; name one kind, such as *.parquet")
@@ -46,6 +50,20 @@ def find_files(table: str | Path, dialect: Dialect = PLAIN, wanted: Sequence[str
 def _found(kind: str, paths: tuple[Path, ...], dialect: Dialect, wanted: Sequence[str]) -> Origin:
     if kind in ("csv", "tsv"):
         return find_csv(paths, dialect, "\t" if kind == "tsv" else ",")
+    if kind == "jsonl":
+        from sfumato.kernel.source.engines.json_lines import find_json
+
+        return find_json(paths, dialect, wanted)
+    if STANDARD_INPUT in paths:
+        raise TableError(f"the standard input can be csv, tsv or jsonl, not {kind}; use a file")
+    if kind == "arrow":
+        from sfumato.kernel.source.engines.arrow_files import ArrowFiles
+
+        return ArrowFiles(paths)
+    if kind == "xlsx":
+        from sfumato.kernel.source.engines.excel_files import find_excel
+
+        return find_excel(paths, dialect)
     return find_parquet(paths)
 
 
