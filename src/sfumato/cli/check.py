@@ -54,7 +54,8 @@ def show(found: Checked, schema: Schema) -> None:
     say(bold=MARK)
     say()
     if found.unfit:
-        say(f"{found.unfit:,} records could not be read as rows: other columns than the header, or malformed.")
+        many = "1 record" if found.unfit == 1 else f"{found.unfit:,} records"
+        say(f"{many} could not be read as rows: other columns than the header, or malformed.")
     say(f"{found.rows:,} rows read.")
     rows = [
         (part.name, part.kind, *(f"{n:,}" if n else "-" for n in (part.missing, part.unreadable, part.outside)), odd)

@@ -13,7 +13,7 @@ from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.rows import Rows
 from sfumato.kernel.source.engines import Column, Engine
 from sfumato.schema import Schema
-from sfumato.schema.dialect import PLAIN
+from sfumato.schema.dialect import PLAIN, Dialect
 
 if TYPE_CHECKING:
     from sfumato.kernel.source.checking import Checked
@@ -22,7 +22,12 @@ __all__ = ["Aggregate", "Table", "open_table"]
 
 
 def open_table(
-    table: Any, *, name: str | None = None, allow_views: bool = False, schema: Schema | None = None
+    table: Any,
+    *,
+    name: str | None = None,
+    allow_views: bool = False,
+    schema: Schema | None = None,
+    file: Dialect | None = None,
 ) -> Table:
     """Open a table: its column names and types are looked at, no row is read.
 
@@ -30,12 +35,13 @@ def open_table(
     a pandas, polars or Arrow frame.
     name: which table of a database.
     schema: says how a file is written (`file`) and which columns it has, where the file itself does not.
+    file: how it is written, where there is no schema yet.
     allow_views: take a view, a lazy frame or a relation too. What one of its rows means may depend on others, so the
     promise is about the rows it gives.
     """
     from sfumato.kernel.source.engines.duckdb import open_duckdb
 
-    dialect = schema.file if schema is not None and schema.file is not None else PLAIN
+    dialect = file or (schema and schema.file) or PLAIN
     wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in _wanted(schema)))
     return Table(open_duckdb(table, name, dialect, wanted), allow_views)
 
