@@ -54,9 +54,8 @@ def show(found: Checked, schema: Schema) -> None:
     say(bold=MARK)
     say()
     if found.unfit:
-        many = "1 record" if found.unfit == 1 else f"{found.unfit:,} records"
-        say(f"{many} could not be read as rows: other columns than the header, or malformed.")
-    say(f"{found.rows:,} rows read.")
+        say(f"{_many(found.unfit, 'record')} could not be read as rows: other columns than the header, or malformed.")
+    say(f"{_many(found.rows, 'row')} read.")
     rows = [
         (part.name, part.kind, *(f"{n:,}" if n else "-" for n in (part.missing, part.unreadable, part.outside)), odd)
         for part in found.parts
@@ -69,15 +68,22 @@ def show(found: Checked, schema: Schema) -> None:
             spelled = ", ".join(f"{text!r} ({n:,})" for text, n in part.odd)
             say(f"{part.name}, {what}, the most frequent: {spelled}")
     if found.nobody:
-        say(f"{found.nobody:,} rows have no {schema.privacy_unit.column} and are left out.")
-    say(f"{found.rows - found.placed:,} rows are left out, for a value that is missing, unreadable or not listed.")
+        have = "has" if found.nobody == 1 else "have"
+        say(f"{_many(found.nobody, 'row')} {have} no {schema.privacy_unit.column}.")
+    say(
+        f"Left out, for something that is missing, unreadable or not listed: {_many(found.rows - found.placed, 'row')}."
+    )
     if schema.privacy_unit.column is not None:
         unit, most = schema.privacy_unit.column, schema.privacy_unit.contributions
         say(
-            f"{found.units:,} values of {unit}; {found.over:,} of them have more than {most:,} "
-            f"row{'s' * (most != 1)}: {found.placed - found.counted:,} rows are over the limit and not counted."
+            f"Of {_many(found.units, unit, '')} in the rest, {found.over:,} with more than {_many(most, 'row')}: "
+            f"{_many(found.placed - found.counted, 'row')} over the limit not counted."
         )
-    say(f"A release would count {found.counted:,} rows.")
+    say(f"A release would count {_many(found.counted, 'row')}.")
     say()
     say(bold=MARK)
     say(WHY)
+
+
+def _many(number: int, what: str, plural: str = "s") -> str:
+    return f"{number:,} {what}{plural * (number != 1)}"

@@ -28,7 +28,8 @@ WRITTEN = {
         "cp1252",
     ),
     "utf-16": (
-        "name\tday\tpay\r\nÄ;b\t1 Feb 2024\t1 234,5\r\nc,d\t31 Mar 2024\t7\r\ne'f\t31 Dec 2024\t0,5\r\nx\t1 Jan 2024\t1\r\n",
+        "name\tday\tpay\r\nÄ;b\t1 Feb 2024\t1 234,5\r\nc,d\t31 Mar 2024\t7\r\n"
+        "e'f\t31 Dec 2024\t0,5\r\nx\t1 Jan 2024\t1\r\n",
         {"delimiter": "tab", "thousands": "space", "decimal": ",", "dates": "%d %b %Y", "encoding": "utf-16"},
         "utf-16",
     ),
@@ -88,7 +89,7 @@ def test_dates_that_are_written_otherwise_are_missing(tmp_path):
 
 
 def test_a_mark_before_a_row_is_no_part_of_it_wherever_it_stands(tmp_path):
-    """Without a header the first row is somebody's: what the second means must not depend on whether there is a first."""
+    """Without a header the first row is somebody's: what the second means must not depend on there being a first."""
     path = tmp_path / "t.csv"
     for rows in (["\ufeffe'f", "c,d"], ["c,d", "\ufeffe'f"]):
         path.write_text("".join(f'"{row}",2024-01-01,1\n' for row in rows), encoding="utf-8")
