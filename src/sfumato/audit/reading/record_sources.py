@@ -8,7 +8,7 @@ from random import Random
 
 from sfumato.audit.reading.record_tables import Part, json_parts, sheet_parts
 from sfumato.audit.reading.reference import Row, unit_of
-from sfumato.audit.reading.source import BLOCKS, Case
+from sfumato.audit.reading.source import BLOCKS, Case, Make
 from sfumato.audit.reading.tables import AwkwardTable
 from sfumato.kernel.source.engines.duckdb import over_origin
 from sfumato.kernel.source.engines.json_lines import JsonLines
@@ -28,16 +28,20 @@ def _case(schema: Schema, parts: tuple[Part, ...], opening: Callable[[Sequence[P
     return Case(schema, parts, unit, opening, rows, typed=False)
 
 
-def json_source(random: Random, folder: Path) -> Case:
+def json_source(files: type[JsonLines] = JsonLines) -> Make:
     """JSON lines, cut into blocks of any size."""
-    (schema, parts), block, path = json_parts(random), random.choice(BLOCKS), folder / "t.jsonl"
-    names = tuple(dict.fromkeys(name for part in parts if part.row is not None for name in part.row))
 
-    def opening(some: Sequence[Part]) -> Table:
-        path.write_bytes(b"".join(part.written for part in some))
-        return Table(over_origin(JsonLines((path,), names, block=block)))
+    def make(random: Random, folder: Path) -> Case:
+        (schema, parts), block, path = json_parts(random), random.choice(BLOCKS), folder / "t.jsonl"
+        names = tuple(dict.fromkeys(name for part in parts if part.row is not None for name in part.row))
 
-    return _case(schema, parts, opening)
+        def opening(some: Sequence[Part]) -> Table:
+            path.write_bytes(b"".join(part.written for part in some))
+            return Table(over_origin(files((path,), names, block=block)))
+
+        return _case(schema, parts, opening)
+
+    return make
 
 
 def excel_source(random: Random, folder: Path) -> Case:

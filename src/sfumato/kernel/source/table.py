@@ -140,7 +140,8 @@ def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
     if any(column.type is None and not re.search(r"[^\W\d_]", column.name) for column in columns):
         # For privacy: a first line with a number in it may be a row, which a message must not show.
         raise TableError(
-            f"{role} asks for the column {wanted!r}, but the first line does not name every column; add names"
+            f"{role} asks for the column {wanted!r}, but the first line does not name every column; add names, "
+            "or list them all in --columns"
         )
     guess = difflib.get_close_matches(wanted.lower(), {name.lower(): name for name in names}, 1)
     hint = next((f"; did you mean {name!r}?" for name in names if [name.lower()] == guess), "")
