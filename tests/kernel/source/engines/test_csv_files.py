@@ -102,7 +102,7 @@ def test_a_mark_before_a_row_is_no_part_of_it_wherever_it_stands(tmp_path):
         (b"age;sex;pay\n1;F;2\n", "the header of t.csv has no commas but 2 semicolons: add --delimiter ';'"),
         (b"age\tsex\n1\tF\n", "has no commas but 1 tab: add --delimiter tab"),
         (b"age|sex\n", r"has no commas but 1 bar: add --delimiter '\|'"),
-        ("größe,sex\n".encode("cp1252"), "is not text in utf-8; add --encoding cp1252"),
+        ("größe,sex\n".encode("cp1252"), "is not UTF-8 text; add --encoding cp1252"),
         ("age,sex\n1,F\n".encode("utf-16"), "looks like UTF-16; add --encoding utf-16"),
         (b"'age','sex'\n", "stand in single quotes: add --quote"),
         (b"\n", "has no header; the first line must name the columns, or --columns does"),

@@ -63,4 +63,7 @@ def test_a_sheet_is_named_and_a_header_may_be_missing(tmp_path):
         counts(path, sheet="dat")
     with pytest.raises(TableError, match=r"t\.xlsx has no header"):
         counts(path)
+    (tmp_path / "bad.xlsx").write_text("x")
+    with pytest.raises(TableError, match=r"bad\.xlsx cannot be opened"):
+        counts(tmp_path / "bad.xlsx")
     assert counts(written(tmp_path, ROWS[1:]), columns=["note", "age", "day"]) == [14, 25]

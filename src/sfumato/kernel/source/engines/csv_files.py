@@ -100,11 +100,7 @@ def _header(file: TextFile, grammar: Grammar, dialect: Dialect) -> tuple[str, ..
         raise TableError(f"{file.name} has no header; the first line must name the columns, or --columns does")
     if any(b"\r" in field for field in fields):
         raise TableError(f"the lines of {file.name} end with bare carriage returns; save it with line feeds")
-    try:
-        names = tuple(field.decode() for field in fields)
-    except UnicodeDecodeError:
-        names = ()
-    if not names:
-        raise TableError(f"the header of {file.name} is not text in {file.encoding}; name its --encoding")
+    refuse_other_encoding(b"".join(fields), file)
+    names = tuple(field.decode() for field in fields)
     refuse_other_dialect(names, file, dialect, grammar.separator)
     return names

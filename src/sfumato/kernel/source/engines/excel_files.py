@@ -97,7 +97,12 @@ def _sheet(path: Path, name: str | None) -> Iterator[Any]:
         raise TableError("Excel files need openpyxl; install sfumato[excel], or save the sheet as CSV")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # for privacy: one of them names the cell of a value
-        book: Any = openpyxl.load_workbook(path, read_only=True, data_only=False)
+        try:
+            book = openpyxl.load_workbook(path, read_only=True, data_only=False)
+        except Exception:  # a damaged archive has many names
+            book = None
+        if book is None:
+            raise TableError(f"{path.name} cannot be opened; check that it is a complete Excel file (.xlsx)")
         try:
             names = book.sheetnames
             if name is not None and name not in names:

@@ -24,8 +24,8 @@ def refuse_other_encoding(line: bytes, file: TextFile) -> None:
     else:
         return
     raise TableError(
-        f"the header of {file.name} is not text in {file.encoding}; add --encoding cp1252 (Windows), latin-1 or what "
-        "it was saved in, or encoding to the schema"
+        f"the header of {file.name} is not {file.encoding.upper()} text; add --encoding cp1252 (Windows), latin-1 or "
+        "what it was saved in, or encoding to the schema"
     )
 
 
