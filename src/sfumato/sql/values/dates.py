@@ -34,7 +34,7 @@ _STARTS = {
     "month": lambda day: day.replace(day=1),
     "week": lambda day: day - timedelta(days=day.weekday()),
     "day": lambda day: day,
-    "hour": lambda day: day,
+    "hour": lambda day: day,  # of times alone
     "decade": lambda day: day.replace(year=day.year // 10 * 10, month=1, day=1),
 }
 
@@ -62,7 +62,9 @@ def part(name: str, value: object) -> int | str:
 
 def start(unit: str, value: object) -> date:
     """The first day of the month, quarter, ... that a date lies in."""
-    if unit == "hour" and isinstance(value, datetime):
+    if unit == "hour":
+        if not isinstance(value, datetime):
+            raise QueryError("DATE_TRUNC('hour', ...) needs an attribute that is known by hours, not by days")
         return value.replace(minute=0)
     found: date = _STARTS[unit](as_date(value))
     return found
