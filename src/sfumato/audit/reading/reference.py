@@ -111,7 +111,8 @@ def _of_value(attribute: Attribute, schema: Schema, name: str, value: object, ty
     if isinstance(attribute, Category):
         return _in_list(attribute, value, typed)
     if isinstance(attribute, Boolean):
-        known = boolean_of(value if typed else text_of(value))
+        told = attribute.spellings.get(folded(text_of(value) or "", attribute.fold or ()))
+        known = told if told is not None else boolean_of(value if typed else text_of(value))
         return None if known is None else int(known)
     if isinstance(attribute, Date):
         return _of_moment(attribute, value, edges)

@@ -48,7 +48,7 @@ _NEAR = 2**50  # and up to here three roundings and that of an edge, 1/8 each, p
 def read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
     """A column as what the attribute compares; NULL if it is missing or cannot be read."""
     if isinstance(attribute, Boolean):
-        return try_cast(column(source.reference), "boolean")
+        return _read_boolean(attribute, source, engine)
     if isinstance(attribute, Date):
         return try_cast(read_time(source, engine), "timestamp" if attribute.has_time else "date")
     if isinstance(attribute, Category) and not attribute.numeric:
@@ -56,6 +56,19 @@ def read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
     if reads_whole(attribute, source, engine):
         return try_cast(column(source.reference), "bigint")
     return read_number(source)
+
+
+def _read_boolean(attribute: Boolean, source: Column, engine: Engine) -> SQL:
+    """A column as true or false: as the schema's map says of its text, or as is usual."""
+    usual = try_cast(column(source.reference), "boolean")
+    if not attribute.spellings:
+        return usual
+    text = engine.bytes_of(_folded(_text(source, engine), attribute.fold or ()))
+    told = [
+        (exp.EQ(this=text, expression=engine.bytes_of(exp.Literal.string(spelling))), exp.Boolean(this=truth))
+        for spelling, truth in attribute.spellings.items()
+    ]
+    return choose(told, usual)
 
 
 def reads_whole(attribute: Attribute, source: Column, engine: Engine) -> bool:
