@@ -16,8 +16,10 @@ import duckdb
 import numpy as np
 import pytest
 from curators import curator_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from sfumato.errors import QueryError, UnsupportedSQL
+from sfumato.errors import QueryError, SfumatoError, UnsupportedSQL
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS
@@ -25,7 +27,7 @@ from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
-from sfumato.sql import read_workload
+from sfumato.sql import compile_statement, read_workload
 
 SCHEMA = Schema.from_dict(
     {
@@ -457,3 +459,30 @@ def test_a_workload_may_hold_such_statements():
     assert [query.rpartition(" ")[2] for query, _ in statements] == ["2)", "2)", "visits"]
     items, workload = statement_items(statements, SCHEMA)
     assert len(items) == 3 and [block.rows for block in workload.blocks] == [2, 1, 1]
+
+
+WORDS = """
+SELECT FROM WHERE GROUP BY ORDER HAVING LIMIT 3 COUNT(*) SUM(cost) AVG( FLOOR( LOWER( ( ) , . ' + - * / % < = AND OR
+NOT IN BETWEEN CASE WHEN THEN ELSE END NULL TRUE age ward sex urgent day cost visits 1 2.5 'F' OVER () FILTER IS LIKE
+AS n :: INT EXISTS UNION ALL WITH w (SELECT DISTINCT ROLLUP( CUBE( RANK() OVER(ORDER YEAR(day) ROUND( COALESCE(
+PARTITION QUALIFY EXTRACT(MONTH DATE_TRUNC('month', MEDIAN(age) GROUPING(sex) ||
+"""
+FRAMES = (
+    "{}",
+    "SELECT {} FROM visits",
+    "SELECT {} FROM visits GROUP BY sex",
+    "SELECT sex, COUNT(*) FROM visits GROUP BY {}",
+    "SELECT COUNT(*) FROM visits WHERE {}",
+    "SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex HAVING {}",
+    "SELECT * FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex) {}",
+    "SELECT {} FROM (SELECT sex, ward, COUNT(*) AS n FROM visits GROUP BY sex, ward) AS w",
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.sampled_from(WORDS.split()), min_size=1, max_size=9).map(" ".join), st.sampled_from(FRAMES))
+def test_any_text_is_answered_or_refused_in_one_line(text, frame):
+    try:
+        compile_statement(frame.format(text), SCHEMA)
+    except SfumatoError as error:
+        assert "\n" not in str(error)

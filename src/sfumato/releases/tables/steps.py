@@ -18,7 +18,7 @@ Orders = Mapping[int, Mapping[Any, int]]  # for places whose values have an orde
 def done(step: Step, rows: list[Row], orders: Orders) -> list[Row]:
     """The rows after a step."""
     if isinstance(step, Keep):
-        return [row for row in rows if work_out(step.condition, row)]
+        return [row for row in rows if isinstance(kept := work_out(step.condition, row), bool | int | float) and kept]
     if isinstance(step, Take):
         return rows[step.offset : None if step.limit is None else step.offset + step.limit]
     if isinstance(step, Sort):
