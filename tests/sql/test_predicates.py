@@ -239,7 +239,7 @@ def test_what_is_wrong_is_named(where, message):
     ("where", "construct"),
     [
         ("my_function(sex) = 'f'", "the function MY_FUNCTION"),
-        ("age IS NULL", "IS NULL or IS NOT NULL is not supported; rows with a missing value are not in a release"),
+        ("age IS NULL", "age IS NULL or IS NOT NULL is not supported; rows without a value are not in this release"),
         ("age IS NOT NULL", "IS NULL or IS NOT NULL"),
         ("age = NULL", "NULL in a condition"),
         ("age IN (1, NULL)", "NULL in a condition"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfumato.domain import LARGEST_NUMBER, Axis, ValueSet
+from sfumato.domain import LARGEST_NUMBER, Axis
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.queries import Identity, Kron, Queries, Total, Workload
@@ -157,11 +157,7 @@ def _count(axes: tuple[Axis, ...]) -> Select:
     """The count of one group of a GROUP BY; without data one is as good as another."""
     predicate = Predicate.everything()
     for axis in axes:
-        edges = axis.edges
-        first = ValueSet.above(float(edges[0]), inclusive=True)
-        if axis.size > 1:
-            first &= ValueSet.below(float(edges[1]), inclusive=False)
-        predicate &= Predicate.where(axis.name, first)
+        predicate &= Predicate.where(axis.name, axis.values_in(0))
     return _select(Column("count", (Amount(predicate, None),)))
 
 

@@ -150,7 +150,10 @@ def unique_names(wanted: list[tuple[str, bool]]) -> list[str]:
 
 def _order_by(clause: Any, query: _Query, columns: tuple[Key | Column, ...]) -> tuple[Order, ...]:
     rules = clause.expressions if clause else []
-    return tuple(Order(_target(bare(rule.this), query, columns), bool(rule.args.get("desc"))) for rule in rules)
+    return tuple(
+        Order(_target(bare(rule.this), query, columns), bool(rule.args.get("desc")), bool(rule.args.get("nulls_first")))
+        for rule in rules
+    )
 
 
 def _target(node: Any, query: _Query, columns: tuple[Key | Column, ...]) -> int | Key | Column:

@@ -7,13 +7,15 @@ parts of the expression agree are a class; across attributes, classes are multip
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.domain import Axis, ValueSet
+from sfumato.domain import END, NO_VALUE, Axis
 from sfumato.domain.axes import EPOCH
 from sfumato.domain.boxes import Box, cover
 from sfumato.domain.predicates import Predicate
@@ -24,7 +26,7 @@ from sfumato.sql.spans import Span, fitted, together
 from sfumato.sql.steps import breakpoints
 from sfumato.sql.values.functions import call
 from sfumato.sql.values.translate import translate
-from sfumato.sql.values.tree import Call, Ref, Tree, Value, evaluate, places
+from sfumato.sql.values.tree import Call, Lookup, Ref, Tree, Value, evaluate, places
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -45,10 +47,12 @@ def read_classes(node: exp.Expression, scope: Scope, place: str) -> Classes:
     def leaf(part: Any) -> Tree | None:
         if part.key != "column" or part.this.key == "star":
             return None
-        axis = scope.axis_of(part, place)
+        groups = scope.groups_of(part)
+        axis = scope.axis_of(part, place) if groups is None else scope.schema.domain[scope.attribute_of(part)]
         if axis not in axes:
             axes.append(axis)
-        return Ref(axes.index(axis))
+        number = axes.index(axis)
+        return Ref(number) if groups is None else Lookup(number, tuple(zip(axis.labels(), groups, strict=True)))
 
     tree = translate(node, leaf, place)
     text = partial(quoted, node)
@@ -88,10 +92,19 @@ def _boxes(axes: list[Axis], numbered: Any, pieces: dict[tuple[int, ...], list[S
 
 def read_truth(node: exp.Expression, scope: Scope) -> Predicate:
     """The rows for which an expression of attributes is true."""
+    return _read_outcome(node, scope, True)
+
+
+def read_falsity(node: exp.Expression, scope: Scope) -> Predicate:
+    """The rows for which an expression of attributes is false; it may be neither, where a value is missing."""
+    return _read_outcome(node, scope, False)
+
+
+def _read_outcome(node: exp.Expression, scope: Scope, outcome: bool) -> Predicate:
     classes = read_classes(node, scope, "a condition")
     if any(not isinstance(value, bool | None) for value in classes):
         raise QueryError(f"{quoted(node)} alone is not a condition; compare it with a value")
-    return classes.get(True, Predicate.nothing())
+    return classes.get(outcome, Predicate.nothing())
 
 
 def note_cuts(predicates: Iterable[Predicate], scope: Scope, text: Callable[[], str]) -> None:
@@ -123,8 +136,8 @@ def _split(tree: Tree, slots: list[tuple[int, Tree]]) -> Tree:
 
 def _moved(tree: Tree) -> Tree:
     """The same part of an expression, over rows that have one attribute only."""
-    if isinstance(tree, Ref):
-        return Ref(0)
+    if isinstance(tree, Ref | Lookup):
+        return replace(tree, place=0)
     return tree if not isinstance(tree, Call) else Call(tree.name, tuple(_moved(arg) for arg in tree.args))
 
 
@@ -141,8 +154,15 @@ def _along(axis: Axis, trees: list[Tree], text: str) -> dict[tuple[Value, ...], 
 
 
 def _values(axis: Axis, trees: list[Tree], text: str) -> list[tuple[Span, Value]]:
-    """Spans of values, in order, with one value of each that stands for it."""
+    """Spans of values, in order, with one value of each that stands for it; rows without a value come last."""
+    missing: list[tuple[Span, Value]] = [((NO_VALUE, END), None)] if axis.missing else []
+    return _present(axis, trees, text) + missing
+
+
+def _present(axis: Axis, trees: list[Tree], text: str) -> list[tuple[Span, Value]]:
     low, high = float(axis.edges[0]), float(axis.edges[-1])
+    if axis.timed:
+        return [(axis.values_in(cell).spans[0], _hour(float(axis.edges[cell]))) for cell in range(axis.places)]
     if not axis.discrete:
         points = [point for point in breakpoints(trees, low, high, f"{text}: {axis.name}") if low <= point <= high]
         ends = [(low, 0), *((point, after) for point in points for after in (0, 1)), (high, 1)]
@@ -160,11 +180,13 @@ def _value(axis: Axis, number: float) -> Value:
     return EPOCH.fromordinal(EPOCH.toordinal() + int(number)) if axis.kind == "date" else int(number)
 
 
+def _hour(days: float) -> datetime:
+    """The middle of an hour, which is on the same side of every full hour as all of it."""
+    return datetime(EPOCH.year, EPOCH.month, EPOCH.day) + timedelta(hours=round(days * 24), minutes=30)
+
+
 def cell_classes(axis: Axis) -> Classes:
     """The rows of each cell of one attribute, by label."""
-    found: Classes = {}
-    for cell in range(axis.size):
-        after = int(not axis.discrete and cell == axis.size - 1)
-        span = ((float(axis.edges[cell]), 0), (float(axis.edges[cell + 1]), after))
-        found[axis.label(cell)] = Predicate.where(axis.name, fitted(axis, ValueSet((span,))))
-    return found
+    return {
+        axis.label(cell): Predicate.where(axis.name, fitted(axis, axis.values_in(cell))) for cell in range(axis.size)
+    }

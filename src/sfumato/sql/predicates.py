@@ -1,4 +1,7 @@
-"""Conditions to predicates: what a WHERE, a FILTER or a CASE WHEN says about rows."""
+"""Conditions to predicates: what a WHERE, a FILTER or a CASE WHEN says about rows.
+
+Where rows without a value are kept, a condition has three outcomes: it is neither true nor false of them.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ from functools import partial, reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sfumato.domain import END, START, Axis, Place, ValueSet
 from sfumato.domain.predicates import Predicate, union
 from sfumato.errors import QueryError
-from sfumato.sql.expressions import note_cuts, read_truth
+from sfumato.sql.expressions import note_cuts, read_falsity, read_truth
 from sfumato.sql.scope import Constant, Scope, bare, constant, in_words, quoted, unsupported
 from sfumato.sql.spans import Span, fitted, together
 from sfumato.sql.values.dates import has_time
@@ -32,13 +37,42 @@ _SIDES: dict[str, Callable[[Place, Place], ValueSet]] = {
 }
 _MIRRORED = {"eq": "eq", "neq": "neq", "lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
 DAY = 86_400  # seconds
-_MISSING = "rows with a missing value are not in a release, so every row has a value: leave the condition out"
+_MISSING = "rows without a value are not in this release, so every row has one: leave the condition out"
 _WRITE = "compare an attribute with a constant: age >= 18, sex = 'F', age BETWEEN 20 AND 40, sex IN ('F', 'M')"
 
 
 def read_condition(node: exp.Expression, scope: Scope) -> Predicate:
     """The rows for which a condition holds."""
     return _READERS.get(node.key, read_truth)(node, scope)
+
+
+def read_denial(node: Any, scope: Scope) -> Predicate:
+    """The rows for which a condition is false; of a row without a value most are neither true nor false."""
+    node = bare(node)
+    if node.key == "not":
+        return read_condition(node.this, scope)
+    if node.key == "and":
+        return union([read_denial(part, scope) for part in node.flatten()])
+    if node.key == "or":
+        return reduce(and_, [read_denial(part, scope) for part in node.flatten()])
+    columns = sorted({scope.attribute_of(part) for part in node.walk() if part.key == "column"})
+    unknown = union([rows_without(name, scope) for name in columns])
+    if unknown and not _is_simple(node):
+        return read_falsity(node, scope)
+    denied = ~read_condition(node, scope)
+    return denied if node.key == "is" else denied - unknown
+
+
+def _is_simple(node: Any) -> bool:
+    """Whether a condition is about a column and constants alone, so that it is unknown where the column is."""
+    sides = [part for key in ("this", "expression", "low", "high") if (part := node.args.get(key)) is not None]
+    return node.key in _READERS and all(not hasattr(side, "key") or _is_plain(bare(side)) for side in sides)
+
+
+def rows_without(name: str, scope: Scope) -> Predicate:
+    """The rows that have no value of an attribute, as far as they are kept."""
+    kept = name in scope.schema.domain and scope.schema.domain[name].missing
+    return Predicate.where(name, ValueSet.missing()) if kept else Predicate.nothing()
 
 
 def is_condition(node: exp.Expression) -> bool:
@@ -56,7 +90,7 @@ def compare(operator: str, left: Any, right: Any, scope: Scope, text: Quote) -> 
     value = _needed(right, text)
     if left.key != "column":
         return _compare_constants(operator, _needed(left, text), value, text)
-    axis = scope.axis_of(left, "a condition")
+    axis = _axis(left, scope)
     if operator not in ("eq", "neq"):
         _require_order(axis, text)
     return _select(axis, _SIDES[operator](*_meaning(axis, value)), scope, text)
@@ -76,7 +110,13 @@ def _comparison_of(operator: str, left: Any, right: Any) -> Any:
 
 def _select(axis: Axis, values: ValueSet, scope: Scope, text: Quote) -> Predicate:
     """The predicate of a set of values, noting the cells that it cuts."""
-    predicate = Predicate.where(axis.name, fitted(axis, values))
+    present = values & ValueSet.present() if axis.missing else values  # no comparison holds where there is no value
+    if axis.name in scope.schema.group_columns:
+        name, groups = scope.schema.group_columns[axis.name]
+        inside = axis.cover(present).sure > 0
+        cells = [cell for cell, group in enumerate(groups) if group is not None and inside[axis.values.index(group)]]
+        return Predicate.where(name, fitted(scope.schema.domain[name], ValueSet.one_of(map(float, cells))))
+    predicate = Predicate.where(axis.name, fitted(axis, present))
     note_cuts([predicate], scope, text)
     return predicate
 
@@ -85,16 +125,16 @@ def _meaning(axis: Axis, value: Constant) -> Span:
     """The values that a literal stands for: usually one; all values of a cell where it is that cell's label."""
     if axis.kind == "boolean" and value in (0, 1):
         value = bool(value)
-    if axis.kind == "date" and isinstance(value, str) and has_time(value):
+    if axis.kind == "date" and not axis.timed and isinstance(value, str) and has_time(value):
         return _moment(axis, value)
     try:
         place = axis.read(value)
     except QueryError:
-        labels = [] if axis.values else [str(label) for label in axis.labels()]
+        labels = [] if axis.values else [str(axis.label(cell)) for cell in range(axis.places)]
         if str(value) not in labels:
             raise
         cell = labels.index(str(value))
-        closed = int(not axis.discrete and cell == axis.size - 1)
+        closed = int(axis.closed and cell == axis.places - 1)
         return (float(axis.edges[cell]), 0), (float(axis.edges[cell + 1]), closed)
     return (place, 0), (place, 1)
 
@@ -146,7 +186,7 @@ def _between(node: exp.Expression, scope: Scope) -> Predicate:
     column, low, high = bare(node.this), node.args["low"], node.args["high"]
     if column.key != "column" or not _is_plain(bare(low)) or not _is_plain(bare(high)):
         return read_truth(node, scope)
-    axis = scope.axis_of(column, "a condition")
+    axis = _axis(column, scope)
     _require_order(axis, text)
     from_low = _SIDES["gte"](*_meaning(axis, _needed(low, text)))
     to_high = _SIDES["lte"](*_meaning(axis, _needed(high, text)))
@@ -162,18 +202,36 @@ def _in(node: exp.Expression, scope: Scope) -> Predicate:
         raise unsupported(f"{in_words(column)} in a condition ({text()})", _WRITE)
     if column.key != "column":
         return read_truth(node, scope)
-    axis = scope.axis_of(column, "a condition")
+    axis = _axis(column, scope)
     spans = [_meaning(axis, _needed(value, text)) for value in node.expressions]
     return _select(axis, together(spans), scope, text)
 
 
 def _is(node: exp.Expression, scope: Scope) -> Predicate:
     if node.args["expression"].key == "null":
-        raise unsupported("IS NULL or IS NOT NULL", _MISSING)
+        return _is_null(node, scope)
     if node.args["expression"].key != "boolean":
         raise unsupported(quoted(node), _WRITE)
-    holds = read_condition(node.this, scope)
-    return holds if node.args["expression"].this else ~holds
+    return read_condition(node.this, scope) if node.args["expression"].this else read_denial(node.this, scope)
+
+
+def _is_null(node: exp.Expression, scope: Scope) -> Predicate:
+    column = bare(node.this)
+    if column.key != "column":
+        return read_truth(node, scope)
+    axis = _axis(column, scope)
+    if not axis.missing:
+        raise unsupported(f"{axis.name} IS NULL or IS NOT NULL", _MISSING)
+    return rows_without(scope.attribute_of(column), scope)
+
+
+def _axis(column: Any, scope: Scope) -> Axis:
+    """The values that a column can be compared with: those of an attribute, or of groups of it."""
+    groups = scope.groups_of(column)
+    if groups is None:
+        return scope.axis_of(column, "a condition")
+    names = tuple(dict.fromkeys(group for group in groups if group is not None))
+    return Axis(scope.name_of(column), "category", np.arange(len(names) + 1.0), names, missing=None in groups)
 
 
 def _flag(node: exp.Expression, scope: Scope) -> Predicate:
@@ -190,7 +248,7 @@ def _literal(node: exp.Expression, _: Scope) -> Predicate:
 _READERS: dict[str, Callable[[Any, Scope], Predicate]] = {
     "and": lambda node, scope: reduce(and_, [read_condition(part, scope) for part in node.flatten()]),
     "or": lambda node, scope: union([read_condition(part, scope) for part in node.flatten()]),
-    "not": lambda node, scope: ~read_condition(node.this, scope),
+    "not": lambda node, scope: read_denial(node.this, scope),
     "paren": lambda node, scope: read_condition(node.this, scope),
     "boolean": lambda node, _: _all_or_none(node.this),
     "column": _flag,

@@ -75,11 +75,11 @@ class Scope:
     windows: Windows | None = None
 
     def name_of(self, column: exp.Expression) -> str:
-        """The attribute or measure that a column of the query means; letter case does not matter, as in SQL."""
+        """The attribute, measure or column of groups that a column of the query means, in any letter case."""
         table = str(column.text("table"))
         if column.text("db") or (table and table.lower() not in self.table_names):
             raise QueryError(f"no table {table!r} in FROM; write {column.name} without a table before it")
-        names = list(dict.fromkeys((*self.schema.domain.names, *self.schema.measures)))
+        names = list(dict.fromkeys((*self.schema.domain.names, *self.schema.measures, *self.schema.group_columns)))
         name = str(column.name)
         if name in names:
             return name
@@ -93,12 +93,24 @@ class Scope:
     def axis_of(self, column: exp.Expression, place: str) -> Axis:
         """The axis of a column that must be an attribute because of its place in the query."""
         name = self.name_of(column)
+        if name in self.schema.group_columns:
+            raise QueryError(f"{name} cannot be used in {place}: it names groups of {self.attribute_of(column)}")
         if name not in self.schema.domain:
             raise QueryError(
                 f"{name} is a measure, which a release only sums, so it cannot be used in {place}; "
                 f"attributes are {', '.join(self.schema.domain.names)}"
             )
         return self.schema.domain[name]
+
+    def groups_of(self, column: exp.Expression) -> tuple[str | None, ...] | None:
+        """For a column of groups, the group of each cell of the attribute behind it; None for any other column."""
+        found = self.schema.group_columns.get(self.name_of(column)) if self.schema.group_columns else None
+        return None if found is None else found[1]
+
+    def attribute_of(self, column: exp.Expression) -> str:
+        """The attribute or measure that a column means, or that a column of groups follows from."""
+        name = self.name_of(column)
+        return self.schema.group_columns[name][0] if name in self.schema.group_columns else name
 
 
 def unsupported(what: str, remedy: str = SUPPORTED) -> UnsupportedSQL:

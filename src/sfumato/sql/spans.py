@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from sfumato.domain import END, START, Axis, Place, ValueSet
+from sfumato.domain import END, NO_VALUE, START, Axis, Place, ValueSet
 
 Span = tuple[Place, Place]
 
@@ -15,12 +15,13 @@ def fitted(axis: Axis, values: ValueSet) -> ValueSet:
 
     Then age <= 20 equals age < 21, and sex IN ('F', 'M') is everything where there are no other values.
     """
-    low, high = (float(axis.edges[0]), 0), (float(axis.edges[-1]), int(not axis.discrete))
-    spans = []
+    low, high = (float(axis.edges[0]), 0), (float(axis.edges[-1]), int(axis.closed))
+    last = NO_VALUE if axis.missing else END
+    spans = [(NO_VALUE, END)] if axis.missing and values.holds_missing else []
     for start, end in values.spans:
         a, b = (_whole(start, axis), _whole(end, axis)) if axis.discrete else (start, end)
         if a < b and a < high and low < b:
-            spans.append((START if a <= low else a, END if b >= high else b))
+            spans.append((START if a <= low else a, last if b >= high else b))
     return together(spans)
 
 

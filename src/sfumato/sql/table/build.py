@@ -80,7 +80,7 @@ def _keys(sets: Any, items: Any, steps: tuple[RawStep, ...], scope: Scope) -> tu
         text = text_of(node)
         if text in found:
             continue
-        if node.key == "column":
+        if node.key == "column" and scope.groups_of(node) is None:
             axis = scope.axis_of(node, "GROUP BY" if steps or len(sets) > 1 else "a list of values")
             classes: Classes | None = cell_classes(axis) if text in parted else None
             found[text] = TableKey(text, axis.name, classes)

@@ -164,7 +164,7 @@ class ItemReader:
 
     def _not_grouped(self, node: Any) -> QueryError:
         name = self.scope.name_of(node)
-        if name not in self.scope.schema.domain:
+        if name in self.scope.schema.measures:
             return QueryError(f"{name} is a measure and has no value by itself; select SUM({name}) or AVG({name})")
         return QueryError(f"{name} is named but not in GROUP BY; add it there, or use it inside COUNT, SUM or AVG")
 

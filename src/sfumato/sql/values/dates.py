@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 from sfumato.errors import QueryError
 
@@ -16,6 +16,7 @@ PARTS = {
     "isodow": lambda day: day.isoweekday(),
     "dayofyear": lambda day: day.timetuple().tm_yday,
     "decade": lambda day: day.year // 10,
+    "hour": lambda day: day.hour,
     "monthname": lambda day: day.strftime("%B"),
     "dayname": lambda day: day.strftime("%A"),
 }
@@ -25,7 +26,7 @@ _OTHER_NAMES = {
     "dayofmonth": "day",
     "doy": "dayofyear",
     "weekofyear": "week",
-    **{f"{name}s": name for name in ("year", "quarter", "month", "week", "day")},
+    **{f"{name}s": name for name in ("year", "quarter", "month", "week", "day", "hour")},
 }
 _STARTS = {
     "year": lambda day: day.replace(month=1, day=1),
@@ -33,6 +34,7 @@ _STARTS = {
     "month": lambda day: day.replace(day=1),
     "week": lambda day: day - timedelta(days=day.weekday()),
     "day": lambda day: day,
+    "hour": lambda day: day,
     "decade": lambda day: day.replace(year=day.year // 10 * 10, month=1, day=1),
 }
 
@@ -52,18 +54,24 @@ def unit_name(word: str) -> str | None:
 
 def part(name: str, value: object) -> int | str:
     """One part of a date."""
-    found: int | str = PARTS[name](as_date(value))
+    if name == "hour" and not isinstance(value, datetime):
+        raise QueryError("EXTRACT(HOUR ...) needs an attribute that is known by hours, not by days")
+    found: int | str = PARTS[name](value if isinstance(value, datetime) else as_date(value))
     return found
 
 
 def start(unit: str, value: object) -> date:
     """The first day of the month, quarter, ... that a date lies in."""
+    if unit == "hour" and isinstance(value, datetime):
+        return value.replace(minute=0)
     found: date = _STARTS[unit](as_date(value))
     return found
 
 
 def as_date(value: object) -> date:
-    """A date, also from its text."""
+    """A date, also from its text; the day of a time."""
+    if isinstance(value, datetime):
+        return value.date()
     if isinstance(value, date):
         return value
     text = str(value)
@@ -73,6 +81,19 @@ def as_date(value: object) -> date:
         return date.fromisoformat(text[:10])
     except ValueError:
         raise QueryError(f"{text!r} is not a date; write it as '2024-12-31'") from None
+
+
+def as_moment(value: object) -> datetime:
+    """A time, also from its text; a day begins at midnight."""
+    if isinstance(value, datetime):
+        return value
+    try:
+        found = datetime.fromisoformat(str(value))
+    except ValueError:
+        raise QueryError(f"{str(value)!r} is not a time; write it as '2024-12-31 12:00'") from None
+    if found.replace(minute=0, second=0, microsecond=0) != found:
+        raise QueryError(f"{str(value)!r} lies within an hour; inside an expression compare times with full hours")
+    return found
 
 
 def has_time(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 from sfumato.errors import QueryError
@@ -40,7 +40,9 @@ def plain(value: Any) -> Any:
 
 def compared(left: Any, right: Any) -> int:
     """-1, 0 or 1, as in SQL: text beside a number or a date is read as one."""
-    if isinstance(left, date) or isinstance(right, date):
+    if isinstance(left, datetime) or isinstance(right, datetime):
+        left, right = dates.as_moment(left), dates.as_moment(right)
+    elif isinstance(left, date) or isinstance(right, date):
         left, right = dates.as_date(left), dates.as_date(right)
     elif isinstance(left, str) != isinstance(right, str):
         left, right = _number(left), _number(right)

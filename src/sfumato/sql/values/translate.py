@@ -177,7 +177,7 @@ _READERS: dict[str, Callable[[Any, Callable[[Any], Tree]], Tree | None]] = {
     **{
         key: lambda node, read, word=word: _part(word, node.this, read)  # type: ignore[misc]
         for key, word in {
-            **{name: name for name in ("year", "quarter", "month", "week", "day", "dayofweek", "dayofyear")},
+            **{name: name for name in ("year", "quarter", "month", "week", "day", "hour", "dayofweek", "dayofyear")},
             **{"dayofmonth": "day", "weekofyear": "week", "dayofweekiso": "isodow"},
             **{"monthname": "monthname", "dayname": "dayname"},
         }.items()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from typing import Any
 
 Value = str | int | float | bool | date | None
@@ -35,6 +36,10 @@ class Lookup:
     place: int
     table: tuple[tuple[Value, Value], ...]
 
+    @cached_property
+    def found(self) -> dict[Value, Value]:
+        return dict(self.table)
+
 
 @dataclass(frozen=True)
 class Call:
@@ -54,7 +59,7 @@ def evaluate(tree: Tree, row: Sequence[Any], call: Callable[[str, list[Any]], An
     if isinstance(tree, Ref):
         return row[tree.place]
     if isinstance(tree, Lookup):
-        return dict(tree.table).get(row[tree.place])
+        return tree.found.get(row[tree.place])
     return call(tree.name, [evaluate(arg, row, call) for arg in tree.args])
 
 
