@@ -28,7 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     Path("staff.yaml").write_text(SCHEMA)
     rows = (f"{18 + n % 50},{'FM'[n % 2]},2020-{1 + n % 12:02}-11,{40 + 10 * (n % 2) + n % 7}\n" for n in range(2000))
     Path("staff.csv").write_text("age,sex,hired,pay\n" + "".join(rows))
-    words = "--schema staff.yaml --epsilon 50 --mechanism cells -o s.sfumato".split()
+    words = ["--schema", "staff.yaml", "--epsilon", "50", "--mechanism", "cells", "-o", "s.sfumato"]
     assert sfumato("release", "staff.csv", *words).returncode == 0
     return lambda *more: sfumato("query", "s.sfumato", *more)
 
