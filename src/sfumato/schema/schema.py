@@ -25,6 +25,7 @@ from pydantic import (
 from sfumato.domain import Domain, refuse_too_many_values
 from sfumato.errors import SchemaError
 from sfumato.schema.attributes import Attribute, Category, Column, Declared
+from sfumato.schema.dialect import Dialect
 from sfumato.schema.messages import REMEDIES, UNIT_FORMS, counted, in_plain_words, refuse_blanks
 from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of
 from sfumato.schema.value_files import with_values_from_files
@@ -76,6 +77,7 @@ class Schema(Declared):
     attributes: dict[str, Attribute]
     measures: dict[str, Measure] = Field(default_factory=dict)
     expected_rows: Count | None = None
+    file: Dialect | None = None  # how the table's file is written; of no concern to a release
 
     def __init__(self, /, **data: Any) -> None:
         """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
@@ -117,6 +119,10 @@ class Schema(Declared):
             if part.get("weight") == 1:
                 del part["weight"]
         return whole
+
+    def without_file(self) -> Schema:
+        """The schema as it is published: how the table's file was written is no part of what was released."""
+        return self if self.file is None else self.model_copy(update={"file": None})
 
     @property
     def epsilon(self) -> Fraction | None:

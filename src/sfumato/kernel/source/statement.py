@@ -25,7 +25,7 @@ the answer, in no order that means anything, and adding them up is the kernel's 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from functools import reduce
 from typing import TypeVar
 
@@ -57,7 +57,7 @@ def aggregate_statement(
     row_by_row: as `comes_by_rows` says.
     """
     steps = [f"m{place}" for place in range(len(schema.measures))]
-    in_whole = {name for name, part in schema.attributes.items() if reads_whole(part, columns[part.column], engine)}
+    in_whole = _in_whole(schema, engine, columns)
     cells = _cells(schema, in_whole, split=row_by_row)
     rows = _placed(schema, cells, _bounded(schema, engine, in_whole, _read(schema, engine, columns)))
     if schema.privacy_unit.column is not None:
@@ -71,24 +71,49 @@ def aggregate_statement(
     return gathered
 
 
+def placed_units(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
+    """The units of the rows that reach a cell, before the cap: for the curator's own check."""
+    values = _bounded(schema, engine, _in_whole(schema, engine, columns), _read(schema, engine, columns))
+    return _placed(schema, {"cell": whole(0)}, values)
+
+
+def every_row(schema: Schema, engine: Engine, columns: Mapping[str, Column], raw: Mapping[str, SQL]) -> exp.Select:
+    """Every row, none left out: what was read, v0, v1, ..., beside what it became, a0, a1, ...; w0 and m0 for measures.
+
+    raw: further columns to carry along, by name. For the curator's own check, with the release's own reading.
+    """
+    values = _read(schema, engine, columns, raw)
+    return _bounded(schema, engine, _in_whole(schema, engine, columns), values, beside=list(raw))
+
+
+def _in_whole(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> set[str]:
+    return {name for name, part in schema.attributes.items() if reads_whole(part, columns[part.column], engine)}
+
+
 def comes_by_rows(schema: Schema, *, for_margins: bool) -> bool:
     """Whether rows come one by one: for margins where cells are too many to lay out, else where they have no number."""
     return schema.domain.size > (MOST_DENSE if for_margins else LARGEST_NUMBER)
 
 
-def _read(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
+def _read(
+    schema: Schema, engine: Engine, columns: Mapping[str, Column], beside: Mapping[str, SQL] | None = None
+) -> exp.Select:
     attributes = _numbered(schema.attributes)
     wanted = [named(read_value(part, columns[part.column], engine), f"a{place}") for place, part in attributes]
     wanted += [named(read_number(columns[part.column]), f"m{i}") for i, part in _numbered(schema.measures)]
     if schema.privacy_unit.column is not None:
         wanted.append(named(read_unit(columns[schema.privacy_unit.column], engine), "unit"))
+    wanted += [named(value, name) for name, value in (beside or {}).items()]
     return exp.Select(expressions=wanted).from_(engine.table(), copy=False)
 
 
-def _bounded(schema: Schema, engine: Engine, in_whole: Set[str], values: exp.Select) -> exp.Select:
+def _bounded(
+    schema: Schema, engine: Engine, in_whole: Set[str], values: exp.Select, beside: Sequence[str] | None = None
+) -> exp.Select:
     """Rows whose every value is within its bounds; a category's value becomes its cell.
 
     in_whole: the attributes that are read as whole numbers and not as doubles.
+    beside: if given, no row falls out, and what was read and these columns are carried along.
     """
     wanted: list[SQL] = []
     present: list[SQL] = []
@@ -109,6 +134,11 @@ def _bounded(schema: Schema, engine: Engine, in_whole: Set[str], values: exp.Sel
     if schema.privacy_unit.column is not None:
         wanted.append(column("unit", "rows"))
         present.append(is_present(column("unit", "rows")))  # for privacy: a row of nobody could not be capped
+    if beside is not None:
+        read = [(f"a{place}", f"v{place}") for place in range(len(schema.attributes))]
+        read += [(f"m{place}", f"w{place}") for place in range(len(schema.measures))]
+        wanted += [named(column(name, "rows"), was) for name, was in read]
+        return select([*wanted, *(column(name, "rows") for name in beside)], values)
     rows = select(wanted, values)
     return rows.where(*present, copy=False) if present else rows
 

@@ -36,7 +36,7 @@ _STARTS = {
     "month": lambda day: day.replace(day=1),
     "week": lambda day: day - timedelta(days=day.weekday()),
     "day": lambda day: day,
-    "hour": lambda day: day,
+    "hour": lambda day: day,  # of times alone
     "decade": lambda day: day.replace(year=day.year // 10 * 10, month=1, day=1),
 }
 
