@@ -64,6 +64,13 @@ def _plain(value: Any) -> Any:
     return EPOCH + timedelta(days=math.floor(value.value)) if value.dates else value.value
 
 
+def _number(value: Any) -> Number:
+    """What is added to a number, or multiplied with it."""
+    if not isinstance(value, int | float):
+        raise QueryError(f"{value!r} is not a number, which arithmetic with an aggregate needs")
+    return value
+
+
 def _mapped(estimate: Estimate, change: Callable[[float], float]) -> Estimate:
     """A monotone function of an estimate."""
 
@@ -97,7 +104,7 @@ def _with_number(change: Callable[[Estimate, Number], Any]) -> Callable[[Any, An
 
     def both(left: Any, right: Any) -> Any:
         estimate, other = (left, right) if isinstance(left, Estimate) else (right, left)
-        return None if other is None else change(estimate, other)
+        return None if other is None else change(estimate, _number(other))
 
     return both
 
@@ -105,11 +112,13 @@ def _with_number(change: Callable[[Estimate, Number], Any]) -> Callable[[Any, An
 def _less(left: Any, right: Any) -> Any:
     if left is None or right is None:
         return None
-    return _shifted(left, -right) if isinstance(left, Estimate) else _shifted(_scaled(right, -1.0), left)
+    if isinstance(left, Estimate):
+        return _shifted(left, -_number(right))
+    return _shifted(_scaled(right, -1.0), _number(left))
 
 
 def _divided(left: Estimate, right: Number | None) -> Any:
-    return None if not right else _scaled(left, 1.0 / right)
+    return None if not right else _scaled(left, 1.0 / _number(right))
 
 
 def _size(estimate: Estimate) -> Estimate:
@@ -123,14 +132,14 @@ def _or_else(*args: Any) -> Any:
     first, *others = [arg for arg in args if arg is not None]
     if not isinstance(first, Estimate) or not math.isnan(first.value) or not others:
         return first
-    other = float(others[0])
+    other = float(_number(others[0]))
     return replace(first, value=other, low=min(first.low, other), high=max(first.high, other))
 
 
 def _limit(choose: Callable[..., Any]) -> Callable[..., Any]:
     def limited(*args: Any) -> Any:
         (estimate,) = [arg for arg in args if isinstance(arg, Estimate)]
-        others = [arg for arg in args if arg is not None and not isinstance(arg, Estimate)]
+        others = [_number(arg) for arg in args if arg is not None and not isinstance(arg, Estimate)]
         return replace(_mapped(estimate, lambda number: choose(number, *others)), real=None) if others else estimate
 
     return limited

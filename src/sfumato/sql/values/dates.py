@@ -6,6 +6,8 @@ from datetime import date, datetime, timedelta
 
 from sfumato.errors import QueryError
 
+_HOURS = "the hour is asked of something that is known by days; it takes an attribute that is known by hours"
+
 PARTS = {
     "year": lambda day: day.year,
     "quarter": lambda day: (day.month + 2) // 3,
@@ -55,7 +57,7 @@ def unit_name(word: str) -> str | None:
 def part(name: str, value: object) -> int | str:
     """One part of a date."""
     if name == "hour" and not isinstance(value, datetime):
-        raise QueryError("EXTRACT(HOUR ...) needs an attribute that is known by hours, not by days")
+        raise QueryError(_HOURS)
     found: int | str = PARTS[name](value if isinstance(value, datetime) else as_date(value))
     return found
 
@@ -64,10 +66,27 @@ def start(unit: str, value: object) -> date:
     """The first day of the month, quarter, ... that a date lies in."""
     if unit == "hour":
         if not isinstance(value, datetime):
-            raise QueryError("DATE_TRUNC('hour', ...) needs an attribute that is known by hours, not by days")
+            raise QueryError(_HOURS)
         return value.replace(minute=0)
     found: date = _STARTS[unit](as_date(value))
     return found
+
+
+def moved(text: str, steps: int, unit: str) -> date | None:
+    """The day some days, weeks, months or years after another; the last of a month where it has no such day.
+
+    >>> moved("2024-01-31", 1, "month"), moved("2024-03-01", -1, "DAYS")
+    (datetime.date(2024, 2, 29), datetime.date(2024, 2, 29))
+    """
+    day, name = as_date(text), unit_name(unit)
+    if name in ("day", "week"):
+        return day + timedelta(days=steps * (7 if name == "week" else 1))
+    if name not in ("month", "quarter", "year"):
+        return None
+    months = day.year * 12 + day.month - 1 + steps * {"month": 1, "quarter": 3, "year": 12}[name]
+    first = date(months // 12, months % 12 + 1, 1)
+    after = (first + timedelta(days=31)).replace(day=1)
+    return min(first + timedelta(days=day.day - 1), after - timedelta(days=1))
 
 
 def as_date(value: object) -> date:
