@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BOM = b"\xef\xbb\xbf"
+_READER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def _row(line: bytes) -> dict[str, object] | None:
     """
     try:
         # A byte order mark before a line, any line, is no part of it.
-        found = json.loads(line.removeprefix(_BOM).decode(), parse_int=str, parse_float=str, parse_constant=str)
+        found = _READER.decode(line.removeprefix(_BOM).decode())
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
