@@ -3,8 +3,8 @@
 `python benchmarks/groups.py [--mechanisms hierarchical matrix]`
 
 Groups of the same shape have the same error, so that they are worked out once. Targets: at most 3 times what noisy
-cells take, and 2 seconds for 300 groups of a million cells. CPU seconds from an open release to all answers and their
-intervals, the least of three, each with the release opened anew.
+cells take by `sfumato query`, and 2 seconds for 300 groups of a million cells. CPU seconds, the least of three: of the
+command as a process of its own, and, in brackets, from an open release to all answers and their intervals.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
+from measuring import best
 
 PLAIN, TARGET, SECONDS = "cells", 3.0, 2.0
 ROWS = 100_000
@@ -80,13 +81,14 @@ def released(folder: Path, sizes: dict[str, int | str], mechanism: str) -> Path:
 
 def report(shape: str, sql: str, files: dict[str, Path]) -> None:
     print(f"{shape}: {sql}")
-    plain, groups = fastest(files[PLAIN], sql)
-    print(f"  {PLAIN:14}{plain:7.2f} s for {groups} groups")
+    plain = 0.0
     for mechanism, path in files.items():
-        if mechanism != PLAIN:
-            taken, _ = fastest(path, sql)
-            kept = taken <= max(TARGET * plain, SECONDS if shape == "a million cells" else 0.0)
-            print(f"  {mechanism:14}{taken:7.2f} s, {taken / plain:.1f} times that{'' if kept else ': TOO LONG'}")
+        asking, groups = fastest(path, sql)
+        whole = best(3, "-m", "sfumato", "query", str(path), sql, "--format", "json").cpu
+        plain = plain or whole
+        kept = whole <= TARGET * plain and (asking <= SECONDS or shape != "a million cells")
+        said = f"{whole:6.2f} s ({asking:.2f} s) for {groups} groups, {whole / plain:.1f} times {PLAIN}"
+        print(f"  {mechanism:14}{said}{'' if kept else ': TOO LONG'}", flush=True)
 
 
 def fastest(path: Path, sql: str) -> tuple[float, int]:
