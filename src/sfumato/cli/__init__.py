@@ -14,7 +14,7 @@ def main() -> None:
     """Run the command line; errors a user can mend are one line and exit code 1, an interrupt has exit code 130."""
     # A command is over before threads for linear algebra, plugins for validation or a search for garbage among the
     # thousands of classes it loads could be of any use.
-    gc.set_threshold(100_000, 50, 100)
+    gc.set_threshold(500_000, 50, 100)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     try:
@@ -33,6 +33,9 @@ def main() -> None:
             trace = trace.tb_next
         where = f" ({trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno})" if trace else ""
         _fail(f"internal error: {type(error).__name__}{where}; its text is withheld as it could quote private data")
+    finally:
+        # Python looks for garbage before it ends, three times over all that was loaded; what is frozen it leaves alone.
+        gc.freeze()
 
 
 def run() -> None:

@@ -25,14 +25,22 @@ def plan(
 
     Reads no data and spends nothing, so ask as often as you like.
     """
-    from sfumato.cli.show import say, table
+    from sfumato.cli.show import say, table, working
     from sfumato.planner.plan import make_plan
     from sfumato.planner.report import report
     from sfumato.schema import Schema
 
-    found = make_plan(
-        Schema.load(schema), epsilon=epsilon, error=error, confidence=confidence, mechanism=mechanism, workload=workload
-    )
+    public = Schema.load(schema)
+    with working("weighing mechanisms") as step:
+        found = make_plan(
+            public,
+            epsilon=epsilon,
+            error=error,
+            confidence=confidence,
+            mechanism=mechanism,
+            workload=workload,
+            step=step,
+        )
     for part in report(found):
         if isinstance(part, str):
             say(part)

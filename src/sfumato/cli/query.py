@@ -31,9 +31,13 @@ def query(
     strict: bool = typer.Option(False, "--strict", help="Refuse answers that depend on the spread inside a bin."),
 ) -> None:
     """Answer a SELECT from a release, with an error bar on every number. Reads no private data, costs nothing."""
+    from sfumato.cli.show import working
     from sfumato.publishing.publish import open_release
 
-    result = open_release(release, most_cells=most_cells).query(sql, confidence=confidence, strict=strict)
+    with working("opening the release") as step:
+        opened = open_release(release, most_cells=most_cells)
+        step("finding the answers and their errors")
+        result = opened.query(sql, confidence=confidence, strict=strict)
     if form is Format.json:
         from sfumato.releases.answers.result import as_json
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ STEPS = {
     "write": "writing the release",
     "publish": "marking it published",
 }
+
+
+SOON = 1.0  # seconds after which whoever waits is told what for
 
 
 def say(text: str = "", *, bold: str = "", dim: bool = False, stderr: bool = False) -> None:
@@ -98,6 +102,42 @@ def counting(what: str) -> Iterator[Callable[[str, float], None]]:
     """A bar that is told what is being done and which share of all is done; silent in a pipe."""
     with _bar(30, 1.0, what) as (bar, task):
         yield lambda name, share: bar.update(task, completed=share, description=f"{what}: {name}") if bar else None
+
+
+@contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """What is being done and for how long, once it has taken a second, on a terminal; silent in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda name: None
+        return
+    now, lines, over, one_at_a_time = [what], list[tuple[Any, Any]](), threading.Event(), threading.Lock()
+
+    def show() -> None:
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        parts = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        line = Progress(*parts, console=_console(stderr=True), transient=True)
+        with one_at_a_time:
+            if not over.is_set():
+                lines.append((line, line.add_task(now[0], total=None)))
+                line.start()
+
+    def step(name: str) -> None:
+        now[0] = f"{what}: {name}"
+        for line, task in lines:
+            line.update(task, description=now[0])
+
+    timer = threading.Timer(SOON, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield step
+    finally:
+        timer.cancel()
+        with one_at_a_time:
+            over.set()
+            for line, _ in lines:
+                line.stop()
 
 
 @contextmanager

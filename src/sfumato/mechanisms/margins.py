@@ -19,27 +19,22 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
 from math import sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.inference.margins.allocation import shares
-from sfumato.inference.margins.foretelling import foretell
-from sfumato.inference.margins.larger import larger_tables
-from sfumato.inference.margins.one_way import MOST_SMOOTHED, one_way_margin
-from sfumato.inference.margins.pairs import all_pairs
-from sfumato.inference.margins.sums import sums_along
-from sfumato.inference.margins.table import Noisy, Places, Table, independent, pooled
-from sfumato.inference.margins.views import Search
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, with_missing
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.shared.margins_check import check, looks
 from sfumato.mechanisms.shared.margins_forecast import COUNT, foresee
 from sfumato.queries import Identity, Workload
-from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:  # `auto` asks what is foretold wherever there are three attributes; the rest is for releases
+    from sfumato.inference.margins.table import Noisy, Places, Table
+    from sfumato.releases.contents.margins import Margins
 
 FINEST = 2**20  # parts in which shares of a budget are counted
 OF_A_PAIR, OF_A_CELL = 2**21, 2**7  # numbers changed for a pair of attributes and for each of its cells; see `_work`
@@ -76,6 +71,10 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
 
     budget: counts get `Settings.count` parts and every measure its weight.
     """
+    from sfumato.inference.margins.sums import sums_along
+    from sfumato.mechanisms.shared.margins_check import check, looks
+    from sfumato.releases.contents.margins import Margins
+
     settings, measures = Settings(), list(schema.measures)
     for_count, *for_measures = budget.split(settings.count, *(schema.weights[of] for of in measures))
     survey = _Survey(curator, schema, settings)
@@ -118,6 +117,8 @@ class _Survey:
 
     def _misfits(self, total: float, one_way: list[Floats], pairs: list[Places], budget: Budget) -> Measurement:
         """How far each pair is from the product of its margins."""
+        from sfumato.inference.margins.table import independent
+
         guesses = []
         for a, b in pairs:
             product = np.rint(independent([one_way[a], one_way[b]], total)).astype(np.int64)
@@ -130,6 +131,10 @@ class _Survey:
         self, one_way: list[Floats], variance: float, misfits: dict[Places, float], noise: Noise, budget: Budget
     ) -> dict[Places, float]:
         """What each set of attributes is worth, of the budget."""
+        from sfumato.inference.margins.allocation import shares
+        from sfumato.inference.margins.foretelling import foretell
+        from sfumato.inference.margins.views import Search
+
         axes, contributions = len(one_way), self.curator.charge.contributions
         amount = float(budget.amount / contributions ** (1 if budget.is_pure else 2))  # for one row
         if axes > self.settings.most_searched:
@@ -144,6 +149,10 @@ class _Survey:
 
     def _tables(self, noisy: list[tuple[Places, Noisy]]) -> dict[Places, Table]:
         """Estimates from all that was measured."""
+        from sfumato.inference.margins.larger import larger_tables
+        from sfumato.inference.margins.pairs import all_pairs
+        from sfumato.inference.margins.table import Table, pooled
+
         total, one_way = self._one_way(noisy)
         variance = np.array(pooled(noisy, ())[1])
         tables: dict[Places, Table] = {(): Table((), np.array(total), variance, np.zeros(()))}
@@ -182,6 +191,9 @@ class _Survey:
         return [(one.of, (each, one.noise.continuous_variance)) for one, each in answers]
 
     def _one_way(self, listed: list[tuple[Places, Noisy]]) -> tuple[float, list[Floats]]:
+        from sfumato.inference.margins.one_way import one_way_margin
+        from sfumato.inference.margins.table import pooled
+
         total = max(0.0, float(pooled(listed, ())[0]))
         axes = enumerate(self.schema.domain.axes)
         return total, [one_way_margin(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
@@ -193,6 +205,8 @@ class _Survey:
 
 def _work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
     """Pairs and their cells, and the cubes of values whose order is looked at; from the times of releases."""
+    from sfumato.inference.margins.one_way import MOST_SMOOTHED
+
     shape = schema.domain.shape
     cells = [a * b for a, b in combinations(shape, 2)]
     ordered = sum(values**3 for values in shape if values <= MOST_SMOOTHED)

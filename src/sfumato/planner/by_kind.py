@@ -7,21 +7,22 @@ mechanism whose noise alone decides is priced; any other release is asked itself
 from __future__ import annotations
 
 from math import isfinite, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.domain import Axis
-from sfumato.domain.predicates import Predicate
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.planner.blocks import expected_blocks
 from sfumato.queries import Identity, Queries, Total, Workload
 from sfumato.queries.marginals import over
 from sfumato.queries.workload import places_among, sets_of
-from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.contents.content import Content
 from sfumato.schema import Schema
-from sfumato.sql import Amount, Column, Select
+
+if TYPE_CHECKING:
+    from sfumato.domain.predicates import Predicate
 
 WORDS = ("all rows", "one attribute", "two attributes", "three attributes")
 PRICED = 12  # sets of attributes of each kind that stand for all
@@ -68,6 +69,10 @@ def _block(schema: Schema, axes: tuple[Axis, ...]) -> Queries:
 
 def _asked(content: Content, axes: tuple[Axis, ...], few: int) -> float:
     """The mean squared error that a release states for a few combinations of values."""
+    from sfumato.domain.predicates import Predicate
+    from sfumato.releases.answers.estimate import Estimate
+    from sfumato.sql import Amount, Column, Select
+
     columns = tuple(Column(f"count {place}", (Amount(_where(axes, place), None),)) for place in range(few))
     result = content.select(Select(columns, (), Predicate.everything()), 0.95)
     errors = [number.stderr for row in result.rows for number in row if isinstance(number, Estimate)]
@@ -75,6 +80,8 @@ def _asked(content: Content, axes: tuple[Axis, ...], few: int) -> float:
 
 
 def _where(axes: tuple[Axis, ...], place: int) -> Predicate:
+    from sfumato.domain.predicates import Predicate
+
     found = Predicate.everything()
     for number, axis in enumerate(axes):
         code = int(places_among(axis.size, place + number + 1)[-1])
