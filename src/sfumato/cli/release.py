@@ -71,6 +71,7 @@ def release(
         from sfumato.kernel.ledger.ledger import Ledger  # these take a while, in which a user may change their mind
         from sfumato.publishing.publish import publish
         from sfumato.schema import Schema
+        from sfumato.schema.what_is_counted import counted_in_short
 
         public = Schema.load(schema)
         book = Ledger(ledger, required=require_ledger)
@@ -108,6 +109,7 @@ def release(
         table_(("counts of", "± std. error"), [(kind, as_rows(error)) for kind, error in errors.items()], left=(0,))
     say(made.guarantee.statement)
     say_what_is_promised(published, delta)
+    say(f"Counted: {counted_in_short(public)}.")
     account = book.account(public.dataset)
     say(
         f"Budget of {public.dataset}: epsilon {exact(account.spent)} of {exact(account.total)} spent, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,12 +51,13 @@ class Release:
 
         strict: refuse a query whose answer depends on how rows are spread inside a cell.
         """
+        from sfumato.schema.what_is_counted import counted_in_short
         from sfumato.sql import compile_select, strict_check
 
         select = compile_select(sql, self.schema)
         if strict:
             strict_check(select, self.domain)
-        return self.content.select(select, confidence)
+        return replace(self.content.select(select, confidence), counted=counted_in_short(self.schema))
 
     def answer(self, queries: Queries, *, confidence: float = 0.95) -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts, one estimate for each."""

@@ -48,7 +48,9 @@ def answer_select(select: Select, schema: Schema, view: Callable[[Kinds], View],
     end = None if select.limit is None else select.offset + select.limit
     shown = tuple(tuple(cell(column, row) for column in select.columns) for row in rows[select.offset : end])
     names_shown = tuple(column.name for column in select.columns)
-    return Result(names_shown, shown, confidence, select.notes + _notes(select, evaluation))
+    numbers = frozenset(column.name for column in select.columns if isinstance(column, Column))
+    notes = select.notes + _notes(select, evaluation)
+    return Result(names_shown, shown, confidence, notes, numbers=numbers)
 
 
 def check_confidence(confidence: float) -> None:

@@ -1,0 +1,92 @@
+"""What a release counts by rule, in sentences: it follows from the public schema alone.
+
+How often a rule struck is private and said nowhere; that it may have is public, and readers of an answer should know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from sfumato.plain_text import printable
+from sfumato.schema.attributes import Category, Column
+from sfumato.schema.schema import Schema
+
+MOST_NAMED = 4  # columns in the short form; more are numbered
+
+
+def what_is_counted(schema: Schema) -> tuple[str, ...]:
+    """The rules by which rows and values entered, one sentence each.
+
+    >>> age = {"type": "integer", "lower": 0, "upper": 9}
+    >>> schema = Schema(dataset="t", privacy_unit="row", attributes={"age": age})
+    >>> print(*what_is_counted(schema), sep="\\n")
+    rows with a missing or unreadable age are left out
+    values beyond the bounds count at the bound: age from 0 to 9
+    """
+    unit, (unread, unlisted) = schema.privacy_unit, _left_out(schema)
+    rules = []
+    if unit.column is not None:
+        verb = "is" if unit.contributions == 1 else "are"
+        rules.append(f"at most {_rows(unit.contributions)} of each {printable(unit.column)} {verb} counted")
+    if unread:
+        rules.append(f"rows with a missing or unreadable {_listed(unread, 'or')} are left out")
+    if unlisted:
+        rules.append(f"rows with a missing or unlisted {_listed(unlisted, 'or')} are left out")
+    if clipped := _clipped(schema):
+        bounds = _listed(f"{name} from {_end(lower)} to {_end(upper)}" for name, lower, upper in clipped)
+        rules.append(f"values beyond the bounds count at the bound: {bounds}")
+    if schema.measures:
+        rules.append(f"a missing or unreadable {_listed(schema.measures, 'or')} counts as the middle of its bounds")
+    return tuple(rules)
+
+
+def counted_in_short(schema: Schema) -> str:
+    """The same in one line, to stand after "counted:" under an answer.
+
+    >>> counted_in_short(Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}}))
+    'no row whose ill is missing or unreadable'
+    """
+    unit = schema.privacy_unit
+    rules = [] if unit.column is None else [f"at most {_rows(unit.contributions)} of each {printable(unit.column)}"]
+    unread, unlisted = _left_out(schema)
+    if unread or unlisted:
+        odd = ["missing", *(["unreadable"] if unread else []), *(["unlisted"] if unlisted else [])]
+        rules.append(f"no row whose {_listed([*unread, *unlisted], 'or', MOST_NAMED)} is {_listed(odd, 'or')}")
+    if _clipped(schema):
+        rules.append("values beyond the bounds as the bound")
+    return "; ".join(rules)
+
+
+def _rows(most: int) -> str:
+    return "1 row" if most == 1 else f"{most:,} rows"
+
+
+def _left_out(schema: Schema) -> tuple[list[str], list[str]]:
+    """The columns whose rows fall out: where they are missing or cannot be read, and where they are not listed."""
+    unread = [name for name, part in schema.attributes.items() if not isinstance(part, Category)]
+    unlisted = [name for name, part in schema.attributes.items() if isinstance(part, Category) and not part.other]
+    whose = schema.privacy_unit.column
+    return [*unread, *([] if whose is None or whose in unread else [whose])], unlisted
+
+
+def _clipped(schema: Schema) -> list[tuple[str, object, object]]:
+    """Columns whose values are moved to a bound, and their bounds."""
+    every: list[tuple[str, Column]] = [*schema.attributes.items(), *schema.measures.items()]
+    bounds = [(name, getattr(part, "lower", None), getattr(part, "upper", None)) for name, part in every]
+    return [(name, lower, upper) for name, lower, upper in bounds if lower is not None]
+
+
+def _listed(names: Iterable[str], last: str = "and", most: int | None = None) -> str:
+    """Names as a sentence lists them, those that are too many as a number."""
+    shown = [printable(name) for name in names]
+    if most is not None and len(shown) > most:
+        shown = [*shown[: most - 1], f"{len(shown) - most + 1} others"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {last} {shown[-1]}"
+
+
+def _end(bound: object) -> str:
+    """A bound as a reader writes it."""
+    if isinstance(bound, Fraction):
+        return f"{float(bound):.15g}"
+    return str(bound)
