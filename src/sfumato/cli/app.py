@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from sfumato.cli import audit, demo, init, ledger, plan, query, release, reproduce, sample
+from sfumato.cli import audit, demo, info, init, ledger, plan, query, release, reproduce, sample
 from sfumato.cli.stopping import Stoppable
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app.command("init")(init.init)
 app.command("plan", short_help="Compare mechanisms: error at an epsilon, or the reverse.")(plan.plan)
 app.command("release", short_help="Publish a table as one file that anyone may query.")(release.release)
 app.command("query", short_help="Ask a release in SQL; every number has an error bar.")(query.query)
+app.command("info", short_help="What a release holds, promises, left out, and how good it is.")(info.info)
 app.command("sample")(sample.sample)
 app.add_typer(ledger.app, name="ledger")
 app.command("audit")(audit.audit)

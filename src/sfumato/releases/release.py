@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     from sfumato.releases.answers.estimate import Estimate
     from sfumato.releases.answers.result import Result
+    from sfumato.releases.description.description import Description
     from sfumato.releases.rows.to_file import Drawn
+
+QUICKLY_ASKED = 2**20  # cells that are laid out and still answer at once
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,17 +50,28 @@ class Release:
         return self.content.domain
 
     def query(self, sql: str, *, confidence: float = 0.95, strict: bool = False) -> Result:
-        """Answer a SELECT, with an interval for every number.
+        """Answer a SELECT, with an interval for every number, or a DESCRIBE, with the columns.
 
         strict: refuse a query whose answer depends on how rows are spread inside a cell.
         """
         from sfumato.schema.what_is_counted import counted_in_short
         from sfumato.sql import compile_select, strict_check
+        from sfumato.sql.describe import is_describe
 
+        if is_describe(sql, self.schema):
+            from sfumato.releases.description.statement import describe_columns
+
+            return describe_columns(self, confidence)
         select = compile_select(sql, self.schema)
         if strict:
             strict_check(select, self.domain)
         return replace(self.content.select(select, confidence), counted=counted_in_short(self.schema))
+
+    def describe(self, *, confidence: float = 0.95) -> Description:
+        """What is in the release, what it promises, what was left out by rule, how good it is, and what to ask it."""
+        from sfumato.releases.description.description import describe
+
+        return describe(self, confidence)
 
     def answer(self, queries: Queries, *, confidence: float = 0.95) -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts, one estimate for each."""
@@ -128,3 +142,10 @@ class Release:
             promise += f", delta {float(self.guarantee.delta):g}"
         extent = self.content.about.extent
         return printable(f"<Release of {self.schema.dataset}: {self.mechanism}, {extent}, {promise}>")
+
+    def _repr_html_(self) -> str:
+        """For notebooks. Where it would take long to ask for typical errors, `describe` does."""
+        from sfumato.releases.description.description import describe
+
+        quick = not self.content.answers_linear or self.domain.size <= QUICKLY_ASKED
+        return describe(self, with_errors=quick)._repr_html_()

@@ -142,6 +142,11 @@ class Schema(Declared):
         """In proportion to which a budget is split over the statistics: 1 for the count."""
         return {"count": Fraction(1)} | {name: measure.weight for name, measure in self.measures.items()}
 
+    def _repr_html_(self) -> str:
+        from sfumato.schema.columns import columns_as_html
+
+        return columns_as_html(self)
+
     @field_validator("attributes", "measures", mode="after")
     @classmethod
     def _named(cls, parts: dict[str, _C], info: ValidationInfo) -> dict[str, _C]:

@@ -6,13 +6,13 @@ How often a rule struck is private and said nowhere; that it may have is public,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
 
 from sfumato.plain_text import printable
 from sfumato.schema.attributes import Category, Column
+from sfumato.schema.bounds import bounds_of
 from sfumato.schema.schema import Schema
 
-MOST_NAMED = 4  # columns in the short form; more are numbered
+MOST_IN_SHORT, MOST_NAMED = 4, 12  # columns that are named; more are numbered
 
 
 def what_is_counted(schema: Schema) -> tuple[str, ...]:
@@ -30,14 +30,15 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
         verb = "is" if unit.contributions == 1 else "are"
         rules.append(f"at most {_rows(unit.contributions)} of each {printable(unit.column)} {verb} counted")
     if unread:
-        rules.append(f"rows with a missing or unreadable {_listed(unread, 'or')} are left out")
+        rules.append(f"rows with a missing or unreadable {_listed(unread, 'or', MOST_NAMED)} are left out")
     if unlisted:
-        rules.append(f"rows with a missing or unlisted {_listed(unlisted, 'or')} are left out")
+        rules.append(f"rows with a missing or unlisted {_listed(unlisted, 'or', MOST_NAMED)} are left out")
     if clipped := _clipped(schema):
-        bounds = _listed(f"{name} from {_end(lower)} to {_end(upper)}" for name, lower, upper in clipped)
-        rules.append(f"values beyond the bounds count at the bound: {bounds}")
+        bounds = (f"{name} from {lower} to {upper}" for name, (lower, upper) in clipped.items())
+        rules.append(f"values beyond the bounds count at the bound: {_listed(bounds, most=MOST_NAMED)}")
     if schema.measures:
-        rules.append(f"a missing or unreadable {_listed(schema.measures, 'or')} counts as the middle of its bounds")
+        names = _listed(schema.measures, "or", MOST_NAMED)
+        rules.append(f"a missing or unreadable {names} counts as the middle of its bounds")
     return tuple(rules)
 
 
@@ -52,7 +53,7 @@ def counted_in_short(schema: Schema) -> str:
     unread, unlisted = _left_out(schema)
     if unread or unlisted:
         odd = ["missing", *(["unreadable"] if unread else []), *(["unlisted"] if unlisted else [])]
-        rules.append(f"no row whose {_listed([*unread, *unlisted], 'or', MOST_NAMED)} is {_listed(odd, 'or')}")
+        rules.append(f"no row whose {_listed([*unread, *unlisted], 'or', MOST_IN_SHORT)} is {_listed(odd, 'or')}")
     if _clipped(schema):
         rules.append("values beyond the bounds as the bound")
     return "; ".join(rules)
@@ -70,11 +71,10 @@ def _left_out(schema: Schema) -> tuple[list[str], list[str]]:
     return [*unread, *([] if whose is None or whose in unread else [whose])], unlisted
 
 
-def _clipped(schema: Schema) -> list[tuple[str, object, object]]:
+def _clipped(schema: Schema) -> dict[str, tuple[str, str]]:
     """Columns whose values are moved to a bound, and their bounds."""
     every: list[tuple[str, Column]] = [*schema.attributes.items(), *schema.measures.items()]
-    bounds = [(name, getattr(part, "lower", None), getattr(part, "upper", None)) for name, part in every]
-    return [(name, lower, upper) for name, lower, upper in bounds if lower is not None]
+    return {name: bounds for name, part in every if (bounds := bounds_of(part)) is not None}
 
 
 def _listed(names: Iterable[str], last: str = "and", most: int | None = None) -> str:
@@ -83,10 +83,3 @@ def _listed(names: Iterable[str], last: str = "and", most: int | None = None) ->
     if most is not None and len(shown) > most:
         shown = [*shown[: most - 1], f"{len(shown) - most + 1} others"]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {last} {shown[-1]}"
-
-
-def _end(bound: object) -> str:
-    """A bound as a reader writes it."""
-    if isinstance(bound, Fraction):
-        return f"{float(bound):.15g}"
-    return str(bound)
