@@ -44,11 +44,13 @@ def open_curator(
     step: Step,
     nonce: str,
     another_unit: bool = False,
+    for_margins: bool = False,
 ) -> Opened:
     """Reserve `cost` for `schema.dataset`, then read the table into a curator that can spend it and no more.
 
     nonce: under which the ledger knows the reservation, 32 hexadecimal digits drawn for this one.
     another_unit: the schema's privacy unit may be one that the ledger does not know for this dataset.
+    for_margins: whether the mechanism counts margins alone, which says how rows are best held.
     """
     step("check")
     table.check(schema)
@@ -70,7 +72,7 @@ def open_curator(
         identity=schema.ledger,
     )
     step("read")
-    held = table.read(schema, key)
+    held = table.read(schema, key, for_margins=for_margins)
     return Opened(curator_of(schema, held, budget, entropy), receipt)
 
 

@@ -99,6 +99,7 @@ def _made(
             step=step,
             nonce=nonce,
             another_unit=another_unit,
+            for_margins=mechanism.by_margins,
         )
         step("measure")
         content = mechanism.run(opened.curator, schema, cost.budget, prepared.workload)
