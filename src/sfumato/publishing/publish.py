@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import exp
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from sfumato.schema import Schema
 
 def release(
     table: Any,
-    schema: Schema,
+    schema: Schema | str | PathLike[str],
     epsilon: Amount,
     *,
     delta: Amount | None = None,
@@ -46,6 +47,7 @@ def release(
     """Publish a private table: reserve the budget, read, add noise, and hand back what anyone may see.
 
     table: a path or glob (csv, parquet), a database URL with `table_name`, or a pandas, polars or Arrow frame.
+    schema: what is public about the table, or the path of its YAML file.
     epsilon: what this release costs, charged to `schema.dataset` in the ledger before the table is read.
     delta: allows mechanisms that can use it Gaussian noise; it is charged too, unless the mechanism needs none.
     workload: the queries that matter most: SELECT statements as text or in a file; if None, what everybody asks.
@@ -63,7 +65,7 @@ def release(
         "allow_views": allow_views,
         "entropy": entropy,
     }
-    with _made(table, schema, epsilon, step, **how) as (made, _):
+    with _made(table, Schema.of(schema), epsilon, step, **how) as (made, _):
         return made
 
 

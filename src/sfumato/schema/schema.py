@@ -104,6 +104,11 @@ class Schema(Declared):
         refuse_blanks(mapping)
         return cls(**mapping)
 
+    @classmethod
+    def of(cls, schema: Schema | str | PathLike[str]) -> Schema:
+        """The schema itself, or the one in the YAML file that a path names."""
+        return schema if isinstance(schema, Schema) else cls.load(schema)
+
     def to_dict(self) -> dict[str, Any]:
         """The mapping that `from_dict` reads back to an equal schema, of types that JSON knows."""
         whole: dict[str, Any] = _as_json(self)

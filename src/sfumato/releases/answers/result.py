@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+    from matplotlib.axes import Axes
 
 SUFFIXES = ("", "_stderr", "_low", "_high")  # of a number's columns, where every column is one value
 Cell = Label | Estimate
@@ -85,6 +86,15 @@ class Result:
         from sfumato.releases.answers.frames import as_polars
 
         return as_polars(self)
+
+    def plot(self, column: str | None = None, *, ax: Axes | None = None) -> Axes:
+        """Draw a number of every row with its interval; the first number, unless `column` names another.
+
+        ax: where to draw; a new picture if None. It needs matplotlib.
+        """
+        from sfumato.releases.answers.plot import plot_result
+
+        return plot_result(self, column, ax)
 
     def to_csv(self, *, notes: bool = False) -> str:
         """The records as comma-separated values, one line each; what is unknown is left empty.
