@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from small_release import save_small_release
+from exact_release import save_exact_release
 
 import sfumato as sf
 from sfumato import dbapi
@@ -13,7 +13,7 @@ from sfumato import dbapi
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    return save_small_release(tmp_path_factory.mktemp("released"))
+    return save_exact_release(tmp_path_factory.mktemp("released"))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from small_release import save_small_release
+from exact_release import save_exact_release
 
 sqlalchemy = pytest.importorskip("sqlalchemy")
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -15,7 +15,7 @@ PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    return save_small_release(tmp_path_factory.mktemp("released"))
+    return save_exact_release(tmp_path_factory.mktemp("released"))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ SCHEMA = {
 ROWS = 240
 
 
-def save_small_release(folder: Path) -> Path:
+def save_exact_release(folder: Path) -> Path:
     """Rows of which every count is known: ages 0 to 9, F and M by turns, charges of 25 and 75."""
     rows = (
         f"{n % 10},{'FM'[n // 10 % 2]},{n * 4},{'true' if n % 3 else 'false'},{25 + 50 * (n % 2)}" for n in range(ROWS)
