@@ -93,5 +93,7 @@ def _some(shown: list[str], number: int, what: str = "") -> str:
     return ", ".join([*few, "..."]) + (f" ({number:,} {what})" if what else "")
 
 
-def _shown(label: Label) -> str:
+def _shown(label: Label | None) -> str:
+    if label is None:
+        return "NULL"
     return str(label).lower() if isinstance(label, bool) else printable(str(label))

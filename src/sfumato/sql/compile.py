@@ -14,6 +14,7 @@ from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.aggregates import read_column
+from sfumato.sql.beyond import beyond_notes
 from sfumato.sql.clauses import check_clauses, table_scope, where
 from sfumato.sql.plan import Column, Cut, Key, Order, Select
 from sfumato.sql.reading import parse, read_workload, silence, too_deep
@@ -60,7 +61,8 @@ def _compile(tree: exp.Expression, schema: Schema) -> Select:
     order_by = _order_by(tree.args.get("order"), query, columns)
     select = Select(columns, query.group_by, query.rows, order_by, limit, offset)
     cuts = _cuts_that_matter(select, scope)
-    return replace(select, cuts=cuts, notes=(*_cut_notes(cuts), *_middle_notes(scope)))
+    beyond = beyond_notes(scope.beyond, schema)
+    return replace(select, cuts=cuts, notes=(*_cut_notes(cuts), *_middle_notes(scope), *beyond))
 
 
 def _statement(tree: exp.Expression) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from sfumato.domain import END, START, Axis, Place, ValueSet
 from sfumato.domain.predicates import Predicate, union
 from sfumato.errors import QueryError
+from sfumato.sql.beyond import lies_beyond
 from sfumato.sql.plan import Cut
 from sfumato.sql.scope import Constant, Scope, bare, constant, in_words, unsupported
 
@@ -68,6 +69,8 @@ def compare(operator: str, left: Any, right: Any, scope: Scope, text: Quote) -> 
 
 def _select(axis: Axis, values: ValueSet, scope: Scope, text: Quote) -> Predicate:
     """The predicate of a set of values, noting the cells that it cuts."""
+    if lies_beyond(axis, values):
+        scope.beyond.append(axis.name)
     values = _fitted(axis, values)
     cover = axis.cover(values)
     cells = np.flatnonzero(cover.sure != cover.possible)

@@ -13,6 +13,7 @@ from sfumato.releases.answers.alike import Kinds, kinds_asked
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.evaluate import Evaluation
 from sfumato.releases.answers.groups import Groups
+from sfumato.releases.answers.remarks import remarks_on
 from sfumato.releases.answers.result import Result
 from sfumato.releases.answers.view import View
 from sfumato.schema import Schema
@@ -50,6 +51,7 @@ def answer_select(select: Select, schema: Schema, view: Callable[[Kinds], View],
     names_shown = tuple(column.name for column in select.columns)
     numbers = frozenset(column.name for column in select.columns if isinstance(column, Column))
     notes = select.notes + _notes(select, evaluation)
+    notes += remarks_on(shown, notes)
     return Result(names_shown, shown, confidence, notes, numbers=numbers)
 
 

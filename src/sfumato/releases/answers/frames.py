@@ -22,9 +22,9 @@ def as_arrow(result: Result) -> pa.Table:
 
 
 def as_pandas(result: Result) -> pd.DataFrame:
-    frame: pd.DataFrame = needed("pandas").DataFrame(dict(_columns(result)))
-    unknown = [name for name in frame if name in _numbers(result) and frame[name].dtype == object]
-    return frame.astype(dict.fromkeys(unknown, float))
+    columns = dict(_columns(result))
+    frame: pd.DataFrame = needed("pandas").DataFrame(columns)
+    return frame.astype({name: float for name, values in columns.items() if _all_unknown(name, values, result)})
 
 
 def as_polars(result: Result) -> pl.DataFrame:
@@ -44,18 +44,19 @@ def needed(library: str, extra: str | None = None) -> Any:
 
 def _columns(result: Result) -> list[tuple[str, list[Any]]]:
     records = result.records()
-    return [(name, [record[name] for record in records]) for name in result.headers]
+    return [(name, [record.get(name) for record in records]) for name in result.headers]
 
 
-def _numbers(result: Result) -> set[str]:
-    keys = set(result.columns) - result.estimated
-    return set(result.headers) - keys
+def _all_unknown(name: str, values: list[Any], result: Result) -> bool:
+    """Whether a column of numbers has none, so that nothing tells its type."""
+    is_key = name in result.columns and name not in result.estimated
+    return not is_key and all(value is None for value in values)
 
 
 def _arrow_type(name: str, values: list[Any], result: Result) -> Any:
-    """Numbers are numbers also where none is known; keys are what they are."""
+    """Numbers are numbers also where none is known; what is text, a date or a boolean is told by the values."""
     import pyarrow as pa
 
-    if name not in _numbers(result):
-        return pa.string() if not values else None
-    return pa.int64() if values and all(isinstance(value, int) for value in values) else pa.float64()
+    if _all_unknown(name, values, result):
+        return pa.float64()
+    return pa.string() if not values else None

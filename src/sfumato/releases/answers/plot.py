@@ -91,6 +91,8 @@ def _number(result: Result, column: str | None) -> str:
 
 
 def _label(key: object) -> str:
+    if key is None:
+        return "NULL"
     return str(key).lower() if isinstance(key, bool) else _safe(str(key))
 
 

@@ -66,6 +66,8 @@ class Result:
     @property
     def headers(self) -> tuple[str, ...]:
         """The names that `records` has, in order, also where there is no row."""
+        if self.rows:
+            return tuple(_record(self.columns, self.rows[0]))
         found = ((name + suffix for suffix in (SUFFIXES if name in self.estimated else ("",))) for name in self.columns)
         return tuple(header for headers in found for header in headers)
 
@@ -107,8 +109,9 @@ class Result:
 
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(_cell(name) for name in self.headers)
-        writer.writerows([_cell(value) for value in row.values()] for row in self.records())
+        headers = self.headers
+        writer.writerow(map(_cell, headers))
+        writer.writerows([_cell(row.get(name)) for name in headers] for row in self.records())
         return text.getvalue() + "".join(f"# {_comment(note)}\n" for note in self.remarks if notes)
 
     @property
