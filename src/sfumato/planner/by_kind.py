@@ -16,8 +16,8 @@ from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.planner.blocks import expected_blocks
 from sfumato.queries import Identity, Queries, Total, Workload
 from sfumato.queries.marginals import over
+from sfumato.queries.workload import some_sets
 from sfumato.releases.contents.content import Content
-from sfumato.releases.description.typical_errors import ask_for_counts, some_sets
 from sfumato.schema import Schema
 
 WORDS = ("all rows", "one attribute", "two attributes", "three attributes")
@@ -58,6 +58,8 @@ def _block(schema: Schema, axes: tuple[Axis, ...]) -> Queries:
 
 def _asked(content: Content, axes: tuple[Axis, ...], few: int) -> float:
     """The mean squared error that a release states for a few combinations of values."""
+    from sfumato.releases.description.typical_errors import ask_for_counts
+
     return float(np.mean([count.stderr**2 for count in ask_for_counts(content, axes, few)]))
 
 

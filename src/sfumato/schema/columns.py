@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.domain import Axis, Label
 from sfumato.plain_text import printable
 from sfumato.schema.attributes import Attribute
-from sfumato.schema.bounds import bounds_of
+from sfumato.schema.bounds import bounds_of, keeps_missing
 
 if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
@@ -74,16 +74,22 @@ def columns_as_html(schema: Schema) -> str:
 
 
 def _in_words(attribute: Attribute, axis: Axis) -> str:
+    null = "; NULL where there is no value" if keeps_missing(attribute) else ""
+    return _values(attribute, axis) + null
+
+
+def _values(attribute: Attribute, axis: Axis) -> str:
+    cells = len(axis.edges) - 1  # of values; rows without one may have a cell besides
     if axis.values:
-        return _some([_shown(label) for label in axis.values], axis.size, "values")
-    lower, upper = bounds_of(attribute) or (str(axis.edges[0]), str(axis.edges[-1]))
+        return _some([_shown(label) for label in axis.values], cells, "values")
+    lower, upper = bounds_of(attribute) or (str(axis.label(0)), str(axis.label(cells - 1)))
     span = f"{lower} to {upper}"
     if axis.kind == "date":
         return f"{span} by {axis.by}"
     if axis.kind == "integer" and bool(np.all(np.diff(axis.edges) == 1.0)):
         return span
-    bins = [_shown(axis.label(cell)) for cell in range(min(axis.size, MOST_SHOWN))]
-    return f"{span} in {axis.size:,} bins: {_some(bins, axis.size)}"
+    bins = [_shown(axis.label(cell)) for cell in range(min(cells, MOST_SHOWN))]
+    return f"{span} in {cells:,} bins: {_some(bins, cells)}"
 
 
 def _some(shown: list[str], number: int, what: str = "") -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from sfumato.plain_text import printable
 from sfumato.schema.attributes import Category, Column
-from sfumato.schema.bounds import bounds_of
+from sfumato.schema.bounds import bounds_of, keeps_missing
 from sfumato.schema.schema import Schema
 
 MOST_IN_SHORT, MOST_NAMED = 4, 12  # columns that are named; more are numbered
@@ -31,8 +31,10 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
         rules.append(f"at most {_rows(unit.contributions)} of each {printable(unit.column)} {verb} counted")
     if unread:
         rules.append(f"rows with a missing or unreadable {_listed(unread, 'or', MOST_NAMED)} are left out")
-    if unlisted:
-        rules.append(f"rows with a missing or unlisted {_listed(unlisted, 'or', MOST_NAMED)} are left out")
+    kept = [name for name in unlisted if keeps_missing(schema.attributes[name])]
+    for names, what in (([name for name in unlisted if name not in kept], "a missing or"), (kept, "an")):
+        if names:
+            rules.append(f"rows with {what} unlisted {_listed(names, 'or', MOST_NAMED)} are left out")
     if clipped := _clipped(schema):
         bounds = (f"{name} from {lower} to {upper}" for name, (lower, upper) in clipped.items())
         rules.append(f"values beyond the bounds count at the bound: {_listed(bounds, most=MOST_NAMED)}")
@@ -65,8 +67,9 @@ def _rows(most: int) -> str:
 
 def _left_out(schema: Schema) -> tuple[list[str], list[str]]:
     """The columns whose rows fall out: where they are missing or cannot be read, and where they are not listed."""
-    unread = [name for name, part in schema.attributes.items() if not isinstance(part, Category)]
-    unlisted = [name for name, part in schema.attributes.items() if isinstance(part, Category) and not part.other]
+    every = schema.attributes.items()
+    unread = [name for name, part in every if not isinstance(part, Category) and not keeps_missing(part)]
+    unlisted = [name for name, part in every if isinstance(part, Category) and not part.other]
     whose = schema.privacy_unit.column
     return [*unread, *([] if whose is None or whose in unread else [whose])], unlisted
 

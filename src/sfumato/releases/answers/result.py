@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
-SUFFIXES = ("", "_stderr", "_low", "_high")  # of a number's columns, where every column is one value
 Cell = Label | Estimate
 
 
@@ -68,8 +67,9 @@ class Result:
         """The names that `records` has, in order, also where there is no row."""
         if self.rows:
             return tuple(_record(self.columns, self.rows[0]))
-        found = ((name + suffix for suffix in (SUFFIXES if name in self.estimated else ("",))) for name in self.columns)
-        return tuple(header for headers in found for header in headers)
+        number = ("", "_stderr", "_low", "_high")
+        suffixes = {name: number if name in self.estimated else ("",) for name in self.columns}
+        return tuple(name + suffix for name in self.columns for suffix in suffixes[name])
 
     def to_arrow(self) -> pa.Table:
         """The records as an Arrow table; what is unknown is null."""
@@ -146,8 +146,8 @@ def _record(columns: tuple[str, ...], row: tuple[Cell, ...]) -> dict[str, Label 
     record: dict[str, Label | float | None] = {}
     for name, cell in zip(columns, row, strict=True):
         if isinstance(cell, Estimate):
-            parts = (cell.value, cell.stderr, cell.low, cell.high)
-            record |= {name + suffix: _finite(number) for suffix, number in zip(SUFFIXES, parts, strict=True)}
+            parts = {"": cell.value, "_stderr": cell.stderr, "_low": cell.low, "_high": cell.high}
+            record |= {name + suffix: _finite(number) for suffix, number in parts.items()}
         else:
             record[name] = cell
     return record

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from sfumato.domain import Axis, Domain, ValueSet
+from sfumato.domain import Axis, ValueSet
 from sfumato.domain.predicates import Predicate
-from sfumato.queries.workload import places_among, sets_of
+from sfumato.queries.workload import places_among, some_sets
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.contents.content import Content
 from sfumato.sql import Amount, Column, Select
@@ -43,14 +43,6 @@ def typical_errors(content: Content, confidence: float) -> tuple[TypicalError, .
     return tuple(found)
 
 
-def some_sets(domain: Domain, size: int, most: int) -> list[tuple[Axis, ...]]:
-    """A few sets of so many attributes that stand for all."""
-    if size == 0:
-        return [()]
-    every = sets_of(domain, size)
-    return every if len(every) <= most else [every[place] for place in places_among(len(every), most)]
-
-
 def ask_for_counts(content: Content, axes: Sequence[Axis], few: int, confidence: float = 0.95) -> list[Estimate]:
     """The counts of a few combinations of values of some attributes; one count where there are no attributes."""
     few = few if axes else 1
@@ -62,9 +54,10 @@ def ask_for_counts(content: Content, axes: Sequence[Axis], few: int, confidence:
 def _where(axes: Sequence[Axis], place: int) -> Predicate:
     found = Predicate.everything()
     for number, axis in enumerate(axes):
-        code = int(places_among(axis.size, place + number + 1)[-1])
+        cells = len(axis.edges) - 1  # of values; rows without one may have a cell besides
+        code = int(places_among(cells, place + number + 1)[-1])
         values = ValueSet.above(float(axis.edges[code]), inclusive=True)
-        if code + 1 < axis.size:
+        if code + 1 < cells:
             values &= ValueSet.below(float(axis.edges[code + 1]), inclusive=False)
         found &= Predicate.where(axis.name, values)
     return found
