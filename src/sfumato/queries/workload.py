@@ -110,7 +110,7 @@ def sets_of(domain: Domain, size: int) -> list[tuple[Axis, ...]]:
 
 def some_sets(domain: Domain, size: int, most: int) -> list[tuple[Axis, ...]]:
     """A few sets of so many attributes that stand for all; of none there is one."""
-    every = sets_of(domain, size) if size else [()]
+    every: list[tuple[Axis, ...]] = sets_of(domain, size) if size else [()]
     return every if len(every) <= most else [every[place] for place in places_among(len(every), most)]
 
 

@@ -39,8 +39,8 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
         bounds = (f"{name} from {lower} to {upper}" for name, (lower, upper) in clipped.items())
         rules.append(f"values beyond the bounds count at the bound: {_listed(bounds, most=MOST_NAMED)}")
     if schema.measures:
-        names = _listed(schema.measures, "or", MOST_NAMED)
-        rules.append(f"a missing or unreadable {names} counts as the middle of its bounds")
+        measured = _listed(schema.measures, "or", MOST_NAMED)
+        rules.append(f"a missing or unreadable {measured} counts as the middle of its bounds")
     return tuple(rules)
 
 
