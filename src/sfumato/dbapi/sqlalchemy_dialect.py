@@ -58,6 +58,7 @@ class SfumatoDialect(default.DefaultDialect):
             raise NoSuchTableError(table_name)
         public = _release(connection).schema
         kinds: list[tuple[str, Any]] = [(axis.name, _kind(axis.label(0))) for axis in public.domain]
+        kinds += [(name, types.String()) for name in public.group_columns]
         kinds += [(name, types.Float()) for name in public.measures]
         return [{"name": name, "type": kind, "nullable": False, "default": None} for name, kind in kinds]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,22 +51,28 @@ class Release:
         return self.content.domain
 
     def query(self, sql: str, *, confidence: float = 0.95, strict: bool = False) -> Result:
-        """Answer a SELECT, with an interval for every number, or a DESCRIBE, with the columns.
+        """Answer a statement, with an interval for every number; DESCRIBE, with the columns that there are.
 
         strict: refuse a query whose answer depends on how rows are spread inside a cell.
         """
+        from sfumato.releases.tables.run import run_tables
         from sfumato.schema.what_is_counted import counted_in_short
-        from sfumato.sql import compile_select, strict_check
+        from sfumato.sql import Select, compile_statement, selects_of, strict_check
         from sfumato.sql.describe import is_describe
 
         if is_describe(sql, self.schema):
             from sfumato.releases.description.statement import describe_columns
 
             return describe_columns(self, confidence)
-        select = compile_select(sql, self.schema)
-        if strict:
+        statement = compile_statement(sql, self.schema)
+        for select in selects_of(statement) if strict else ():
             strict_check(select, self.domain)
-        return replace(self.content.select(select, confidence), counted=counted_in_short(self.schema))
+        if isinstance(statement, Select):
+            found = self.content.select(statement, confidence)
+        else:
+            ask = partial(self.content.select, confidence=confidence)
+            found = run_tables(statement, self.domain, ask, confidence)
+        return replace(found, counted=counted_in_short(self.schema))
 
     def describe(self, *, confidence: float = 0.95) -> Description:
         """What is in the release, what it promises, what was left out by rule, how good it is, and what to ask it."""

@@ -1,4 +1,4 @@
-"""The bounds of a column as a reader writes them, and whether rows without a value stay."""
+"""The bounds of a column as a reader writes them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ def bounds_of(part: Column) -> tuple[str, str] | None:
     """
     lower, upper = (getattr(part, name, None) for name in ("lower", "upper"))
     return None if lower is None or upper is None else (_written(lower), _written(upper))
-
-
-def keeps_missing(part: Column) -> bool:
-    """Whether rows without a value of an attribute have a cell of their own."""
-    return bool(getattr(part, "keeps_missing", False))
 
 
 def _written(bound: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,7 +12,7 @@ import numpy as np
 from sfumato.domain import Axis, Label
 from sfumato.plain_text import printable
 from sfumato.schema.attributes import Attribute
-from sfumato.schema.bounds import bounds_of, keeps_missing
+from sfumato.schema.bounds import bounds_of
 
 if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
@@ -48,6 +49,10 @@ def columns_of(schema: Schema) -> tuple[ColumnAbout, ...]:
         ColumnAbout(name, "attribute", part.type, part.size, _in_words(part, schema.domain[name]))
         for name, part in schema.attributes.items()
     ]
+    for column, (name, groups) in schema.group_columns.items():
+        labels = _groups(groups)
+        words = f"{_some([_shown(label) for label in labels], len(labels), 'values')}; groups of {printable(name)}"
+        found.append(ColumnAbout(column, "attribute", "group", len(labels), words))
     for name, measure in schema.measures.items():
         lower, upper = bounds_of(measure) or ("", "")
         found.append(ColumnAbout(name, "measure", "number", 0, f"{lower} to {upper}, for SUM and AVG"))
@@ -59,10 +64,17 @@ def column_records(schema: Schema) -> list[dict[str, Any]]:
     records = []
     for column in columns_of(schema):
         record: dict[str, Any] = dict(zip(HEADERS, column.row, strict=True))
-        if column.role == "attribute":
+        if column.role == "attribute" and column.name in schema.group_columns:
+            record["labels"] = _groups(schema.group_columns[column.name][1])
+        elif column.role == "attribute":
             record["labels"] = schema.domain[column.name].labels() if column.cells <= MOST_LISTED else None
         records.append(record)
     return records
+
+
+def _groups(groups: Iterable[str | None]) -> list[str]:
+    """The groups of values that there are, each once."""
+    return list(dict.fromkeys(group for group in groups if group is not None))
 
 
 def columns_as_html(schema: Schema) -> str:
@@ -74,12 +86,12 @@ def columns_as_html(schema: Schema) -> str:
 
 
 def _in_words(attribute: Attribute, axis: Axis) -> str:
-    null = "; NULL where there is no value" if keeps_missing(attribute) else ""
+    null = "; NULL where there is no value" if attribute.keeps_missing else ""
     return _values(attribute, axis) + null
 
 
 def _values(attribute: Attribute, axis: Axis) -> str:
-    cells = len(axis.edges) - 1  # of values; rows without one may have a cell besides
+    cells = axis.places
     if axis.values:
         return _some([_shown(label) for label in axis.values], cells, "values")
     lower, upper = bounds_of(attribute) or (str(axis.label(0)), str(axis.label(cells - 1)))

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from sfumato.plain_text import printable
 from sfumato.schema.attributes import Category, Column
-from sfumato.schema.bounds import bounds_of, keeps_missing
+from sfumato.schema.bounds import bounds_of
 from sfumato.schema.schema import Schema
 
 MOST_IN_SHORT, MOST_NAMED = 4, 12  # columns that are named; more are numbered
@@ -31,7 +31,7 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
         rules.append(f"at most {_rows(unit.contributions)} of each {printable(unit.column)} {verb} counted")
     if unread:
         rules.append(f"rows with a missing or unreadable {_listed(unread, 'or', MOST_NAMED)} are left out")
-    kept = [name for name in unlisted if keeps_missing(schema.attributes[name])]
+    kept = [name for name in unlisted if schema.attributes[name].keeps_missing]
     for names, what in (([name for name in unlisted if name not in kept], "a missing or"), (kept, "an")):
         if names:
             rules.append(f"rows with {what} unlisted {_listed(names, 'or', MOST_NAMED)} are left out")
@@ -68,7 +68,7 @@ def _rows(most: int) -> str:
 def _left_out(schema: Schema) -> tuple[list[str], list[str]]:
     """The columns whose rows fall out: where they are missing or cannot be read, and where they are not listed."""
     every = schema.attributes.items()
-    unread = [name for name, part in every if not isinstance(part, Category) and not keeps_missing(part)]
+    unread = [name for name, part in every if not isinstance(part, Category) and not part.keeps_missing]
     unlisted = [name for name, part in every if isinstance(part, Category) and not part.other]
     whose = schema.privacy_unit.column
     return [*unread, *([] if whose is None or whose in unread else [whose])], unlisted

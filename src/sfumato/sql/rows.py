@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
-from sfumato.sql.predicates import compare, is_condition, quoted, read_condition
-from sfumato.sql.scope import Scope, bare, constant, in_words, keeps_numbers, number, unsupported
+from sfumato.sql.predicates import compare, is_condition, read_condition, read_denial, rows_without
+from sfumato.sql.scope import Scope, bare, constant, in_words, keeps_numbers, number, quoted, unsupported
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -28,7 +28,7 @@ class RowTerm:
 
 @dataclass(frozen=True)
 class RowAmount:
-    """The sum of terms, except for absent rows, which are NULL: those that CASE without ELSE leaves over."""
+    """The sum of terms, except for absent rows, which are NULL: without a value, or left over by CASE without ELSE."""
 
     terms: tuple[RowTerm, ...]
     absent: Predicate = field(default_factory=Predicate.nothing)
@@ -54,7 +54,8 @@ def read_row_amount(node: exp.Expression, scope: Scope) -> RowAmount:
     if value is not None:
         return RowAmount((RowTerm(Predicate.everything(), None, value),))
     if is_condition(node):
-        return RowAmount((RowTerm(read_condition(node, scope), None),))
+        holds = read_condition(node, scope)
+        return RowAmount((RowTerm(holds, None),), ~(holds | read_denial(node, scope)))
     read = _READERS.get(node.key)
     if read is None:
         raise unsupported(f"{in_words(node)} inside an aggregate", _WRITE)
@@ -67,7 +68,8 @@ def _column(node: exp.Expression, scope: Scope) -> RowAmount:
         low, _, high = scope.schema.domain[name].amounts  # refuses what cannot be summed
         if (low != high).any():
             scope.middles.append(name)
-    return RowAmount((RowTerm(Predicate.everything(), name),))
+    absent = rows_without(name, scope)
+    return RowAmount((RowTerm(~absent, name),), absent)
 
 
 def rows_without_value(node: exp.Expression, scope: Scope) -> Predicate:
@@ -78,8 +80,7 @@ def rows_without_value(node: exp.Expression, scope: Scope) -> Predicate:
 def _read_presence(node: exp.Expression, scope: Scope) -> RowAmount:
     """As `read_row_amount`, except that text and columns that cannot be summed have a value too."""
     if node.key == "column":
-        scope.name_of(node)
-        return RowAmount(())  # no value is missing in a release
+        return RowAmount((), rows_without(scope.attribute_of(node), scope))
     if isinstance(constant(node), str):
         return RowAmount(())
     if node.key in ("case", "if"):

@@ -34,18 +34,10 @@ from sqlglot import exp
 from sfumato.domain import LARGEST_NUMBER
 from sfumato.errors import SchemaError
 from sfumato.kernel.rows import words_of
-from sfumato.kernel.source.binning import (
-    cell_along,
-    long_lists,
-    place_in_list,
-    read_number,
-    read_unit,
-    read_value,
-    reads_whole,
-    within_bounds,
-)
+from sfumato.kernel.source.binning import cell_along, read_number, read_unit, read_value, reads_whole, within_bounds
 from sfumato.kernel.source.engines import Column, Engine
 from sfumato.kernel.source.expressions import SQL, cast, clip, column, double, is_present, named, over, select, whole
+from sfumato.kernel.source.lists import cell_in_list, long_lists
 from sfumato.limits import MOST_DENSE
 from sfumato.schema import Measure, Schema
 from sfumato.schema.attributes import Category
@@ -94,7 +86,7 @@ def _read(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.
 
 
 def _bounded(schema: Schema, engine: Engine, in_whole: Set[str], values: exp.Select) -> exp.Select:
-    """Rows whose every value is within its bounds; a category's value becomes its place in the list.
+    """Rows whose every value is within its bounds; a category's value becomes its cell.
 
     in_whole: the attributes that are read as whole numbers and not as doubles.
     """
@@ -104,11 +96,11 @@ def _bounded(schema: Schema, engine: Engine, in_whole: Set[str], values: exp.Sel
     for place, (own_name, attribute) in enumerate(schema.attributes.items()):
         name, value = f"a{place}", column(f"a{place}", "rows")
         if isinstance(attribute, Category):
-            code = place_in_list(attribute, value, f"list{place}", engine, looked_up=own_name in looked_up)
-            other = [whole(len(attribute.values))]
-            wanted.append(named(exp.Coalesce(this=code, expressions=other) if attribute.other else code, name))
+            cell = cell_in_list(attribute, value, f"list{place}", engine, looked_up=own_name in looked_up)
+            wanted.append(named(cell, name))
         else:
-            present.append(is_present(value))
+            if not attribute.keeps_missing:
+                present.append(is_present(value))
             wanted.append(named(within_bounds(attribute, value.copy(), in_whole=own_name in in_whole), name))
     for place, measure in _numbered(schema.measures):
         # A missing measure counts as the centre, 0 steps. Its row stays, and pulls an average to the middle.
@@ -140,7 +132,7 @@ def _cells(schema: Schema, in_whole: Set[str], *, split: bool) -> dict[str, SQL]
 def _placed(schema: Schema, cells: Mapping[str, SQL], values: exp.Select) -> exp.Select:
     """Rows as cell numbers, steps and unit; nothing else is carried on, so that the cap sorts little.
 
-    Rows whose value is not listed, and not put into `other`, fall out here.
+    Rows whose value is not listed, and that have no cell for such values, fall out here.
     """
     attributes = list(schema.attributes.values())
     wanted = [named(cell, name) for name, cell in cells.items()]

@@ -35,7 +35,7 @@ def example_queries(schema: Schema) -> tuple[str, ...]:
 def _written(schema: Schema, table: str, name: Name) -> Iterator[str]:
     shown = [axis for axis in schema.domain if printable(axis.name) == axis.name]
     keys = sorted((axis for axis in shown if 1 < axis.size <= MOST_GROUPS), key=lambda axis: axis.ordered)
-    spans = [axis for axis in shown if axis.kind in ("integer", "number", "date") and len(axis.edges) > 3]
+    spans = [axis for axis in shown if axis.kind in ("integer", "number", "date") and axis.places > 2]
     measures = [measure for measure in schema.measures if printable(measure) == measure]
     within = f" WHERE {_middle(spans[0], name)}" if spans else ""
     yield f"SELECT COUNT(*) AS n FROM {table}"
@@ -53,8 +53,7 @@ def _written(schema: Schema, table: str, name: Name) -> Iterator[str]:
 
 def _middle(axis: Axis, name: Name) -> str:
     """A condition that holds for the middle of an axis and cuts no cell."""
-    cells = len(axis.edges) - 1
-    low, high = (_edge(axis, place) for place in (cells // 3, cells - cells // 3))
+    low, high = (_edge(axis, place) for place in (axis.places // 3, axis.places - axis.places // 3))
     return f"{name(axis.name)} >= {low} AND {name(axis.name)} < {high}"
 
 

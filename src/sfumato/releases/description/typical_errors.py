@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from sfumato.domain import Axis, ValueSet
+from sfumato.domain import Axis
 from sfumato.domain.predicates import Predicate
 from sfumato.queries.workload import places_among, some_sets
 from sfumato.releases.answers.estimate import Estimate
@@ -54,10 +54,6 @@ def ask_for_counts(content: Content, axes: Sequence[Axis], few: int, confidence:
 def _where(axes: Sequence[Axis], place: int) -> Predicate:
     found = Predicate.everything()
     for number, axis in enumerate(axes):
-        cells = len(axis.edges) - 1  # of values; rows without one may have a cell besides
-        code = int(places_among(cells, place + number + 1)[-1])
-        values = ValueSet.above(float(axis.edges[code]), inclusive=True)
-        if code + 1 < cells:
-            values &= ValueSet.below(float(axis.edges[code + 1]), inclusive=False)
-        found &= Predicate.where(axis.name, values)
+        code = int(places_among(axis.places, place + number + 1)[-1])
+        found &= Predicate.where(axis.name, axis.values_in(code))
     return found
