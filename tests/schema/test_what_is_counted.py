@@ -30,6 +30,13 @@ def test_every_rule_is_named_and_only_columns_that_can_leave_rows_out():
     )
 
 
+def test_columns_that_keep_missing_values_leave_out_what_is_not_listed_alone():
+    kept = {name: part | {"missing": "keep"} for name, part in VISITS["attributes"].items()}
+    schema = Schema.from_dict(VISITS | {"attributes": kept, "privacy_unit": "row"})
+    assert what_is_counted(schema)[0] == "rows with an unlisted ward are left out"
+    assert counted_in_short(schema).startswith("no row whose ward is unlisted; ")
+
+
 def test_where_no_rule_can_strike_nothing_is_said():
     open_list = {"home": VISITS["attributes"]["home"]}
     schema = Schema(dataset="t", privacy_unit="row", attributes=open_list)

@@ -54,7 +54,9 @@ def counted_in_short(schema: Schema) -> str:
     rules = [] if unit.column is None else [f"at most {_rows(unit.contributions)} of each {printable(unit.column)}"]
     unread, unlisted = _left_out(schema)
     if unread or unlisted:
-        odd = ["missing", *(["unreadable"] if unread else []), *(["unlisted"] if unlisted else [])]
+        kept = not unread and all(schema.attributes[name].keeps_missing for name in unlisted)
+        odd = [] if kept else ["missing"]
+        odd += [*(["unreadable"] if unread else []), *(["unlisted"] if unlisted else [])]
         rules.append(f"no row whose {_listed([*unread, *unlisted], 'or', MOST_IN_SHORT)} is {_listed(odd, 'or')}")
     if _clipped(schema):
         rules.append("values beyond the bounds as the bound")
