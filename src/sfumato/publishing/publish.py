@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from math import exp
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import PrivacyError, ReleaseFileError, SfumatoError
+from sfumato.errors import PrivacyError, SfumatoError
 from sfumato.kernel.budget import Amount, Budget, readable
 from sfumato.kernel.cost import Cost
 from sfumato.kernel.ledger.ledger import Ledger, Receipt
@@ -19,7 +18,9 @@ from sfumato.kernel.opening import Step, open_curator
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
 from sfumato.kernel.source.table import open_table
 from sfumato.kernel.unit import Unit
+from sfumato.publishing.place import check_place
 from sfumato.publishing.prepare import Prepared, prepare
+from sfumato.publishing.request import digest_of_request
 from sfumato.queries import Workload
 from sfumato.releases.file.earlier import keep_earlier
 from sfumato.releases.file.manifest import CONCENTRATED, PURE, Guarantee
@@ -40,6 +41,7 @@ def release(
     table_name: str | None = None,
     allow_views: bool = False,
     even_if_useless: bool = False,
+    again: bool = True,
     entropy: Entropy | None = None,
     step: Step = lambda name: None,
 ) -> Release:
@@ -52,6 +54,7 @@ def release(
     another_unit: states that a further promise is meant where the ledger knows the dataset with another privacy unit.
     allow_views: read a view, a lazy frame or a relation too; the promise is then about the rows it gives.
     even_if_useless: go on even if, by the schema's `expected_rows`, every count of a single value would be noise.
+    again: False refuses what repeats the dataset's last release: the same table by name, schema, mechanism and cost.
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """
@@ -61,6 +64,7 @@ def release(
         "ledger": ledger,
         "table_name": table_name,
         "allow_views": allow_views,
+        "again": again,
         "entropy": entropy,
     }
     with _made(table, schema, epsilon, step, **how) as (made, _):
@@ -78,6 +82,7 @@ def _made(
     another_unit: bool = False,
     table_name: str | None = None,
     allow_views: bool = False,
+    again: bool = True,
     entropy: Entropy | None = None,
     **how: Any,
 ) -> Iterator[tuple[Release, Prepared]]:
@@ -99,6 +104,8 @@ def _made(
             step=step,
             nonce=nonce,
             another_unit=another_unit,
+            request=digest_of_request(table, table_name, prepared, how.get("workload")),
+            again=again,
         )
         step("measure")
         content = mechanism.run(opened.curator, schema, cost.budget, prepared.workload)
@@ -137,10 +144,7 @@ def publish(table: Any, schema: Schema, epsilon: Amount, out: str | Path, *, ste
     What can be refused is refused before the budget is reserved.
     """
     path = Path(out)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ReleaseFileError(f"{path} cannot be written; name a file in a folder that exists")
-    if not os.access(path.absolute().parent, os.W_OK):
-        raise ReleaseFileError(f"the folder of {path} cannot be written to; choose another with -o")
+    check_place(path)
     with _made(table, schema, epsilon, step, **how) as (made, was):
         # A release cannot be made again without paying again, so an earlier one is never overwritten.
         kept = keep_earlier(path)

@@ -94,7 +94,7 @@ class Schema(Declared):
         try:
             return cls.from_dict(read_yaml(Path(path)))
         except SchemaError as problem:
-            raise SchemaError(f"{path}: {problem}") from None
+            raise SchemaError(f"{path}: {problem}", kind=problem.kind) from None
 
     @classmethod
     def from_dict(cls, mapping: object) -> Schema:

@@ -278,8 +278,9 @@ def test_an_old_copy_put_back_is_found_through_the_receipts(path, tmp_path):
         "DELETE FROM entries WHERE number = 1",
         "DELETE FROM entries WHERE number = 3",
         "DELETE FROM entries",
-        "INSERT INTO entries SELECT 4, 'x', epsilon, delta, 'm', nonce, '', state, digest, chain, unit, contributions "
-        "FROM entries LIMIT 1",
+        "INSERT INTO entries SELECT 4, 'x', epsilon, delta, 'm', nonce, '', state, digest, chain, unit, contributions, "
+        "request FROM entries LIMIT 1",
+        f"UPDATE entries SET request = '{'0' * 64}'",
         "UPDATE entries SET unit = NULL, contributions = NULL",
         "UPDATE entries SET unit = NULL, contributions = NULL WHERE number = 1",
         "UPDATE entries SET unit = NULL, contributions = NULL WHERE number = 3",
@@ -315,6 +316,7 @@ def test_an_old_copy_put_back_is_found_through_the_receipts(path, tmp_path):
         "PRAGMA user_version = 0",
         "PRAGMA user_version = 1",
         "PRAGMA user_version = 2",
+        "PRAGMA user_version = 3",
     ],
 )
 def test_an_edited_ledger_is_refused(path, statement):

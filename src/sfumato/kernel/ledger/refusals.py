@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
 
-from sfumato.errors import BudgetError, BudgetExhausted, LedgerError
+from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, RepeatedRelease
 from sfumato.kernel.budget import readable
 from sfumato.kernel.ledger.book import NOTHING, Account, Book
 from sfumato.kernel.unit import Unit
@@ -66,7 +66,26 @@ def refuse_another_unit(account: Account, unit: Unit, contributions: int) -> Non
     raise BudgetError(
         f"asked to protect {unit.in_words(contributions)}, but dataset {account.dataset!r} has spent {before}: that is "
         "another promise, and the epsilons do not add up to one; keep to the privacy_unit of before or, if the data "
-        "owner agrees to both promises, say so: --another-unit (another_unit=True)"
+        "owner agrees to both promises, say so: --another-unit (another_unit=True)",
+        kind="budget",
+    )
+
+
+def refuse_repetition(book: Book, dataset: str, request: str | None) -> None:
+    """Refuse to pay twice for one thing by accident: what was asked for last is asked for once more.
+
+    Only what is public is compared: the table by its name, the schema, the mechanism, the cost and the workload.
+    """
+    last = next((entry for entry in reversed(book.entries) if entry.dataset == dataset), None)
+    if request is None or last is None or last.request != request:
+        return
+    when = last.reserved_at.removesuffix("+00:00").replace("T", " ")
+    cost = f"epsilon {readable(last.epsilon)}" + (f" and delta {readable(last.delta)}" if last.delta else "")
+    became = "published" if last.state == "published" else "reserved, and spent, but never published"
+    raise RepeatedRelease(
+        f"the last release of dataset {dataset!r} was of the same table, with the same schema, mechanism and epsilon "
+        f"(entry {last.number}, {became} at {when} UTC); another one costs {cost} once more; use the file that "
+        "there is, or say that it is meant: --again (again=True)"
     )
 
 

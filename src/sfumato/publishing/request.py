@@ -1,0 +1,67 @@
+"""What a release was asked for, as one digest, so that the same request is known again. Public facts only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from sfumato.publishing.prepare import Prepared
+from sfumato.schema import Schema
+
+NOT_OF_A_RELEASE = "budget", "ledger", "expected_rows"  # a schema that differs in these alone asks for the same
+
+
+def digest_of_request(table: Any, name: str | None, prepared: Prepared, workload: object) -> str | None:
+    """SHA-256 over the table's name, the schema, the mechanism, the cost and the workload; None without a name.
+
+    Nothing that the table holds goes into it, not even its size or when it was written.
+    """
+    where = name_of_table(table)
+    if where is None:
+        return None
+    facts = {
+        "table": where,
+        "name": name,
+        "schema": what_is_released(prepared.schema),
+        "mechanism": prepared.mechanism.name,
+        "epsilon": str(prepared.cost.epsilon),
+        "delta": str(prepared.cost.delta),
+        "workload": _text_of(workload),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def name_of_table(table: Any) -> str | None:
+    """The path or address of a table, without who logs in; a frame in memory has none.
+
+    >>> name_of_table("postgresql://ada:secret@example.org/census")
+    'postgresql://example.org/census'
+    """
+    if isinstance(table, Path):
+        return str(table.absolute())
+    if not isinstance(table, str):
+        return None
+    if "://" not in table:
+        return table if table == "-" else str(Path(table).absolute())
+    with suppress(ValueError):
+        parts = urlsplit(table)
+        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return None
+
+
+def what_is_released(schema: Schema) -> dict[str, Any]:
+    """The part of a schema that decides what a release holds."""
+    return {key: part for key, part in schema.to_dict().items() if key not in NOT_OF_A_RELEASE}
+
+
+def _text_of(workload: object) -> str | None:
+    if workload is None:
+        return None
+    if isinstance(workload, str | Path):
+        with suppress(OSError, ValueError):
+            return Path(workload).read_text(encoding="utf-8")
+    return str(workload)
