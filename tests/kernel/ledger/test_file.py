@@ -73,7 +73,8 @@ def test_publishing_and_setting_upgrade_as_well(tmp_path, form):
     assert version(path) == FORMAT and ledger.entries()[1].digest == "e" * 64
     path = old_ledger(tmp_path, form)
     Ledger(path).set_budget("new", 1)
-    assert version(path) == FORMAT and [account.dataset for account in Ledger(path).show()] == ["census", "new", "survey"]
+    assert version(path) == FORMAT
+    assert [account.dataset for account in Ledger(path).show()] == ["census", "new", "survey"]
 
 
 @forms

@@ -38,11 +38,7 @@ TABLES = (
     CHANGES,
 )
 UPGRADES = {  # to each format; the new columns of old entries are NULL: nobody knows what they would say
-    3: (
-        "ALTER TABLE entries ADD COLUMN unit TEXT",
-        "ALTER TABLE entries ADD COLUMN contributions INTEGER",
-        CHANGES,
-    ),
+    3: ("ALTER TABLE entries ADD COLUMN unit TEXT", "ALTER TABLE entries ADD COLUMN contributions INTEGER", CHANGES),
     4: ("ALTER TABLE entries ADD COLUMN request TEXT",),
 }
 LATER_COLUMNS = {3: 2, 4: 3}  # how many columns of an entry each format has beyond those of the first

@@ -58,9 +58,7 @@ class Wanted:
         if not (request is None or is_digest(request)):
             raise LedgerError("a request is told by its SHA-256 digest, 64 hexadecimal digits, or not at all")
         totals = total, total_delta
-        return cls(
-            dataset, *amounts, *totals, mechanism, unit, contributions, another_unit, request, again, identity
-        )
+        return cls(dataset, *amounts, *totals, mechanism, unit, contributions, another_unit, request, again, identity)
 
     def total_in(self, book: Book) -> tuple[Fraction, Fraction | None]:
         """The dataset's total: the one that the ledger has recorded, or the schema's, which is recorded first."""
