@@ -14,7 +14,7 @@ from sfumato.schema import Schema
 
 def check_place(path: Path) -> None:
     """Refuse a place where no file can be written."""
-    if path.is_dir() or not path.absolute().parent.is_dir():
+    if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
         raise ReleaseFileError(f"{path} cannot be written; name a file in a folder that exists")
     if not os.access(path.absolute().parent, os.W_OK):
         raise ReleaseFileError(f"the folder of {path} cannot be written to; choose another with -o")

@@ -99,7 +99,7 @@ def _entry(row: tuple[Any, ...], version: int) -> Entry:
     number, dataset, epsilon, delta, mechanism, nonce, at, state, digest, chain, *later = row
     if len(later) != LATER_COLUMNS.get(version, 0):
         raise ValueError("columns of another format")
-    unit, contributions, request = (*later, *[None] * (3 - len(later)))
+    unit, contributions, request = [*later, None, None, None][:3]
     if (unit is None) != (contributions is None) or not (unit is None or is_count(contributions)):
         raise ValueError("half a privacy unit")
     if not (request is None or (unit is not None and is_digest(request))):
