@@ -7,7 +7,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from sfumato.publishing.prepare import Prepared
 from sfumato.schema import Schema
@@ -49,7 +49,7 @@ def name_of_table(table: Any) -> str | None:
         return table if table == "-" else str(Path(table).absolute())
     with suppress(ValueError):
         parts = urlsplit(table)
-        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # options can hold a password as well
     return None
 
 
