@@ -122,7 +122,7 @@ def test_if_missing_refuses_what_is_something_else(folder):
 
 
 def test_a_dry_run_tells_everything_and_spends_nothing(folder, own_ledger, monkeypatch):
-    def read(*_: object) -> None:
+    def read(*_: object, **__: object) -> None:
         raise AssertionError("a row was read")
 
     monkeypatch.setattr("sfumato.kernel.source.table.Table.read", read)

@@ -48,12 +48,14 @@ def open_curator(
     another_unit: bool = False,
     request: str | None = None,
     again: bool = True,
+    for_margins: bool = False,
 ) -> Opened:
     """Reserve `cost` for `schema.dataset`, then read the table into a curator that can spend it and no more.
 
     nonce: under which the ledger knows the reservation, 32 hexadecimal digits drawn for this one.
     another_unit: the schema's privacy unit may be one that the ledger does not know for this dataset.
     request, again: what is asked for, as a digest of what is public about it; it may be what was asked for last.
+    for_margins: whether the mechanism counts margins alone, which says how rows are best held.
     """
     step("check")
     table.check(schema)
@@ -64,7 +66,7 @@ def open_curator(
     terms = terms_of(schema, cost, mechanism, another_unit=another_unit, request=request, again=again)
     receipt = ledger.reserve(schema.dataset, cost.epsilon, nonce=nonce, **terms)
     step("read")
-    held = table.read(schema, key)
+    held = table.read(schema, key, for_margins=for_margins)
     return Opened(curator_of(schema, held, budget, entropy), receipt)
 
 

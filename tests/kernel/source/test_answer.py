@@ -31,7 +31,7 @@ def by_row(*words, m):
 
 
 def test_answers_by_cell():
-    found = checked(by_cell([0, 5], [1, 2], [8, -16]), FEW)
+    found = checked(by_cell([0, 5], [1, 2], [8, -16]), FEW, row_by_row=False)
     assert isinstance(found, Aggregate) and found.counts.tolist() == [1, 2]
     for wrong in (
         by_cell([5, 0], [1, 2], [0, 0]),
@@ -45,16 +45,16 @@ def test_answers_by_cell():
         by_cell([0, 1], [1, 2], [0, 0]).drop_columns("s0"),
     ):
         with pytest.raises(PrivacyError, match="nothing is published"):
-            checked(wrong, FEW)
+            checked(wrong, FEW, row_by_row=False)
 
 
 def test_answers_row_by_row():
-    found = checked(by_row([0, 9999, 9999], [9999, 0, 0], [99, 1, 0], m=[8, -8, 0]), MANY)
+    found = checked(by_row([0, 9999, 9999], [9999, 0, 0], [99, 1, 0], m=[8, -8, 0]), MANY, row_by_row=True)
     assert isinstance(found, Rows) and len(found) == 3
     assert found.codes("a1", slice(0, 3)).tolist() == [0, 99, 99]
     assert found.codes("a4", slice(0, 3)).tolist() == [99, 1, 0]
     assert all(word.dtype == np.uint16 for word in found.words)
-    empty = checked(by_row([], [], [], m=pa.array([], pa.int64())), MANY)
+    empty = checked(by_row([], [], [], m=pa.array([], pa.int64())), MANY, row_by_row=True)
     assert isinstance(empty, Rows) and len(empty) == 0 and len(empty.gathered.cells) == 0
     for wrong in (
         by_row([10_000], [0], [0], m=[0]),
@@ -69,4 +69,4 @@ def test_answers_row_by_row():
         by_cell([0, 5], [1, 2], [8, -16]),
     ):
         with pytest.raises(PrivacyError, match="nothing is published"):
-            checked(wrong, MANY)
+            checked(wrong, MANY, row_by_row=True)

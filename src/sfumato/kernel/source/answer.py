@@ -13,7 +13,6 @@ from sfumato.arrays import Whole
 from sfumato.errors import PrivacyError
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.rows import Rows, short, words_of
-from sfumato.kernel.source.statement import by_rows
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
 _NO_AGGREGATE = "the engine did not return whole numbers for each cell or row as it was asked to; nothing is published"
 
 
-def checked(answer: pa.Table, schema: Schema) -> Aggregate | Rows:
+def checked(answer: pa.Table, schema: Schema, *, row_by_row: bool) -> Aggregate | Rows:
     """The engine's answer, if it is what the statement must give."""
     found: Aggregate | Rows | None = None
     with suppress(Exception):  # for privacy: its text could quote a count
-        found = as_rows(answer, schema) if by_rows(schema) else as_aggregate(answer, schema)
+        found = as_rows(answer, schema) if row_by_row else as_aggregate(answer, schema)
     del answer  # for privacy: a traceback keeps what this frame holds
     if found is None:
         raise PrivacyError(_NO_AGGREGATE)

@@ -2,8 +2,8 @@
 
     read     each row's values, as numbers, dates or text; what cannot be read is missing
     bound    clip to the bounds, look up in the lists; rows without a value or a unit fall out
-    place    the row's cell number and its measures in whole steps; the number comes in short words where cells are too
-             many to lay out (`sfumato.kernel.rows`)
+    place    the row's cell number and its measures in whole steps; the number comes in short words where rows are
+             wanted one by one (`sfumato.kernel.rows`)
     cap      at most `contributions` rows per unit
     gather   rows and sums of steps by cell; rows that come in words are left as they are
 
@@ -18,8 +18,8 @@ Privacy leans on four properties of it, which docs/privacy.md uses and the tests
 4. No value of a row can make it fail: casts yield NULL, numbers are clipped before they are made whole, and sums are
    taken in 38 digits and then clipped to 64 bits, which never widens the distance between two sums.
 
-Whether rows are gathered depends on the schema alone. Where they are not, each comes as one row of the answer, in no
-order that means anything, and adding them up is the kernel's work.
+Whether rows are gathered depends on the schema and the mechanism alone. Where they are not, each comes as one row of
+the answer, in no order that means anything, and adding them up is the kernel's work.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
+from sfumato.domain import LARGEST_NUMBER
 from sfumato.errors import SchemaError
 from sfumato.kernel.rows import words_of
 from sfumato.kernel.source.binning import (
@@ -53,20 +54,23 @@ LARGEST_SUM = 2**62
 T = TypeVar("T")
 
 
-def aggregate_statement(schema: Schema, engine: Engine, columns: Mapping[str, Column], key: int) -> SQL:
-    """Rows and sums by cell, in the columns cell, n, s0, s1, ... and in the order of cells, or row by row (`by_rows`).
+def aggregate_statement(
+    schema: Schema, engine: Engine, columns: Mapping[str, Column], key: int, *, row_by_row: bool = False
+) -> SQL:
+    """Rows and sums by cell, in the columns cell, n, s0, s1, ... and in the order of cells, or row by row.
 
     Row by row the columns are word0, word1, ..., m0, m1, ...
     columns: the engine's column for each name that the schema uses.
     key: which of a unit's rows survive the cap depends on it, and on that unit's rows.
+    row_by_row: as `comes_by_rows` says.
     """
     steps = [f"m{place}" for place in range(len(schema.measures))]
     in_whole = {name for name, part in schema.attributes.items() if reads_whole(part, columns[part.column], engine)}
-    cells = _cells(schema, in_whole)
+    cells = _cells(schema, in_whole, split=row_by_row)
     rows = _placed(schema, cells, _bounded(schema, engine, in_whole, _read(schema, engine, columns)))
     if schema.privacy_unit.column is not None:
         rows = _capped(rows, [*cells, *steps], schema.privacy_unit.contributions, engine, key)
-    if by_rows(schema):
+    if row_by_row:
         return rows
     sums = [named(_clipped_sum(column(step)), f"s{place}") for place, step in enumerate(steps)]
     gathered = select([column("cell"), named(exp.Count(this=exp.Star()), "n"), *sums], rows)
@@ -75,9 +79,9 @@ def aggregate_statement(schema: Schema, engine: Engine, columns: Mapping[str, Co
     return gathered
 
 
-def by_rows(schema: Schema) -> bool:
-    """Whether rows come one by one, because there are too many cells to lay out."""
-    return schema.domain.size > MOST_DENSE
+def comes_by_rows(schema: Schema, *, for_margins: bool) -> bool:
+    """Whether rows come one by one: for margins where cells are too many to lay out, else where they have no number."""
+    return schema.domain.size > (MOST_DENSE if for_margins else LARGEST_NUMBER)
 
 
 def _read(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
@@ -117,9 +121,9 @@ def _bounded(schema: Schema, engine: Engine, in_whole: Set[str], values: exp.Sel
     return rows.where(*present, copy=False) if present else rows
 
 
-def _cells(schema: Schema, in_whole: Set[str]) -> dict[str, SQL]:
+def _cells(schema: Schema, in_whole: Set[str], *, split: bool) -> dict[str, SQL]:
     """The number of a row's cell, or its words, by the names of their columns."""
-    domain, split = schema.domain, by_rows(schema)
+    domain = schema.domain
     runs = {f"word{n}": run for n, run in enumerate(words_of(domain))} if split else {"cell": range(len(domain.axes))}
     found: dict[str, SQL] = {}
     for name, run in runs.items():

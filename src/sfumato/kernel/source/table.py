@@ -52,21 +52,22 @@ class Table:
 
         aggregate_statement(schema, self.engine, self._columns(schema), key=0)
 
-    def read(self, schema: Schema, key: int) -> Aggregate | Rows:
-        """Rows and sums of measures in every cell that holds rows; row by row where cells are too many to lay out.
+    def read(self, schema: Schema, key: int, *, for_margins: bool = False) -> Aggregate | Rows:
+        """Rows and sums of measures in every cell that holds rows; or row by row, where `comes_by_rows` says so.
 
         See `sfumato.kernel.source.statement` for the rules.
         Values outside their bounds count at the bound. A row falls out if an attribute is missing, unreadable or not
         listed (unless the category has `other`), or if its privacy unit is missing. A missing measure counts as the
         middle of its bounds. key: chooses which rows of a unit are kept; draw it afresh for every reading.
+        for_margins: whether margins alone will be counted.
         """
         from sfumato.kernel.source.answer import checked
-        from sfumato.kernel.source.statement import aggregate_statement
+        from sfumato.kernel.source.statement import aggregate_statement, comes_by_rows
 
-        columns = self._columns(schema)
-        statement = aggregate_statement(schema, self.engine, columns, key)
+        columns, row_by_row = self._columns(schema), comes_by_rows(schema, for_margins=for_margins)
+        statement = aggregate_statement(schema, self.engine, columns, key, row_by_row=row_by_row)
         used = [column for column in self.engine.columns if column in columns.values()]
-        return checked(self.engine.run(statement, used), schema)
+        return checked(self.engine.run(statement, used), schema, row_by_row=row_by_row)
 
     def aggregate(self, schema: Schema, key: int) -> Aggregate:
         """The same by cell, wherever cells can be numbered."""
