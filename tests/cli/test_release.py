@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -85,15 +88,24 @@ def test_on_a_terminal_it_asks(folder, answer, code, cost):
     assert release().returncode == 0
     near, far = os.openpty()
     command = [sys.executable, "-m", "sfumato", "release", "t.csv", "--schema", "s.yaml", "--epsilon", "1"]
+    seen = bytearray()
+
+    def watch() -> None:
+        with suppress(OSError):  # which is how a terminal ends
+            while piece := os.read(near, 4096):
+                seen.extend(piece)
+
     with subprocess.Popen(
         [*command, "--mechanism", "cells", "-o", "r.sfumato"], stdin=far, stderr=far, stdout=subprocess.PIPE, text=True
     ) as child:
         os.close(far)
         os.write(near, answer.encode())
+        watching = threading.Thread(target=watch)
+        watching.start()
         said = child.stdout.read()
-        seen = os.read(near, 100_000).decode()
+    watching.join(timeout=10)
     os.close(near)
-    assert child.returncode == code and "Spend it once more? [y/N]" in seen
+    assert child.returncode == code and b"Spend it once more? [y/N]" in seen
     assert spent() == cost and ("r.sfumato: " in said) == (code == 0)
 
 
@@ -179,6 +191,17 @@ def test_a_hint_can_be_pasted_whatever_the_file_is_called(folder):
     pasted = f"{sys.executable} -m {hint.removeprefix('Try: ')}"
     run = subprocess.run(["sh", "-c", pasted], capture_output=True, text=True, check=False)
     assert run.returncode == 0 and "95 % interval" in run.stdout, run.stderr
+
+
+def test_the_command_that_mends_a_budget_reaches_the_ledger_that_was_named(folder):
+    for option, named in (((), ""), (("--ledger", "an other.sqlite"), f" --ledger '{folder}/an other.sqlite'")):
+        said = release(*option, epsilon="4").stderr.splitlines()[-1]
+        (mend,) = re.findall("`(sfumato ledger set [^`]*)`", said)
+        assert mend == f"sfumato ledger set census --epsilon 4{named}"
+        assert sfumato(*shlex.split(mend)[1:]).returncode == 0
+        Path("s.yaml").write_text(SCHEMA.replace("epsilon: 3", "epsilon: 4"))
+        assert release(*option, epsilon="4", out="mended.sfumato").returncode == 0
+        Path("s.yaml").write_text(SCHEMA)
 
 
 def test_no_device_is_taken_for_an_earlier_file(folder):

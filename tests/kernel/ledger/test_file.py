@@ -90,7 +90,7 @@ def test_the_first_formats_nil_delta_stands(tmp_path):
     first, second = (Ledger(old_ledger(tmp_path, form)) for form in (1, 2))
     assert (first.account("survey").total_delta, second.account("survey").total_delta) == (0, None)
     message = refusal(BudgetExhausted, reserve, first, dataset="survey", limit=None, delta="1e-6")
-    assert "`sfumato ledger set survey --epsilon 1 --delta 0.000001`" in message
+    assert "`sfumato ledger set survey --epsilon 1 --delta 0.000001 --ledger " in message
     reserve(second, dataset="survey", limit=None, delta="1e-6")
     first.set_budget("survey", 1, "1e-6")
     reserve(first, dataset="survey", limit=None, delta="1e-6")

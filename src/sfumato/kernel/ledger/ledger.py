@@ -21,11 +21,13 @@ reservation counts as spent from the moment it is committed, whatever comes of i
 from __future__ import annotations
 
 import os
+import shlex
 import sqlite3
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -68,6 +70,7 @@ class Ledger:
             self.path = named.expanduser().resolve()
         except (OSError, RuntimeError, ValueError):
             raise LedgerError(f"{str(named)!r} is no usable path for a ledger; name a file (--ledger)") from None
+        self.where = "" if path is None else f" --ledger {shlex.quote(str(self.path))}"
         self.timeout = timeout
         self.required = required
 
@@ -115,6 +118,7 @@ class Ledger:
         if not is_hex(nonce):
             raise LedgerError("a reservation needs a nonce of 32 hexadecimal digits, such as secrets.token_hex(16)")
         with self._writing(identity=identity) as (connection, book):
+            wanted = replace(wanted, where=self.where)
             now, total = _now(), wanted.total_in(book)
             if dataset not in book.totals:
                 record_change(connection, book, dataset, *total, now=now, reason=IN_THE_SCHEMA)
@@ -133,7 +137,7 @@ class Ledger:
 
     def foresee(self, wanted: Wanted) -> Account:
         """Refuse what `reserve` would refuse, and write nothing; where the dataset stands, if it would be granted."""
-        book = self._book()
+        book, wanted = self._book(), replace(wanted, where=self.where)
         if book is None:
             if wanted.identity is not None:
                 refuse_missing(self.path, wanted.identity)

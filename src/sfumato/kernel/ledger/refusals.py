@@ -19,7 +19,12 @@ LOST = "restore it, or name the one that holds what was spent before (--ledger)"
 
 
 def refuse_overspending(
-    account: Account, asked: Fraction, asked_delta: Fraction, stated: Fraction | None, stated_delta: Fraction | None
+    account: Account,
+    asked: Fraction,
+    asked_delta: Fraction,
+    stated: Fraction | None,
+    stated_delta: Fraction | None,
+    where: str = "",
 ) -> None:
     """Exact comparisons, no tolerance: the privacy of the dataset rests on these lines."""
     total = account.total if stated is None else min(account.total, stated)
@@ -35,7 +40,7 @@ def refuse_overspending(
             f"asked for delta {readable(asked_delta)} on dataset {name}: {readable(account.spent_delta)} of its total "
             f"{readable(whole)} is spent, {readable(max(NOTHING, whole - account.spent_delta))} is left; use pure "
             f"epsilon (no --delta), or, if the data owner agrees, raise the total: `{set_total} "
-            f"{readable(account.total)} --delta {readable(needed_delta)}`"
+            f"{readable(account.total)} --delta {readable(needed_delta)}{where}`"
             + (" and budget: {delta: ...} in the schema" if stated_delta is not None else "")
         )
     note = ""
@@ -43,7 +48,7 @@ def refuse_overspending(
         note = f" (the schema says {readable(stated)}, but the total recorded in the ledger is smaller and holds)"
     elif stated is not None and stated < account.total:
         note = f" (the ledger says {readable(account.total)}, but the schema's total is smaller and holds)"
-    places = [f"`{set_total} {readable(needed)}`"] if account.total < needed else []
+    places = [f"`{set_total} {readable(needed)}{where}`"] if account.total < needed else []
     if stated is not None and stated < needed:
         places.append(f"budget: {{epsilon: {readable(needed)}}} in the schema")
     raise BudgetExhausted(

@@ -15,7 +15,10 @@ from sfumato.kernel.unit import Unit
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a reservation is for. `Ledger.reserve` says what each field means."""
+    """What a reservation is for. `Ledger.reserve` says what each field means.
+
+    where: what a command needs in order to reach the same ledger, so that one that is proposed can be pasted.
+    """
 
     dataset: str
     epsilon: Fraction
@@ -29,6 +32,7 @@ class Wanted:
     request: str | None
     again: bool
     identity: str | None
+    where: str = ""
 
     @classmethod
     def stated(
@@ -67,7 +71,7 @@ class Wanted:
         if self.limit is None:
             raise BudgetError(
                 f"dataset {self.dataset!r} has no total budget yet; state the total once: budget: {{epsilon: 3}} in "
-                f"the schema, or `sfumato ledger set {shlex.quote(self.dataset)} --epsilon 3`",
+                f"the schema, or `sfumato ledger set {shlex.quote(self.dataset)} --epsilon 3{self.where}`",
                 kind="budget",
             )
         return self.limit, self.limit_delta
@@ -77,7 +81,7 @@ class Wanted:
         account = book.account(self.dataset)
         if not self.another_unit:
             refuse_another_unit(account, self.unit, self.contributions)
-        refuse_overspending(account, self.epsilon, self.delta, self.limit, self.limit_delta)
+        refuse_overspending(account, self.epsilon, self.delta, self.limit, self.limit_delta, self.where)
         if not self.again:
             refuse_repetition(book, self.dataset, self.request)
         return account
