@@ -33,7 +33,7 @@ def show(
     book = Ledger(ledger)
     accounts = [account for account in book.show() if dataset in (None, account.dataset)]
     if dataset is not None and not accounts:
-        raise LedgerError(f"no dataset {dataset!r} in the ledger {book.path}; see `sfumato ledger show`")
+        raise LedgerError(f"no dataset {dataset!r} in the ledger {book.path}; see `sfumato ledger show`", kind="input")
     identity = book.identity()
     if MANNER.json:
         _give(book, accounts, dataset)
