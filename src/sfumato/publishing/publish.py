@@ -16,7 +16,7 @@ from sfumato.kernel.ledger.ledger import Ledger, Receipt
 from sfumato.kernel.ledger.standing import telling_what_stays
 from sfumato.kernel.opening import Step, open_curator
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.source.table import Table, open_table
 from sfumato.kernel.unit import Unit
 from sfumato.publishing.place import check_place
 from sfumato.publishing.prepare import Prepared, prepare
@@ -92,7 +92,7 @@ def _made(
     with telling_what_stays(book, schema.dataset, nonce):
         step("plan")
         prepared = prepare(schema, epsilon, **how)
-        source_table = open_table(table, name=table_name, allow_views=allow_views)
+        source_table = table_for(schema, table, table_name, allow_views)
         mechanism, cost = prepared.mechanism, prepared.cost
         opened = open_curator(
             source_table,
@@ -115,6 +115,11 @@ def _made(
         guarantee = describe_guarantee(cost.budget, schema, cost, derived=source_table.derived(schema))
         marking = _mark_published(book, opened.receipt, step)
         yield Release(content, mechanism.name, guarantee, source.private, opened.receipt.to_dict(), marking), prepared
+
+
+def table_for(schema: Schema, table: Any, name: str | None, allow_views: bool) -> Table:
+    """The private table as a schema describes it, its names and types looked at; alike for a release and a dry run."""
+    return open_table(table, name=name, allow_views=allow_views)
 
 
 @dataclass(frozen=True)

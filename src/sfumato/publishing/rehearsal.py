@@ -12,10 +12,9 @@ from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Amount
 from sfumato.kernel.ledger.ledger import Account, Ledger
 from sfumato.kernel.opening import rehearse
-from sfumato.kernel.source.table import open_table
 from sfumato.publishing.place import check_place
 from sfumato.publishing.prepare import Prepared, prepare
-from sfumato.publishing.publish import describe_guarantee
+from sfumato.publishing.publish import describe_guarantee, table_for
 from sfumato.publishing.request import digest_of_request
 from sfumato.releases.file.manifest import Guarantee
 from sfumato.schema import Schema
@@ -54,7 +53,7 @@ def rehearse_release(
     path = Path(out)
     check_place(path)
     prepared = prepare(schema, epsilon, **how)
-    source = open_table(table, name=table_name, allow_views=allow_views)
+    source = table_for(schema, table, table_name, allow_views)
     account = rehearse(
         source,
         schema,
