@@ -58,10 +58,14 @@ def query(
     for place, statement in enumerate(asked.texts):
         with asked.named(place):
             results.append(opened.query(statement, confidence=confidence, strict=strict))
+    answers = list(zip(asked.texts, results, strict=True))
     if out is None:
-        _print(asked.texts, results, form, many=asked.many)
+        _print(answers, form, many=asked.many)
     else:
-        _write(out, asked.texts, results, form, many=asked.many)
+        page = io.StringIO()
+        with redirect_stdout(page):
+            _print(answers, form, many=asked.many)
+        _write(out, page.getvalue(), len(answers))
     if form is not Format.json and MANNER.notes:
         from sfumato.cli.show import say
 
@@ -74,31 +78,29 @@ def _form_of(out: Path | None) -> Format:
     return Format.table if out is None else by_ending.get(out.suffix.lower(), Format.table)
 
 
-def _write(out: Path, texts: list[str], results: list[Result], form: Format, *, many: bool) -> None:
+def _write(out: Path, page: str, many: int) -> None:
     from sfumato.cli.shared.writing import write_text
     from sfumato.cli.show import say
 
-    page = io.StringIO()
-    with redirect_stdout(page):
-        _print(texts, results, form, many=many)
-    kept = write_text(out, page.getvalue())
+    kept = write_text(out, page)
     if MANNER.notes:
-        say(f"{out}: {'the answer' if len(results) == 1 else f'the answers to {len(results)} statements'}.")
+        say(f"{out}: {'the answer' if many == 1 else f'the answers to {many} statements'}.")
         if kept is not None:
             say(f"An earlier file of that name was kept as {kept}.")
 
 
-def _print(texts: list[str], results: list[Result], form: Format, *, many: bool) -> None:
+def _print(answers: list[tuple[str, Result]], form: Format, *, many: bool) -> None:
     """The answers, each under its statement if there may be several."""
     if form is Format.json:
-        from sfumato.releases.answers.result import as_json, as_json_of_many
+        from sfumato.cli.shared.statements import beside_their_statements
+        from sfumato.releases.answers.result import as_json
 
-        pairs = [(text, result.records()) for text, result in zip(texts, results, strict=True)]
-        typer.echo(as_json_of_many(pairs) if many else as_json(pairs[0][1]))
+        objects = [(text, as_json(one.records())) for text, one in answers]
+        typer.echo(beside_their_statements(objects) if many else objects[0][1])
         return
     from sfumato.cli.show import say
 
-    for place, (text, result) in enumerate(zip(texts, results, strict=True)):
+    for place, (text, result) in enumerate(answers):
         if many:
             if place:
                 say()

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from sfumato.publishing.prepare import Prepared
 from sfumato.schema import Schema
 
-# A schema that differs in these alone asks for the same: totals, a guess, and how the table's file is written.
-NOT_OF_A_RELEASE = "budget", "ledger", "expected_rows", "file"
+NOT_ASKED_FOR = "budget", "ledger", "expected_rows"  # a schema that differs in these alone asks for the same
+NOT_PUBLISHED = "file"  # how the table's file is written: it decides what is read, and is in no release
 
 
 def digest_of_request(table: Any, name: str | None, prepared: Prepared, workload: object) -> str | None:
@@ -27,7 +27,7 @@ def digest_of_request(table: Any, name: str | None, prepared: Prepared, workload
     facts = {
         "table": where,
         "name": name,
-        "schema": what_is_released(prepared.schema),
+        "schema": _without(prepared.schema, *NOT_ASKED_FOR),
         "mechanism": prepared.mechanism.name,
         "epsilon": str(prepared.cost.epsilon),
         "delta": str(prepared.cost.delta),
@@ -56,7 +56,11 @@ def name_of_table(table: Any) -> str | None:
 
 def what_is_released(schema: Schema) -> dict[str, Any]:
     """The part of a schema that decides what a release holds."""
-    return {key: part for key, part in schema.to_dict().items() if key not in NOT_OF_A_RELEASE}
+    return _without(schema, *NOT_ASKED_FOR, NOT_PUBLISHED)
+
+
+def _without(schema: Schema, *keys: str) -> dict[str, Any]:
+    return {key: part for key, part in schema.to_dict().items() if key not in keys}
 
 
 def _text_of(workload: object) -> str | None:

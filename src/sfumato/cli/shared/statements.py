@@ -61,3 +61,13 @@ def _file(path: Path) -> str:
         raise QueryError(
             f"{path} cannot be read ({reason}); name a text file of SELECT statements", kind="file"
         ) from None
+
+
+def beside_their_statements(answers: list[tuple[str, str]]) -> str:
+    """JSON texts, each in one object with its statement: a list as "rows", an object as it is."""
+    import json
+
+    def joined(text: str, answer: str) -> str:
+        return f'{{"sql": {json.dumps(text)},\n' + (f'"rows": {answer}}}' if answer.startswith("[") else answer[1:])
+
+    return "[" + ",\n".join(joined(*one) for one in answers) + "]"

@@ -157,11 +157,3 @@ def as_json(records: list[dict[str, Any]]) -> str:
 
     lines = (escaped_json(json.dumps(record, ensure_ascii=False, allow_nan=False)) for record in records)
     return "[" + ",\n ".join(lines) + "]"
-
-
-def as_json_of_many(answers: list[tuple[str, list[dict[str, Any]]]]) -> str:
-    """The records of several statements, each as one object with its text: {"sql": ..., "rows": [...]}."""
-    import json
-
-    parts = (f'{{"sql": {json.dumps(text)},\n"rows": {as_json(records)}}}' for text, records in answers)
-    return "[" + ",\n".join(parts) + "]"
