@@ -77,6 +77,8 @@ def tell_rehearsal(found: Rehearsal, book: Ledger, delta: str | None) -> None:
         f"{exact(account.left)} is left{deltas(account)}; {exact(account.left - cost.epsilon)} would be left then "
         f"(ledger {book.path})."
     )
+    if book.identity() is None:
+        say("There is no such ledger: a new one would be made, which knows of no earlier release.")
     if found.replaces:
         say("A file of that name is there; it would be kept under another.")
 

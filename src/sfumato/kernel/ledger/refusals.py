@@ -89,7 +89,7 @@ def refuse_repetition(book: Book, dataset: str, request: str | None) -> None:
     became = "published" if last.state == "published" else "reserved, and spent, but never published"
     raise RepeatedRelease(
         f"the last release of dataset {dataset!r} was of the same table, with the same schema, mechanism and epsilon "
-        f"(entry {last.number}, {became} at {when} UTC); another one costs {cost} once more; use the file that "
+        f"(entry {last.number} of {when} UTC, {became}); another one costs {cost} once more; use the file that "
         "there is, or say that it is meant: --again (again=True)"
     )
 
