@@ -105,7 +105,7 @@ def test_info_as_json(plain):
     assert about["dataset"] == "census" and about["mechanism"] == "cells" and about["confidence"] == 0.9
     age, sex, charge = about["columns"]
     assert age["labels"][:2] == ["0 to 9", "10 to 19"] and sex["labels"] == ["F", "M"] and charge["role"] == "measure"
-    assert about["guarantee"]["epsilon"] == 1 and len(about["counted"]) == 5
+    assert about["guarantee"]["epsilon"] == "1" and len(about["counted"]) == 5
     widths = [one["half_width"] for one in about["typical_errors"]]
     assert len(widths) == 3 and all(width > 0 for width in widths)
     assert all(sfumato("query", plain, sql).returncode == 0 for sql in about["examples"])

@@ -72,7 +72,7 @@ def test_json_is_the_list_of_rows_and_json_full_has_the_rest(made):
     assert [list(row) for row in full["rows"]] == [list(row) for row in plain]
     assert [row["n"] for row in full["rows"]] == [row["n"] for row in plain]
     assert "spread evenly" in full["notes"][0] and full["counted"] == COUNTED and full["confidence"] == 0.9
-    assert full["guarantee"]["epsilon"] == 1 and "2.72 times" in full["guarantee"]["statement"]
+    assert full["guarantee"]["epsilon"] == "1" and "2.72 times" in full["guarantee"]["statement"]
     nothing = json.loads(sfumato("query", str(made[0]), f"{CUT} LIMIT 0", "--format", "json-full").stdout)
     assert nothing["rows"] == []
 
@@ -90,3 +90,12 @@ def test_a_note_cannot_bring_a_formula_into_a_spreadsheet(tmp_path: Path):
     assert len(lines) == 3
     for cell in next(csv.reader([lines[2]])):
         assert not cell.strip().startswith(("=", "@", "+", "-")) and ";@" not in cell
+
+
+def test_many_statements_have_their_notes_each_and_what_is_counted_once(made, tmp_path):
+    (tmp_path / "q.sql").write_text(f"{CUT}; SELECT COUNT(*) AS all_rows FROM census;")
+    asked = sfumato("query", str(made[0]), f"@{tmp_path / 'q.sql'}")
+    assert [line.partition(":")[0] for line in asked.stderr.splitlines()] == ["note", "counted"]
+    first, second = json.loads(sfumato("query", str(made[0]), f"@{tmp_path / 'q.sql'}", "--format", "json-full").stdout)
+    assert list(first) == ["sql", "rows", "notes", "counted", "guarantee", "confidence"]
+    assert len(first["notes"]) == 1 and second["notes"] == [] and second["counted"] == COUNTED

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import typer
 
-from sfumato.cli import audit, demo, info, init, ledger, plan, query, release, reproduce, sample
+from sfumato.cli import audit, completion, demo, info, init, ledger, plan, query, release, reproduce, sample
+from sfumato.cli.shared.exits import HELP
 from sfumato.cli.stopping import Stoppable
 
 app = typer.Typer(
     name="sfumato",
     cls=Stoppable,
     help="Publish a private table once, safely. Anyone can query the release for ever, with honest error bars.",
+    epilog=HELP,
     no_args_is_help=True,
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -26,6 +29,7 @@ app.command("sample")(sample.sample)
 app.add_typer(ledger.app, name="ledger")
 app.command("audit")(audit.audit)
 app.command("reproduce")(reproduce.reproduce)
+app.command("completion")(completion.completion)
 
 
 @app.callback(invoke_without_command=True)

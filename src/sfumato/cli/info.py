@@ -7,25 +7,23 @@ from pathlib import Path
 import typer
 
 from sfumato.cli.query import MOST_CELLS, RELEASE
+from sfumato.cli.shared.manner import JSON, give
 
 
 def info(
     release: Path = RELEASE,
-    json: bool = typer.Option(False, "--json", help="Print one JSON object."),
     confidence: float = typer.Option(0.95, "--confidence", help="How sure the typical intervals are."),
     most_cells: int | None = MOST_CELLS,
+    as_json: bool = JSON,
 ) -> None:
     """Describe a release: columns, guarantee, what is counted by rule, typical errors, queries to begin with."""
     from sfumato.publishing.publish import open_release
 
     about = open_release(release, most_cells=most_cells).describe(confidence=confidence)
-    if json:
-        from sfumato.releases.answers.full_json import as_text
-
-        typer.echo(as_text(about.to_dict()))
+    if as_json:
+        give(about.to_dict())
         return
-    from shlex import quote
-
+    from sfumato.cli.shared.pasting import command
     from sfumato.cli.show import say, table
     from sfumato.schema.columns import HEADERS
 
@@ -43,11 +41,4 @@ def info(
     table(about.error_headers, about.typical_rows, left=(0,))
     say()
     for place, example in enumerate(about.examples):
-        say(f"{'Try: ' if place == 0 else '     '}sfumato query {quote(str(release))} {_shell(example)}")
-
-
-def _shell(sql: str) -> str:
-    """A statement as an argument, in the quotes that read best."""
-    from shlex import quote
-
-    return f'"{sql}"' if not set('"$`\\!') & set(sql) else quote(sql)
+        say(f"{'Try: ' if place == 0 else '     '}{command('query', release, example)}")

@@ -6,15 +6,19 @@ from pathlib import Path
 
 import typer
 
+from sfumato.cli.shared.manner import QUIET
+
 
 def init(
     table: str = typer.Argument(help="A path or glob (csv, parquet), or a database URL with --table."),
     out: Path | None = typer.Option(None, "-o", "--out", help="Write the draft here instead of printing it."),
     name: str | None = typer.Option(None, "--table", help="The table's name inside a database."),
+    quiet: bool = QUIET,
 ) -> None:
     """Draft a schema from column names and types. Bounds and values are left blank for you: they are never read."""
+    from sfumato.cli.shared.pasting import command
+    from sfumato.cli.shared.writing import write_text
     from sfumato.cli.show import say
-    from sfumato.errors import SchemaError
     from sfumato.kernel.source.table import open_table
     from sfumato.schema.draft import draft
 
@@ -23,11 +27,8 @@ def init(
     if out is None:
         typer.echo(text, nl=False)
         return
-    try:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise SchemaError(f"{out} exists already; choose another name with -o") from None
-    except OSError as error:
-        raise SchemaError(f"{out} cannot be written ({error.strerror}); choose another place with -o") from None
-    say(f"{out}: fill in the blanks, then see what a budget buys: sfumato plan --schema {out} --epsilon 1")
+    kept = write_text(out, text)
+    if kept is not None:
+        say(f"An earlier file of that name was kept as {kept}.")
+    next_ = command("plan", "--schema", out, "--epsilon", "1")
+    say(f"{out}: fill in the blanks, then see what a budget buys: {next_}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -11,16 +10,18 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import PrivacyError, ReleaseFileError, SfumatoError
+from sfumato.errors import PrivacyError, SfumatoError
 from sfumato.kernel.budget import Amount, Budget, readable
 from sfumato.kernel.cost import Cost
 from sfumato.kernel.ledger.ledger import Ledger, Receipt
 from sfumato.kernel.ledger.standing import telling_what_stays
 from sfumato.kernel.opening import Step, open_curator
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.source.table import Table, open_table
 from sfumato.kernel.unit import Unit
+from sfumato.publishing.place import check_place
 from sfumato.publishing.prepare import Prepared, prepare
+from sfumato.publishing.request import digest_of_request
 from sfumato.queries import Workload
 from sfumato.releases.file.earlier import keep_earlier
 from sfumato.releases.file.manifest import CONCENTRATED, PURE, Guarantee
@@ -41,6 +42,7 @@ def release(
     table_name: str | None = None,
     allow_views: bool = False,
     even_if_useless: bool = False,
+    again: bool = True,
     entropy: Entropy | None = None,
     step: Step = lambda name: None,
 ) -> Release:
@@ -54,6 +56,7 @@ def release(
     another_unit: states that a further promise is meant where the ledger knows the dataset with another privacy unit.
     allow_views: read a view, a lazy frame or a relation too; the promise is then about the rows it gives.
     even_if_useless: go on even if, by the schema's `expected_rows`, every count of a single value would be noise.
+    again: False refuses what repeats the dataset's last release: the same table by name, schema, mechanism and cost.
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """
@@ -63,6 +66,7 @@ def release(
         "ledger": ledger,
         "table_name": table_name,
         "allow_views": allow_views,
+        "again": again,
         "entropy": entropy,
     }
     with _made(table, Schema.of(schema), epsilon, step, **how) as (made, _):
@@ -80,6 +84,7 @@ def _made(
     another_unit: bool = False,
     table_name: str | None = None,
     allow_views: bool = False,
+    again: bool = True,
     entropy: Entropy | None = None,
     **how: Any,
 ) -> Iterator[tuple[Release, Prepared]]:
@@ -89,7 +94,7 @@ def _made(
     with telling_what_stays(book, schema.dataset, nonce):
         step("plan")
         prepared = prepare(schema, epsilon, **how)
-        source_table = open_table(table, name=table_name, allow_views=allow_views)
+        source_table = table_for(schema, table, table_name, allow_views)
         mechanism, cost = prepared.mechanism, prepared.cost
         opened = open_curator(
             source_table,
@@ -101,6 +106,8 @@ def _made(
             step=step,
             nonce=nonce,
             another_unit=another_unit,
+            request=digest_of_request(table, table_name, prepared, how.get("workload")),
+            again=again,
             for_margins=mechanism.by_margins,
         )
         step("measure")
@@ -110,6 +117,11 @@ def _made(
         guarantee = describe_guarantee(cost.budget, schema, cost, derived=source_table.derived(schema))
         marking = _mark_published(book, opened.receipt, step)
         yield Release(content, mechanism.name, guarantee, source.private, opened.receipt.to_dict(), marking), prepared
+
+
+def table_for(schema: Schema, table: Any, name: str | None, allow_views: bool) -> Table:
+    """The private table as a schema describes it, its names and types looked at; alike for a release and a dry run."""
+    return open_table(table, name=name, allow_views=allow_views)
 
 
 @dataclass(frozen=True)
@@ -140,10 +152,7 @@ def publish(table: Any, schema: Schema, epsilon: Amount, out: str | Path, *, ste
     What can be refused is refused before the budget is reserved.
     """
     path = Path(out)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ReleaseFileError(f"{path} cannot be written; name a file in a folder that exists")
-    if not os.access(path.absolute().parent, os.W_OK):
-        raise ReleaseFileError(f"the folder of {path} cannot be written to; choose another with -o")
+    check_place(path)
     with _made(table, schema, epsilon, step, **how) as (made, was):
         # A release cannot be made again without paying again, so an earlier one is never overwritten.
         kept = keep_earlier(path)

@@ -96,7 +96,7 @@ class Schema(Declared):
         try:
             return cls.from_dict(with_values_from_files(read_yaml(Path(path)), Path(path).parent))
         except SchemaError as problem:
-            raise SchemaError(f"{path}: {problem}") from None
+            raise SchemaError(f"{path}: {problem}", kind=problem.kind) from None
 
     @classmethod
     def from_dict(cls, mapping: object) -> Schema:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from sfumato.kernel.budget import readable
 from sfumato.plain_text import escaped_json
 from sfumato.releases.answers.result import Result, as_json
 
@@ -25,10 +26,11 @@ def as_full_json(result: Result, guarantee: Guarantee) -> str:
 
 
 def guarantee_record(guarantee: Guarantee) -> dict[str, Any]:
-    """A guarantee of types that JSON knows."""
+    """A guarantee of types that JSON knows; amounts of privacy as exact text, which `--epsilon` takes too."""
     exact = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "rho": guarantee.rho}
-    words = {"unit": guarantee.unit, "statement": guarantee.statement, "definition": guarantee.definition}
-    return {name: None if number is None else float(number) for name, number in exact.items()} | words
+    amounts = {name: None if amount is None else readable(amount) for name, amount in exact.items()}
+    words = {"unit": guarantee.unit, "neighbours": guarantee.neighbours, "statement": guarantee.statement}
+    return {"definition": guarantee.definition} | amounts | words
 
 
 def as_text(value: Any) -> str:
