@@ -1,6 +1,6 @@
 """How often 95 % intervals of quantiles, variances and arithmetic of averages hold the truth, and how wide they are.
 
-Run: python benchmarks/statistics_coverage.py [--runs N] [--mechanisms cells sfumato ...] [--epsilon 1]
+Run: python benchmarks/statistics_coverage.py [--runs N] [--mechanisms cells sfumato ...] [--epsilon 1] [--bins 20]
 
 Rows are made up, three tables of them, and the truth is DuckDB's answer to the same SQL on the same rows. Fresh noise
 each time, and the whole line from measurement to interval. A quantile's interval ends at the ends of bins, so where
@@ -23,18 +23,6 @@ from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.schema import Schema
 
 MECHANISMS = ["cells", "hierarchical", "sfumato", "margins"]
-SCHEMA = Schema.from_dict(
-    {
-        "dataset": "staff",
-        "privacy_unit": "row",
-        "attributes": {
-            "age": {"type": "integer", "lower": 0, "upper": 99},
-            "band": {"type": "number", "lower": 0, "upper": 100, "bins": 20},
-            "sex": {"type": "category", "values": ["F", "M"]},
-        },
-        "measures": {"pay": {"lower": 0, "upper": 1000, "step": 1}},
-    }
-)
 MEN, WOMEN = "FILTER (WHERE sex = 'M')", "FILTER (WHERE sex = 'F')"
 QUESTIONS = {
     "median": ["MEDIAN(age)", f"MEDIAN(age) {WOMEN}"],
@@ -56,6 +44,21 @@ QUESTIONS = {
 }
 
 
+def schema_of(bins: int) -> Schema:
+    return Schema.from_dict(
+        {
+            "dataset": "staff",
+            "privacy_unit": "row",
+            "attributes": {
+                "age": {"type": "integer", "lower": 0, "upper": 99},
+                "band": {"type": "number", "lower": 0, "upper": 100, "bins": bins},
+                "sex": {"type": "category", "values": ["F", "M"]},
+            },
+            "measures": {"pay": {"lower": 0, "upper": 1000, "step": 1}},
+        }
+    )
+
+
 def tables(rng: np.random.Generator) -> dict[str, dict[str, np.ndarray]]:
     """Columns of three tables: many rows in a smooth shape, fewer with a long tail, few in two heaps."""
     found = {}
@@ -74,16 +77,15 @@ def tables(rng: np.random.Generator) -> dict[str, dict[str, np.ndarray]]:
     return found
 
 
-def counted(table: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def counted(table: dict[str, np.ndarray], schema: Schema) -> tuple[np.ndarray, np.ndarray]:
     """Rows and steps of pay by cell."""
-    cell = (table["age"], np.minimum(table["band"] // 5, 19).astype(np.int64), (table["sex"] == "M").astype(np.int64))
-    place = np.ravel_multi_index(cell, SCHEMA.domain.shape)
-    measure = SCHEMA.measures["pay"]
+    shape, size, measure = schema.domain.shape, schema.domain.size, schema.measures["pay"]
+    band = np.minimum(table["band"] * shape[1] // 100, shape[1] - 1).astype(np.int64)
+    place = np.ravel_multi_index((table["age"], band, (table["sex"] == "M").astype(np.int64)), shape)
     steps = (table["pay"] - float(measure.centre)) / float(measure.step)
-    size = SCHEMA.domain.size
     counts = np.bincount(place, minlength=size)
     sums = np.rint(np.bincount(place, weights=steps, minlength=size))
-    return counts.astype(np.int64).reshape(SCHEMA.domain.shape), sums.astype(np.int64).reshape(SCHEMA.domain.shape)
+    return counts.astype(np.int64).reshape(shape), sums.astype(np.int64).reshape(shape)
 
 
 def main() -> None:
@@ -92,25 +94,29 @@ def main() -> None:
     asked.add_argument("--epsilon", default="1")
     asked.add_argument("--mechanisms", nargs="+", default=MECHANISMS)
     asked.add_argument("--tables", nargs="+", default=["smooth", "tail", "heaps"])
+    asked.add_argument("--bins", type=int, default=20, help="of one attribute; 1 leaves the two others")
     given = asked.parse_args()
+    schema = schema_of(given.bins)
     held: dict[tuple[str, str], list[bool]] = defaultdict(list)
     unknown: dict[tuple[str, str], int] = defaultdict(int)
     for name, table in tables(np.random.default_rng(11)).items():
         if name not in given.tables:
             continue
-        staff, whole = pa.table(table), counted(table)
+        staff, whole = pa.table(table), counted(table, schema)
         every = [(kind, sql) for kind, each in QUESTIONS.items() for sql in each]
         select = "SELECT " + ", ".join(sql for _, sql in every) + " FROM staff"
         truths = duckdb.connect().register("staff", staff).execute(select).fetchone()
         for mechanism in given.mechanisms:
             for _ in range(given.runs):
-                release = release_of(mechanism, whole, Fraction(given.epsilon), SystemEntropy(), SCHEMA)
+                release = release_of(mechanism, whole, Fraction(given.epsilon), SystemEntropy(), schema)
                 for (kind, _), truth, found in zip(every, truths, release.query(select).rows[0], strict=True):
                     if truth is None:  # no such rows
                         continue
                     unknown[kind, mechanism] += not isfinite(found.value)
                     held[kind, mechanism].append(bool(found.low - 1e-6 <= float(truth) <= found.high + 1e-6))
-    print(f"epsilon {given.epsilon}, {given.runs} releases of each of {', '.join(given.tables)}; nominal 95 %")
+    print(
+        f"epsilon {given.epsilon}, {schema.domain.size} cells, {given.runs} releases of each of {', '.join(given.tables)}; nominal 95 %"
+    )
     print(f"{'':20}" + "".join(f"{mechanism:>14}" for mechanism in given.mechanisms))
     for kind in QUESTIONS:
         print(f"{kind:20}" + "".join(f"{100 * np.mean(held[kind, each]):12.1f} %" for each in given.mechanisms))

@@ -47,7 +47,7 @@ def truth() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@pytest.mark.parametrize("mechanism", ["cells", "hierarchical", "margins"])
+@pytest.mark.parametrize("mechanism", ["cells", "sfumato", "hierarchical", "margins"])
 def test_groups_are_columns(folder, mechanism):
     release(mechanism)
     known = truth()

@@ -21,9 +21,11 @@ attributes:
   age: {type: integer, lower: 0, upper: 99, cuts: [18, 65], missing: keep}
   ward: {type: category, values: [surgery, medicine], missing: keep}
   urgent: {type: boolean, missing: keep}
+  length: {type: integer, lower: 0, upper: 4, missing: keep}
 """
 AGES, WARDS, URGENT = ["7", "30", "80", "", "old"], ["surgery", "medicine", "", "garden"], ["true", "false", "", "?"]
-ROWS = [(AGES[n % 5], WARDS[n // 5 % 4], URGENT[n * 7 // 20 % 4]) for n in range(800)]
+LENGTHS = ["1", "1", "3", "2", "", "?", "1"]
+ROWS = [(AGES[n % 5], WARDS[n // 5 % 4], URGENT[n * 7 // 20 % 4], LENGTHS[n % 7]) for n in range(800)]
 KEPT = [row for row in ROWS if row[1] != "garden"]  # what is not listed is left out, as ever
 
 
@@ -31,7 +33,7 @@ KEPT = [row for row in ROWS if row[1] != "garden"]  # what is not listed is left
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.yaml").write_text(SCHEMA)
-    (tmp_path / "t.csv").write_text("age,ward,urgent\n" + "".join(",".join(row) + "\n" for row in ROWS))
+    (tmp_path / "t.csv").write_text("age,ward,urgent,length\n" + "".join(",".join(row) + "\n" for row in ROWS))
     return tmp_path
 
 
@@ -61,14 +63,19 @@ def test_missing_values_are_a_group_of_their_own(folder):
 def test_answers_are_those_of_sql(folder):
     release()
     truth = duckdb.connect()
-    truth.execute("CREATE TABLE visits (age INT, ward VARCHAR, urgent BOOLEAN)")
+    truth.execute("CREATE TABLE visits (age INT, ward VARCHAR, urgent BOOLEAN, length INT)")
     plain = {"": None, "old": None, "?": None}
-    truth.executemany("INSERT INTO visits VALUES (?, ?, ?)", [[plain.get(cell, cell) for cell in row] for row in KEPT])
+    truth.executemany(
+        "INSERT INTO visits VALUES (?, ?, ?, ?)", [[plain.get(cell, cell) for cell in row] for row in KEPT]
+    )
     for where in ("age IS NULL", "age IS NOT NULL AND urgent", "NOT age >= 18", "ward <> 'surgery'", "NOT urgent"):
         query = f"SELECT COUNT(*) AS n FROM visits WHERE {where}"
         assert asked(query)[0]["n"] == truth.execute(query).fetchone()[0], where
     query = "SELECT COUNT(age) AS a, COUNT(ward) AS w, SUM(urgent) AS u FROM visits"
     assert tuple(asked(query)[0][name] for name in "awu") == truth.execute(query).fetchone()
+    query = "SELECT MIN(length) AS a, MAX(length) AS b, MEDIAN(length) AS c, VAR_POP(length) AS d FROM visits"
+    found, wanted = asked(query)[0], truth.execute(query).fetchone()
+    assert [found[name] for name in "abcd"] == pytest.approx(wanted)
     (average,) = asked("SELECT AVG(urgent) AS u FROM visits WHERE age IS NULL")
     assert average["u"] == pytest.approx(
         truth.execute("SELECT AVG(urgent::INT) FROM visits WHERE age IS NULL").fetchone()[0]

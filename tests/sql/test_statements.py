@@ -151,6 +151,8 @@ SELECT sex, COUNT(*) FROM visits WHERE FLOOR(age / 5) IN (4, 6) GROUP BY sex;
 SELECT COUNT(*) FROM visits WHERE age BETWEEN 20 + 1 AND 40 - 5;
 SELECT age, FLOOR(age / 10) AS decade, COUNT(*) FROM visits GROUP BY age ORDER BY age LIMIT 5;
 SELECT GREATEST(age, 30) AS a, COUNT(*) FROM visits GROUP BY a;
+SELECT sex, SUM(FLOOR(age / 10)), AVG(ABS(age - 30)), SUM(age * age) FROM visits GROUP BY sex;
+SELECT AVG(LENGTH(ward)), SUM(NULLIF(age, 30)), COUNT(NULLIF(age, 30)), AVG(EXTRACT(DAY FROM day)) FROM visits;
 -- dates
 SELECT EXTRACT(MONTH FROM day) AS m, COUNT(*) FROM visits GROUP BY m;
 SELECT EXTRACT(YEAR FROM day) AS y, EXTRACT(MONTH FROM day) AS m, SUM(cost) FROM visits GROUP BY y, m;
@@ -299,8 +301,8 @@ REFUSED = {
     "SELECT string_agg(ward, ',') FROM visits GROUP BY sex": "the function STRING_AGG",
     "SELECT arg_max(ward, age) FROM visits": "the function ARG_MAX",
     "SELECT bool_or(urgent) FROM visits": "the function BOOL_OR",
-    "SELECT EXTRACT(HOUR FROM day) AS h, COUNT(*) FROM visits GROUP BY h": "EXTRACT",
-    "SELECT DATE_TRUNC('hour', day) AS h, COUNT(*) FROM visits GROUP BY h": "DATE_TRUNC",
+    "SELECT EXTRACT(HOUR FROM day) AS h, COUNT(*) FROM visits GROUP BY h": "known by days; it takes an attribute",
+    "SELECT DATE_TRUNC('hour', day) AS h, COUNT(*) FROM visits GROUP BY h": "known by days; it takes an attribute",
     "SELECT COUNT(*) FROM visits WHERE regexp_matches(ward, 'N.*')": "the function REGEXP_MATCHES",
     "SELECT COUNT(*) FROM visits WHERE ward SIMILAR TO 'N.*'": "SIMILAR",
     "SELECT COUNT(*) FROM visits WHERE day < DATE '2024-02-01' + INTERVAL 1 DAY": "INTERVAL",

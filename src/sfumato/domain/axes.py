@@ -38,6 +38,7 @@ class Axis:
     values: tuple[Label, ...] = ()  # what a category or boolean's cells are called
     by: str = "day"  # what one cell of a date axis spans: hour, day, week, month, quarter or year
     codes: tuple[str, ...] = ()  # what a table has in place of a category's values, where these are labels
+    splits: tuple[tuple[int, ...], ...] = ()  # where groups of cells part, the coarsest groups first
     missing: bool = False  # whether there is one more cell, for rows without a value
 
     def __post_init__(self) -> None:
@@ -186,8 +187,8 @@ class Axis:
         if self.kind not in ("integer", "number", "boolean"):
             raise QueryError(f"{self.name} is a {self.kind}: it cannot be summed or averaged; count its rows instead")
         low, high = self.edges[:-1], self.edges[1:] - (1.0 if self.discrete else 0.0)
-        if self.missing:  # nobody adds up what is not there; a number within the others' bounds keeps the array whole
-            low, high = np.append(low, low[0]), np.append(high, low[0])
+        if self.missing:  # nobody adds up what is not there; a cell like another keeps the array whole
+            low, high = np.append(low, low[0]), np.append(high, high[0])
         return low, (low + high) / 2, high
 
     def __eq__(self, other: object) -> bool:
@@ -197,7 +198,7 @@ class Axis:
 
     @property
     def _rest(self) -> tuple[object, ...]:
-        return self.name, self.kind, self.values, self.by, self.codes, self.missing
+        return self.name, self.kind, self.values, self.by, self.codes, self.splits, self.missing
 
     def __hash__(self) -> int:
         return hash((self.name, self.kind, self.size))

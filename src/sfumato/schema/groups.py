@@ -71,6 +71,21 @@ def _values(member: str, column: str, known: Mapping[str, list[str]]) -> list[st
     return known[member]
 
 
+def splits_of(columns: Mapping[str, tuple[str | None, ...]]) -> tuple[tuple[int, ...], ...]:
+    """Where the groups of each column part, the coarsest first, as far as groups lie within those of the column before.
+
+    >>> splits_of({"region": ("N", "N", "S", "E"), "land": ("X", "X", "X", "Y")})
+    ((3,), (2, 3))
+    """
+    found: list[tuple[int, ...]] = []
+    for groups in sorted(columns.values(), key=lambda groups: len(set(groups))):
+        cuts = tuple(place for place in range(1, len(groups)) if groups[place] != groups[place - 1])
+        nested = not found or set(found[-1]) < set(cuts)
+        if cuts and nested and len(cuts) == len(set(groups)) - 1:
+            found.append(cuts)
+    return tuple(found)
+
+
 def order_by_groups(listed: tuple[str, ...], levels: Levels) -> list[int]:
     """The places of values, those of a group together: trees then cut between groups before they cut through them."""
     found = groups_of(listed, levels)

@@ -22,9 +22,9 @@ from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.sql.plan import Cut
 from sfumato.sql.scope import Scope, quoted
-from sfumato.sql.spans import Span, fitted, together
-from sfumato.sql.steps import breakpoints
 from sfumato.sql.values.functions import call
+from sfumato.sql.values.spans import Span, fitted, together
+from sfumato.sql.values.steps import breakpoints
 from sfumato.sql.values.translate import translate
 from sfumato.sql.values.tree import Call, Lookup, Ref, Tree, Value, evaluate, places
 

@@ -19,8 +19,8 @@ from sfumato.errors import QueryError
 from sfumato.sql.beyond import lies_beyond
 from sfumato.sql.expressions import note_cuts, read_falsity, read_truth
 from sfumato.sql.scope import Constant, Scope, bare, constant, in_words, quoted, unsupported
-from sfumato.sql.spans import Span, fitted, together
 from sfumato.sql.values.dates import has_time
+from sfumato.sql.values.spans import Span, fitted, together
 
 if TYPE_CHECKING:
     from sqlglot import exp

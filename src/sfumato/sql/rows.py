@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
-from sfumato.errors import QueryError
+from sfumato.errors import QueryError, UnsupportedSQL
+from sfumato.sql.expressions import read_classes
 from sfumato.sql.predicates import compare, is_condition, read_condition, read_denial, rows_without
 from sfumato.sql.scope import Scope, bare, constant, in_words, keeps_numbers, number, quoted, unsupported
 
@@ -56,10 +57,38 @@ def read_row_amount(node: exp.Expression, scope: Scope) -> RowAmount:
     if is_condition(node):
         holds = read_condition(node, scope)
         return RowAmount((RowTerm(holds, None),), ~(holds | read_denial(node, scope)))
-    read = _READERS.get(node.key)
-    if read is None:
-        raise unsupported(f"{in_words(node)} inside an aggregate", _WRITE)
-    return read(node, scope)
+    read = _READERS.get(node.key, _unknown)
+    try:
+        return read(node, scope)
+    except UnsupportedSQL as refusal:
+        found = _by_value(node, scope)
+        if found is None:
+            raise refusal from None
+        return found
+
+
+def _unknown(node: exp.Expression, _scope: Scope) -> RowAmount:
+    raise unsupported(f"{in_words(node)} inside an aggregate", _WRITE)
+
+
+def _by_value(node: exp.Expression, scope: Scope) -> RowAmount | None:
+    """An expression of attributes that is no sum of them, such as age * age: the rows of each of its values.
+
+    None where it is not for every cell one number.
+    """
+    try:
+        classes = read_classes(node, replace(scope, cuts=[]), "an aggregate")
+    except QueryError:
+        return None
+    absent = classes.pop(None, Predicate.nothing())
+    if not all(predicate.exact(scope.schema.domain) for predicate in (absent, *classes.values())):
+        return None
+    terms = [
+        RowTerm(rows, None, float(value))
+        for value, rows in classes.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+    return RowAmount(tuple(terms), absent) if len(terms) == len(classes) else None
 
 
 def _column(node: exp.Expression, scope: Scope) -> RowAmount:

@@ -13,7 +13,7 @@ from sfumato.domain import Axis
 from sfumato.errors import QueryError, UnsupportedSQL
 from sfumato.schema import Schema
 from sfumato.sql.plan import Cut
-from sfumato.sql.windows import Windows
+from sfumato.sql.table.windows import Windows
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -18,7 +18,7 @@ Orders = Mapping[int, Mapping[Any, int]]  # for places whose values have an orde
 def done(step: Step, rows: list[Row], orders: Orders) -> list[Row]:
     """The rows after a step."""
     if isinstance(step, Keep):
-        return [row for row in rows if isinstance(kept := work_out(step.condition, row), bool | int | float) and kept]
+        return [row for row in rows if _holds(work_out(step.condition, row))]
     if isinstance(step, Take):
         return rows[step.offset : None if step.limit is None else step.offset + step.limit]
     if isinstance(step, Sort):
@@ -27,6 +27,12 @@ def done(step: Step, rows: list[Row], orders: Orders) -> list[Row]:
         seen = {tuple(work_out(tree, row) for tree in step.by): row for row in reversed(rows)}
         return list(seen.values())[::-1]
     return _ranked(step, rows, orders)
+
+
+def _holds(value: Any) -> bool:
+    """Whether a condition is true: a number is where it is not zero, text and NULL are not."""
+    value = value.value if isinstance(value, Estimate) else value
+    return isinstance(value, int | float) and bool(value)
 
 
 def _sorted(rows: list[Row], rules: tuple[Rule, ...], orders: Orders) -> list[Row]:

@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from sfumato.domain import Axis
 from sfumato.schema.attributes.declared import Attributed, check_size, floats
-from sfumato.schema.groups import GroupLevels, groups_of, order_by_groups
+from sfumato.schema.groups import GroupLevels, groups_of, order_by_groups, splits_of
 from sfumato.schema.recoding import Folds, Labels, Spellings, as_number, as_text, labels_of, places_of
 from sfumato.schema.values import Flag, Values, shown
 
@@ -86,7 +86,8 @@ class Category(Attributed):
         """The numbered cells."""
         labels = (*self.shown_values, *[OTHER] * self.other)
         codes = self.listed if self.labels else ()
-        return Axis(name, "category", floats(range(len(labels) + 1)), labels, codes=codes, missing=self.keeps_missing)
+        edges, splits = floats(range(len(labels) + 1)), splits_of(self.group_columns)
+        return Axis(name, "category", edges, labels, codes=codes, splits=splits, missing=self.keeps_missing)
 
 
 class Boolean(Attributed):

@@ -24,7 +24,7 @@ from sfumato.sql.table.level import Flat, RawStep
 from sfumato.sql.table.places import Places
 from sfumato.sql.table.plan import Block, Item, Keep, Once, Part, Rank, Rule, Sort, Step, Table, Take
 from sfumato.sql.table.syntax import totals_in
-from sfumato.sql.windows import Windows, text_of
+from sfumato.sql.table.windows import Windows, text_of
 
 MOST_COLUMNS = 5_000  # groups by expressions, times aggregates: each is worked out by itself
 MOST_LISTED = 100_000  # combinations of values, where nothing is counted

@@ -9,7 +9,7 @@ from typing import Any
 from sfumato.errors import QueryError
 from sfumato.sql.scope import bare, number, unsupported
 from sfumato.sql.table.syntax import Named, aggregates_in
-from sfumato.sql.windows import text_of
+from sfumato.sql.table.windows import text_of
 
 MOST_SETS = 64
 

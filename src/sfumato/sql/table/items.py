@@ -16,10 +16,10 @@ from sfumato.sql.scope import Scope, quoted, unsupported
 from sfumato.sql.table.places import PART, RANK
 from sfumato.sql.table.plan import Keep, Rank, Step
 from sfumato.sql.table.syntax import aggregates_in, rank_number, totals_in
+from sfumato.sql.table.windows import Windows, text_of
 from sfumato.sql.values.functions import call
 from sfumato.sql.values.translate import translate
 from sfumato.sql.values.tree import Call, Lookup, Ref, Tree, Value, calls, evaluate
-from sfumato.sql.windows import Windows, text_of
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -6,6 +6,8 @@ from datetime import date, datetime, timedelta
 
 from sfumato.errors import QueryError
 
+_HOURS = "the hour is asked of something that is known by days; it takes an attribute that is known by hours"
+
 PARTS = {
     "year": lambda day: day.year,
     "quarter": lambda day: (day.month + 2) // 3,
@@ -55,14 +57,16 @@ def unit_name(word: str) -> str | None:
 def part(name: str, value: object) -> int | str:
     """One part of a date."""
     if name == "hour" and not isinstance(value, datetime):
-        raise QueryError("EXTRACT(HOUR ...) needs an attribute that is known by hours, not by days")
+        raise QueryError(_HOURS)
     found: int | str = PARTS[name](value if isinstance(value, datetime) else as_date(value))
     return found
 
 
 def start(unit: str, value: object) -> date:
     """The first day of the month, quarter, ... that a date lies in."""
-    if unit == "hour" and isinstance(value, datetime):
+    if unit == "hour":
+        if not isinstance(value, datetime):
+            raise QueryError(_HOURS)
         return value.replace(minute=0)
     found: date = _STARTS[unit](as_date(value))
     return found
