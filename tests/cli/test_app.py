@@ -254,7 +254,7 @@ def test_release_files_that_cannot_be_trusted(folder):
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
-        ("SELECT MAX(age) FROM census", ["MAX"]),
+        ("SELECT MODE(age) FROM census", ["MODE"]),
         ("SELECT COUNT(*) FROM people", ["people", "census"]),
         ("SELECT COUNT(*) FROM census WHERE hight > 3", ["hight"]),
         ("SELECT COUNT(*) FROM census WHERE sex = 'X'", ["'X'"]),
