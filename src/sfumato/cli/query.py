@@ -99,8 +99,8 @@ def _print(answers: list[tuple[str, Result]], form: Format, promise: Guarantee, 
     """The answers, each under its statement if there may be several."""
     if form in (Format.json, Format.json_full):
         from sfumato.cli.shared.statements import beside_their_statements
-        from sfumato.releases.answers.full_json import as_full_json
         from sfumato.releases.answers.result import as_json
+        from sfumato.releases.answers.shown.full_json import as_full_json
 
         full = form is Format.json_full
         objects = [(text, as_full_json(one, promise) if full else as_json(one.records())) for text, one in answers]

@@ -77,19 +77,19 @@ class Result:
 
     def to_arrow(self) -> pa.Table:
         """The records as an Arrow table; what is unknown is null."""
-        from sfumato.releases.answers.frames import as_arrow
+        from sfumato.releases.answers.shown.frames import as_arrow
 
         return as_arrow(self)
 
     def to_pandas(self) -> pd.DataFrame:
         """The records as a pandas frame; what is unknown is NaN."""
-        from sfumato.releases.answers.frames import as_pandas
+        from sfumato.releases.answers.shown.frames import as_pandas
 
         return as_pandas(self)
 
     def to_polars(self) -> pl.DataFrame:
         """The records as a polars frame; what is unknown is null."""
-        from sfumato.releases.answers.frames import as_polars
+        from sfumato.releases.answers.shown.frames import as_polars
 
         return as_polars(self)
 
@@ -98,7 +98,7 @@ class Result:
 
         ax: where to draw; a new picture if None. It needs matplotlib.
         """
-        from sfumato.releases.answers.plot import plot_result
+        from sfumato.releases.answers.shown.plot import plot_result
 
         return plot_result(self, column, ax)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.plain_text import aligned, as_rows, printable
 from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.full_json import guarantee_record
+from sfumato.releases.answers.shown.full_json import guarantee_record
 from sfumato.releases.description.examples import example_queries
 from sfumato.releases.description.typical_errors import TypicalError, typical_errors
 from sfumato.schema import Schema

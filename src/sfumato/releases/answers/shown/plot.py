@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import QueryError
 from sfumato.plain_text import printable
 from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.frames import needed
+from sfumato.releases.answers.shown.frames import needed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ import pytest
 
 from sfumato.errors import SfumatoError
 from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.frames import needed
 from sfumato.releases.answers.result import Result
+from sfumato.releases.answers.shown.frames import needed
 
 COLUMNS = ["sex", "n", "n_stderr", "n_low", "n_high"]
 KNOWN = Result(
