@@ -114,9 +114,8 @@ def main() -> None:
                         continue
                     unknown[kind, mechanism] += not isfinite(found.value)
                     held[kind, mechanism].append(bool(found.low - 1e-6 <= float(truth) <= found.high + 1e-6))
-    print(
-        f"epsilon {given.epsilon}, {schema.domain.size} cells, {given.runs} releases of each of {', '.join(given.tables)}; nominal 95 %"
-    )
+    print(f"epsilon {given.epsilon}, {schema.domain.size} cells, nominal 95 %")
+    print(f"{given.runs} releases of each of {', '.join(given.tables)}")
     print(f"{'':20}" + "".join(f"{mechanism:>14}" for mechanism in given.mechanisms))
     for kind in QUESTIONS:
         print(f"{kind:20}" + "".join(f"{100 * np.mean(held[kind, each]):12.1f} %" for each in given.mechanisms))

@@ -16,14 +16,18 @@ attributes:
   sex: {type: category, values: [F, M], fold: [case, spaces], map: {frau: F, "1": F, "2": M}, missing: keep}
   status: {type: category, values: [1, 2, 9], labels: {1: single, 2: married}}
   town: {type: category, values: towns.txt}
+  ill: {type: boolean, map: {1: true, 2: false, ja: true}, fold: case}
 """
 SEXES = ["F", " f", "M ", "m", "Frau", "1", "2", "x", "  ", "FRAU"]
 STATUS = ["1", "2", "2.0", "9", "7"]
 TOWNS = ["Aa", "Bergen", "aa"]
-ROWS = [(SEXES[n % 10], STATUS[n // 10 % 5], TOWNS[n // 50 % 3]) for n in range(600)]
+ILL = ["1", "2", "JA", "false", "2"]
+ROWS = [(SEXES[n % 10], STATUS[n // 10 % 5], TOWNS[n // 50 % 3], ILL[n * n % 5]) for n in range(600)]
 MEANT = {"F": "F", " f": "F", "M ": "M", "m": "M", "Frau": "F", "1": "F", "2": "M", "  ": None, "FRAU": "F"}
 KEPT = [
-    (MEANT[sex], float(status), town) for sex, status, town in ROWS if sex != "x" and status != "7" and town != "aa"
+    (MEANT[sex], float(status), town, ill in ("1", "JA"))
+    for sex, status, town, ill in ROWS
+    if sex != "x" and status != "7" and town != "aa"
 ]
 
 
@@ -32,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("towns.txt").write_text("Aa\nBergen\n")
     Path("s.yaml").write_text(SCHEMA)
-    Path("t.csv").write_text("sex,status,town\n" + "".join(",".join(row) + "\n" for row in ROWS))
+    Path("t.csv").write_text("sex,status,town,ill\n" + "".join(",".join(row) + "\n" for row in ROWS))
     made = sfumato(
         "release", "t.csv", "--schema", "s.yaml", "--mechanism", "cells", "--epsilon", "5000", "-o", "r.sfumato"
     )
@@ -60,6 +64,11 @@ def test_labels_are_shown_and_asked_for_and_codes_too(folder):
         assert one["n"] == wanted["married"]
     run = sfumato("query", "r.sfumato", "SELECT COUNT(*) FROM survey WHERE status = 'wed'")
     assert run.returncode != 0 and "status has no value 'wed'; it has 'single', 'married', '9'" in run.stderr
+
+
+def test_a_boolean_is_what_its_map_says(folder):
+    (found,) = asked("SELECT SUM(ill) AS n, COUNT(*) AS every FROM survey")
+    assert (found["n"], found["every"]) == (sum(row[3] for row in KEPT), len(KEPT))
 
 
 def test_sampled_rows_have_the_codes_of_the_table(folder):

@@ -15,7 +15,7 @@ from sfumato.schema.recoding import BLANKS, LOWER, UPPER, folded
 
 
 def attribute(**keys):
-    described = {"type": "category", "values": ["F", "M"]} | keys
+    described = keys if "type" in keys else {"type": "category", "values": ["F", "M"]} | keys
     return Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"sex": described}}).attributes["sex"]
 
 
@@ -52,6 +52,19 @@ def test_labels_are_shown_and_codes_are_still_understood():
     assert axis.labels() == ["single", "married", "3", "other", None]
     assert [axis.read(literal) for literal in ("single", "1", 2, "3", "other")] == [0, 0, 1, 2, 3]
     assert found.numeric
+
+
+def test_a_map_of_a_boolean_says_what_is_true():
+    found = attribute(type="boolean", map={1: True, 2: False, "Ja ": True}, fold=["case", "spaces"])
+    assert found.spellings == {"1": True, "2": False, "ja": True}
+    for keys, message in (
+        ({"map": {"ja": 1}}, ".map holds an entry that is 1; it must be true or false"),
+        ({"map": {"a": True, "A": False}, "fold": "case"}, " maps 'A' to true and to false"),
+        ({"fold": "case"}, " has fold without a map"),
+    ):
+        with pytest.raises(SchemaError) as refusal:
+            attribute(type="boolean", **keys)
+        assert str(refusal.value).startswith(f"attributes.sex{message}"), str(refusal.value)
 
 
 @pytest.mark.parametrize(

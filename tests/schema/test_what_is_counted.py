@@ -37,6 +37,14 @@ def test_columns_that_keep_missing_values_leave_out_what_is_not_listed_alone():
     assert counted_in_short(schema).startswith("no row whose ward is unlisted; ")
 
 
+def test_measures_say_what_becomes_of_rows_without_them():
+    measures = {name: {"lower": 0, "upper": 1, "missing": name} for name in ("keep", "drop", "middle")}
+    rules = what_is_counted(Schema.from_dict(VISITS | {"measures": measures}))
+    assert "rows with a missing or unreadable age, arrived, drop or patient are left out" in rules
+    assert "sums and averages of keep are over rows that have a value" in rules
+    assert "a missing or unreadable middle counts as the middle of its bounds" in rules
+
+
 def test_where_no_rule_can_strike_nothing_is_said():
     open_list = {"home": VISITS["attributes"]["home"]}
     schema = Schema(dataset="t", privacy_unit="row", attributes=open_list)

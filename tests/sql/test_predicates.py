@@ -248,7 +248,7 @@ def test_what_is_wrong_is_named(where, message):
         ("EXISTS (SELECT 1)", "EXISTS"),
         ("(age, sex) IN ((1, 'F'))", "a list in parentheses"),
         ("age = ?", "a parameter"),
-        ("day < DATE '2024-01-01' + INTERVAL 1 DAY", "INTERVAL in a condition"),
+        ("day + INTERVAL 1 DAY < DATE '2024-01-01'", "INTERVAL in a condition"),
         ("COUNT(*) > 3", "the function COUNT"),
         ("age BETWEEN SYMMETRIC 3 AND 1", "BETWEEN SYMMETRIC"),
     ],

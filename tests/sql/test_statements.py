@@ -170,6 +170,9 @@ SELECT COUNT(*) FROM visits WHERE day BETWEEN '2024-02-01' AND '2024-02-29';
 SELECT COUNT(*) FROM visits WHERE day BETWEEN DATE '2024-02-10' AND DATE '2024-02-12';
 SELECT COUNT(*) FROM visits WHERE DATE_TRUNC('month', day) = DATE '2024-02-01';
 SELECT COUNT(*) FROM visits WHERE day >= '2024-02-10 00:00:00';
+SELECT COUNT(*) FROM visits WHERE day < DATE '2024-02-01' + INTERVAL 1 DAY;
+SELECT COUNT(*) FROM visits WHERE day >= DATE '2024-03-31' - INTERVAL 1 MONTH;
+SELECT COUNT(*) FROM visits WHERE day BETWEEN DATE '2024-02-01' AND DATE '2024-02-01' + INTERVAL '3 weeks';
 SELECT day, DAYOFWEEK(day) AS weekday, COUNT(*) FROM visits WHERE day < '2024-02-05' GROUP BY day ORDER BY
     day;
 -- lists and text
@@ -305,7 +308,7 @@ REFUSED = {
     "SELECT DATE_TRUNC('hour', day) AS h, COUNT(*) FROM visits GROUP BY h": "known by days; it takes an attribute",
     "SELECT COUNT(*) FROM visits WHERE regexp_matches(ward, 'N.*')": "the function REGEXP_MATCHES",
     "SELECT COUNT(*) FROM visits WHERE ward SIMILAR TO 'N.*'": "SIMILAR",
-    "SELECT COUNT(*) FROM visits WHERE day < DATE '2024-02-01' + INTERVAL 1 DAY": "INTERVAL",
+    "SELECT COUNT(*) FROM visits WHERE day + INTERVAL 1 DAY < DATE '2024-02-01'": "INTERVAL",
     "SELECT COUNT(*) FROM visits WHERE age IN (SELECT age FROM visits)": "IN with a subquery",
     "SELECT COUNT(*) FROM visits WHERE EXISTS (SELECT 1)": "EXISTS",
     "SELECT COUNT(*) FROM visits WHERE cost > 3": "cost is a measure",
@@ -371,6 +374,21 @@ def test_a_group_by_expression_is_the_where_that_it_stands_for(noisy):
     for decade, sex, *numbers in grouped:
         where = f"sex = '{sex}' AND age BETWEEN {10 * decade} AND {10 * decade + 9}"
         assert noisy.query(f"SELECT COUNT(*), AVG(age) FROM visits WHERE {where}").rows == (tuple(numbers),)
+
+
+def test_margins_are_asked_along_the_attributes_of_an_expression_alone():
+    attributes = {name: {"type": "integer", "lower": 0, "upper": 19} for name in ("age", "hours", "years")}
+    schema = Schema.from_dict({"dataset": "visits", "privacy_unit": "row", "attributes": attributes})
+    counts = np.arange(schema.domain.size) * 7 % 11
+    curator = curator_of(schema, counts, epsilon=1, entropy=TestingEntropy(6))
+    margins = MECHANISMS["margins"].run(curator, schema, Budget.pure(1))
+    release = Release(margins, "margins", describe_guarantee(Budget.pure(1), schema), False)
+    grouped = release.query("SELECT FLOOR(age / 5) AS d, hours >= 10 AS long, COUNT(*) FROM visits GROUP BY d, long")
+    assert len(grouped) == 8
+    for fives, long, count in grouped:
+        where = f"age BETWEEN {5 * fives} AND {5 * fives + 4} AND hours {'>=' if long else '<'} 10"
+        ((same,),) = release.query(f"SELECT COUNT(*) FROM visits WHERE {where}").rows
+        assert (count.value, count.low, count.high) == pytest.approx((same.value, same.low, same.high), abs=1)
 
 
 def test_a_share_of_a_partition_is_the_ratio_that_it_stands_for(noisy):

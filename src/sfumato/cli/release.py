@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sfumato.cli.input.file_options import Given, takes_file_options
 from sfumato.cli.shared.manner import JSON, QUIET
 from sfumato.mechanisms import MODULES
 
@@ -21,7 +22,10 @@ def mechanisms_like(incomplete: str) -> list[str]:
     return [name for name in ("auto", *MODULES) if name.startswith(incomplete)]
 
 
-TABLE = typer.Argument(help="A path or glob (csv, parquet), or a database URL with --table.", show_default=False)
+TABLE = typer.Argument(
+    help="A path or glob (csv, jsonl, parquet, arrow, xlsx), - for standard input, or a database URL with --table.",
+    show_default=False,
+)
 SCHEMA = typer.Option(..., "--schema", help="The public schema (YAML).", show_default=False)
 EPSILON = typer.Option(..., "--epsilon", help="What this release costs, such as 0.5 or 1/3.", show_default=False)
 OUT = typer.Option(..., "-o", "--out", help="The release file to write.", show_default=False)
@@ -67,6 +71,7 @@ DRY_RUN = typer.Option(
 )
 
 
+@takes_file_options
 def release(
     table: str = TABLE,
     schema: Path = SCHEMA,
@@ -86,8 +91,10 @@ def release(
     dry_run: bool = DRY_RUN,
     quiet: bool = QUIET,
     as_json: bool = JSON,
+    file: Given = typer.Option({}),
 ) -> None:
     """Publish a table: reserve the budget, read once, add noise, write one file that anyone may query."""
+    from sfumato.cli.input.file_options import written
     from sfumato.cli.stopping import Interrupted, left_behind
 
     begun: list[str] = []
@@ -95,7 +102,7 @@ def release(
         from sfumato.kernel.ledger.ledger import Ledger  # these take a while, in which a user may change their mind
         from sfumato.schema import Schema
 
-        public = Schema.load(schema)
+        public = written(Schema.load(schema), file)
         book = Ledger(ledger, required=require_ledger)
         if if_missing and _is_there(out, public, book, epsilon, delta, mechanism):
             return

@@ -95,6 +95,7 @@ def _made(
         step("plan")
         prepared = prepare(schema, epsilon, **how)
         source_table = table_for(schema, table, table_name, allow_views)
+        schema = schema.without_file()
         mechanism, cost = prepared.mechanism, prepared.cost
         opened = open_curator(
             source_table,
@@ -121,7 +122,7 @@ def _made(
 
 def table_for(schema: Schema, table: Any, name: str | None, allow_views: bool) -> Table:
     """The private table as a schema describes it, its names and types looked at; alike for a release and a dry run."""
-    return open_table(table, name=name, allow_views=allow_views)
+    return open_table(table, name=name, allow_views=allow_views, schema=schema)
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,12 @@ def _keyed(read: Callable[[object], Value], example: str) -> Callable[[object], 
     return pairs
 
 
+def _truth(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"is {shown(value)}; it must be true or false")
+    return value
+
+
 def _label(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"is {shown(value)}; a label must be text, in quotes if YAML reads it otherwise")
@@ -78,6 +84,7 @@ def _label(value: object) -> str:
 
 Folds = Annotated[tuple[Fold, ...], PlainValidator(_fold)]
 Spellings = Annotated[dict[str, Value], PlainValidator(_keyed(category_value, "{f: F, m: M}"))]
+Truths = Annotated[dict[str, bool], PlainValidator(_keyed(_truth, "{ja: true, nein: false}"))]
 Labels = Annotated[dict[str, str], PlainValidator(_keyed(_label, "{1: Never married, 2: Married}"))]
 
 
@@ -99,6 +106,15 @@ def places_of(listed: tuple[str, ...], spelled: Mapping[str, Value], fold: tuple
                 f"maps {shown(spelling)} to {shown(value)}, but it already means {shown(listed[other])}; drop one"
             )
     return places
+
+
+def truths_of(spelled: Mapping[str, bool], fold: tuple[Fold, ...]) -> dict[str, bool]:
+    """Every spelling of a boolean that is told, folded."""
+    found: dict[str, bool] = {}
+    for spelling, truth in spelled.items():
+        if found.setdefault(folded(spelling, fold), truth) != truth:
+            raise ValueError(f"maps {shown(spelling)} to true and to false, which fold takes for one; drop one")
+    return found
 
 
 def labels_of(listed: tuple[str, ...], labels: Mapping[str, str]) -> tuple[str, ...]:

@@ -31,16 +31,17 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
         rules.append(f"at most {_rows(unit.contributions)} of each {printable(unit.column)} {verb} counted")
     if unread:
         rules.append(f"rows with a missing or unreadable {_listed(unread, 'or', MOST_NAMED)} are left out")
-    kept = [name for name in unlisted if schema.attributes[name].keeps_missing]
-    for names, what in (([name for name in unlisted if name not in kept], "a missing or"), (kept, "an")):
-        if names:
-            rules.append(f"rows with {what} unlisted {_listed(names, 'or', MOST_NAMED)} are left out")
+    for keeps, what in ((False, "a missing or"), (True, "an")):
+        if odd := [name for name in unlisted if schema.attributes[name].keeps_missing is keeps]:
+            rules.append(f"rows with {what} unlisted {_listed(odd, 'or', MOST_NAMED)} are left out")
     if clipped := _clipped(schema):
         bounds = (f"{name} from {lower} to {upper}" for name, (lower, upper) in clipped.items())
         rules.append(f"values beyond the bounds count at the bound: {_listed(bounds, most=MOST_NAMED)}")
-    if schema.measures:
-        measured = _listed(schema.measures, "or", MOST_NAMED)
-        rules.append(f"a missing or unreadable {measured} counts as the middle of its bounds")
+    if kept := [name for name, measure in schema.measures.items() if measure.missing == "keep"]:
+        rules.append(f"sums and averages of {_listed(kept, 'and', MOST_NAMED)} are over rows that have a value")
+    if middle := [name for name, measure in schema.measures.items() if measure.missing == "middle"]:
+        names = _listed(middle, "or", MOST_NAMED)
+        rules.append(f"a missing or unreadable {names} counts as the middle of its bounds")
     return tuple(rules)
 
 
@@ -72,6 +73,7 @@ def _left_out(schema: Schema) -> tuple[list[str], list[str]]:
     every = schema.attributes.items()
     unread = [name for name, part in every if not isinstance(part, Category) and not part.keeps_missing]
     unlisted = [name for name, part in every if isinstance(part, Category) and not part.other]
+    unread += [name for name, measure in schema.measures.items() if measure.missing == "drop" and name not in unread]
     whose = schema.privacy_unit.column
     return [*unread, *([] if whose is None or whose in unread else [whose])], unlisted
 

@@ -14,6 +14,7 @@ from sfumato.errors import QueryError, UnsupportedSQL
 from sfumato.schema import Schema
 from sfumato.sql.plan import Cut
 from sfumato.sql.table.windows import Windows
+from sfumato.sql.values.dates import moved
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 Constant = str | int | float | bool
 
 SUPPORTED = (
-    "a release answers SELECT with COUNT, SUM, AVG and their ratios on one table, with WHERE, FILTER, GROUP BY, "
-    "ORDER BY and LIMIT"
+    "a release answers SELECTs of COUNT, SUM, AVG, quantiles and their arithmetic on one table, with WHERE, GROUP BY, "
+    "HAVING, ORDER BY, WITH and UNION ALL"
 )
 
 # Plain words for syntax whose internal name would not help.
@@ -211,6 +212,8 @@ def _negated(node: exp.Expression) -> Constant | None:
 
 
 def _arithmetic(node: exp.Expression) -> Constant | None:
+    if "interval" in (node.this.key, node.args["expression"].key):
+        return _later(node)
     left, right = number(node.this), number(node.args["expression"])
     if left is None or right is None:
         return None
@@ -220,6 +223,20 @@ def _arithmetic(node: exp.Expression) -> Constant | None:
     if not math.isfinite(value):
         raise QueryError("the query contains a number that is too large")
     return _plain(value)
+
+
+def _later(node: Any) -> str | None:
+    """DATE '2024-01-31' + INTERVAL 1 MONTH, as text; None where it is not a day and an interval of whole days."""
+    first, second = node.this, node.args["expression"]
+    day, interval = (first, second) if second.key == "interval" else (second, first)
+    if day.key != "cast" or node.key not in ("add", "sub") or (interval is first and node.key == "sub"):
+        return None
+    start, count = constant(day), constant(interval.this)
+    if not isinstance(start, str) or count is None or not str(count).isdigit() or not interval.args.get("unit"):
+        return None
+    steps = int(count) * (-1 if node.key == "sub" else 1)
+    found = moved(start, steps, interval.args["unit"].name)
+    return None if found is None else found.isoformat()
 
 
 _CONSTANTS: dict[str, Callable[[Any], Constant | None]] = {

@@ -197,6 +197,8 @@ def _vary(attributes: dict[str, dict[str, Any]], random: Random) -> None:
         attributes["c"]["fold"] = "spaces"
     elif aside.random() < 0.4:
         attributes["c"] |= {"values": ["a", "ä", "1", "x\ny"], "fold": ["case", "spaces"], "map": {"TRUE": "1"}}
+    if aside.random() < 0.3:
+        attributes["b"] |= {"map": {"1": False, "maybe": True}, "fold": "case"}
     for attribute in attributes.values():
         if aside.random() < 0.3:
             attribute["missing"] = "keep"

@@ -18,6 +18,7 @@ from sfumato.kernel.source.expressions import (
     column,
     day,
     double,
+    in_plain_digits,
     is_present,
     moment,
     number,
@@ -47,14 +48,27 @@ _NEAR = 2**50  # and up to here three roundings and that of an edge, 1/8 each, p
 def read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
     """A column as what the attribute compares; NULL if it is missing or cannot be read."""
     if isinstance(attribute, Boolean):
-        return try_cast(column(source.reference), "boolean")
+        return _read_boolean(attribute, source, engine)
     if isinstance(attribute, Date):
-        return try_cast(column(source.reference), "timestamp" if attribute.has_time else "date")
+        return try_cast(read_time(source, engine), "timestamp" if attribute.has_time else "date")
     if isinstance(attribute, Category) and not attribute.numeric:
         return engine.bytes_of(_folded(_text(source, engine), attribute.fold or ()))
     if reads_whole(attribute, source, engine):
         return try_cast(column(source.reference), "bigint")
     return read_number(source)
+
+
+def _read_boolean(attribute: Boolean, source: Column, engine: Engine) -> SQL:
+    """A column as true or false: as the schema's map says of its text, or as is usual."""
+    usual = try_cast(column(source.reference), "boolean")
+    if not attribute.spellings:
+        return usual
+    text = engine.bytes_of(_folded(_text(source, engine), attribute.fold or ()))
+    told = [
+        (exp.EQ(this=text, expression=engine.bytes_of(exp.Literal.string(spelling))), exp.Boolean(this=truth))
+        for spelling, truth in attribute.spellings.items()
+    ]
+    return choose(told, usual)
 
 
 def reads_whole(attribute: Attribute, source: Column, engine: Engine) -> bool:
@@ -67,9 +81,22 @@ def reads_whole(attribute: Attribute, source: Column, engine: Engine) -> bool:
     return max(abs(attribute.lower), abs(attribute.upper)) < _EXACT
 
 
+def read_time(source: Column, engine: Engine) -> SQL:
+    """A column as what a date can be made of: as it is, or read from text in the form that was stated."""
+    value, written = column(source.reference), source.spelling.dates
+    if written is None:
+        return value
+    time = engine.time_of(value, written)
+    if "%Y" not in written:
+        return time
+    year = exp.Extract(this=exp.var("YEAR"), expression=time.copy())
+    return choose([(year >= whole(1000), time)], exp.Null())  # four digits: 1.2.20 is not a day of the year 20
+
+
 def read_number(source: Column) -> SQL:
     """A column as a number. Where all is text, true and false are 1 and 0, as they are in columns of booleans."""
-    value = number(column(source.reference))
+    spelling = source.spelling
+    value = number(in_plain_digits(column(source.reference), spelling.decimal, spelling.thousands))
     if source.type is not None:
         return value
     words = [

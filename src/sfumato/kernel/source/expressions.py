@@ -68,6 +68,25 @@ def number(value: SQL) -> SQL:
     return exp.Nullif(this=try_cast(value, "double"), expression=double(math.nan))
 
 
+def in_plain_digits(value: SQL, decimal: str, thousands: str) -> SQL:
+    """A text's number with a decimal point and nothing between thousands; NULL if it is not spelled so.
+
+    Not merely by replacing: 1.5 must not become 15 where points part thousands.
+    """
+    if decimal == "." and not thousands:
+        return value
+    marks = (" ", "\u00a0", "\u202f") if thousands == " " else (thousands,) * bool(thousands)
+    between = f"[{''.join(marks)}]"
+    whole_part = f"[0-9]+|[0-9]{{1,3}}({between}[0-9]{{2,3}})*{between}[0-9]{{3}}" if marks else "[0-9]+"
+    pattern = f"^ *[+-]?({whole_part})?([{decimal}][0-9]*)?([eE][+-]?[0-9]+)? *$"
+    plain = value.copy()
+    for mark, instead in [*((mark, "") for mark in marks), (decimal, ".")]:
+        parts = [plain, exp.Literal.string(mark), exp.Literal.string(instead)]
+        plain = exp.Anonymous(this="REPLACE", expressions=parts)
+    spelled = exp.RegexpLike(this=value, expression=exp.Literal.string(pattern))
+    return choose([(spelled, plain)], exp.Null())
+
+
 def whole_text(value: SQL) -> SQL:
     """A double as text, a whole one as the whole number it is: 3 and not 3.0."""
     exact = exp.and_(value.copy() > double(-_WHOLE), value.copy() < double(_WHOLE))

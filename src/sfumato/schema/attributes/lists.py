@@ -10,7 +10,17 @@ from pydantic import model_validator
 from sfumato.domain import Axis
 from sfumato.schema.attributes.declared import Attributed, check_size, floats
 from sfumato.schema.groups import GroupLevels, groups_of, order_by_groups, splits_of
-from sfumato.schema.recoding import Folds, Labels, Spellings, as_number, as_text, labels_of, places_of
+from sfumato.schema.recoding import (
+    Folds,
+    Labels,
+    Spellings,
+    Truths,
+    as_number,
+    as_text,
+    labels_of,
+    places_of,
+    truths_of,
+)
 from sfumato.schema.values import Flag, Values, shown
 
 OTHER = "other"
@@ -91,13 +101,27 @@ class Category(Attributed):
 
 
 class Boolean(Attributed):
-    """False or true.
+    """False or true; a map tells how a table spells them, before what is usual: {1: true, 2: false}.
 
     >>> Boolean().axis("married").labels()
     [False, True]
     """
 
     type: Literal["boolean"] = "boolean"
+    map: Truths | None = None
+    fold: Folds | None = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if self.fold and not self.map:
+            raise ValueError("has fold without a map; add a map, or drop it: true and false are read in any case")
+        _ = self.spellings
+        return self
+
+    @cached_property
+    def spellings(self) -> dict[str, bool]:
+        """Every spelling that the map tells, folded."""
+        return truths_of(self.map or {}, self.fold or ())
 
     @property
     def places(self) -> int:

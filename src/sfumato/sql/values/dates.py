@@ -36,7 +36,7 @@ _STARTS = {
     "month": lambda day: day.replace(day=1),
     "week": lambda day: day - timedelta(days=day.weekday()),
     "day": lambda day: day,
-    "hour": lambda day: day,
+    "hour": lambda day: day,  # of times alone
     "decade": lambda day: day.replace(year=day.year // 10 * 10, month=1, day=1),
 }
 
@@ -70,6 +70,23 @@ def start(unit: str, value: object) -> date:
         return value.replace(minute=0)
     found: date = _STARTS[unit](as_date(value))
     return found
+
+
+def moved(text: str, steps: int, unit: str) -> date | None:
+    """The day some days, weeks, months or years after another; the last of a month where it has no such day.
+
+    >>> moved("2024-01-31", 1, "month"), moved("2024-03-01", -1, "DAYS")
+    (datetime.date(2024, 2, 29), datetime.date(2024, 2, 29))
+    """
+    day, name = as_date(text), unit_name(unit)
+    if name in ("day", "week"):
+        return day + timedelta(days=steps * (7 if name == "week" else 1))
+    if name not in ("month", "quarter", "year"):
+        return None
+    months = day.year * 12 + day.month - 1 + steps * {"month": 1, "quarter": 3, "year": 12}[name]
+    first = date(months // 12, months % 12 + 1, 1)
+    after = (first + timedelta(days=31)).replace(day=1)
+    return min(first + timedelta(days=day.day - 1), after - timedelta(days=1))
 
 
 def as_date(value: object) -> date:

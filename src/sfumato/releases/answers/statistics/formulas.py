@@ -8,7 +8,7 @@ serves for quantiles and variances, whose noises are not looked at together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import hypot, inf, isfinite, isnan, nan
@@ -16,8 +16,9 @@ from math import hypot, inf, isfinite, isnan, nan
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.intervals.fieller import Functional, Interval
+from sfumato.intervals.fieller import Functional, Interval, Term
 from sfumato.intervals.functions import Function, function_interval
+from sfumato.intervals.noise_terms import NORMAL, SMOOTH
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.evaluate import Evaluation
 from sfumato.releases.answers.statistics.arithmetic import Range, Sloped, work_out
@@ -81,9 +82,31 @@ class _Together:
         """The interval from all sums at once, where no denominator may be zero."""
         if terms is None:
             return None
-        return function_interval(
-            self._function(self.formula), list(self._divisors(self.formula)), numbers, terms, self.evaluation.confidence
-        )
+        divisors, confidence = list(self._divisors(self.formula)), self.evaluation.confidence
+        adverse = self._adversely(numbers, terms)
+        return function_interval(self._function(self.formula), divisors, numbers, adverse, confidence)
+
+    def _adversely(self, numbers: list[Functional], terms: Sequence[Term]) -> Sequence[Term]:
+        """The noises as they are; what was assumed, as if it moved every part in the way that moves the answer most.
+
+        A model pulls groups towards each other where it does not know better: it is off in opposite ways in the two
+        parts of a difference, which no covariance of single cells tells.
+        """
+        assumed = [term for term in terms if term.model]
+        if not assumed:
+            return terms
+        x = np.array([one.value for one in numbers])
+        variances = np.array([term.noise.variance * term.multiplicity for term in assumed])
+        weights = np.array([term.weights[: 3 * len(x) : 3] for term in assumed])
+        slopes = self._of_parts(lambda column: self._sloped(column, x).value).slope
+        moves = np.zeros(len(x))
+        for column, slope in zip(self.formula.columns, slopes, strict=True):
+            along = self._sloped(column, x).slope
+            top = self.sums.index(column.numerator)
+            size = float(np.sqrt((variances * (weights @ along) ** 2).sum()))
+            moves[top] += float(np.sign(slope)) * size / float(along[top]) / SMOOTH
+        one = replace(Term.of(NORMAL, 1, *np.repeat(moves, 3).tolist()), model=True)
+        return [*(term for term in terms if not term.model), one]
 
     def _function(self, part: Formula | Column | float) -> Function:
         def at(x: Floats) -> tuple[float, Floats]:
@@ -144,7 +167,8 @@ class _Together:
             one = surer[columns.index(part)][place]
             return Range(one.low, one.high)
 
-        ends, found = work_out(self.formula, span), self._of_parts(place, apart)
+        ends = work_out(self.formula, span)
+        found = self._of_parts(lambda column: apart[columns.index(column)][place].value)
         noise, model = (
             hypot(*(float(s) * getattr(one[place], name) for s, one in zip(found.slope, apart, strict=True)))
             for name in ("noise", "model")
@@ -153,8 +177,8 @@ class _Together:
             Interval(found.value, hypot(noise, model), ends.low, ends.high, noise, model), bounds, at.confidence
         )
 
-    def _of_parts(self, place: int, apart: list[list[Estimate]]) -> Sloped:
-        """The value in one group, from those of its parts, which are kept within what is possible."""
+    def _of_parts(self, value: Callable[[Column], float]) -> Sloped:
+        """The value from those of its parts, and how it changes with each of them."""
         columns = self.formula.columns
 
         def sloped(part: Column | float) -> Sloped:
@@ -162,7 +186,7 @@ class _Together:
             if isinstance(part, float):
                 return Sloped(part, slope)
             slope[columns.index(part)] = 1.0
-            return Sloped(apart[columns.index(part)][place].value, slope)
+            return Sloped(value(part), slope)
 
         return work_out(self.formula, sloped)
 
