@@ -156,7 +156,9 @@ def test_init_drafts_names_and_types_and_no_values(folder):
     drafted = sfumato("init", "v.parquet")
     assert "type: date" in drafted.stdout and "canary" not in drafted.stdout and "2022" not in drafted.stdout
     assert sfumato("init", "t.csv", "-o", "new.yaml").returncode == 0
-    refused(sfumato("init", "t.csv", "-o", "new.yaml"), "exists")
+    Path("new.yaml").write_text("precious")
+    assert "kept as new.yaml.~1~" in sfumato("init", "t.csv", "-o", "new.yaml").stdout
+    assert Path("new.yaml.~1~").read_text() == "precious"
     refused(sfumato("init", "nothing.csv"), "nothing.csv")
 
 
