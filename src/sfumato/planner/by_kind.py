@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.domain import Axis, ValueSet
+from sfumato.domain import Axis
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.planner.blocks import expected_blocks
@@ -85,10 +85,7 @@ def _where(axes: tuple[Axis, ...], place: int) -> Predicate:
     found = Predicate.everything()
     for number, axis in enumerate(axes):
         code = int(places_among(axis.size, place + number + 1)[-1])
-        values = ValueSet.above(float(axis.edges[code]), inclusive=True)
-        if code + 1 < axis.size:
-            values &= ValueSet.below(float(axis.edges[code + 1]), inclusive=False)
-        found &= Predicate.where(axis.name, values)
+        found &= Predicate.where(axis.name, axis.values_in(code))
     return found
 
 
