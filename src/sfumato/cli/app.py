@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from sfumato.cli import audit, demo, init, ledger, plan, query, release, reproduce, sample
+from sfumato.cli import audit, check, demo, init, ledger, plan, query, release, reproduce, sample
 from sfumato.cli.stopping import Stoppable
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.command("demo", short_help="See it all on a synthetic census, truth beside the answers.")(demo.demo)
 app.command("init")(init.init)
+app.command("check", short_help="For your eyes only: what a schema would drop, clip or not read.")(check.check)
 app.command("plan", short_help="Compare mechanisms: error at an epsilon, or the reverse.")(plan.plan)
 app.command("release", short_help="Publish a table as one file that anyone may query.")(release.release)
 app.command("query", short_help="Ask a release in SQL; every number has an error bar.")(query.query)

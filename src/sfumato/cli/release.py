@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sfumato.cli.input.file_options import Given, takes_file_options
 from sfumato.mechanisms import MODULES, find_mechanism
 
 if TYPE_CHECKING:
     from sfumato.publishing.publish import Published
 
-TABLE = typer.Argument(help="A path or glob (csv, parquet), or a database URL with --table.", show_default=False)
+TABLE = typer.Argument(
+    help="A path or glob (csv, jsonl, parquet, arrow, xlsx), - for standard input, or a database URL with --table.",
+    show_default=False,
+)
 SCHEMA = typer.Option(..., "--schema", help="The public schema (YAML).", show_default=False)
 EPSILON = typer.Option(..., "--epsilon", help="What this release costs, such as 0.5 or 1/3.", show_default=False)
 OUT = typer.Option(..., "-o", "--out", help="The release file to write.", show_default=False)
@@ -44,6 +48,7 @@ USELESS = typer.Option(
 )
 
 
+@takes_file_options
 def release(
     table: str = TABLE,
     schema: Path = SCHEMA,
@@ -58,8 +63,10 @@ def release(
     name: str | None = NAME,
     allow_views: bool = VIEWS,
     even_if_useless: bool = USELESS,
+    file: Given = typer.Option({}),
 ) -> None:
     """Publish a table: reserve the budget, read once, add noise, write one file that anyone may query."""
+    from sfumato.cli.input.file_options import written
     from sfumato.cli.ledger import deltas, promises
     from sfumato.cli.show import exact, notes, progress, say
     from sfumato.cli.show import table as table_
@@ -72,7 +79,7 @@ def release(
         from sfumato.publishing.publish import publish
         from sfumato.schema import Schema
 
-        public = Schema.load(schema)
+        public = written(Schema.load(schema), file)
         book = Ledger(ledger, required=require_ledger)
         with notes(), progress() as step:
 

@@ -87,7 +87,8 @@ def _made(
     with telling_what_stays(book, schema.dataset, nonce):
         step("plan")
         prepared = prepare(schema, epsilon, **how)
-        source_table = open_table(table, name=table_name, allow_views=allow_views)
+        source_table = open_table(table, name=table_name, allow_views=allow_views, schema=schema)
+        schema = schema.without_file()
         mechanism, cost = prepared.mechanism, prepared.cost
         opened = open_curator(
             source_table,

@@ -88,7 +88,7 @@ def missing_of(measure: str) -> str:
 
 def keys_of(part: type[Declared]) -> list[str]:
     """The keys of a part of the schema, in the order in which one writes them."""
-    return sorted(part.model_fields, key=lambda key: (key != "type", key == "column"))
+    return sorted(part.model_fields, key=lambda key: (key != "type", (key == "missing") + 2 * (key == "column")))
 
 
 def _power_of_two_above(number: Fraction) -> int:

@@ -24,9 +24,11 @@ from pydantic import (
 
 from sfumato.domain import Domain, refuse_too_many_values
 from sfumato.errors import SchemaError
-from sfumato.schema.attributes import Attribute, Column, Declared
+from sfumato.schema.attributes import Attribute, Category, Column, Declared
+from sfumato.schema.dialect import Dialect
 from sfumato.schema.messages import REMEDIES, UNIT_FORMS, counted, in_plain_words, refuse_blanks
 from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of, missing_of
+from sfumato.schema.value_files import with_values_from_files
 from sfumato.schema.values import Count, column_name, decimal, shown
 from sfumato.schema.yaml_file import read_yaml
 
@@ -75,6 +77,7 @@ class Schema(Declared):
     attributes: dict[str, Attribute]
     measures: dict[str, Measure] = Field(default_factory=dict)
     expected_rows: Count | None = None
+    file: Dialect | None = None  # how the table's file is written; of no concern to a release
 
     def __init__(self, /, **data: Any) -> None:
         """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
@@ -87,12 +90,13 @@ class Schema(Declared):
             errors = sorted(problem.errors(include_url=False), key=lambda error: error["type"] != "extra_forbidden")
             raise SchemaError(counted(in_plain_words(errors[0], keys_of(Schema)), len(errors))) from None
         _ = self.domain  # refuses attributes that are too long
+        self._refuse_names_that_are_taken()
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
         """Read a schema from a YAML file."""
         try:
-            return cls.from_dict(read_yaml(Path(path)))
+            return cls.from_dict(with_values_from_files(read_yaml(Path(path)), Path(path).parent))
         except SchemaError as problem:
             raise SchemaError(f"{path}: {problem}") from None
 
@@ -115,6 +119,10 @@ class Schema(Declared):
             if part.get("weight") == 1:
                 del part["weight"]
         return whole
+
+    def without_file(self) -> Schema:
+        """The schema as it is published: how the table's file was written is no part of what was released."""
+        return self if self.file is None else self.model_copy(update={"file": None})
 
     @property
     def epsilon(self) -> Fraction | None:
@@ -171,6 +179,24 @@ class Schema(Declared):
             if twin != name:
                 raise ValueError(f"has {twin!r} and {name!r}, which SQL does not tell apart; rename one, with `column`")
         return {name: part if part.column else part.model_copy(update={"column": name}) for name, part in parts.items()}
+
+    def _refuse_names_that_are_taken(self) -> None:
+        taken = {name.lower() for name in (*self.attributes, *self.measures)}
+        for name, attribute in self.attributes.items():
+            for column in (attribute.groups or ()) if isinstance(attribute, Category) else ():
+                if column.lower() in taken:
+                    raise SchemaError(f"attributes.{name}.groups has {column!r}, a name that is taken; rename it")
+                taken.add(column.lower())
+
+    @cached_property
+    def group_columns(self) -> dict[str, tuple[str, tuple[str | None, ...]]]:
+        """The columns that follow from others: for each the attribute behind it, and the group of each of its cells."""
+        return {
+            column: (name, groups)
+            for name, attribute in self.attributes.items()
+            if isinstance(attribute, Category)
+            for column, groups in attribute.group_columns.items()
+        }
 
     @field_validator("attributes", mode="before")
     @classmethod

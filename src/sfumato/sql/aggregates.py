@@ -21,7 +21,7 @@ from sfumato.sql.statistics.order_statistics import counts_units, statistic_name
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_TOTAL = "the one window that is supported is a total over all groups: SUM(COUNT(*)) OVER ()"
+_TOTAL = "windows are totals over groups, SUM(COUNT(*)) OVER (PARTITION BY ...), and ranks of groups"
 
 
 def read_column(node: exp.Expression, scope: Scope, within: Predicate, *, grouped: bool) -> Column:
@@ -95,11 +95,13 @@ def _filter(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
 
 
 def _window(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
-    """SUM(aggregate) OVER (): the aggregate for all groups together."""
-    extras = [key for key, value in node.args.items() if value and key not in ("this", "over")]
+    """SUM(aggregate) OVER (): the aggregate for all groups together, or for those of a partition."""
+    known = ("this", "over") if scope.windows is None else ("this", "over", "partition_by")
+    extras = [key for key, value in node.args.items() if value and key not in known]
     if extras or node.this.key != "sum":
         raise unsupported("a window function", _TOTAL)
-    total = _read(node.this.this, scope, within)
+    rows = within if scope.windows is None else scope.windows.total(node.args.get("partition_by") or [])
+    total = _read(node.this.this, scope, rows)
     if not isinstance(total, Ratio) or total.bottom is not None:
         raise unsupported("a window over something that is not a COUNT or SUM", _TOTAL)
     return total.with_groups(False)

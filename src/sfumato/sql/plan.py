@@ -106,6 +106,7 @@ class Order(NamedTuple):
 
     by: int | Key | Column
     descending: bool
+    nulls_first: bool = False  # where rows without a value stand, in either direction
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
-from sfumato.errors import QueryError
+from sfumato.errors import QueryError, UnsupportedSQL
+from sfumato.sql.expressions import read_classes
 from sfumato.sql.plan import Amount
-from sfumato.sql.predicates import compare, is_condition, quoted, read_condition
-from sfumato.sql.scope import Scope, bare, constant, in_words, keeps_numbers, number, unsupported
+from sfumato.sql.predicates import compare, is_condition, read_condition, read_denial, rows_without
+from sfumato.sql.scope import Scope, bare, constant, in_words, keeps_numbers, number, quoted, unsupported
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -33,7 +34,7 @@ class RowTerm:
 
 @dataclass(frozen=True)
 class RowAmount:
-    """The sum of terms, except for absent rows, which are NULL: those that CASE without ELSE leaves over.
+    """The sum of terms, except for absent rows, which are NULL: without a value, or left over by CASE without ELSE.
 
     needs: where a row is NULL too if a measure is missing in it: which measure, for rows of predicates without overlap.
     """
@@ -91,11 +92,40 @@ def read_row_amount(node: exp.Expression, scope: Scope) -> RowAmount:
     if value is not None:
         return RowAmount((RowTerm(Predicate.everything(), None, value),))
     if is_condition(node):
-        return RowAmount((RowTerm(read_condition(node, scope), None),))
-    read = _READERS.get(node.key)
-    if read is None:
-        raise unsupported(f"{in_words(node)} inside an aggregate", _WRITE)
-    return read(node, scope)
+        holds = read_condition(node, scope)
+        return RowAmount((RowTerm(holds, None),), ~(holds | read_denial(node, scope)))
+    read = _READERS.get(node.key, _unknown)
+    try:
+        return read(node, scope)
+    except UnsupportedSQL as refusal:
+        found = _by_value(node, scope)
+        if found is None:
+            raise refusal from None
+        return found
+
+
+def _unknown(node: exp.Expression, _scope: Scope) -> RowAmount:
+    raise unsupported(f"{in_words(node)} inside an aggregate", _WRITE)
+
+
+def _by_value(node: exp.Expression, scope: Scope) -> RowAmount | None:
+    """An expression of attributes that is no sum of them, such as age * age: the rows of each of its values.
+
+    None where it is not for every cell one number.
+    """
+    try:
+        classes = read_classes(node, replace(scope, cuts=[]), "an aggregate")
+    except QueryError:
+        return None
+    absent = classes.pop(None, Predicate.nothing())
+    if not all(predicate.exact(scope.schema.domain) for predicate in (absent, *classes.values())):
+        return None
+    terms = [
+        RowTerm(rows, None, float(value))
+        for value, rows in classes.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+    return RowAmount(tuple(terms), absent) if len(terms) == len(classes) else None
 
 
 def _column(node: exp.Expression, scope: Scope) -> RowAmount:
@@ -107,7 +137,8 @@ def _column(node: exp.Expression, scope: Scope) -> RowAmount:
         low, _, high = scope.schema.domain[name].amounts  # refuses what cannot be summed
         if (low != high).any():
             scope.middles.append(name)
-    return RowAmount((RowTerm(Predicate.everything(), name),), needs=needs)
+    absent = Predicate.nothing() if name in scope.schema.measures else rows_without(name, scope)
+    return RowAmount((RowTerm(~absent, name),), absent, needs)
 
 
 def _needs(name: str, scope: Scope) -> tuple[tuple[Predicate, str], ...]:
@@ -118,7 +149,8 @@ def _needs(name: str, scope: Scope) -> tuple[tuple[Predicate, str], ...]:
 def rows_with_value(node: exp.Expression, scope: Scope) -> RowAmount:
     """What COUNT counts: as `read_row_amount`, except that text and columns that cannot be summed have a value too."""
     if node.key == "column":
-        return RowAmount((), needs=_needs(scope.name_of(node), scope))  # attributes are never missing in a release
+        name = scope.attribute_of(node)
+        return RowAmount((), rows_without(name, scope), _needs(name, scope))
     if isinstance(constant(node), str):
         return RowAmount(())
     if node.key in ("case", "if"):

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from sfumato.domain import EPOCH
 from sfumato.errors import SchemaError
-from sfumato.kernel.source import binning
+from sfumato.kernel.source import lists
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.duckdb import DuckDB
 from sfumato.kernel.source.engines.origin import mounted_columns
@@ -228,7 +228,7 @@ def test_long_lists_are_looked_up_as_short_ones_are_compared(other, monkeypatch)
         attribute = {"type": "category", "values": values, "other": other}
         found = []
         for short in (0, 10**6):
-            monkeypatch.setattr(binning, "SHORT_LIST", short)
+            monkeypatch.setattr(lists, "SHORT_LIST", short)
             found.append((codes(attribute, pa.array(texts)), codes(attribute, pa.array([3.0, 0.5, math.nan, None]))))
         assert found[0] == found[1]
 
@@ -239,7 +239,7 @@ def test_few_lists_are_looked_up_however_many_there_are():
     schema = schema_of({f"c{place}": {"type": "category", "values": values} for place in range(30)})
     columns = {f"c{place}": Column(f"c{place}", None, f"c{place}") for place in range(30)}
     statement = aggregate_statement(schema, ENGINE, columns, KEY)
-    assert len(list(statement.find_all(exp.Values))) == binning.MOST_LOOKED_UP
+    assert len(list(statement.find_all(exp.Values))) == lists.MOST_LOOKED_UP
 
 
 def test_categories_of_numbers_compare_as_numbers():

@@ -18,6 +18,7 @@ from sfumato.kernel.aggregate import Aggregate
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer
 from sfumato.schema.parts import missing_of
+from sfumato.schema.recoding import as_number, folded
 
 Row = Mapping[str, object]  # a value by column name; None if it is missing
 
@@ -95,19 +96,32 @@ def unit_of(value: object) -> Hashable:
 
 def place(attribute: Attribute, schema: Schema, name: str, value: object, typed: bool) -> int | None:
     """The cell of a value along its axis; None if its row falls out."""
+    code = _of_value(attribute, schema, name, value, typed)
+    if code is not None or not attribute.keeps_missing:
+        return len(attribute.values) if code is None and isinstance(attribute, Category) and attribute.other else code
+    if not isinstance(attribute, Category) or _is_missing(attribute, value, typed):
+        return attribute.places
+    return len(attribute.values) if attribute.other else None
+
+
+def _is_missing(attribute: Category, value: object, typed: bool) -> bool:
+    return (
+        number_of(value, typed) is None
+        if attribute.numeric
+        else folded(text_of(value) or "", attribute.fold or ()) == ""
+    )
+
+
+def _of_value(attribute: Attribute, schema: Schema, name: str, value: object, typed: bool) -> int | None:
     edges = schema.domain[name].edges
     if isinstance(attribute, Category):
-        code = _in_list(attribute, value, typed)
-        return len(attribute.values) if code is None and attribute.other else code
+        return _in_list(attribute, value, typed)
     if isinstance(attribute, Boolean):
-        known = boolean_of(value if typed else text_of(value))
+        told = attribute.spellings.get(folded(text_of(value) or "", attribute.fold or ()))
+        known = told if told is not None else boolean_of(value if typed else text_of(value))
         return None if known is None else int(known)
     if isinstance(attribute, Date):
-        day = date_of(value)
-        if day is None:
-            return None
-        days = (min(max(day, attribute.lower), attribute.upper) - EPOCH).days
-        return int(np.searchsorted(edges, days, side="right")) - 1
+        return _of_moment(attribute, value, edges)
     number = number_of(value, typed)
     if number is None:
         return None
@@ -117,13 +131,26 @@ def place(attribute: Attribute, schema: Schema, name: str, value: object, typed:
     return min(int(np.searchsorted(edges, clipped, side="right")) - 1, len(edges) - 2)
 
 
+def _of_moment(attribute: Date, value: object, edges: Any) -> int | None:
+    moment = moment_of(value)
+    if moment is None:
+        return None
+    if attribute.by == "weekday":
+        return moment.weekday()
+    if attribute.by == "hour_of_day":
+        return moment.hour
+    since = min(max(moment, attribute.moments[0]), attribute.moments[1]) - datetime(EPOCH.year, EPOCH.month, EPOCH.day)
+    days = (since.days * 86400 + since.seconds) / 86400
+    return int(np.searchsorted(edges, days if attribute.has_time else since.days, side="right")) - 1
+
+
 def _in_list(attribute: Category, value: object, typed: bool) -> int | None:
     if attribute.numeric:
         number = number_of(value, typed)
-        listed = [float(each) for each in attribute.values]
-        return listed.index(number) if number in listed else None
+        listed = {as_number(spelling): code for spelling, code in attribute.spellings.items()}
+        return listed.get(number)
     text = text_of(value)
-    return attribute.listed.index(text) if text in attribute.listed else None
+    return None if text is None else attribute.spellings.get(folded(text, attribute.fold or ()))
 
 
 def steps(measure: Any, value: object, typed: bool) -> int | None:
@@ -173,14 +200,14 @@ def boolean_of(value: object) -> bool | None:
     return bool(value) if isinstance(value, bool | int) else None
 
 
-def date_of(value: object) -> date | None:
-    """A value as a day, in UTC."""
+def moment_of(value: object) -> datetime | None:
+    """A value as a time, in UTC; a day begins at midnight."""
     if isinstance(value, datetime):
-        return (value.astimezone(UTC) if value.tzinfo else value).date()
+        return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
     if isinstance(value, date):
-        return value
+        return datetime(value.year, value.month, value.day)
     found = _DAY.fullmatch(value.strip()) if isinstance(value, str) else None
     try:
-        return date(*map(int, found.groups()[:3])) if found else None
+        return datetime.fromisoformat(value.strip()) if found and isinstance(value, str) else None
     except ValueError:
         return None

@@ -26,7 +26,7 @@ the answer, in no order that means anything, and adding them up is the kernel's 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from functools import reduce
 from typing import TypeVar
 
@@ -35,18 +35,10 @@ from sqlglot import exp
 from sfumato.domain import LARGEST_NUMBER
 from sfumato.errors import SchemaError
 from sfumato.kernel.rows import words_of
-from sfumato.kernel.source.binning import (
-    cell_along,
-    long_lists,
-    place_in_list,
-    read_number,
-    read_unit,
-    read_value,
-    reads_whole,
-    within_bounds,
-)
+from sfumato.kernel.source.binning import cell_along, read_number, read_unit, read_value, reads_whole, within_bounds
 from sfumato.kernel.source.engines import Column, Engine
 from sfumato.kernel.source.expressions import SQL, cast, clip, column, double, is_present, named, over, select, whole
+from sfumato.kernel.source.lists import cell_in_list, long_lists
 from sfumato.limits import MOST_DENSE
 from sfumato.schema import Measure, Schema
 from sfumato.schema.attributes import Category
@@ -67,7 +59,7 @@ def aggregate_statement(
     row_by_row: as `comes_by_rows` says.
     """
     steps = _names_of_sums(schema)
-    in_whole = {name for name, part in schema.attributes.items() if reads_whole(part, columns[part.column], engine)}
+    in_whole = _in_whole(schema, engine, columns)
     cells = _cells(schema, in_whole, split=row_by_row)
     rows = _placed(schema, cells, _bounded(schema, engine, in_whole, _read(schema, engine, columns)))
     if schema.privacy_unit.column is not None:
@@ -81,24 +73,49 @@ def aggregate_statement(
     return gathered
 
 
+def placed_units(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
+    """The units of the rows that reach a cell, before the cap: for the curator's own check."""
+    values = _bounded(schema, engine, _in_whole(schema, engine, columns), _read(schema, engine, columns))
+    return _placed(schema, {"cell": whole(0)}, values)
+
+
+def every_row(schema: Schema, engine: Engine, columns: Mapping[str, Column], raw: Mapping[str, SQL]) -> exp.Select:
+    """Every row, none left out: what was read, v0, v1, ..., beside what it became, a0, a1, ...; w0 and m0 for measures.
+
+    raw: further columns to carry along, by name. For the curator's own check, with the release's own reading.
+    """
+    values = _read(schema, engine, columns, raw)
+    return _bounded(schema, engine, _in_whole(schema, engine, columns), values, beside=list(raw))
+
+
+def _in_whole(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> set[str]:
+    return {name for name, part in schema.attributes.items() if reads_whole(part, columns[part.column], engine)}
+
+
 def comes_by_rows(schema: Schema, *, for_margins: bool) -> bool:
     """Whether rows come one by one: for margins where cells are too many to lay out, else where they have no number."""
     return schema.domain.size > (MOST_DENSE if for_margins else LARGEST_NUMBER)
 
 
-def _read(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
+def _read(
+    schema: Schema, engine: Engine, columns: Mapping[str, Column], beside: Mapping[str, SQL] | None = None
+) -> exp.Select:
     attributes = _numbered(schema.attributes)
     wanted = [named(read_value(part, columns[part.column], engine), f"a{place}") for place, part in attributes]
     wanted += [named(read_number(columns[part.column]), f"m{i}") for i, part in _numbered(schema.measures)]
     if schema.privacy_unit.column is not None:
         wanted.append(named(read_unit(columns[schema.privacy_unit.column], engine), "unit"))
+    wanted += [named(value, name) for name, value in (beside or {}).items()]
     return exp.Select(expressions=wanted).from_(engine.table(), copy=False)
 
 
-def _bounded(schema: Schema, engine: Engine, in_whole: Set[str], values: exp.Select) -> exp.Select:
-    """Rows whose every value is within its bounds; a category's value becomes its place in the list.
+def _bounded(
+    schema: Schema, engine: Engine, in_whole: Set[str], values: exp.Select, beside: Sequence[str] | None = None
+) -> exp.Select:
+    """Rows whose every value is within its bounds; a category's value becomes its cell.
 
     in_whole: the attributes that are read as whole numbers and not as doubles.
+    beside: if given, no row falls out, and what was read and these columns are carried along.
     """
     wanted: list[SQL] = []
     present: list[SQL] = []
@@ -106,11 +123,11 @@ def _bounded(schema: Schema, engine: Engine, in_whole: Set[str], values: exp.Sel
     for place, (own_name, attribute) in enumerate(schema.attributes.items()):
         name, value = f"a{place}", column(f"a{place}", "rows")
         if isinstance(attribute, Category):
-            code = place_in_list(attribute, value, f"list{place}", engine, looked_up=own_name in looked_up)
-            other = [whole(len(attribute.values))]
-            wanted.append(named(exp.Coalesce(this=code, expressions=other) if attribute.other else code, name))
+            cell = cell_in_list(attribute, value, f"list{place}", engine, looked_up=own_name in looked_up)
+            wanted.append(named(cell, name))
         else:
-            present.append(is_present(value))
+            if not attribute.keeps_missing:
+                present.append(is_present(value))
             wanted.append(named(within_bounds(attribute, value.copy(), in_whole=own_name in in_whole), name))
     for place, measure in _numbered(schema.measures):
         value = column(f"m{place}", "rows")
@@ -122,6 +139,11 @@ def _bounded(schema: Schema, engine: Engine, in_whole: Set[str], values: exp.Sel
     if schema.privacy_unit.column is not None:
         wanted.append(column("unit", "rows"))
         present.append(is_present(column("unit", "rows")))  # for privacy: a row of nobody could not be capped
+    if beside is not None:
+        read = [(f"a{place}", f"v{place}") for place in range(len(schema.attributes))]
+        read += [(f"m{place}", f"w{place}") for place in range(len(schema.measures))]
+        wanted += [named(column(name, "rows"), was) for name, was in read]
+        return select([*wanted, *(column(name, "rows") for name in beside)], values)
     rows = select(wanted, values)
     return rows.where(*present, copy=False) if present else rows
 
@@ -145,7 +167,7 @@ def _cells(schema: Schema, in_whole: Set[str], *, split: bool) -> dict[str, SQL]
 def _placed(schema: Schema, cells: Mapping[str, SQL], values: exp.Select) -> exp.Select:
     """Rows as cell numbers, steps and unit; nothing else is carried on, so that the cap sorts little.
 
-    Rows whose value is not listed, and not put into `other`, fall out here.
+    Rows whose value is not listed, and that have no cell for such values, fall out here.
     """
     attributes = list(schema.attributes.values())
     wanted = [named(cell, name) for name, cell in cells.items()]

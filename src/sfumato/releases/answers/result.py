@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-Cell = Label | Estimate
+Cell = Label | float | None | Estimate  # None: NULL, as in the totals of a ROLLUP
 
 MOST_DECIMALS = 12  # a number has no more digits that mean anything
 
@@ -133,6 +133,8 @@ def _day(number: float) -> str | None:
 
 
 def _texts(cell: Cell) -> list[str]:
+    if cell is None:
+        return ["NULL"]
     if not isinstance(cell, Estimate):
         return [str(cell).lower() if isinstance(cell, bool) else printable(str(cell))]
     if math.isnan(cell.value):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
-from sfumato.sql.predicates import compare, quoted, read_condition
-from sfumato.sql.scope import Scope, bare, in_words, number, unsupported
+from sfumato.sql.predicates import compare, read_condition, rows_without
+from sfumato.sql.scope import Scope, bare, in_words, number, quoted, unsupported
 from sfumato.sql.statistics.formulas import Single
 from sfumato.sql.statistics.rules import Quantile, Spread
 
@@ -130,7 +130,7 @@ def _attribute(function: exp.Expression, node: Any, scope: Scope) -> tuple[str, 
             f"{quoted(function)}: {name} is a measure, of which a release has sums alone; SUM({name}) and AVG({name}) "
             "have answers, and an attribute with bins would have quantiles and a variance"
         )
-    return name, Predicate.everything()
+    return name, ~rows_without(name, scope)
 
 
 def _chosen(function: exp.Expression, node: Any, scope: Scope) -> tuple[str, Predicate]:

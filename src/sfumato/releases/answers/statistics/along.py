@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
-from sfumato.domain import Axis, ValueSet
+from sfumato.domain import Axis
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.releases.answers.cell_weights import ByStatistic, Weights, cell_weights
@@ -124,6 +124,4 @@ def _times(base: Weights, factor: Floats) -> Weights:
 
 def _at(axis: Axis, cell: int) -> Predicate:
     """The rows of one cell of an axis."""
-    low, high = float(axis.edges[cell]), float(axis.edges[cell + 1])
-    last = cell == axis.size - 1
-    return Predicate.where(axis.name, ValueSet((((low, 0), (high, int(last and not axis.discrete))),)))
+    return Predicate.where(axis.name, axis.values_in(cell))

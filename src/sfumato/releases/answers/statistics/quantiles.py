@@ -163,6 +163,8 @@ class _Search:
         if spans:  # a condition on the attribute itself
             least, most = min(a for (a, _), _ in spans), max(b for _, (b, _) in spans)
             low, high = np.clip(low, min(least, high[-1]), None), np.clip(high, None, max(most, low[0]))
+        if axis.missing:  # a cell behind all others, without any of the rows
+            low, high = np.append(low, high[-1]), np.append(high, high[-1])
         return np.minimum(low, high), np.maximum(low, high)
 
 
