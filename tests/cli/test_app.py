@@ -321,3 +321,12 @@ def test_heavy_libraries_are_not_loaded_to_print_help(folder):
     loaded = run.stdout.splitlines()[-1]
     for heavy in ("numpy", "duckdb", "sqlglot", "pyarrow", "pydantic", "scipy", "pandas"):
         assert f"'{heavy}'" not in loaded
+
+
+def test_a_query_beyond_a_plain_select(folder):
+    assert release().returncode == 0
+    sql = "SELECT FLOOR(age / 10) AS decade, COUNT(*) AS n FROM census GROUP BY decade HAVING n > -1e6 ORDER BY decade"
+    asked = sfumato("query", "r.sfumato", sql)
+    assert asked.returncode == 0, asked.stderr
+    assert "decade" in asked.stdout and "note: HAVING goes by the published values" in asked.stderr
+    refused(sfumato("query", "r.sfumato", "SELECT MD5(sex), COUNT(*) FROM census GROUP BY 1"), "the function MD5")

@@ -10,7 +10,7 @@ from math import isfinite, sqrt
 
 import numpy as np
 
-from sfumato.domain import Axis, ValueSet
+from sfumato.domain import Axis
 from sfumato.domain.predicates import Predicate
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms.mechanism import Mechanism
@@ -78,10 +78,7 @@ def _where(axes: tuple[Axis, ...], place: int) -> Predicate:
     found = Predicate.everything()
     for number, axis in enumerate(axes):
         code = int(places_among(axis.size, place + number + 1)[-1])
-        values = ValueSet.above(float(axis.edges[code]), inclusive=True)
-        if code + 1 < axis.size:
-            values &= ValueSet.below(float(axis.edges[code + 1]), inclusive=False)
-        found &= Predicate.where(axis.name, values)
+        found &= Predicate.where(axis.name, axis.values_in(code))
     return found
 
 

@@ -47,16 +47,19 @@ class Release:
         return self.content.domain
 
     def query(self, sql: str, *, confidence: float = 0.95, strict: bool = False) -> Result:
-        """Answer a SELECT, with an interval for every number.
+        """Answer a statement, with an interval for every number.
 
         strict: refuse a query whose answer depends on how rows are spread inside a cell.
         """
-        from sfumato.sql import compile_select, strict_check
+        from sfumato.releases.tables.run import run_tables
+        from sfumato.sql import Select, compile_statement, selects_of, strict_check
 
-        select = compile_select(sql, self.schema)
-        if strict:
+        statement = compile_statement(sql, self.schema)
+        for select in selects_of(statement) if strict else ():
             strict_check(select, self.domain)
-        return self.content.select(select, confidence)
+        if isinstance(statement, Select):
+            return self.content.select(statement, confidence)
+        return run_tables(statement, self.domain, lambda select: self.content.select(select, confidence), confidence)
 
     def answer(self, queries: Queries, *, confidence: float = 0.95) -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts, one estimate for each."""

@@ -48,7 +48,7 @@ _LINES = {
     "date": (
         "    lower:                  # the first day that the public already knows, such as 2020-01-01",
         "    upper:                  # the last day that the public already knows",
-        "    by: day                 # or month, or year",
+        "    by: day                 # or hour, week, month, quarter, year; or weekday, hour_of_day without bounds",
     ),
 }
 

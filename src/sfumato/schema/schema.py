@@ -24,10 +24,11 @@ from pydantic import (
 
 from sfumato.domain import Domain, refuse_too_many_values
 from sfumato.errors import SchemaError
-from sfumato.schema.attributes import Attribute, Column, Declared
+from sfumato.schema.attributes import Attribute, Category, Column, Declared
 from sfumato.schema.dialect import Dialect
 from sfumato.schema.messages import REMEDIES, UNIT_FORMS, counted, in_plain_words, refuse_blanks
-from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of
+from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of, missing_of
+from sfumato.schema.value_files import with_values_from_files
 from sfumato.schema.values import Count, column_name, decimal, shown
 from sfumato.schema.yaml_file import read_yaml
 
@@ -89,12 +90,13 @@ class Schema(Declared):
             errors = sorted(problem.errors(include_url=False), key=lambda error: error["type"] != "extra_forbidden")
             raise SchemaError(counted(in_plain_words(errors[0], keys_of(Schema)), len(errors))) from None
         _ = self.domain  # refuses attributes that are too long
+        self._refuse_names_that_are_taken()
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
         """Read a schema from a YAML file."""
         try:
-            return cls.from_dict(read_yaml(Path(path)))
+            return cls.from_dict(with_values_from_files(read_yaml(Path(path)), Path(path).parent))
         except SchemaError as problem:
             raise SchemaError(f"{path}: {problem}") from None
 
@@ -140,12 +142,20 @@ class Schema(Declared):
 
     @property
     def units(self) -> dict[str, int]:
-        """The most that one row adds to a cell of each statistic, in its steps."""
-        return {"count": 1} | {name: measure.half_units for name, measure in self.measures.items()}
+        """The most that one row adds to a cell of each statistic, in its steps; rows without a measure are one too."""
+        found = {"count": 1}
+        for name, measure in self.measures.items():
+            found[name] = measure.half_units
+            if measure.missing == "keep":
+                found[missing_of(name)] = 1
+        return found
 
     @property
     def weights(self) -> dict[str, Fraction]:
-        """In proportion to which a budget is split over the statistics: 1 for the count."""
+        """In proportion to which a budget is split: 1 for the count, its own for each measure.
+
+        Rows in which a measure is missing are counted beside its sums and cost nothing more.
+        """
         return {"count": Fraction(1)} | {name: measure.weight for name, measure in self.measures.items()}
 
     @field_validator("attributes", "measures", mode="after")
@@ -161,10 +171,32 @@ class Schema(Declared):
                 raise ValueError(
                     "has a measure called 'count', which is what COUNT(*) is called; rename it, with `column`"
                 )
+            if info.field_name == "measures" and name in map(missing_of, parts):
+                raise ValueError(
+                    f"has a measure called {name!r}, as the count of missing values is called; rename it, with `column`"
+                )
             twin = spelled.setdefault(name.lower(), name)
             if twin != name:
                 raise ValueError(f"has {twin!r} and {name!r}, which SQL does not tell apart; rename one, with `column`")
         return {name: part if part.column else part.model_copy(update={"column": name}) for name, part in parts.items()}
+
+    def _refuse_names_that_are_taken(self) -> None:
+        taken = {name.lower() for name in (*self.attributes, *self.measures)}
+        for name, attribute in self.attributes.items():
+            for column in (attribute.groups or ()) if isinstance(attribute, Category) else ():
+                if column.lower() in taken:
+                    raise SchemaError(f"attributes.{name}.groups has {column!r}, a name that is taken; rename it")
+                taken.add(column.lower())
+
+    @cached_property
+    def group_columns(self) -> dict[str, tuple[str, tuple[str | None, ...]]]:
+        """The columns that follow from others: for each the attribute behind it, and the group of each of its cells."""
+        return {
+            column: (name, groups)
+            for name, attribute in self.attributes.items()
+            if isinstance(attribute, Category)
+            for column, groups in attribute.group_columns.items()
+        }
 
     @field_validator("attributes", mode="before")
     @classmethod

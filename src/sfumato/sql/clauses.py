@@ -33,7 +33,9 @@ def check_clauses(select: exp.Expression, allowed: Collection[str], place: str =
     for key, value in select.args.items():
         clause = key.rstrip("_")  # sqlglot spells from and with with an underscore, depending on its version
         if value and clause not in allowed:
-            raise unsupported(_CLAUSES.get(clause, clause.replace("_", " ").upper()) + place)
+            comma = clause == "joins" and set(filter(value[0].args.get, value[0].args)) == {"this"}
+            word = "a list of tables in FROM" if comma else _CLAUSES.get(clause, clause.replace("_", " ").upper())
+            raise unsupported(word + place)
 
 
 def table_scope(select: exp.Expression, schema: Schema, outer: Scope | None = None) -> Scope:

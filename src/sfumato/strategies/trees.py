@@ -22,6 +22,7 @@ from sfumato.least_squares.gram import Gram, even_cuts
 from sfumato.queries import Tree, Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.strategies.budget_allocation import best_weights, squared_error, whole_weights
+from sfumato.strategies.group_trees import with_groups
 from sfumato.strategies.per_axis import AxisPart, axis_by_axis, combined, not_too_long
 
 Levels = Literal["uniform", "geometric", "optimised"]
@@ -41,7 +42,12 @@ def tree_strategy(domain: Domain, workload: Workload, pure: bool, levels: Levels
     Tree(1024, levels of 9, 81, 1024)
     """
     bits = min(12, WEIGHT_BITS // max(1, sum(size > 1 for size in domain.shape)))
-    return combined(not_too_long(axis_by_axis(domain, workload, lambda axis, gram: tree_for(gram, pure, levels, bits))))
+
+    def choose(axis: int, gram: Gram) -> AxisPart:
+        tree = tree_for(gram, pure, levels, bits)
+        return with_groups(tree, gram, domain.axes[axis].splits, pure) if levels == "optimised" else tree
+
+    return combined(not_too_long(axis_by_axis(domain, workload, choose)))
 
 
 @lru_cache(maxsize=256)

@@ -103,7 +103,8 @@ def _tests(schema: Schema) -> Iterator[tuple[str, str, SQL, str]]:
         yield path, "missing", _is_missing(text), text
         if isinstance(part, Category):
             apart = exp.Is(this=cell, expression=exp.Null())
-            listed_not = _either(apart, exp.EQ(this=cell.copy(), expression=whole(len(part.values))))
+            other = exp.EQ(this=cell.copy(), expression=whole(len(part.values)))
+            listed_not = _either(apart, other) if part.other else apart
             yield path, "unlisted", _both(_is_there(text), listed_not), text
             continue
         yield path, "unreadable", _both(_is_there(text), _is_missing(f"v{place}", text=False)), text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from functools import lru_cache
 from typing import SupportsFloat
 
@@ -41,6 +41,11 @@ def double(value: SupportsFloat) -> SQL:
 def day(value: date) -> SQL:
     """A date."""
     return cast(exp.Literal.string(value.isoformat()), "date")
+
+
+def moment(value: datetime) -> SQL:
+    """A time of a day, to the microsecond."""
+    return cast(exp.Literal.string(value.isoformat(" ")), "timestamp")
 
 
 def cast(value: SQL, to: str) -> SQL:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from sfumato.domain import Label
+from sfumato.domain import EPOCH, Label
 from sfumato.plain_text import aligned, escaped_json, printable, spreadsheet_safe, width
 from sfumato.releases.answers.estimate import Estimate
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-Cell = Label | Estimate
+Cell = Label | float | None | Estimate  # None: NULL, as in the totals of a ROLLUP
+
+MOST_DECIMALS = 12  # a number has no more digits that mean anything
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,7 +48,8 @@ class Result:
     def records(self) -> list[dict[str, Label | float | None]]:
         """One flat mapping for each row: every number `n` comes with `n_stderr`, `n_low` and `n_high`.
 
-        What is not a finite number (an average over what may be no rows at all) is None.
+        What is not a finite number (an average over what may be no rows at all) is None. Of a difference, `n_real` says
+        whether its interval excludes zero.
         """
         return [_record(self.columns, row) for row in self.rows]
 
@@ -101,8 +105,10 @@ def _record(columns: tuple[str, ...], row: tuple[Cell, ...]) -> dict[str, Label 
     record: dict[str, Label | float | None] = {}
     for name, cell in zip(columns, row, strict=True):
         if isinstance(cell, Estimate):
-            parts = {"": cell.value, "_stderr": cell.stderr, "_low": cell.low, "_high": cell.high}
-            record |= {name + suffix: _finite(number) for suffix, number in parts.items()}
+            shown = _day if cell.dates else _finite
+            parts = {"": shown(cell.value), "_stderr": _finite(cell.stderr), "_low": shown(cell.low)}
+            record |= {name + suffix: part for suffix, part in (parts | {"_high": shown(cell.high)}).items()}
+            record |= {} if cell.real is None else {f"{name}_real": cell.real}
         else:
             record[name] = cell
     return record
@@ -121,11 +127,20 @@ def _finite(number: float) -> float | int | None:
     return int(number) if number == int(number) and abs(number) < 2**53 else number
 
 
+def _day(number: float) -> str | None:
+    """A day as it is written, from days since 1970-01-01."""
+    return (EPOCH + timedelta(days=math.floor(number))).isoformat() if math.isfinite(number) else None
+
+
 def _texts(cell: Cell) -> list[str]:
+    if cell is None:
+        return ["NULL"]
     if not isinstance(cell, Estimate):
         return [str(cell).lower() if isinstance(cell, bool) else printable(str(cell))]
     if math.isnan(cell.value):
         return ["unknown", "", _interval(cell, 0)]
+    if cell.dates:
+        return [str(_day(cell.value)), f"{_number(cell.stderr, decimals_for(cell.stderr))} days", _interval(cell, 0)]
     decimals = decimals_for(cell.stderr)
     return [_number(cell.value, decimals), _number(cell.stderr, decimals), _interval(cell, decimals)]
 
@@ -133,6 +148,8 @@ def _texts(cell: Cell) -> list[str]:
 def _interval(cell: Estimate, decimals: int) -> str:
     if math.isinf(cell.low) and math.isinf(cell.high):
         return "anything"
+    if cell.dates:
+        return f"{_day(cell.low)} to {_day(cell.high)}"
     return f"{_number(cell.low, decimals)} to {_number(cell.high, decimals)}"
 
 
@@ -144,7 +161,7 @@ def decimals_for(stderr: float) -> int:
     """
     if not math.isfinite(stderr) or stderr <= 0:
         return 0
-    return max(0, 1 - math.floor(math.log10(stderr)))
+    return min(max(0, 1 - math.floor(math.log10(stderr))), MOST_DECIMALS)
 
 
 def _number(number: float, decimals: int) -> str:
