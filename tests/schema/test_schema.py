@@ -336,7 +336,10 @@ def test_further_errors_are_counted():
         ({"lower": 0, "upper": 1, "step": 0}, ".step is 0; it must be more than 0"),
         ({"lower": 0, "upper": 1, "step": 2}, " has a step larger than upper - lower; make it smaller or leave it out"),
         ({"lower": 0, "upper": 1, "step": 1e-15}, " has a step too small for its bounds; use 2e-12 or more"),
-        ({"lower": 0, "upper": 1, "type": "number"}, " has no key 'type'; it takes lower, upper, step, weight, column"),
+        (
+            {"lower": 0, "upper": 1, "type": "number"},
+            " has no key 'type'; it takes lower, upper, step, weight, missing, column",
+        ),
         ({"lower": 0, "upper": math.inf}, ".upper is inf; it must be a finite number"),
         (50000, " needs keys under it: give it bounds, such as {lower: 0, upper: 50000}"),
     ],
@@ -462,7 +465,13 @@ def test_a_schema_survives_json(file):
     assert written["attributes"]["age"] == {"type": "integer", "lower": 0, "upper": 99}
     assert written["attributes"]["arrival"]["lower"] == "2020-01-15"
     assert written["attributes"]["married"] == {"type": "boolean", "column": "marital status"}
-    assert written["measures"]["charge"] == {"lower": "-10.5", "upper": 50000, "step": "0.01", "column": "total"}
+    assert written["measures"]["charge"] == {
+        "lower": "-10.5",
+        "upper": 50000,
+        "step": "0.01",
+        "missing": "keep",
+        "column": "total",
+    }
     assert Schema.from_dict(described()).to_dict()["privacy_unit"] == "row"
 
 

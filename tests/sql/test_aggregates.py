@@ -23,7 +23,10 @@ SCHEMA = Schema.from_dict(
             "sex": {"type": "category", "values": ["F", "M"]},
             "smoker": {"type": "boolean"},
         },
-        "measures": {"charge": {"lower": -2, "upper": 10}, "copay": {"lower": 1, "upper": 3}},
+        "measures": {
+            "charge": {"lower": -2, "upper": 10, "missing": "drop"},
+            "copay": {"lower": 1, "upper": 3, "missing": "drop"},
+        },
     }
 )
 BINNED = Schema.from_dict(
@@ -36,7 +39,10 @@ BINNED = Schema.from_dict(
             "sex": {"type": "category", "values": ["F", "M"]},
             "day": {"type": "date", "lower": "2024-01-01", "upper": "2024-01-03", "by": "day"},
         },
-        "measures": {"charge": {"lower": -2, "upper": 10}, "income": {"lower": 0, "upper": 20000}},
+        "measures": {
+            "charge": {"lower": -2, "upper": 10, "missing": "drop"},
+            "income": {"lower": 0, "upper": 20000, "missing": "drop"},
+        },
     }
 )
 TABLE = [(i % 5, "FM"[i * i % 3 % 2], i % 7 < 3, i * 37 % 13 - 2, i % 3 + 1) for i in range(210)]

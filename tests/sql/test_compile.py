@@ -19,7 +19,7 @@ SCHEMA = Schema.from_dict(
             "sex": {"type": "category", "values": ["F", "M"]},
             "month": {"type": "date", "lower": "2024-01-01", "upper": "2024-12-31", "by": "month"},
         },
-        "measures": {"charge": {"lower": 0, "upper": 50000}},
+        "measures": {"charge": {"lower": 0, "upper": 50000, "missing": "drop"}},
     }
 )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.limits import MOST_DENSE
+from sfumato.measurement import with_missing
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.measure_and_fit import every_cell
 from sfumato.mechanisms.sparse_cells import sparse_cells
@@ -28,7 +29,8 @@ def cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload |
         return sparse_cells(curator, schema, budget)
     asked = Identity(curator.domain.size)
     shares = zip(curator.statistics, budget.split(*schema.weights.values()), strict=True)
-    return Cube.of_cells(schema, [curator.measure(asked, share, of=of) for of, share in shares])
+    found = (curator.measure(asked, share, of=of) for of, share in shares)
+    return Cube.of_cells(schema, [each for measured in found for each in with_missing(measured)])
 
 
 MECHANISM = Mechanism(

@@ -13,6 +13,7 @@ so what is spent on margins adds up (docs/privacy.md, section 9), and a misfit m
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -32,7 +33,7 @@ from sfumato.inference.margins.table import Noisy, Places, Table, independent, p
 from sfumato.inference.margins.views import Search
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.measurement import Measurement, Noise
+from sfumato.measurement import Measurement, Noise, with_missing
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.margins_check import check, looks
 from sfumato.mechanisms.shared.margins_forecast import COUNT, foresee
@@ -85,9 +86,9 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     survey.measured.extend(((), found) for found in checked.measured)
     tables, spreads = {"count": checked.tables}, {"count": checked.spreads}
     for of, share in zip(measures, for_measures, strict=True):
-        noisy = survey.sums(of, share)
         counts = {places: table.estimate for places, table in checked.tables.items()}
-        tables[of], spreads[of] = sums_along(noisy, counts, float(schema.units[of]))
+        for each, noisy in survey.sums(of, share).items():
+            tables[each], spreads[each] = sums_along(noisy, counts, float(schema.units[each]))
     return Margins(schema, tables, spreads, tuple(survey.measured))
 
 
@@ -155,25 +156,30 @@ class _Survey:
             tables |= all_pairs(one_way, seen, [axis.ordered for axis in self.schema.domain])
         return tables | larger_tables(noisy, tables)
 
-    def sums(self, of: str, budget: Budget) -> dict[Places, Noisy]:
-        """Noisy sums of a measure along every attribute, and along pairs of few cells."""
+    def sums(self, of: str, budget: Budget) -> dict[str, dict[Places, Noisy]]:
+        """Noisy sums of a measure along every attribute, and along pairs of few cells; and where it is missing."""
         axes: list[Places] = [(place,) for place in range(len(self.schema.domain.axes))]
         if not (pairs := self._pairs(self.settings.most_cells_of_sums)):
-            return dict(self._measure_all(axes, budget.evenly(len(axes)), of))
-        for_axes, for_pairs = budget.split(1 - self.settings.pairs, self.settings.pairs)
-        budgets = [*for_axes.evenly(len(axes)), *for_pairs.evenly(len(pairs))]
-        return dict(self._measure_all(axes + pairs, budgets, of))
+            budgets = [*budget.evenly(len(axes))]
+        else:
+            for_axes, for_pairs = budget.split(1 - self.settings.pairs, self.settings.pairs)
+            budgets = [*for_axes.evenly(len(axes)), *for_pairs.evenly(len(pairs))]
+        found: dict[str, dict[Places, Noisy]] = defaultdict(dict)
+        for places, share in zip(axes + pairs, budgets, strict=True):
+            for each, noisy in self._measure(places, share, of):
+                found[each][places] = noisy
+        return found
 
-    def _measure_all(
-        self, sets: Sequence[Places], budgets: Sequence[Budget], of: str = "count"
-    ) -> list[tuple[Places, Noisy]]:
-        return [(places, self._measure(places, share, of)) for places, share in zip(sets, budgets, strict=True)]
+    def _measure_all(self, sets: Sequence[Places], budgets: Sequence[Budget]) -> list[tuple[Places, Noisy]]:
+        asked = zip(sets, budgets, strict=True)
+        return [(places, noisy) for places, share in asked for _, noisy in self._measure(places, share, "count")]
 
-    def _measure(self, places: Places, budget: Budget, of: str) -> Noisy:
+    def _measure(self, places: Places, budget: Budget, of: str) -> list[tuple[str, Noisy]]:
         seen = self.curator.margin([self.schema.domain.names[place] for place in places])
-        found = seen.measure(Identity(seen.domain.size), budget, of=of)
-        self.measured.append((places, found))
-        return found.answers.astype(np.float64).reshape(seen.domain.shape), found.noise.continuous_variance
+        found = with_missing(seen.measure(Identity(seen.domain.size), budget, of=of))
+        self.measured.extend((places, each) for each in found)
+        answers = ((one, one.answers.astype(np.float64).reshape(seen.domain.shape)) for one in found)
+        return [(one.of, (each, one.noise.continuous_variance)) for one, each in answers]
 
     def _one_way(self, listed: list[tuple[Places, Noisy]]) -> tuple[float, list[Floats]]:
         total = max(0.0, float(pooled(listed, ())[0]))

@@ -139,7 +139,9 @@ def of_measures(schema: Schema) -> list[tuple[str, Select, bool]]:
         summed = _select(Column("sum", (everyone,), kind="sum"))
         asked.append((f"SUM({name}) FROM {schema.dataset}", summed, False))
         if schema.expected_rows:
-            rows, bounds = (Amount(Predicate.everything(), None),), (float(measure.lower), float(measure.upper))
+            present = name if measure.missing == "keep" else None
+            rows = (Amount(Predicate.everything(), None, present=present),)
+            bounds = (float(measure.lower), float(measure.upper))
             mean = _select(Column("avg", (everyone,), rows, bounds=bounds, kind="average"))
             asked.append((f"AVG({name}) FROM {schema.dataset}", mean, True))
     return asked

@@ -50,7 +50,7 @@ def linear_stand_in(schema: Schema, budget: Budget, strategy: Strategy) -> Cube:
 def with_measures(schema: Schema, budget: Budget, count: Fit) -> Cube:
     """A cube whose count was simulated, and whose measures, which all such mechanisms ask cell by cell, stand in."""
     fits = _even_fits(schema, budget, every_cell(schema)) if schema.measures else {}
-    return Cube(schema, fits=(count, *(fits[of] for of in schema.measures)))
+    return Cube(schema, fits=(count, *list(fits.values())[1:]))
 
 
 def _even_fits(schema: Schema, budget: Budget, strategy: Strategy) -> dict[str, Fit]:

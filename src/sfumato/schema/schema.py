@@ -27,7 +27,7 @@ from sfumato.errors import SchemaError
 from sfumato.schema.attributes import Attribute, Category, Column, Declared
 from sfumato.schema.dialect import Dialect
 from sfumato.schema.messages import REMEDIES, UNIT_FORMS, counted, in_plain_words, refuse_blanks
-from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of
+from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of, missing_of
 from sfumato.schema.value_files import with_values_from_files
 from sfumato.schema.values import Count, column_name, decimal, shown
 from sfumato.schema.yaml_file import read_yaml
@@ -142,12 +142,20 @@ class Schema(Declared):
 
     @property
     def units(self) -> dict[str, int]:
-        """The most that one row adds to a cell of each statistic, in its steps."""
-        return {"count": 1} | {name: measure.half_units for name, measure in self.measures.items()}
+        """The most that one row adds to a cell of each statistic, in its steps; rows without a measure are one too."""
+        found = {"count": 1}
+        for name, measure in self.measures.items():
+            found[name] = measure.half_units
+            if measure.missing == "keep":
+                found[missing_of(name)] = 1
+        return found
 
     @property
     def weights(self) -> dict[str, Fraction]:
-        """In proportion to which a budget is split over the statistics: 1 for the count."""
+        """In proportion to which a budget is split: 1 for the count, its own for each measure.
+
+        Rows in which a measure is missing are counted beside its sums and cost nothing more.
+        """
         return {"count": Fraction(1)} | {name: measure.weight for name, measure in self.measures.items()}
 
     @field_validator("attributes", "measures", mode="after")
@@ -162,6 +170,10 @@ class Schema(Declared):
             if info.field_name == "measures" and name.lower() == "count":
                 raise ValueError(
                     "has a measure called 'count', which is what COUNT(*) is called; rename it, with `column`"
+                )
+            if info.field_name == "measures" and name in map(missing_of, parts):
+                raise ValueError(
+                    f"has a measure called {name!r}, as the count of missing values is called; rename it, with `column`"
                 )
             twin = spelled.setdefault(name.lower(), name)
             if twin != name:

@@ -12,7 +12,7 @@ from sfumato.sql.clauses import check_clauses, table_scope, where
 from sfumato.sql.plan import Amount, Column
 from sfumato.sql.predicates import read_condition
 from sfumato.sql.ratios import LINEAR, Ratio
-from sfumato.sql.rows import RowAmount, read_row_amount, rows_without_value
+from sfumato.sql.rows import RowAmount, read_row_amount, rows_with_value
 from sfumato.sql.scope import Scope, bare, in_words, keeps_numbers, number, unsupported
 from sfumato.sql.statistics.formulas import Value, column_of, is_difference, over, plus, regrouped, times
 from sfumato.sql.statistics.order_statistics import READERS as STATISTICS
@@ -68,7 +68,7 @@ def _count(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
         raise unsupported("COUNT of several columns", "write COUNT(*)")
     if node.this is None or node.this.key == "star" or counts_units(node.this, scope):
         return Ratio((Amount(within, None),))
-    return Ratio((Amount(within - rows_without_value(bare(node.this), scope), None),))
+    return Ratio(rows_with_value(bare(node.this), scope).counted(within))
 
 
 def _count_if(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
@@ -81,11 +81,11 @@ def _sum(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
 
 def _average(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
     rows = read_row_amount(node.this, scope).within(within)
-    return Ratio(_amounts(rows), (Amount(within - rows.absent, None),))
+    return Ratio(_amounts(rows), rows.counted(within))
 
 
 def _amounts(rows: RowAmount) -> tuple[Amount, ...]:
-    return tuple(Amount(term.predicate, term.of, term.factor) for term in rows.terms)
+    return tuple(Amount(term.predicate, term.of, term.factor, present=term.present) for term in rows.terms)
 
 
 def _filter(node: exp.Expression, scope: Scope, within: Predicate) -> Value:

@@ -10,7 +10,7 @@ from sfumato.kernel.rows import Rows
 from sfumato.kernel.source.answer import checked
 from sfumato.schema import Schema
 
-MEASURES = {"m": {"lower": -8, "upper": 8, "step": 1}}
+MEASURES = {"m": {"lower": -8, "upper": 8, "step": 1, "missing": "drop"}}
 
 
 def schema_of(sizes) -> Schema:
@@ -70,3 +70,26 @@ def test_answers_row_by_row():
     ):
         with pytest.raises(PrivacyError, match="nothing is published"):
             checked(wrong, MANY, row_by_row=True)
+
+
+def test_a_row_without_a_value_adds_no_steps():
+    """For privacy: sums and missing values are charged as one, because no row is in both."""
+    kept = {"m": {"lower": -8, "upper": 8, "step": 1}}
+    few, many = (Schema.from_dict({**one.to_dict(), "measures": kept}) for one in (FEW, MANY))
+
+    def cells(sums, missing):
+        return pa.table({"cell": [0, 5], "n": [1, 3], "s0": sums, "s1": missing})
+
+    def rows(steps, missing):
+        return by_row([0, 1], [0, 1], [0, 1], m=steps).append_column("missing0", pa.array(missing))
+
+    found = checked(cells([0, -16], [1, 1]), few, row_by_row=False)
+    assert isinstance(found, Aggregate) and found.sums["missing m"].tolist() == [1, 1]
+    placed = checked(rows([0, -8], [1, 0]), many, row_by_row=True)
+    assert isinstance(placed, Rows) and placed.gathered.sums["missing m"].tolist() == [1, 0]
+    for wrong in (cells([1, 0], [1, 0]), cells([0, -17], [0, 1]), cells([0, 0], [2, 0]), cells([0, 0], [-1, 0])):
+        with pytest.raises(PrivacyError, match="nothing is published"):
+            checked(wrong, few, row_by_row=False)
+    for wrong in (rows([1, 0], [1, 0]), rows([0, 0], [2, 0]), rows([0, 0], [0, -1]), rows([0, 0], [0, 1]).drop(["m0"])):
+        with pytest.raises(PrivacyError, match="nothing is published"):
+            checked(wrong, many, row_by_row=True)

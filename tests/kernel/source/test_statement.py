@@ -290,8 +290,8 @@ def test_measures_become_steps_within_their_bounds(pair, share, more):
     values = [math.nan, None, math.inf, -math.inf, float(lower), float(upper), float(measure.centre), 1e308, *more]
     cells = gathered(schema, pa.table({"row": range(len(values)), "m": pa.array(values, pa.float64())}))
     for row, value in enumerate(values):
-        count, steps = cells[row]
-        assert count == 1
+        count, steps, missing = cells[row]
+        assert count == 1 and missing == (value is None or math.isnan(value))
         assert abs(steps) <= measure.half_units
         if value is None or math.isnan(value):
             assert steps == 0
@@ -302,7 +302,8 @@ def test_measures_become_steps_within_their_bounds(pair, share, more):
 
 
 def test_sums_beyond_64_bits_are_clipped_and_do_not_fail():
-    schema = schema_of({"x": {"type": "boolean"}}, measures={"m": {"lower": 0, "upper": 2**40, "step": 2}})
+    bounds = {"lower": 0, "upper": 2**40, "step": 2, "missing": "drop"}
+    schema = schema_of({"x": {"type": "boolean"}}, measures={"m": bounds})
     half = schema.measures["m"].half_units
     CONNECTION.register("few", pa.table({"x": [True, False]}))
     rows = LARGEST_SUM // half + 1000
@@ -349,7 +350,7 @@ def added(parts) -> dict[int, tuple[int, ...]]:
     total: dict[int, tuple[int, ...]] = {}
     for part in parts:
         for cell, values in part.items():
-            total[cell] = tuple(a + b for a, b in zip(total.get(cell, (0, 0)), values, strict=True))
+            total[cell] = tuple(a + b for a, b in zip(total.get(cell, (0, 0, 0)), values, strict=True))
     return total
 
 
@@ -362,9 +363,11 @@ def test_what_is_kept_of_a_person_depends_on_that_person_alone(rows, contributio
     assert whole == added(alone.values())  # so a neighbour differs by one person's part and by nothing else
     for who, part in alone.items():
         usable = [r for r in rows if r[0] == who and r[1] is not None and r[2] in ("a", "b")]
-        assert sum(count for count, _ in part.values()) == min(contributions, len(usable))
+        assert sum(count for count, *_ in part.values()) == min(contributions, len(usable))
+        # Of each row that is kept a measure is missing or adds steps, never both.
+        assert all(abs(steps) + missing <= count for count, steps, missing in part.values())
         kept = Counter((min(int(x), 3) * 2 + "ab".index(c)) for _, x, c, _ in usable)
-        assert all(count <= kept[cell] for cell, (count, _) in part.items())
+        assert all(count <= kept[cell] for cell, (count, *_) in part.items())
     shuffled = list(rows)
     random.shuffle(shuffled)
     assert gathered(schema, table_of(shuffled), key) == whole
@@ -377,8 +380,8 @@ def test_every_row_of_a_person_is_as_likely_to_be_kept():
     who = np.repeat(np.arange(people), 4)
     table = pa.table({"who": who, "x": np.tile(np.arange(4.0), people), "c": ["a"] * len(who), "m": np.zeros(len(who))})
     found = gathered(capped_schema(1), table)
-    assert sum(count for count, _ in found.values()) == people
-    assert all(abs(count - people / 4) < 5.3 * math.sqrt(people * 3 / 16) for count, _ in found.values())
+    assert sum(count for count, *_ in found.values()) == people
+    assert all(abs(count - people / 4) < 5.3 * math.sqrt(people * 3 / 16) for count, *_ in found.values())
     assert gathered(capped_schema(1), table, KEY + 1) != found
 
 

@@ -17,6 +17,7 @@ from sfumato.domain import EPOCH
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer
+from sfumato.schema.parts import missing_of
 from sfumato.schema.recoding import as_number, folded
 
 Row = Mapping[str, object]  # a value by column name; None if it is missing
@@ -27,10 +28,10 @@ _TRUE, _FALSE = {"true", "t", "1", "yes", "y"}, {"false", "f", "0", "no", "n"}
 
 @dataclass(frozen=True)
 class Placed:
-    """A row that counts: its cell, its measures in steps, and whom it is about."""
+    """A row that counts: its cell, its measures in steps (None if missing), and whom it is about."""
 
     cell: int
-    steps: tuple[int, ...]
+    steps: tuple[int | None, ...]
     unit: Hashable
 
 
@@ -40,14 +41,13 @@ def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Pla
     for number, row in enumerate(rows):
         codes = [place(part, schema, name, row[part.column], typed) for name, part in schema.attributes.items()]
         unit = number if schema.privacy_unit.column is None else unit_of(row[schema.privacy_unit.column])
-        if unit is None or None in codes:
+        measured = [(part, steps(part, row[part.column], typed)) for part in schema.measures.values()]
+        if unit is None or None in codes or any(part.missing == "drop" and own is None for part, own in measured):
             continue
         cell = 0
         for code, size in zip(codes, schema.domain.shape, strict=True):
             cell = cell * size + int(code or 0)
-        found.append(
-            Placed(cell, tuple(steps(part, row[part.column], typed) for part in schema.measures.values()), unit)
-        )
+        found.append(Placed(cell, tuple(own for _, own in measured), unit))
     return found
 
 
@@ -72,10 +72,16 @@ def difference(schema: Schema, rows: Sequence[Row], found: Aggregate, *, typed: 
     if len(sure) == len(placed):
         for at, name in enumerate(schema.measures):
             sums: dict[int, int] = defaultdict(int)
+            missing: dict[int, int] = defaultdict(int)
             for row in sure:
-                sums[row.cell] += row.steps[at]
+                own = row.steps[at]
+                sums[row.cell] += own or 0
+                missing[row.cell] += own is None
             if dict(zip(found.cells.tolist(), found.sums[name].tolist(), strict=True)) != dict(sums):
                 return f"sums of {name} differ"
+            counted = found.sums.get(missing_of(name))
+            if counted is not None and dict(zip(found.cells.tolist(), counted.tolist(), strict=True)) != dict(missing):
+                return f"rows without {name} differ"
     return None
 
 
@@ -147,11 +153,13 @@ def _in_list(attribute: Category, value: object, typed: bool) -> int | None:
     return None if text is None else attribute.spellings.get(folded(text, attribute.fold or ()))
 
 
-def steps(measure: Any, value: object, typed: bool) -> int:
-    """A measure in whole steps from its centre; a missing one counts as the centre."""
+def steps(measure: Any, value: object, typed: bool) -> int | None:
+    """A measure in whole steps from its centre; None if it is missing."""
     number = number_of(value, typed)
+    if number is None:
+        return 0 if measure.missing == "middle" else None
     centre, step, half = float(measure.centre), float(measure.step), measure.half_units
-    clipped = centre if number is None else min(max(number, float(measure.lower)), float(measure.upper))
+    clipped = min(max(number, float(measure.lower)), float(measure.upper))
     return int(min(max(math.floor((clipped - centre) / step + 0.5), -half), half))
 
 

@@ -1,7 +1,8 @@
 """The statement: the only code that touches private rows, as one SQL expression that every engine can run.
 
     read     each row's values, as numbers, dates or text; what cannot be read is missing
-    bound    clip to the bounds, look up in the lists; rows without a value or a unit fall out
+    bound    clip to the bounds, look up in the lists; rows without a value or a unit fall out, but a measure may be
+             missing
     place    the row's cell number and its measures in whole steps; the number comes in short words where rows are
              wanted one by one (`sfumato.kernel.rows`)
     cap      at most `contributions` rows per unit
@@ -11,7 +12,7 @@ Privacy leans on four properties of it, which docs/privacy.md uses and the tests
 1. Read, bound and place look at one row at a time: a person's rows become the same placed rows whoever else is there.
 2. Cap looks at one person's placed rows and the key only: the order is by hash, then by all that is kept, so rows that
    tie are equal. Hence adding or removing a person changes what is gathered by at most `contributions` rows, each in
-   one cell and of at most `half_units` steps.
+   one cell and, for each measure, of at most `half_units` steps or one missing value, never both.
 3. Every row becomes one placed row at most, because a cell is worked out by scalar expressions and nothing is joined:
    where several listed values match, whatever the column's collation, one of them is taken; texts are compared by
    their bytes.
@@ -51,12 +52,13 @@ def aggregate_statement(
 ) -> SQL:
     """Rows and sums by cell, in the columns cell, n, s0, s1, ... and in the order of cells, or row by row.
 
-    Row by row the columns are word0, word1, ..., m0, m1, ...
+    Row by row the columns are word0, word1, ..., m0, missing0, m1, ... A measure has two sums, of its steps and of rows
+    in which it is missing; one where such rows fall out.
     columns: the engine's column for each name that the schema uses.
     key: which of a unit's rows survive the cap depends on it, and on that unit's rows.
     row_by_row: as `comes_by_rows` says.
     """
-    steps = [f"m{place}" for place in range(len(schema.measures))]
+    steps = _names_of_sums(schema)
     in_whole = _in_whole(schema, engine, columns)
     cells = _cells(schema, in_whole, split=row_by_row)
     rows = _placed(schema, cells, _bounded(schema, engine, in_whole, _read(schema, engine, columns)))
@@ -128,9 +130,12 @@ def _bounded(
                 present.append(is_present(value))
             wanted.append(named(within_bounds(attribute, value.copy(), in_whole=own_name in in_whole), name))
     for place, measure in _numbered(schema.measures):
-        # A missing measure counts as the centre, 0 steps. Its row stays, and pulls an average to the middle.
-        value = exp.Coalesce(this=column(f"m{place}", "rows"), expressions=[double(measure.centre)])
-        wanted.append(named(clip(value, double(measure.lower), double(measure.upper)), f"m{place}"))
+        value = column(f"m{place}", "rows")
+        if measure.missing == "drop":
+            present.append(is_present(value))
+        clipped = clip(value.copy(), double(measure.lower), double(measure.upper))
+        # Not clipped alone: to the least and greatest of several values NULL is nothing.
+        wanted.append(named(exp.Case(ifs=[exp.If(this=is_present(value.copy()), true=clipped)]), f"m{place}"))
     if schema.privacy_unit.column is not None:
         wanted.append(column("unit", "rows"))
         present.append(is_present(column("unit", "rows")))  # for privacy: a row of nobody could not be capped
@@ -168,7 +173,10 @@ def _placed(schema: Schema, cells: Mapping[str, SQL], values: exp.Select) -> exp
     wanted = [named(cell, name) for name, cell in cells.items()]
     closed = [place for place, one in enumerate(attributes) if isinstance(one, Category) and not one.other]
     listed = [is_present(column(f"a{place}")) for place in closed]
-    wanted += [named(_steps(measure, f"m{place}"), f"m{place}") for place, measure in _numbered(schema.measures)]
+    for place, measure in _numbered(schema.measures):
+        wanted.append(named(_steps(measure, f"m{place}"), f"m{place}"))
+        if measure.missing == "keep":
+            wanted.append(named(_is_missing(column(f"m{place}")), f"missing{place}"))
     if schema.privacy_unit.column is not None:
         wanted.append(column("unit"))
     rows = select(wanted, values)
@@ -176,12 +184,29 @@ def _placed(schema: Schema, cells: Mapping[str, SQL], values: exp.Select) -> exp
 
 
 def _steps(measure: Measure, name: str) -> SQL:
-    """A measure in whole steps from its centre."""
+    """A measure in whole steps from its centre; none where it is missing, which is counted apart."""
     if float(measure.step) == 0.0:
         raise SchemaError(f"the measure of {measure.column} has bounds too small for floating-point numbers; scale it")
-    steps = exp.Floor(this=over(column(name) - double(measure.centre), double(measure.step)) + double(0.5))
+    value = exp.Coalesce(this=column(name), expressions=[double(measure.centre)])
+    steps = exp.Floor(this=over(value - double(measure.centre), double(measure.step)) + double(0.5))
     # For privacy: whatever rounding did, a row adds no more than the noise is made for.
     return cast(clip(steps, double(-measure.half_units), double(measure.half_units)), "bigint")
+
+
+def _is_missing(value: SQL) -> SQL:
+    """1 for a row in which a measure is missing, else 0."""
+    test = exp.Case(ifs=[exp.If(this=is_present(value), true=whole(0))], default=whole(1))
+    return cast(test, "bigint")
+
+
+def _names_of_sums(schema: Schema) -> list[str]:
+    """The columns that are added up, in the order of the schema's statistics: steps, and rows without a value."""
+    found = []
+    for place, measure in _numbered(schema.measures):
+        found.append(f"m{place}")
+        if measure.missing == "keep":
+            found.append(f"missing{place}")
+    return found
 
 
 def _capped(rows: exp.Select, kept: list[str], most: int, engine: Engine, key: int) -> exp.Select:

@@ -74,7 +74,8 @@ class Table:
         See `sfumato.kernel.source.statement` for the rules.
         Values outside their bounds count at the bound. A row falls out if an attribute is missing or unreadable
         (unless it keeps such rows) or not listed (unless the category has `other`), or if its privacy unit is missing.
-        A missing measure counts as the middle of its bounds.
+        Where a measure is missing or unreadable its row is counted as one without a value, or falls out
+        (`missing: drop`).
         key: chooses which rows of a unit are kept; draw it afresh for every reading.
         for_margins: whether margins alone will be counted.
         """

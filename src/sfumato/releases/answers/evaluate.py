@@ -105,7 +105,7 @@ def _of_whole_rows(found: Interval) -> Interval:
 
 
 def _is_plain_count(column: Column) -> bool:
-    return [(amount.of, amount.factor) for amount in column.numerator] == [(None, 1.0)]
+    return [(amount.of, amount.factor, amount.present) for amount in column.numerator] == [(None, 1.0, None)]
 
 
 def _estimate(found: Interval, scale: float, confidence: float) -> Estimate:

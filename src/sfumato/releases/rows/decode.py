@@ -8,11 +8,12 @@ import numpy as np
 
 from sfumato.arrays import Codes
 from sfumato.domain import Axis
-from sfumato.releases.rows.measures import draw_values
+from sfumato.releases.rows.measures import draw_values, of_present
 from sfumato.releases.rows.model import Block
 from sfumato.releases.rows.random_numbers import RandomNumbers
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Attribute, Category
+from sfumato.schema.parts import missing_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +52,12 @@ def decode(schema: Schema, types: pa.Schema, block: Block, random: RandomNumbers
         else:
             columns.append(_in_cells(axis, codes, random))
     for name, measure in schema.measures.items():
-        columns.append(pa.array(draw_values(measure, block.means[name], random)))
+        means, missing = block.means[name], block.means.get(missing_of(name))
+        if missing is None:
+            columns.append(pa.array(draw_values(measure, means, random)))
+        else:
+            values = draw_values(measure, of_present(measure, means, missing), random)
+            columns.append(pa.array(values, mask=random.uniform(len(means)) < missing))
     return pa.record_batch(columns, schema=types)
 
 

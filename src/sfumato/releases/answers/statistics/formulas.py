@@ -82,10 +82,9 @@ class _Together:
         """The interval from all sums at once, where no denominator may be zero."""
         if terms is None:
             return None
-        terms = self._adversely(numbers, terms)
-        return function_interval(
-            self._function(self.formula), list(self._divisors(self.formula)), numbers, terms, self.evaluation.confidence
-        )
+        divisors, confidence = list(self._divisors(self.formula)), self.evaluation.confidence
+        adverse = self._adversely(numbers, terms)
+        return function_interval(self._function(self.formula), divisors, numbers, adverse, confidence)
 
     def _adversely(self, numbers: list[Functional], terms: Sequence[Term]) -> Sequence[Term]:
         """The noises as they are; what was assumed, as if it moved every part in the way that moves the answer most.
