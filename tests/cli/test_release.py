@@ -31,7 +31,18 @@ def folder(tmp_path, monkeypatch):
 
 def released(table: str, *options: str) -> list[dict[str, float]]:
     run = sfumato(
-        "release", table, "--schema", "s.yaml", "--epsilon", "50", "--mechanism", "cells", "-o", "r.sfumato", *options
+        "release",
+        table,
+        "--schema",
+        "s.yaml",
+        "--epsilon",
+        "50",
+        "--mechanism",
+        "cells",
+        "-o",
+        "r.sfumato",
+        "--again",
+        *options,
     )
     assert run.returncode == 0, run.stderr
     query = "SELECT COUNT(*) AS n, AVG(charge) AS mean FROM visits WHERE age = 3"
