@@ -79,7 +79,7 @@ def test_what_the_page_says_of_answers(answers):
         ((command, found),) = [(one, found) for one, found in answers.items() if words in one]
         return found.stdout + found.stderr
 
-    assert "only" in said("sfumato check") and "share" in said("sfumato check")
+    assert "FOR YOUR EYES ONLY" in said("sfumato check")
     assert "chance" in said("AS gap") or "real" in said("AS gap")
     assert "HAVING" in said("HAVING")
     full = json.loads(answers[next(one for one in COMMANDS if "json-full" in one)].stdout)

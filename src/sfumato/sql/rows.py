@@ -54,8 +54,8 @@ class RowAmount:
         rest = within - self.absent
         for where, _ in self.needs:
             rest -= where
-        parts = [Amount(where & within, None, present=measure) for where, measure in self.needs]
-        return tuple(part for part in (Amount(rest, None), *parts) if part.predicate.boxes)
+        parts = [Amount(rest, None), *(Amount(where & within, None, present=one) for where, one in self.needs)]
+        return tuple(part for part in parts if part.predicate.boxes) or (Amount(within - self.absent, None),)
 
     def needing(self, others: tuple[tuple[Predicate, str], ...]) -> RowAmount:
         """The same amount where measures that are needed by something else must be there too."""
