@@ -19,27 +19,22 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
 from math import sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.inference.margins.allocation import shares
-from sfumato.inference.margins.foretelling import foretell
-from sfumato.inference.margins.larger import larger_tables
-from sfumato.inference.margins.one_way import MOST_SMOOTHED, one_way_margin
-from sfumato.inference.margins.pairs import all_pairs
-from sfumato.inference.margins.sums import sums_along
-from sfumato.inference.margins.table import Noisy, Places, Table, independent, pooled
-from sfumato.inference.margins.views import Search
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, with_missing
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.shared.margins_check import check, looks
 from sfumato.mechanisms.shared.margins_forecast import COUNT, foresee
 from sfumato.queries import Identity, Workload
-from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:  # `auto` asks what is foretold wherever there are three attributes; the rest is for releases
+    from sfumato.inference.margins.table import Noisy, Places, Table
+    from sfumato.releases.contents.margins import Margins
 
 FINEST = 2**20  # parts in which shares of a budget are counted
 OF_A_PAIR, OF_A_CELL = 2**21, 2**7  # numbers changed for a pair of attributes and for each of its cells; see `_work`
@@ -58,7 +53,8 @@ class Settings:
     most_one_way: Fraction = Fraction(8, 100)
     misfit: Fraction = Fraction(1, 2500)
     most_misfits: Fraction = Fraction(4, 100)
-    check: Fraction = Fraction(5, 100)
+    check: Fraction = Fraction(5, 100)  # with delta
+    pure_check: Fraction = Fraction(25, 1000)  # makes noise larger by as much
     most_searched: int = 20
     count: int = COUNT
     pairs: Fraction = Fraction(1, 3)
@@ -76,12 +72,17 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
 
     budget: counts get `Settings.count` parts and every measure its weight.
     """
+    from sfumato.inference.margins.sums import sums_along
+    from sfumato.mechanisms.shared.margins_check import check, looks
+    from sfumato.releases.contents.margins import Margins
+
     settings, measures = Settings(), list(schema.measures)
     for_count, *for_measures = budget.split(settings.count, *(schema.weights[of] for of in measures))
     survey = _Survey(curator, schema, settings)
     for_tables, for_check = for_count, for_count
     if looks(schema):
-        for_tables, for_check = for_count.split(1 - settings.check, settings.check)
+        part = settings.pure_check if budget.is_pure else settings.check
+        for_tables, for_check = for_count.split(1 - part, part)
     checked = check(curator, schema, survey.counts(for_tables), for_check)
     survey.measured.extend(((), found) for found in checked.measured)
     tables, spreads = {"count": checked.tables}, {"count": checked.spreads}
@@ -109,15 +110,17 @@ class _Survey:
             return self._tables(self._measure_all(axes, budget.evenly(len(axes))))
         for_one_way, for_misfits, for_tables = budget.split(*settings.shares(len(axes), len(pairs)))
         first = self._measure_all(axes, for_one_way.evenly(len(axes)))
-        total, one_way = self._one_way(first)
+        total, one_way, unsure = self._one_way(first)
         found = self._misfits(total, one_way, pairs, for_misfits)
         variance, misfits = first[0][1][1], dict(zip(pairs, found.answers.tolist(), strict=True))
-        worth = self._worth(one_way, variance, misfits, found.noise, for_tables)
+        worth = self._worth(one_way, unsure, variance, misfits, found.noise, for_tables)
         shares = for_tables.split(*(max(1, round(FINEST * each)) for each in worth.values()))
         return self._tables(first + self._measure_all(list(worth), shares))
 
     def _misfits(self, total: float, one_way: list[Floats], pairs: list[Places], budget: Budget) -> Measurement:
         """How far each pair is from the product of its margins."""
+        from sfumato.inference.margins.table import independent
+
         guesses = []
         for a, b in pairs:
             product = np.rint(independent([one_way[a], one_way[b]], total)).astype(np.int64)
@@ -127,9 +130,19 @@ class _Survey:
         return found
 
     def _worth(
-        self, one_way: list[Floats], variance: float, misfits: dict[Places, float], noise: Noise, budget: Budget
+        self,
+        one_way: list[Floats],
+        unsure: list[Floats],
+        variance: float,
+        misfits: dict[Places, float],
+        noise: Noise,
+        budget: Budget,
     ) -> dict[Places, float]:
         """What each set of attributes is worth, of the budget."""
+        from sfumato.inference.margins.allocation import shares
+        from sfumato.inference.margins.foretelling import foretell
+        from sfumato.inference.margins.views import Search
+
         axes, contributions = len(one_way), self.curator.charge.contributions
         amount = float(budget.amount / contributions ** (1 if budget.is_pure else 2))  # for one row
         if axes > self.settings.most_searched:
@@ -138,13 +151,17 @@ class _Survey:
         every = list(combinations(range(axes), 2))
         told = np.array([misfits.get(places, np.nan) for places in every])
         told = np.where(np.isnan(told), np.nanmean(told), told)  # a pair that is too large to look at is like others
-        foretold = foretell(one_way, sqrt(variance), told, sqrt(noise.continuous_variance), budget.is_pure)
+        foretold = foretell(one_way, unsure, told, sqrt(noise.continuous_variance), budget.is_pure)
         by_now = np.array([1.0 / variance if len(places) == 1 else 0.0 for places in foretold.sets])
         return Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()
 
     def _tables(self, noisy: list[tuple[Places, Noisy]]) -> dict[Places, Table]:
         """Estimates from all that was measured."""
-        total, one_way = self._one_way(noisy)
+        from sfumato.inference.margins.larger import larger_tables
+        from sfumato.inference.margins.pairs import all_pairs
+        from sfumato.inference.margins.table import Table, pooled
+
+        total, one_way, _ = self._one_way(noisy)
         variance = np.array(pooled(noisy, ())[1])
         tables: dict[Places, Table] = {(): Table((), np.array(total), variance, np.zeros(()))}
         for place, margin in enumerate(one_way):
@@ -181,10 +198,14 @@ class _Survey:
         answers = ((one, one.answers.astype(np.float64).reshape(seen.domain.shape)) for one in found)
         return [(one.of, (each, one.noise.continuous_variance)) for one, each in answers]
 
-    def _one_way(self, listed: list[tuple[Places, Noisy]]) -> tuple[float, list[Floats]]:
+    def _one_way(self, listed: list[tuple[Places, Noisy]]) -> tuple[float, list[Floats], list[Floats]]:
+        from sfumato.inference.margins.one_way import one_way_errors
+        from sfumato.inference.margins.table import pooled
+
         total = max(0.0, float(pooled(listed, ())[0]))
         axes = enumerate(self.schema.domain.axes)
-        return total, [one_way_margin(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
+        found = [one_way_errors(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
+        return total, [margin for margin, _ in found], [variances for _, variances in found]
 
     def _pairs(self, most: int) -> list[Places]:
         shape = self.schema.domain.shape
@@ -193,6 +214,8 @@ class _Survey:
 
 def _work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
     """Pairs and their cells, and the cubes of values whose order is looked at; from the times of releases."""
+    from sfumato.inference.margins.one_way import MOST_SMOOTHED
+
     shape = schema.domain.shape
     cells = [a * b for a, b in combinations(shape, 2)]
     ordered = sum(values**3 for values in shape if values <= MOST_SMOOTHED)
