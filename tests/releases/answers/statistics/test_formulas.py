@@ -100,3 +100,10 @@ def test_an_average_against_that_of_all_counts_the_rows_they_share():
     own = release.query("SELECT sex, AVG(pay) FROM t GROUP BY sex").rows
     assert [row[1].value for row in against] == pytest.approx([-3, 3], abs=1.5)
     assert all(row[1].stderr < mine[1].stderr for row, mine in zip(against, own, strict=True))
+
+
+def test_what_a_model_assumes_does_not_cancel():
+    """A model pulls groups towards each other, so that it is off in opposite ways in the two parts of a gap."""
+    release = made("margins")
+    apart = [only(release, f"AVG(age) {who}").stderr for who in (MEN, WOMEN)]
+    assert only(release, f"AVG(age) {MEN} - AVG(age) {WOMEN}").stderr == pytest.approx(sum(apart), rel=0.02)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, isnan
+from math import inf, isnan, nan
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
@@ -49,7 +49,7 @@ class Sloped:
 
     def __truediv__(self, other: Sloped) -> Sloped:
         if other.value == 0.0:
-            return Sloped(inf, np.full_like(self.slope, inf))
+            return Sloped(nan, np.full_like(self.slope, nan))
         value = self.value / other.value
         return Sloped(value, (self.slope - value * other.slope) / other.value)
 
