@@ -39,11 +39,11 @@ def main() -> None:
 
 
 def run() -> None:
-    from sfumato.cli.app import app
+    from sfumato.cli.app import only
     from sfumato.cli.stopping import EXIT_CODE, Interrupted
 
     try:
-        app()
+        only(sys.argv[1:2])()
     except Interrupted as stopped:
         _fail(str(stopped), EXIT_CODE)
 
