@@ -54,6 +54,14 @@ def test_nothing_is_spent_and_nothing_is_written(table, monkeypatch):
     assert set(table.iterdir()) == before
 
 
+def test_unreadable_numbers_and_dates_come_with_what_could_be_stated(table):
+    (table / "visits.yaml").write_text(SCHEMA + "  day: {type: date, lower: 2024-01-01, upper: 2024-12-31}\n")
+    (table / "visits.csv").write_text("patient;age;sex;day\np;1,5;F;31.12.2024\n")
+    run = sfumato(*OPTIONS, "--even-if-not-a-terminal")
+    assert "'1,5' (1); if numbers are written so, state it, such as --decimal ," in run.stdout
+    assert "'31.12.2024' (1); if dates are written so, state the form, such as --dates %d.%m.%Y" in run.stdout
+
+
 def test_values_of_a_stranger_are_shown_and_not_obeyed(table):
     (table / "visits.csv").write_text("patient;age;sex\np;1;\x1b[31mF\n")
     run = sfumato(*OPTIONS, "--even-if-not-a-terminal")

@@ -82,6 +82,12 @@ def test_a_file_is_read(file):
     assert schema.expected_rows == 1_000_000
 
 
+def test_a_path_is_taken_where_a_schema_is(file):
+    file.write_text(CENSUS)
+    schema = Schema.load(file)
+    assert Schema.of(schema) is schema and Schema.of(file) == Schema.of(str(file)) == schema
+
+
 def test_a_file_with_a_byte_order_mark_and_windows_lines_is_read(file):
     file.write_bytes(b"\xef\xbb\xbf" + CENSUS.replace("\n", "\r\n").encode())
     assert Schema.load(str(file)).dataset == "census"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import typer
 from sfumato.cli.input.file_options import Given, takes_file_options
 
 if TYPE_CHECKING:
-    from sfumato.kernel.source.checking import Checked
+    from sfumato.kernel.source.checking import Checked, Part
     from sfumato.schema import Schema
 
 MARK = "FOR YOUR EYES ONLY: exact figures and values of private rows. Do not publish, send or keep them."
@@ -66,7 +67,7 @@ def show(found: Checked, schema: Schema) -> None:
         if part.odd:
             what = "not listed" if part.unlisted else "unreadable"
             spelled = ", ".join(f"{text!r} ({n:,})" for text, n in part.odd)
-            say(f"{part.name}, {what}, the most frequent: {spelled}")
+            say(f"{part.name}, {what}, the most frequent: {spelled}{_hint(part)}")
     if found.nobody:
         have = "has" if found.nobody == 1 else "have"
         say(f"{_many(found.nobody, 'row')} {have} no {schema.privacy_unit.column}.")
@@ -83,6 +84,15 @@ def show(found: Checked, schema: Schema) -> None:
     say()
     say(bold=MARK)
     say(WHY)
+
+
+def _hint(part: Part) -> str:
+    """What could make unreadable values readable."""
+    if part.unreadable and part.kind == "date":
+        return "; if dates are written so, state the form, such as --dates %d.%m.%Y"
+    if part.unreadable and any(re.search(r"\d[.,' ]\d", text) for text, _ in part.odd):
+        return "; if numbers are written so, state it, such as --decimal , --thousands ."
+    return ""
 
 
 def _many(number: int, what: str, plural: str = "s") -> str:

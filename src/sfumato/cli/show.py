@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sfumato.cli.shared.manner import MANNER
 from sfumato.plain_text import aligned, printable, width
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ def say(text: str = "", *, bold: str = "", dim: bool = False, stderr: bool = Fal
     The words may be those of a stranger's file, so that nothing in them is obeyed: brackets are brackets, and a line
     break is spelled out. A line of its own takes a call of its own.
     """
+    if not (MANNER.talk or stderr):
+        return
     stream = sys.stderr if stderr else sys.stdout
     start, rest = printable(bold), printable(text)
     if not stream.isatty():
@@ -46,6 +49,8 @@ def say(text: str = "", *, bold: str = "", dim: bool = False, stderr: bool = Fal
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> None:
     """Print an aligned table; columns are right-aligned but for those in `left`."""
+    if not MANNER.talk:
+        return
     if not sys.stdout.isatty():
         first, *others = aligned([headers, *rows], left)
         for line in (first, "-" * max(map(width, (first, *others))), *others):
@@ -107,7 +112,7 @@ def counting(what: str) -> Iterator[Callable[[str, float], None]]:
 @contextmanager
 def working(what: str) -> Iterator[Callable[[str], None]]:
     """What is being done and for how long, once it has taken a second, on a terminal; silent in a pipe."""
-    if not sys.stderr.isatty():
+    if not (MANNER.bars and sys.stderr.isatty()):
         yield lambda name: None
         return
     now, lines, over, one_at_a_time = [what], list[tuple[Any, Any]](), threading.Event(), threading.Lock()
@@ -143,7 +148,7 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
 @contextmanager
 def _bar(width: int, total: float, what: str = "starting") -> Iterator[tuple[Any, Any]]:
     """A bar on a terminal and the task it shows; None in a pipe."""
-    if not sys.stderr.isatty():
+    if not (MANNER.bars and sys.stderr.isatty()):
         yield None, None
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

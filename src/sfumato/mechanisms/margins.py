@@ -53,7 +53,8 @@ class Settings:
     most_one_way: Fraction = Fraction(8, 100)
     misfit: Fraction = Fraction(1, 2500)
     most_misfits: Fraction = Fraction(4, 100)
-    check: Fraction = Fraction(5, 100)
+    check: Fraction = Fraction(5, 100)  # with delta
+    pure_check: Fraction = Fraction(25, 1000)  # makes noise larger by as much
     most_searched: int = 20
     count: int = COUNT
     pairs: Fraction = Fraction(1, 3)
@@ -80,7 +81,8 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     survey = _Survey(curator, schema, settings)
     for_tables, for_check = for_count, for_count
     if looks(schema):
-        for_tables, for_check = for_count.split(1 - settings.check, settings.check)
+        part = settings.pure_check if budget.is_pure else settings.check
+        for_tables, for_check = for_count.split(1 - part, part)
     checked = check(curator, schema, survey.counts(for_tables), for_check)
     survey.measured.extend(((), found) for found in checked.measured)
     tables, spreads = {"count": checked.tables}, {"count": checked.spreads}
@@ -108,10 +110,10 @@ class _Survey:
             return self._tables(self._measure_all(axes, budget.evenly(len(axes))))
         for_one_way, for_misfits, for_tables = budget.split(*settings.shares(len(axes), len(pairs)))
         first = self._measure_all(axes, for_one_way.evenly(len(axes)))
-        total, one_way = self._one_way(first)
+        total, one_way, unsure = self._one_way(first)
         found = self._misfits(total, one_way, pairs, for_misfits)
         variance, misfits = first[0][1][1], dict(zip(pairs, found.answers.tolist(), strict=True))
-        worth = self._worth(one_way, variance, misfits, found.noise, for_tables)
+        worth = self._worth(one_way, unsure, variance, misfits, found.noise, for_tables)
         shares = for_tables.split(*(max(1, round(FINEST * each)) for each in worth.values()))
         return self._tables(first + self._measure_all(list(worth), shares))
 
@@ -128,7 +130,13 @@ class _Survey:
         return found
 
     def _worth(
-        self, one_way: list[Floats], variance: float, misfits: dict[Places, float], noise: Noise, budget: Budget
+        self,
+        one_way: list[Floats],
+        unsure: list[Floats],
+        variance: float,
+        misfits: dict[Places, float],
+        noise: Noise,
+        budget: Budget,
     ) -> dict[Places, float]:
         """What each set of attributes is worth, of the budget."""
         from sfumato.inference.margins.allocation import shares
@@ -143,7 +151,7 @@ class _Survey:
         every = list(combinations(range(axes), 2))
         told = np.array([misfits.get(places, np.nan) for places in every])
         told = np.where(np.isnan(told), np.nanmean(told), told)  # a pair that is too large to look at is like others
-        foretold = foretell(one_way, sqrt(variance), told, sqrt(noise.continuous_variance), budget.is_pure)
+        foretold = foretell(one_way, unsure, told, sqrt(noise.continuous_variance), budget.is_pure)
         by_now = np.array([1.0 / variance if len(places) == 1 else 0.0 for places in foretold.sets])
         return Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()
 
@@ -153,7 +161,7 @@ class _Survey:
         from sfumato.inference.margins.pairs import all_pairs
         from sfumato.inference.margins.table import Table, pooled
 
-        total, one_way = self._one_way(noisy)
+        total, one_way, _ = self._one_way(noisy)
         variance = np.array(pooled(noisy, ())[1])
         tables: dict[Places, Table] = {(): Table((), np.array(total), variance, np.zeros(()))}
         for place, margin in enumerate(one_way):
@@ -190,13 +198,14 @@ class _Survey:
         answers = ((one, one.answers.astype(np.float64).reshape(seen.domain.shape)) for one in found)
         return [(one.of, (each, one.noise.continuous_variance)) for one, each in answers]
 
-    def _one_way(self, listed: list[tuple[Places, Noisy]]) -> tuple[float, list[Floats]]:
-        from sfumato.inference.margins.one_way import one_way_margin
+    def _one_way(self, listed: list[tuple[Places, Noisy]]) -> tuple[float, list[Floats], list[Floats]]:
+        from sfumato.inference.margins.one_way import one_way_errors
         from sfumato.inference.margins.table import pooled
 
         total = max(0.0, float(pooled(listed, ())[0]))
         axes = enumerate(self.schema.domain.axes)
-        return total, [one_way_margin(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
+        found = [one_way_errors(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
+        return total, [margin for margin, _ in found], [variances for _, variances in found]
 
     def _pairs(self, most: int) -> list[Places]:
         shape = self.schema.domain.shape

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import isfinite
+from os import PathLike
 from pathlib import Path
 
 from sfumato.errors import BudgetError, QueryError
@@ -33,7 +34,7 @@ MUCH_MORE = 4.0  # times the smallest epsilon that is sure to do: beyond it noth
 
 
 def make_plan(
-    schema: Schema,
+    schema: Schema | str | PathLike[str],
     *,
     epsilon: Amount | None = None,
     error: float | None = None,
@@ -44,13 +45,14 @@ def make_plan(
 ) -> Plan:
     """Expected error of every mechanism at `epsilon`, or the smallest epsilon of each that keeps within `error`.
 
-    workload: SELECT statements, as text, a list of texts or the path of a file. Reads no data and spends nothing.
-    step: told the name of each mechanism as its turn comes.
+    schema: or the path of its YAML file. workload: SELECT statements, as text, a list of texts or the path of a file.
+    Reads no data and spends nothing. step: told the name of each mechanism as its turn comes.
 
     >>> schema = Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}})
     >>> make_plan(schema, epsilon=1, mechanism="cells").lines[-1].query
     'COUNT(*) of one cell'
     """
+    schema = Schema.of(schema)
     if error is not None and not (isfinite(error) and error > 0):
         raise QueryError(f"--error is how many rows an answer may be off; it must be above 0, not {error}")
     if not 0 < confidence < 1:

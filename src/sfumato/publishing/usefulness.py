@@ -30,7 +30,8 @@ def refuse_useless(schema: Schema, mechanism: Mechanism, workload: Workload | No
         if rows < threshold * least:
             raise BudgetError(
                 f"this release would be useless: only cells with {threshold:,} rows or more are published, and "
-                f"{rows:,} rows cannot fill {least:,} of them; {WHAT_TO_DO}"
+                f"{rows:,} rows cannot fill {least:,} of them; {WHAT_TO_DO}",
+                kind="budget",
             )
         return
     errors = one_way_errors(schema, mechanism, workload, budget)
@@ -38,5 +39,6 @@ def refuse_useless(schema: Schema, mechanism: Mechanism, workload: Workload | No
         name = min(errors, key=lambda name: errors[name] * sizes[name])
         raise BudgetError(
             f"this release would be useless: even the rows with one value of {name}, about {rows / sizes[name]:,.3g} "
-            f"of {rows:,}, would be off by {as_rows(errors[name])}; {WHAT_TO_DO}"
+            f"of {rows:,}, would be off by {as_rows(errors[name])}; {WHAT_TO_DO}",
+            kind="budget",
         )

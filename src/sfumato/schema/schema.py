@@ -98,7 +98,7 @@ class Schema(Declared):
         try:
             return cls.from_dict(with_values_from_files(read_yaml(Path(path)), Path(path).parent))
         except SchemaError as problem:
-            raise SchemaError(f"{path}: {problem}") from None
+            raise SchemaError(f"{path}: {problem}", kind=problem.kind) from None
 
     @classmethod
     def from_dict(cls, mapping: object) -> Schema:
@@ -107,6 +107,11 @@ class Schema(Declared):
             raise SchemaError("a schema is made of keys: dataset, privacy_unit and attributes; this holds none")
         refuse_blanks(mapping)
         return cls(**mapping)
+
+    @classmethod
+    def of(cls, schema: Schema | str | PathLike[str]) -> Schema:
+        """The schema itself, or the one in the YAML file that a path names."""
+        return schema if isinstance(schema, Schema) else cls.load(schema)
 
     def to_dict(self) -> dict[str, Any]:
         """The mapping that `from_dict` reads back to an equal schema, of types that JSON knows."""
@@ -157,6 +162,11 @@ class Schema(Declared):
         Rows in which a measure is missing are counted beside its sums and cost nothing more.
         """
         return {"count": Fraction(1)} | {name: measure.weight for name, measure in self.measures.items()}
+
+    def _repr_html_(self) -> str:
+        from sfumato.schema.columns import columns_as_html
+
+        return columns_as_html(self)
 
     @field_validator("attributes", "measures", mode="after")
     @classmethod

@@ -14,6 +14,7 @@ from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.aggregates import read_column
+from sfumato.sql.beyond import beyond_notes
 from sfumato.sql.clauses import check_clauses, table_scope, where
 from sfumato.sql.plan import Column, Cut, Key, Order, Select
 from sfumato.sql.reading import parse, read_workload, silence, too_deep
@@ -67,7 +68,8 @@ def noted(select: Select, scope: Scope) -> Select:
     """A plan with what there is to say about it."""
     cuts = _cuts_that_matter(select, scope)
     statistics = statistic_notes(select.aggregates, scope.schema)
-    return replace(select, cuts=cuts, notes=(*_cut_notes(cuts), *_middle_notes(scope), *statistics))
+    beyond = beyond_notes(scope.beyond, scope.schema)
+    return replace(select, cuts=cuts, notes=(*_cut_notes(cuts), *_middle_notes(scope), *statistics, *beyond))
 
 
 def _statement(tree: exp.Expression) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from sfumato.domain import END, START, Axis, Place, ValueSet
 from sfumato.domain.predicates import Predicate, union
 from sfumato.errors import QueryError
+from sfumato.sql.beyond import lies_beyond
 from sfumato.sql.expressions import note_cuts, read_falsity, read_truth
 from sfumato.sql.scope import Constant, Scope, bare, constant, in_words, quoted, unsupported
 from sfumato.sql.values.dates import has_time
@@ -116,6 +117,8 @@ def _select(axis: Axis, values: ValueSet, scope: Scope, text: Quote) -> Predicat
         inside = axis.cover(present).sure > 0
         cells = [cell for cell, group in enumerate(groups) if group is not None and inside[axis.values.index(group)]]
         return Predicate.where(name, fitted(scope.schema.domain[name], ValueSet.one_of(map(float, cells))))
+    if lies_beyond(axis, present):
+        scope.beyond.append(axis.name)
     predicate = Predicate.where(axis.name, fitted(axis, present))
     note_cuts([predicate], scope, text)
     return predicate

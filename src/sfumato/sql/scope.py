@@ -65,7 +65,8 @@ class Scope:
     """The one table of a SELECT, and what there is to say about how it is used.
 
     table_names: what may stand before the dot of a column, in small letters.
-    cuts, middles: filled while the query is read; `middles` are attributes summed by the middle of their bins.
+    cuts, middles, beyond: filled while the query is read; `middles` are attributes summed by the middle of their bins,
+    `beyond` those asked for beyond their bounds.
     windows: what totals over groups add up, where groups are read one by one.
     """
 
@@ -73,6 +74,7 @@ class Scope:
     table_names: frozenset[str]
     cuts: list[Cut] = field(default_factory=list)
     middles: list[str] = field(default_factory=list)
+    beyond: list[str] = field(default_factory=list)
     windows: Windows | None = None
 
     def name_of(self, column: exp.Expression) -> str:

@@ -8,7 +8,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.one_way import LENGTHS, MOST_SMOOTHED, kernels, one_way_margin, onto_total
+from sfumato.inference.margins.one_way import (
+    LENGTHS,
+    MOST_SMOOTHED,
+    kernels,
+    one_way_errors,
+    one_way_margin,
+    onto_total,
+)
 
 VALUES = np.arange(100)
 HILL = 400.0 * np.exp(-(((VALUES - 40) / 18) ** 2))
@@ -29,6 +36,20 @@ def test_an_order_takes_most_of_the_noise_out_of_a_smooth_margin():
     """A curve of ten or so free numbers on a hundred values leaves about a third of the noise."""
     assert mean_error(HILL, True) < 0.45
     assert mean_error(HILL, True) < 0.65 * mean_error(HILL, False)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_errors_are_about_as_large_as_they_are_said_to_be(ordered):
+    """Squares of 40 x 100 errors over their variances are about 1; over that of the noise, smoothed ones 0.4."""
+    ratios, hill = [], HILL + 300.0
+    for seed in range(40):
+        found, variances = one_way_errors(noisy(hill, seed), DEVIATION**2, hill.sum(), ordered)
+        ratios.append((found - hill) ** 2 / variances)
+        assert (variances <= DEVIATION**2 + 1e-9).all()
+    assert 0.4 < float(np.mean(ratios)) < 1.3  # a hill is smoother than what it may be
+    smooth, few = one_way_errors(noisy(hill, 1), DEVIATION**2, hill.sum(), True)[1], np.array([5.0, 3.0])
+    assert smooth.mean() < 0.5 * DEVIATION**2
+    assert one_way_errors(few, 7.0, 8.0, True)[1].tolist() == [7.0, 7.0]
 
 
 def test_a_spike_on_a_smooth_margin_keeps_its_count():

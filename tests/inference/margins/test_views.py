@@ -14,9 +14,13 @@ from sfumato.inference.margins.views import MOST_ATTRIBUTES, MOST_CELLS, Search
 def best(margins: list[np.ndarray], misfits: dict, budget: float, pure: bool = True, elsewhere: float = 0.0):
     """misfits: of pairs, in rows; elsewhere: of all others."""
     told = np.array([misfits.get(pair, elsewhere) for pair in combinations(range(len(margins)), 2)])
-    foretold = foretell(margins, 20.0, told, 20.0, pure)
+    foretold = foretell(margins, unsure(margins), told, 20.0, pure)
     known = np.array([1.0 / 400.0 if len(places) == 1 else 0.0 for places in foretold.sets])
     return Search(foretold, [len(margin) for margin in margins], known, budget, pure).best()
+
+
+def unsure(margins: list[np.ndarray]) -> list[np.ndarray]:
+    return [np.full(len(margin), 400.0) for margin in margins]
 
 
 def rows(total: float, *sizes: int) -> list[np.ndarray]:
@@ -68,7 +72,7 @@ def written_out(foretold: Foretold, sizes: list[int], known: np.ndarray, views: 
 @pytest.mark.parametrize("pure", [True, False])
 def test_its_error_is_that_of_its_views_and_no_worse_than_that_of_all_pairs_alike(pure):
     margins = rows(8000.0, 5, 4, 3, 6, 2)
-    foretold = foretell(margins, 20.0, np.linspace(200, 4000, 10), 20.0, pure)
+    foretold = foretell(margins, unsure(margins), np.linspace(200, 4000, 10), 20.0, pure)
     sizes, known = [len(margin) for margin in margins], np.zeros(len(foretold.sets))
     found = Search(foretold, sizes, known, 0.5, pure).best()
     taken = {places: 0.5 * share for places, share in found.listed().items()}

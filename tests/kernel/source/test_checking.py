@@ -104,3 +104,22 @@ def test_the_standard_input_is_not_checked(kind):
     )
     with pytest.raises(TableError, match="more than once"):
         open_table("-", schema=schema).look(schema)
+
+
+def test_recoded_and_kept_values_are_looked_at_as_a_release_reads_them(tmp_path):
+    schema = Schema.from_dict(
+        {
+            "dataset": "t",
+            "privacy_unit": "row",
+            "attributes": {
+                "sex": {"type": "category", "values": ["F", "M"], "map": {"w": "F"}, "missing": "keep"},
+                "day": {"type": "date", "by": "weekday", "missing": "keep"},
+            },
+            "file": {"dates": "%d.%m.%Y"},
+        }
+    )
+    path = tmp_path / "t.csv"
+    path.write_text("sex,day\nw,01.01.2024\n,\nx,someday\nF,someday\n")
+    checked = open_table(path, schema=schema).look(schema)
+    assert [(part.missing, part.unreadable, part.unlisted) for part in checked.parts] == [(1, 0, 1), (1, 2, 0)]
+    assert checked.counted == int(open_table(path, schema=schema).aggregate(schema, key=1).counts.sum()) == 3

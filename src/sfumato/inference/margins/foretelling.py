@@ -25,6 +25,7 @@ NOISES = np.logspace(-1.0, 6.0, 36)  # standard deviations at which errors are f
 SPREADS = np.logspace(-2.0, 0.75, 12)  # relative spreads that a pair may have
 ROUNDS = 10  # of learning the prior of spreads
 BEYOND_PAIRS = 0.4  # of the usual spread of its pairs, that of what three attributes and more have beyond them
+SINGLE = 1.2  # times what the number of sets makes errors of single attributes worth, as these are asked for most
 MOST_IN_THREES = 20  # attributes, up to which all sets of three are foretold
 WHOLE = range(4, 7)  # attributes for which the whole table is
 
@@ -43,15 +44,15 @@ class Foretold:
 
 
 def foretell(
-    one_way: Sequence[Floats], noise: float, misfits: Floats | None, misfit_noise: float, pure: bool
+    one_way: Sequence[Floats], unsure: Sequence[Floats], misfits: Floats | None, misfit_noise: float, pure: bool
 ) -> Foretold:
-    """one_way: margins as known by now, with noise of a standard deviation; misfits: of all pairs, None if unknown."""
+    """one_way, unsure: margins as known by now, and the variance of each value; misfits: of all pairs, if known."""
     axes, total = len(one_way), max(float(one_way[0].sum()), 1.0)
     orders = [order for order in (1, 2, 3) if order <= axes and (order < 3 or axes <= MOST_IN_THREES)]
     orders += [axes] * (axes in WHOLE)
     listed: list[list[Places]] = [list(combinations(range(axes), order)) for order in orders]
-    groups = [_groups(margin) for margin in one_way]
-    frequencies, numbers = np.array([each[0] for each in groups]), np.array([each[1] for each in groups])
+    groups = [_groups(margin, variances) for margin, variances in zip(one_way, unsure, strict=True)]
+    frequencies, numbers, rough = (np.array([each[part] for each in groups]) for part in range(3))
     errors: list[Floats] = []
     spreads = np.ones(0)  # of pairs, which come before what is larger
     for order, sets in zip(orders, listed, strict=True):
@@ -59,7 +60,7 @@ def foretell(
         cells, number = _cells(frequencies, numbers, places)
         rows = cells * total
         if order == 2:
-            besides = _rough_margins(np.minimum(noise / np.maximum(frequencies * total, 1e-9), 1.0), places, rows)
+            besides = _rough_margins(np.minimum(rough / np.maximum(frequencies * total, 1e-9) ** 2, 1.0), places, rows)
             belief = _believed(misfits, misfit_noise, rows, number, besides, pure)
             spreads = np.exp(belief @ np.log(SPREADS))
             by_spread = [_errors(rows, number, np.full(len(sets), spread)) for spread in SPREADS]
@@ -80,22 +81,25 @@ def _weights(axes: int, orders: Sequence[int]) -> tuple[Floats, Floats]:
     """How much the errors of sets of one order count in those of another, and what the errors of each are worth."""
     weights = np.array([[sqrt(comb(k, j)) / comb(axes, j) if j <= k else 0.0 for j in orders] for k in orders])
     worth = np.array([float(max(1, comb(axes - 2, order))) if axes > 2 else 1.0 for order in orders])
+    worth[0] *= SINGLE
     return weights, worth / worth.sum()
 
 
-def _rough_margins(errors: Floats, pairs: Codes, rows: Floats) -> Floats:
+def _rough_margins(variances: Floats, pairs: Codes, rows: Floats) -> Floats:
     """The variance that relative errors of both margins leave in the products of pairs."""
-    a, b = errors[pairs[:, 0]] ** 2, errors[pairs[:, 1]] ** 2
+    a, b = variances[pairs[:, 0]], variances[pairs[:, 1]]
     return np.asarray(rows**2 * (a[:, :, None] + b[:, None, :]).reshape(len(pairs), -1), dtype=np.float64)
 
 
-def _groups(margin: Floats) -> tuple[Floats, Floats]:
-    """Mean frequency and number of values in groups of like frequency; unused groups have none."""
+def _groups(margin: Floats, variances: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean frequency, number of values and mean variance in groups of like frequency; unused groups have none."""
     shares = np.sort(margin / max(float(margin.sum()), 1e-12))[::-1]
     levels = np.log(np.maximum(shares, RAREST / len(shares)))
     places = np.floor((levels[0] - levels) / max(levels[0] - levels[-1], 1e-9) * (GROUPS - 1e-6)).astype(np.int64)
     numbers = np.bincount(places, minlength=GROUPS).astype(np.float64)
-    return np.bincount(places, shares, GROUPS) / np.maximum(numbers, 1.0), numbers
+    unsure = variances[np.argsort(-margin, kind="stable")]
+    frequencies, rough = (np.bincount(places, each, GROUPS) / np.maximum(numbers, 1.0) for each in (shares, unsure))
+    return frequencies, numbers, rough
 
 
 def _cells(frequencies: Floats, numbers: Floats, places: Codes) -> tuple[Floats, Floats]:

@@ -30,23 +30,29 @@ def kernels(values: int, ordered: bool) -> list[Floats]:
 
 def one_way_margin(noisy: Floats, variance: float, total: float, ordered: bool) -> Floats:
     """A margin that is not negative and has this total, with the noise taken out of it."""
-    values = len(noisy)
+    return one_way_errors(noisy, variance, total, ordered)[0]
+
+
+def one_way_errors(noisy: Floats, variance: float, total: float, ordered: bool) -> tuple[Floats, Floats]:
+    """The same, and the variance of the error that is left in every value, if the margin is what it is taken for."""
+    values, left = len(noisy), np.full(len(noisy), variance)
     if not 3 <= values <= MOST_SMOOTHED:
-        return onto_total(noisy, total)
+        return onto_total(noisy, total), left
     shapes, estimate = kernels(values, ordered), noisy.astype(np.float64)
     rest = np.ones(values, dtype=bool)  # what is no spike
     for _ in range(values if ordered else 1):
         off = noisy[rest] - noisy[rest].mean()
         pull, precision = _likeliest(off, variance, [shape[np.ix_(rest, rest)] for shape in shapes])
         estimate[rest] = noisy[rest] - variance * pull
+        left[rest] = np.maximum(variance - variance**2 * precision, 0.0)
         odd = np.abs(pull) / np.sqrt(precision)  # how far a value is from what the others say, in its own deviations
         found = (odd > SPIKE) & (odd >= TOGETHER * odd.max())
         if not found.any() or int(rest.sum() - found.sum()) < 3:
             break
         spikes = np.flatnonzero(rest)[found]
-        estimate[spikes] = noisy[spikes]
+        estimate[spikes], left[spikes] = noisy[spikes], variance
         rest[spikes] = False
-    return onto_total(estimate, total)
+    return onto_total(estimate, total), left
 
 
 def _likeliest(off: Floats, variance: float, shapes: list[Floats]) -> tuple[Floats, Floats]:

@@ -27,7 +27,7 @@ from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
 
 ORDERS = (2, 3, 4)  # attributes of the sets that are looked at
-WEIGHTS = {2: 4, 3: 4, 4: 1}  # shares of the budget
+WEIGHTS = {2: 6, 3: 2, 4: 1}  # shares of the budget
 MOST_SETS = {2: 1000, 3: 240, 4: 48}  # that are looked at
 MOST_CELLS = 2**16  # of a set that is looked at
 ROUGHLY = 1e-4  # of the rows, to which sets are joined for a look

@@ -13,6 +13,7 @@ from sfumato.releases.answers.alike import Kinds, kinds_asked
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.evaluate import Evaluation
 from sfumato.releases.answers.groups import Groups
+from sfumato.releases.answers.remarks import remarks_on
 from sfumato.releases.answers.result import Result
 from sfumato.releases.answers.statistics.differences import difference_notes
 from sfumato.releases.answers.statistics.formulas import estimates_of
@@ -52,8 +53,9 @@ def answer_select(select: Select, schema: Schema, view: Callable[[Kinds], View],
     end = None if select.limit is None else select.offset + select.limit
     shown = tuple(tuple(cell(column, row) for column in select.columns) for row in rows[select.offset : end])
     names_shown = tuple(column.name for column in select.columns)
+    numbers = frozenset(column.name for column in select.columns if isinstance(column, Column))
     notes = (*select.notes, *_notes(select, evaluation), *difference_notes(select.columns, shown, confidence))
-    return Result(names_shown, shown, confidence, notes)
+    return Result(names_shown, shown, confidence, (*notes, *remarks_on(shown, notes)), numbers=numbers)
 
 
 def check_confidence(confidence: float) -> None:

@@ -15,7 +15,9 @@ from sfumato.releases.answers.estimate import Estimate
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
     import pyarrow as pa
+    from matplotlib.axes import Axes
 
 Cell = Label | float | None | Estimate  # None: NULL, as in the totals of a ROLLUP
 
@@ -26,13 +28,16 @@ MOST_DECIMALS = 12  # a number has no more digits that mean anything
 class Result:
     """Rows of keys and estimates, in the order of the select list.
 
-    notes: what was assumed, in sentences.
+    notes: what was assumed for this answer, in sentences. counted: what any answer of the release counts by rule, in
+    one. numbers: which columns are estimates; where it is not said, the first row tells.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     confidence: float
     notes: tuple[str, ...] = ()
+    counted: str = ""
+    numbers: frozenset[str] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -53,51 +58,91 @@ class Result:
         """
         return [_record(self.columns, row) for row in self.rows]
 
-    def to_arrow(self) -> pa.Table:
-        import pyarrow as pa
+    @property
+    def estimated(self) -> frozenset[str]:
+        """The columns that are numbers with an error."""
+        if self.numbers is not None:
+            return self.numbers
+        first = self.rows[0] if self.rows else ()
+        return frozenset(name for name, cell in zip(self.columns, first, strict=False) if isinstance(cell, Estimate))
 
-        return pa.Table.from_pylist(self.records())
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """The names that `records` has, in order, also where there is no row."""
+        if self.rows:
+            return tuple(_record(self.columns, self.rows[0]))
+        number = ("", "_stderr", "_low", "_high")
+        suffixes = {name: number if name in self.estimated else ("",) for name in self.columns}
+        return tuple(name + suffix for name in self.columns for suffix in suffixes[name])
+
+    def to_arrow(self) -> pa.Table:
+        """The records as an Arrow table; what is unknown is null."""
+        from sfumato.releases.answers.shown.frames import as_arrow
+
+        return as_arrow(self)
 
     def to_pandas(self) -> pd.DataFrame:
-        import pandas as pd
+        """The records as a pandas frame; what is unknown is NaN."""
+        from sfumato.releases.answers.shown.frames import as_pandas
 
-        return pd.DataFrame.from_records(self.records())
+        return as_pandas(self)
 
-    def to_csv(self) -> str:
+    def to_polars(self) -> pl.DataFrame:
+        """The records as a polars frame; what is unknown is null."""
+        from sfumato.releases.answers.shown.frames import as_polars
+
+        return as_polars(self)
+
+    def plot(self, column: str | None = None, *, ax: Axes | None = None) -> Axes:
+        """Draw a number of every row with its interval; the first number, unless `column` names another.
+
+        ax: where to draw; a new picture if None. It needs matplotlib.
+        """
+        from sfumato.releases.answers.shown.plot import plot_result
+
+        return plot_result(self, column, ax)
+
+    def to_csv(self, *, notes: bool = False) -> str:
         """The records as comma-separated values, one line each; what is unknown is left empty.
 
         Names and labels come from the maker of the release: no terminal obeys them and no spreadsheet runs them.
+        notes: add a comment line, which begins with "# ", for each note.
         """
         import csv
         import io
 
-        records, text = self.records(), io.StringIO()
+        text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(_cell(name) for name in (records[0] if records else self.columns))
-        writer.writerows([_cell(value) for value in row.values()] for row in records)
-        return text.getvalue()
+        headers = self.headers
+        writer.writerow(map(_cell, headers))
+        writer.writerows([_cell(row.get(name)) for name in headers] for row in self.records())
+        return text.getvalue() + "".join(f"# {_comment(note)}\n" for note in self.remarks if notes)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The notes as lines to stand under the answer, what is counted by rule last."""
+        return (*(f"note: {note}" for note in self.notes), *([f"counted: {self.counted}"] if self.counted else []))
 
     def texts(self) -> tuple[list[str], list[list[str]]]:
         """Headers and cells as printable texts for a reader: numbers rounded to where their error begins."""
         percent = f"{self.confidence * 100:.6g}"
-        numbers = [bool(self.rows) and isinstance(self.rows[0][place], Estimate) for place in range(len(self.columns))]
         headers = []
-        for name, number in zip(self.columns, numbers, strict=True):
+        for name in self.columns:
             shown = printable(name)
-            headers += [shown, "± std. error", f"{percent} % interval"] if number else [shown]
+            headers += [shown, "± std. error", f"{percent} % interval"] if name in self.estimated else [shown]
         return headers, [[text for cell in row for text in _texts(cell)] for row in self.rows]
 
     def __repr__(self) -> str:
         headers, rows = self.texts()
         head, *lines = aligned([headers, *rows])
-        notes = (printable(f"note: {note}") for note in self.notes)
+        notes = map(printable, self.remarks)
         return "\n".join([head, "-" * width(head), *lines, *notes])
 
     def _repr_html_(self) -> str:
         headers, rows = self.texts()
         head = "".join(f"<th>{escape(text)}</th>" for text in headers)
         body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
-        notes = "".join(f"<p><small>{escape(printable(note))}</small></p>" for note in self.notes)
+        notes = "".join(f"<p><small>{escape(printable(note))}</small></p>" for note in self.remarks)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
 
@@ -119,6 +164,11 @@ def _cell(value: Label | float | None) -> Label | float:
     if value is None:
         return ""
     return spreadsheet_safe(printable(value)) if isinstance(value, str) else value
+
+
+def _comment(note: str) -> str:
+    """A note as a line of a file that a spreadsheet may cut at every comma."""
+    return ",".join(map(spreadsheet_safe, printable(note).replace('"', "'").split(",")))
 
 
 def _finite(number: float) -> float | int | None:

@@ -40,7 +40,9 @@ def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> Re
         )
         for row in rows
     )
-    return Result(tuple(item.name for item in first), cells, confidence, tuple(dict.fromkeys(notes)))
+    estimated = frozenset(item.name for item, number in zip(first, numbers, strict=True) if number)
+    names = tuple(item.name for item in first)
+    return Result(names, cells, confidence, tuple(dict.fromkeys(notes)), numbers=estimated)
 
 
 def _run(table: Table, domain: Domain, ask: Ask, notes: list[str]) -> list[Row]:

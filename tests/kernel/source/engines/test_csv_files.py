@@ -119,3 +119,17 @@ def test_a_delimiter_that_was_stated_is_believed(tmp_path):
     path.write_text("a;b\n1\n")
     schema = Schema.from_dict({**PUBLIC, "file": {"delimiter": ","}})
     assert [name for name, _ in open_table(path, schema=schema).columns] == ["a;b"]
+
+
+def test_times_of_day_in_a_stated_form(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("at\n12/31/2024 11:59 PM\n12/31/2024 12:00 AM\n2024-12-31 05:00\n")
+    schema = Schema.from_dict(
+        {
+            "dataset": "t",
+            "privacy_unit": "row",
+            "attributes": {"at": {"type": "date", "by": "hour_of_day"}},
+            "file": {"dates": "%m/%d/%Y %I:%M %p"},
+        }
+    )
+    assert open_table(path, schema=schema).aggregate(schema, key=1).cells.tolist() == [0, 23]

@@ -82,17 +82,18 @@ class _Together:
         """The interval from all sums at once, where no denominator may be zero."""
         if terms is None:
             return None
-        divisors, confidence = list(self._divisors(self.formula)), self.evaluation.confidence
-        adverse = self._adversely(numbers, terms)
-        return function_interval(self._function(self.formula), divisors, numbers, adverse, confidence)
+        function, divisors = self._function(self.formula), list(self._divisors(self.formula))
+        errors = self._adversely(numbers, terms)
+        return function_interval(function, divisors, numbers, errors, self.evaluation.confidence)
 
     def _adversely(self, numbers: list[Functional], terms: Sequence[Term]) -> Sequence[Term]:
         """The noises as they are; what was assumed, as if it moved every part in the way that moves the answer most.
 
         A model pulls groups towards each other where it does not know better: it is off in opposite ways in the two
-        parts of a difference, which no covariance of single cells tells.
+        parts of a difference, which no covariance of single cells tells. Where cells are estimates, pulled by how much
+        noise there was, this goes for all errors.
         """
-        assumed = [term for term in terms if term.model]
+        assumed = [term for term in terms if term.model or self.evaluation.view.estimated]
         if not assumed:
             return terms
         x = np.array([one.value for one in numbers])
@@ -106,7 +107,7 @@ class _Together:
             size = float(np.sqrt((variances * (weights @ along) ** 2).sum()))
             moves[top] += float(np.sign(slope)) * size / float(along[top]) / SMOOTH
         one = replace(Term.of(NORMAL, 1, *np.repeat(moves, 3).tolist()), model=True)
-        return [*(term for term in terms if not term.model), one]
+        return [one, *(term for term in terms if term not in assumed)]
 
     def _function(self, part: Formula | Column | float) -> Function:
         def at(x: Floats) -> tuple[float, Floats]:
