@@ -30,9 +30,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def released(table: str, *options: str) -> list[dict[str, float]]:
-    run = sfumato(
-        "release", table, "--schema", "s.yaml", "--epsilon", "50", "--mechanism", "cells", "-o", "r.sfumato", *options
-    )
+    how = ("--epsilon", "50", "--mechanism", "cells", "--again", "-o", "r.sfumato", *options)
+    run = sfumato("release", table, "--schema", "s.yaml", *how)
     assert run.returncode == 0, run.stderr
     query = "SELECT COUNT(*) AS n, AVG(charge) AS mean FROM visits WHERE age = 3"
     return json.loads(sfumato("query", "r.sfumato", query, "--format", "json").stdout)

@@ -101,9 +101,9 @@ def test_the_middle_of_the_bounds_where_the_schema_says_so(release):
 
 def test_a_file_that_does_not_say_has_the_middle(release):
     """The schema of a file from before measures said what becomes of missing values."""
-    from sfumato.releases.file.consistency import _saying_what_is_missing
+    from sfumato.releases.file.consistency import saying_what_is_missing
 
-    said = _saying_what_is_missing({"measures": {"a": {"lower": 0}, "b": {"lower": 0, "missing": "keep"}}})
+    said = saying_what_is_missing({"measures": {"a": {"lower": 0}, "b": {"lower": 0, "missing": "keep"}}})
     assert [part["missing"] for part in said["measures"].values()] == ["middle", "keep"]
 
 

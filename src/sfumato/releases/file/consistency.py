@@ -40,7 +40,7 @@ def check_manifest(manifest: Manifest, most_cells: int | None = None) -> Schema:
 
 def _schema(manifest: Manifest) -> Schema:
     try:
-        schema = Schema.from_dict(_saying_what_is_missing(manifest.schema))
+        schema = Schema.from_dict(saying_what_is_missing(manifest.schema))
         if schema.domain.size < 1:
             raise refusal("its schema has no cells")
     except SchemaError as error:
@@ -50,7 +50,7 @@ def _schema(manifest: Manifest) -> Schema:
     return schema
 
 
-def _saying_what_is_missing(schema: Mapping[str, Any]) -> dict[str, Any]:
+def saying_what_is_missing(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of a file that may be older than what measures say of missing values: those were the middle."""
     measures = schema.get("measures")
     if not isinstance(measures, Mapping):
