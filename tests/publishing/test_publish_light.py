@@ -34,6 +34,7 @@ NOT_NEEDED = (
     "sfumato.inference.margins",
     "sfumato.inference.tree_posterior",
     "sfumato.inference.partition_search",
+    "sfumato.least_squares.merged",
     "sfumato.planner.simulate",
     "sfumato.planner.questions",
     "sfumato.mechanisms.residual",

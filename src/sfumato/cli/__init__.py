@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def run() -> None:
-    from sfumato.cli.app import app
+    from sfumato.cli.app import only
     from sfumato.cli.shared.manner import begin
     from sfumato.cli.stopping import EXIT_CODE, Interrupted
 
@@ -55,7 +55,7 @@ def run() -> None:
 
         prepare()
     try:
-        app(complete_var="_SFUMATO_COMPLETE")
+        only(sys.argv[1:2])(complete_var="_SFUMATO_COMPLETE")
     except Interrupted as stopped:
         _fail(str(stopped), EXIT_CODE, "interrupted")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
+
 import typer
 
 from sfumato.cli import audit, check, completion, demo, info, init, ledger, plan, query, release, reproduce, sample
@@ -42,3 +45,14 @@ def _version(
 
         typer.echo(f"sfumato {__version__}")
         raise typer.Exit
+
+
+def only(names: Sequence[str]) -> typer.Typer:
+    """The commands without those that were not asked for, whose parameters need not be looked at; all, if none was."""
+    commands = [one for one in app.registered_commands if one.name in names]
+    groups = [one for one in app.registered_groups if one.name in names]
+    if not commands and not groups:
+        return app
+    few = copy(app)
+    few.registered_commands, few.registered_groups = commands, groups
+    return few

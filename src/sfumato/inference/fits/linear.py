@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,8 +14,10 @@ from sfumato.domain import Domain
 from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, in_parts
 from sfumato.least_squares.base import LeastSquares
 from sfumato.least_squares.families import least_squares
-from sfumato.least_squares.merged import Merged
 from sfumato.measurement import Measurement
+
+if TYPE_CHECKING:
+    from sfumato.least_squares.merged import Merged
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +48,8 @@ class LinearFit(OfOneMeasurement):
 
     @cached_property
     def _merged(self) -> Callable[[tuple[int, ...]], Merged | None]:
+        from sfumato.least_squares.merged import Merged
+
         return cache(lambda shape: Merged.of(self.measurement.design, shape))
 
     def errors(self, columns: Floats) -> Errors:

@@ -8,7 +8,6 @@ from glob import glob
 from pathlib import Path
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines.csv_files import find_csv
 from sfumato.kernel.source.engines.origin import Origin
 from sfumato.kernel.source.engines.parquet_files import find_parquet
 from sfumato.kernel.source.engines.unpacking import STANDARD_INPUT
@@ -49,6 +48,8 @@ def find_files(table: str | Path, dialect: Dialect = PLAIN, wanted: Sequence[str
 
 def _found(kind: str, paths: tuple[Path, ...], dialect: Dialect, wanted: Sequence[str]) -> Origin:
     if kind in ("csv", "tsv"):
+        from sfumato.kernel.source.engines.csv_files import find_csv
+
         return find_csv(paths, dialect, "\t" if kind == "tsv" else ",")
     if kind == "jsonl":
         from sfumato.kernel.source.engines.json_lines import find_json
