@@ -72,7 +72,7 @@ def release_beside_group_by(folder: Path) -> None:
         schema = folder / "t.yaml"
         schema.write_text(SCHEMA.format(unit=unit))
         ours = best(5, *sfumato("release", table, "--schema", schema, "--epsilon", 1, "-o", folder / "t.sfumato",
-                                "--ledger", folder / "ledger.sqlite", "--another-unit"))  # fmt: skip
+                                "--ledger", folder / "ledger.sqlite", "--another-unit", "--again"))  # fmt: skip
         theirs = best(5, code=code.format(table=table))
         print(
             f"release, 1,000,000 rows into 1,600 cells, unit {unit:34}: {ours.cpu:.2f} s CPU; "

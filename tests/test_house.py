@@ -21,7 +21,7 @@ def test_the_readme_works_as_written(tmp_path, monkeypatch):
     Path("people.csv").write_text("person_id,age,sex,income\n" + rows)
     yaml, python = (re.search(rf"```{kind}\n(.*?)```", README, re.S).group(1) for kind in ("yaml", "python"))
     commands = [line.strip() for line in README.splitlines() if line.startswith("    sfumato ")]
-    assert len(commands) == 12
+    assert len(commands) == 13
     like_adult()
     for command in commands:
         run = subprocess.run(
@@ -129,9 +129,16 @@ def test_the_public_names_exist_and_are_what_they_say():
 
     assert callable(sf.release) and callable(sf.open) and callable(sf.plan)
     assert sf.Release is sfumato.releases.release.Release
-    assert set(sf.__all__) <= set(dir(sf)) | set(sf._PUBLIC)
+    assert set(sf.__all__) <= set(dir(sf)) and all(hasattr(sf, name) for name in sf._PUBLIC)
+    assert {name for name in dir(sf) if not name.startswith("__")} <= set(sf.__all__)
     with pytest.raises(AttributeError):
         sf.nothing  # noqa: B018
+
+
+def test_names_complete_before_anything_is_loaded():
+    code = "import sys, sfumato as sf; print(*dir(sf)); assert not {'numpy', 'pydantic', 'sqlglot'} & set(sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0 and {"open", "release", "connect", "Schema"} <= set(run.stdout.split()), run.stderr
 
 
 def test_the_proof_names_all_trusted_code():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
+    from sfumato.dbapi.connection import connect as connect
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.planner.plan import make_plan as plan
     from sfumato.publishing.publish import open_release as open  # noqa: A004
@@ -26,12 +27,13 @@ _PUBLIC = {
     "Release": ("sfumato.releases.release", "Release"),
     "Schema": ("sfumato.schema", "Schema"),
     "SfumatoError": ("sfumato.errors", "SfumatoError"),
+    "connect": ("sfumato.dbapi", "connect"),
     "open": ("sfumato.publishing.publish", "open_release"),
     "plan": ("sfumato.planner.plan", "make_plan"),
     "release": ("sfumato.publishing.publish", "release"),
 }
 
-__all__ = ["Release", "Schema", "SfumatoError", "__version__", "open", "plan", "release"]
+__all__ = ["Release", "Schema", "SfumatoError", "__version__", "connect", "open", "plan", "release"]
 
 
 def __getattr__(name: str) -> Any:
@@ -39,3 +41,8 @@ def __getattr__(name: str) -> Any:
         module, attribute = _PUBLIC[name]
         return getattr(import_module(module), attribute)
     raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What completes after `sf.`: the public names, before any of them was loaded."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -4,7 +4,8 @@
     ├── SchemaError            the public schema is incomplete or contradicts itself
     ├── TableError             the table cannot be found, opened or matched with the schema
     ├── BudgetError            a budget that is not a positive number, or for another privacy unit than before
-    │   └── BudgetExhausted    asked for more than what is left
+    │   ├── BudgetExhausted    asked for more than what is left
+    │   └── RepeatedRelease    asked for what was released last, once more
     ├── LedgerError            the ledger is missing, locked, read-only, damaged or contradicts a receipt
     ├── MechanismError         a mechanism that is unknown or does not fit the schema
     ├── QueryError             a query that names something unknown
@@ -25,38 +26,66 @@ from sfumato.plain_text import printable
 
 
 class SfumatoError(Exception):
-    """Something the user can mend; the command line prints it as one line and exits with code 1."""
+    """Something the user can mend; the command line prints it as one line and exits with code 1.
 
-    def __init__(self, message: str = "") -> None:
+    kind: what scripts can tell apart: "budget" (refused to spend), "input" (what was asked for makes no sense), "file"
+    (cannot be read or written), "damaged" (not what was once written) or "refused" (anything else).
+    """
+
+    kind = "refused"
+
+    def __init__(self, message: str = "", *, kind: str | None = None) -> None:
         super().__init__(printable(message))
+        if kind is not None:
+            self.kind = kind
 
 
 class SchemaError(SfumatoError):
     """The public schema is incomplete or contradicts itself."""
 
+    kind = "input"
+
 
 class TableError(SfumatoError):
     """The table cannot be found, opened or matched with the schema."""
+
+    kind = "file"
 
 
 class BudgetError(SfumatoError):
     """A privacy budget that is not a positive number, or one for another privacy unit than before."""
 
+    kind = "input"
+
 
 class BudgetExhausted(BudgetError):
     """More budget was asked for than the dataset has left."""
+
+    kind = "budget"
+
+
+class RepeatedRelease(BudgetError):
+    """What was released last was asked for once more, and nobody said that this is meant."""
+
+    kind = "budget"
 
 
 class LedgerError(SfumatoError):
     """The ledger is missing, locked, read-only, damaged or contradicts a receipt."""
 
+    kind = "file"
+
 
 class MechanismError(SfumatoError):
     """A mechanism that is unknown or does not fit the schema."""
 
+    kind = "input"
+
 
 class QueryError(SfumatoError):
     """A query that names something unknown or has the wrong shape."""
+
+    kind = "input"
 
 
 class UnsupportedSQL(QueryError):
@@ -65,6 +94,8 @@ class UnsupportedSQL(QueryError):
 
 class ReleaseFileError(SfumatoError):
     """A release file that is damaged, tampered with, too large or from a newer version."""
+
+    kind = "file"
 
 
 class PrivacyError(SfumatoError):

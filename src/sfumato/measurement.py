@@ -6,7 +6,7 @@ The one value that kernel, strategies and inference share.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import exp
 from typing import TYPE_CHECKING
@@ -112,6 +112,7 @@ class Measurement:
     of: "count", or the name of a measure, whose centred sums are counted in whole `step`s around `centre` per row.
     answers: whole numbers, in steps. noises: the distinct noises used; `which` says which row carries which.
     above: rows whose noisy answer lies under it were not published; `cells` are the published ones.
+    missing: beside sums of a measure, the same queries on the rows in which it is missing; None where none are counted.
     """
 
     of: str
@@ -121,6 +122,7 @@ class Measurement:
     which: NDArray[np.int64] | None = None
     above: int | None = None
     cells: NDArray[np.int64] | None = None
+    missing: Measurement | None = None
 
     @property
     def design(self) -> Design:
@@ -132,6 +134,12 @@ class Measurement:
         """The noise of every row, where all rows carry the same."""
         (noise,) = self.noises
         return noise
+
+
+def with_missing(measured: Measurement) -> list[Measurement]:
+    """A measurement and, where it is of a measure, what was measured beside it of missing values; each by itself."""
+    missing = [] if measured.missing is None else [measured.missing]
+    return [replace(measured, missing=None), *missing]
 
 
 def as_one(parts: Sequence[Measurement], queries: Queries) -> Measurement:

@@ -156,7 +156,9 @@ def test_init_drafts_names_and_types_and_no_values(folder):
     drafted = sfumato("init", "v.parquet")
     assert "type: date" in drafted.stdout and "canary" not in drafted.stdout and "2022" not in drafted.stdout
     assert sfumato("init", "t.csv", "-o", "new.yaml").returncode == 0
-    refused(sfumato("init", "t.csv", "-o", "new.yaml"), "exists")
+    Path("new.yaml").write_text("precious")
+    assert "kept as new.yaml.~1~" in sfumato("init", "t.csv", "-o", "new.yaml").stdout
+    assert Path("new.yaml.~1~").read_text() == "precious"
     refused(sfumato("init", "nothing.csv"), "nothing.csv")
 
 
@@ -252,7 +254,7 @@ def test_release_files_that_cannot_be_trusted(folder):
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
-        ("SELECT MAX(age) FROM census", ["MAX"]),
+        ("SELECT STRING_AGG(sex, ',') FROM census", ["STRING_AGG"]),
         ("SELECT COUNT(*) FROM people", ["people", "census"]),
         ("SELECT COUNT(*) FROM census WHERE hight > 3", ["hight"]),
         ("SELECT COUNT(*) FROM census WHERE sex = 'X'", ["'X'"]),
@@ -321,3 +323,12 @@ def test_heavy_libraries_are_not_loaded_to_print_help(folder):
     loaded = run.stdout.splitlines()[-1]
     for heavy in ("numpy", "duckdb", "sqlglot", "pyarrow", "pydantic", "scipy", "pandas"):
         assert f"'{heavy}'" not in loaded
+
+
+def test_a_query_beyond_a_plain_select(folder):
+    assert release().returncode == 0
+    sql = "SELECT FLOOR(age / 10) AS decade, COUNT(*) AS n FROM census GROUP BY decade HAVING n > -1e6 ORDER BY decade"
+    asked = sfumato("query", "r.sfumato", sql)
+    assert asked.returncode == 0, asked.stderr
+    assert "decade" in asked.stdout and "note: HAVING goes by the published values" in asked.stderr
+    refused(sfumato("query", "r.sfumato", "SELECT MD5(sex), COUNT(*) FROM census GROUP BY 1"), "the function MD5")

@@ -59,7 +59,7 @@ def test_two_promises_are_told_apart(folder):
     )
     for said in (made.stdout, sfumato("ledger", "show").stdout, sfumato("ledger", "show", "census").stdout):
         assert words in said
-    assert release(schema="row.yaml", out="3.sfumato").returncode == 0  # known by now
+    assert release("--again", schema="row.yaml", out="3.sfumato").returncode == 0  # known by now
     shown = sfumato("ledger", "show", "census").stdout.splitlines()
     entries = [line.split() for line in shown if " cells " in line]
     assert [line[-2:] for line in entries] == [["person_id", "3"], ["row", "1"], ["row", "1"]]
@@ -72,7 +72,7 @@ def test_a_new_ledger_is_told_of_and_no_error(folder):
         (note,) = made.stderr.splitlines()
         assert note.startswith(f"NOTE: a NEW ledger was made at {folder.resolve() / place} ")
         assert "no earlier release" in note and "restore" in note and "--ledger" in note
-        assert release("--ledger", place, out=f"{place}.again").stderr == ""
+        assert release("--ledger", place, "--again", out=f"{place}.again").stderr == ""
     made = sfumato("ledger", "set", "census", "--epsilon", "3", "--ledger", "three.sqlite")
     assert made.returncode == 0 and made.stderr.startswith("NOTE: a NEW ledger was made at ")
     assert sfumato("ledger", "set", "census", "--epsilon", "4", "--ledger", "three.sqlite").stderr == ""

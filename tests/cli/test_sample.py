@@ -43,7 +43,7 @@ def test_the_same_seed_writes_the_same_bytes(path, tmp_path, ending):
 def test_a_file_that_is_there_is_kept(path, tmp_path):
     (tmp_path / "rows.csv").write_text("precious")
     run = sfumato("sample", path, "--rows", "10", "-o", "rows.csv")
-    assert run.returncode == 0 and "now rows.csv.~1~" in run.stdout
+    assert run.returncode == 0 and "kept as rows.csv.~1~" in run.stdout
     assert (tmp_path / "rows.csv.~1~").read_text() == "precious"
 
 

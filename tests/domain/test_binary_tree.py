@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.domain import Axis, Domain
-from sfumato.domain.binary_tree import BinaryTree
+from sfumato.domain.binary_tree import BinaryTree, nodes_over
 
 KINDS = ("integer", "category")
 
@@ -128,3 +128,33 @@ def test_a_value_alone_changes_nothing_but_that_there_are_slices():
         [0, 1],
         [0, 1, 2, 3],
     ]
+
+
+@st.composite
+def grouped_domains(draw) -> Domain:
+    """One or two attributes whose values are in groups, and perhaps in groups of groups."""
+    axes = []
+    for place in range(draw(st.integers(1, 2))):
+        size = draw(st.integers(2, 12))
+        fine = sorted(draw(st.sets(st.integers(1, size - 1), min_size=1)))
+        coarse = sorted(draw(st.sets(st.sampled_from(fine), max_size=len(fine) - 1)))
+        splits = (tuple(coarse), tuple(fine)) if coarse else (tuple(fine),)
+        axes.append(Axis(f"a{place}", "category", np.arange(size + 1.0), splits=splits))
+    return Domain(tuple(axes))
+
+
+@given(grouped_domains())
+def test_groups_are_told_apart_before_their_values(domain):
+    tree = BinaryTree.over(domain)
+    assert np.array_equal(np.sort(tree.order), np.arange(domain.size)) and tree.nodes(0) == 1
+    assert nodes_over(domain) == sum(tree.nodes(level) for level in range(tree.height + 1))
+    assert (np.diff(tree.begins[-1]) == 1).all()
+    for level in range(tree.height + 1):
+        lows, highs = boxes(domain, tree, level)
+        assert np.array_equal(np.prod(highs - lows + 1, axis=0), np.diff(tree.begins[level]))  # still boxes
+        for axis, low, high in zip(domain, lows, highs, strict=True):
+            for cuts in axis.splits:  # what begins or ends within a group lies within it
+                edges = np.array([0, *cuts, axis.size])
+                first, last = (np.searchsorted(edges, place, side="right") - 1 for place in (low, high))
+                within = (low > edges[first]) | (high < edges[last + 1] - 1)
+                assert (first[within] == last[within]).all()

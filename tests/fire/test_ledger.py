@@ -459,9 +459,9 @@ def rewrite(path: Path, change: Callable[[list[list[object]]], None]) -> None:
     connection.execute("DELETE FROM entries")
     chain = identity
     for number, row in enumerate(rows, start=1):
-        row[0] = number
-        chain = row[9] = hashlib.sha256(json.dumps([chain, *row[:7], *row[10:]]).encode()).hexdigest()
-        connection.execute(f"INSERT INTO entries VALUES ({','.join('?' * 12)})", row)
+        row[0], later = number, [field for field in row[10:] if field is not None]
+        chain = row[9] = hashlib.sha256(json.dumps([chain, *row[:7], *later]).encode()).hexdigest()
+        connection.execute(f"INSERT INTO entries VALUES ({','.join('?' * 13)})", row)
     parts = [
         [[identity]],
         [list(row) for row in connection.execute("SELECT dataset, epsilon, delta FROM budgets ORDER BY dataset")],

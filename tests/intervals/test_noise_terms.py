@@ -29,7 +29,7 @@ SCHEMA = Schema.from_dict(
             "g": {"type": "category", "values": ["a", "b"]},
             "v": {"type": "number", "lower": 0, "upper": 10, "bins": 5},
         },
-        "measures": {"m": {"lower": 0, "upper": 100, "step": 1}},
+        "measures": {"m": {"lower": 0, "upper": 100, "step": 1, "missing": "drop"}},
     }
 )
 SIZE = SCHEMA.domain.size

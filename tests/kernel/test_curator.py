@@ -22,7 +22,7 @@ SMALL = Schema.from_dict(
         "dataset": "small",
         "privacy_unit": {"column": "who", "contributions": 2},
         "attributes": {"x": {"type": "integer", "lower": 0, "upper": 5}},
-        "measures": {"cost": {"lower": -10, "upper": 10, "step": 1}},
+        "measures": {"cost": {"lower": -10, "upper": 10, "step": 1, "missing": "drop"}},
     }
 )
 COUNTS = [5, 0, 2, 0, 0, 9]
@@ -186,7 +186,9 @@ def test_cells_above_a_threshold_agree_with_all_cells_filtered():
 
 
 def test_pinq_verbs_fall_out():
-    schema = Schema.from_dict({**CENSUS, "measures": {"income": {"lower": 0, "upper": 1000, "step": 1}}})
+    schema = Schema.from_dict(
+        {**CENSUS, "measures": {"income": {"lower": 0, "upper": 1000, "step": 1, "missing": "drop"}}}
+    )
     counts, sums = np.zeros((100, 2), dtype=int), np.zeros((100, 2), dtype=int)
     counts[30, 0], counts[40, 1] = 7, 5
     sums[30, 0] = 900  # 7 people, centred on 500
@@ -214,7 +216,7 @@ CUBE = Schema.from_dict(
             name: {"type": "integer", "lower": 0, "upper": size - 1}
             for name, size in zip("abc", (2, 3, 4), strict=True)
         },
-        "measures": {"cost": {"lower": -10, "upper": 10, "step": 1}},
+        "measures": {"cost": {"lower": -10, "upper": 10, "step": 1, "missing": "drop"}},
     }
 )
 IN_CUBE = np.arange(24).reshape(2, 3, 4) % 5

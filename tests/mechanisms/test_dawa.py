@@ -24,7 +24,7 @@ PLANE = Schema.from_dict(
             "g": {"type": "category", "values": ["a", "b"]},
             "y": {"type": "integer", "lower": 0, "upper": 6},
         },
-        "measures": {"m": {"lower": 0, "upper": 10, "step": 1}},
+        "measures": {"m": {"lower": 0, "upper": 10, "step": 1, "missing": "drop"}},
     }
 )
 

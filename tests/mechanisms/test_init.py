@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.errors import MechanismError
-from sfumato.mechanisms import MECHANISMS, MODULES, find_mechanism, sparse_mechanism
+from sfumato.mechanisms import BY_NAME_ONLY, MECHANISMS, MODULES, considered, find_mechanism, sparse_mechanism
 
 SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 OTHER_MEANINGS = {
@@ -92,6 +92,14 @@ def test_every_line_leads_to_a_value_of_that_name_and_page():
         assert (SOURCE.parents[1] / "docs" / mechanism.docs).exists()
     assert next(iter(MECHANISMS.values())).most_cells is None  # the plainest comes first, and fits everything
     assert sparse_mechanism().sparse and len(MECHANISMS) == len(MODULES)
+
+
+def test_what_auto_never_loads_is_what_it_could_never_take():
+    assert set(BY_NAME_ONLY) <= set(MODULES)
+    for name, one in MECHANISMS.items():
+        known = one.strategy is not None or one.adaptive or one.foretold is not None
+        assert (name in BY_NAME_ONLY) is not (one.for_auto and one.answers == "everything" and known), name
+    assert [one.name for one in considered()] == [name for name in MODULES if name not in BY_NAME_ONLY]
 
 
 def test_an_unknown_name_is_refused_with_those_there_are():

@@ -47,7 +47,7 @@ def test_what_the_queries_do_not_determine_is_unknown():
 
 
 def test_measures_are_asked_the_same_queries():
-    schema = line(5, measures={"m": {"lower": 0, "upper": 10}})
+    schema = line(5, measures={"m": {"lower": 0, "upper": 10, "missing": "drop"}})
     cube = laplace(curator_of(schema, np.ones(5)), schema, Budget.pure(1))
     assert [fit.of for fit in cube.fits] == ["count", "m"]
     assert [fit.measurements[0].queries.rows for fit in cube.fits] == [15, 15]

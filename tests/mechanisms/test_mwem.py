@@ -24,7 +24,7 @@ from sfumato.queries import AllRanges, Identity, Kron, Scaled, Total, Weighted, 
 
 
 def test_spends_exactly_its_budget_with_measures_and_several_rows_per_person():
-    schema = line(contributions=3, measures={"m": {"lower": 0, "upper": 10}})
+    schema = line(contributions=3, measures={"m": {"lower": 0, "upper": 10, "missing": "drop"}})
     for rounds in (None, 1, 7):
         curator = curator_of(schema, SHAPES["smooth"], epsilon=Fraction(3, 7))
         cube = mwem(curator, schema, Budget.pure(Fraction(3, 7)), settings=Settings(rounds=rounds))

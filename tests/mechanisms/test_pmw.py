@@ -16,7 +16,7 @@ from sfumato.queries import AllRanges
 
 
 def test_spends_exactly_its_budget_with_measures_and_several_rows_per_person():
-    schema = line(contributions=3, measures={"m": {"lower": 0, "upper": 10}})
+    schema = line(contributions=3, measures={"m": {"lower": 0, "upper": 10, "missing": "drop"}})
     for shape in SHAPES.values():  # among them one where no query is ever found
         curator = curator_of(schema, shape, epsilon=Fraction(3, 7))
         pmw(curator, schema, Budget.pure(Fraction(3, 7)))

@@ -27,7 +27,7 @@ CUBE = Schema.from_dict(
             "g": {"type": "category", "values": ["a", "b", "c"]},
             "y": {"type": "integer", "lower": 0, "upper": 6},
         },
-        "measures": {"m": {"lower": 0, "upper": 10, "step": 1}},
+        "measures": {"m": {"lower": 0, "upper": 10, "step": 1, "missing": "drop"}},
     }
 )
 

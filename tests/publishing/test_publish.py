@@ -333,7 +333,7 @@ def test_a_schema_that_names_its_ledger_is_released_with_no_other(table, census,
 
 # Linear mechanisms, Gaussian noise, workloads
 
-COARSE = {**CENSUS, "measures": {"income": {"lower": 0, "upper": 1000, "step": 1}}}
+COARSE = {**CENSUS, "measures": {"income": {"lower": 0, "upper": 1000, "step": 1, "missing": "drop"}}}
 SQL = "SELECT sex, COUNT(*) AS n, SUM(income) AS s, AVG(income) AS a FROM census WHERE age < 50 GROUP BY sex"
 
 
@@ -399,7 +399,7 @@ def test_a_step_too_fine_for_gaussian_noise_is_refused_with_one_that_is_not(tabl
         release(table, census, 1, delta="1e-6", mechanism="tree")
     assert Ledger().show() == []
     step = str(caught.value).split("`step: ")[1].split("`")[0]
-    coarser = {**CENSUS, "measures": {"income": {"lower": 0, "upper": 1000, "step": step}}}
+    coarser = {**CENSUS, "measures": {"income": {"lower": 0, "upper": 1000, "step": step, "missing": "drop"}}}
     assert release(table, Schema.from_dict(coarser), 1, delta="1e-6", mechanism="tree").guarantee.delta
 
 
@@ -471,7 +471,7 @@ def test_auto_weighs_both_kinds_of_noise_for_sfumato_too():
     statistics and rho = 0.0244. Ranges of so many cells go to sfumato either way."""
     attributes = {"x": {"type": "integer", "lower": 0, "upper": 4095}}
     for count, pure in ((0, True), (8, False)):
-        measures = {f"m{n}": {"lower": 0, "upper": 1000, "step": 1} for n in range(count)}
+        measures = {f"m{n}": {"lower": 0, "upper": 1000, "step": 1, "missing": "drop"} for n in range(count)}
         fields = {"dataset": "w", "privacy_unit": "row", "attributes": attributes}
         chosen = prepare(Schema.from_dict(fields | ({"measures": measures} if count else {})), 1, delta="1e-6")
         assert (chosen.mechanism.name, chosen.cost.pure) == ("sfumato", pure)
@@ -481,10 +481,10 @@ def test_auto_uses_a_delta_only_where_gaussian_noise_is_better(tree, monkeypatch
     """A tree of three levels over age, one row a person: at epsilon 1, delta 1e-6 the variance of Laplace noise is
     2 (4 s)^2 and that of Gaussian noise 4 s / (2 rho), with s statistics and rho = 0.0244: 32 s^2 against 82 s."""
     leave_only(monkeypatch, [one.name for one in MECHANISMS.values() if one is tree or one.most_cells is None])
-    measures = {f"m{n}": {"lower": 0, "upper": 1000, "step": 1} for n in range(4)}
+    measures = {f"m{n}": {"lower": 0, "upper": 1000, "step": 1, "missing": "drop"} for n in range(4)}
     few, many = ({**CENSUS, "measures": dict(list(measures.items())[:count])} for count in (0, 4))
     assert prepare(Schema.from_dict(few), 1, delta="1e-6").cost.pure
     chosen = prepare(Schema.from_dict(many), 1, delta="1e-6")
     assert chosen.mechanism.name == "tree" and chosen.cost.delta == Fraction(1, 10**6) and chosen.why
-    fine = {**many, "measures": {name: {"lower": 0, "upper": 1000} for name in measures}}
+    fine = {**many, "measures": {name: {"lower": 0, "upper": 1000, "missing": "drop"} for name in measures}}
     assert prepare(Schema.from_dict(fine), 1, delta="1e-6").cost.pure  # steps too fine for Gaussian noise

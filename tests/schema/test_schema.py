@@ -82,6 +82,12 @@ def test_a_file_is_read(file):
     assert schema.expected_rows == 1_000_000
 
 
+def test_a_path_is_taken_where_a_schema_is(file):
+    file.write_text(CENSUS)
+    schema = Schema.load(file)
+    assert Schema.of(schema) is schema and Schema.of(file) == Schema.of(str(file)) == schema
+
+
 def test_a_file_with_a_byte_order_mark_and_windows_lines_is_read(file):
     file.write_bytes(b"\xef\xbb\xbf" + CENSUS.replace("\n", "\r\n").encode())
     assert Schema.load(str(file)).dataset == "census"
@@ -229,7 +235,7 @@ def test_datasets_that_are_accepted(name):
             " has no key 'lowr' (did you mean 'lower'?); it takes type, lower, upper, bins, width, cuts",
         ),
         ({"type": "integer", "min": 0, "upper": 9}, " has no key 'min' (did you mean 'lower'?); it takes"),
-        ({"type": "boolean", "lower": 0}, " has no key 'lower'; it takes type, column"),
+        ({"type": "boolean", "lower": 0}, " has no key 'lower'; it takes type, map, fold, missing, column"),
         ({"type": "integer", "lower": 0}, ".upper is missing: fill in the largest x the public already knows"),
         ({"type": "integer", "lower": 9, "upper": 9}, " has lower 9 and upper 9; lower must be less than upper"),
         ({"type": "integer", "lower": "a", "upper": 9}, ".lower is 'a', which is not a number; write it in digits"),
@@ -295,7 +301,10 @@ def test_datasets_that_are_accepted(name):
             ".lower is '2021-02-29', a day that is not in",
         ),
         ({"type": "date", "lower": 2020, "upper": "2022-01-01"}, ".lower is 2020; write the day like 2024-12-31"),
-        ({"type": "date", "lower": "2020-01-01", "upper": "2022-01-01", "by": "week"}, ".by is 'week'; choose day, mo"),
+        (
+            {"type": "date", "lower": "2020-01-01", "upper": "2022-01-01", "by": "decade"},
+            ".by is 'decade'; choose hour, day, w",
+        ),
     ],
 )
 def test_attributes_that_are_refused(keys, message):
@@ -333,7 +342,10 @@ def test_further_errors_are_counted():
         ({"lower": 0, "upper": 1, "step": 0}, ".step is 0; it must be more than 0"),
         ({"lower": 0, "upper": 1, "step": 2}, " has a step larger than upper - lower; make it smaller or leave it out"),
         ({"lower": 0, "upper": 1, "step": 1e-15}, " has a step too small for its bounds; use 2e-12 or more"),
-        ({"lower": 0, "upper": 1, "type": "number"}, " has no key 'type'; it takes lower, upper, step, weight, column"),
+        (
+            {"lower": 0, "upper": 1, "type": "number"},
+            " has no key 'type'; it takes lower, upper, step, weight, missing, column",
+        ),
         ({"lower": 0, "upper": math.inf}, ".upper is inf; it must be a finite number"),
         (50000, " needs keys under it: give it bounds, such as {lower: 0, upper: 50000}"),
     ],
@@ -459,7 +471,13 @@ def test_a_schema_survives_json(file):
     assert written["attributes"]["age"] == {"type": "integer", "lower": 0, "upper": 99}
     assert written["attributes"]["arrival"]["lower"] == "2020-01-15"
     assert written["attributes"]["married"] == {"type": "boolean", "column": "marital status"}
-    assert written["measures"]["charge"] == {"lower": "-10.5", "upper": 50000, "step": "0.01", "column": "total"}
+    assert written["measures"]["charge"] == {
+        "lower": "-10.5",
+        "upper": 50000,
+        "step": "0.01",
+        "missing": "keep",
+        "column": "total",
+    }
     assert Schema.from_dict(described()).to_dict()["privacy_unit"] == "row"
 
 
@@ -477,6 +495,7 @@ def bounded(pairs, kind, **keys):
 
 attributes = st.one_of(
     st.just({"type": "boolean"}),
+    st.just({"type": "boolean", "missing": "keep"}),
     bounded(wholes, {"type": "integer"}),
     bounded(wholes, {"type": "integer"}, bins=st.just(1)),
     bounded(bounds, {"type": "number"}, bins=st.integers(1, 20)),

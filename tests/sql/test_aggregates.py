@@ -23,7 +23,10 @@ SCHEMA = Schema.from_dict(
             "sex": {"type": "category", "values": ["F", "M"]},
             "smoker": {"type": "boolean"},
         },
-        "measures": {"charge": {"lower": -2, "upper": 10}, "copay": {"lower": 1, "upper": 3}},
+        "measures": {
+            "charge": {"lower": -2, "upper": 10, "missing": "drop"},
+            "copay": {"lower": 1, "upper": 3, "missing": "drop"},
+        },
     }
 )
 BINNED = Schema.from_dict(
@@ -36,7 +39,10 @@ BINNED = Schema.from_dict(
             "sex": {"type": "category", "values": ["F", "M"]},
             "day": {"type": "date", "lower": "2024-01-01", "upper": "2024-01-03", "by": "day"},
         },
-        "measures": {"charge": {"lower": -2, "upper": 10}, "income": {"lower": 0, "upper": 20000}},
+        "measures": {
+            "charge": {"lower": -2, "upper": 10, "missing": "drop"},
+            "income": {"lower": 0, "upper": 20000, "missing": "drop"},
+        },
     }
 )
 TABLE = [(i % 5, "FM"[i * i % 3 % 2], i % 7 < 3, i * 37 % 13 - 2, i % 3 + 1) for i in range(210)]
@@ -98,8 +104,8 @@ def duckdb_answers(sql: str) -> list[tuple[float, ...]]:
 
 
 def defined(rows: list[tuple[float | str | None, ...]]) -> bool:
-    """Whether no cell of an answer is NULL (a sum of no rows), nor the result of a division by zero."""
-    return all(isinstance(cell, str) or (cell is not None and math.isfinite(cell)) for row in rows for cell in row)
+    """Whether no cell of an answer is NULL (a sum of no rows), nor the result of a division by zero, rounded or not."""
+    return all(isinstance(cell, str) or (cell is not None and abs(cell) < 1e9) for row in rows for cell in row)
 
 
 def assert_same(sql: str) -> None:
@@ -313,23 +319,15 @@ def test_what_is_wrong_is_named(aggregate, message):
 @pytest.mark.parametrize(
     ("aggregate", "construct"),
     [
-        ("MIN(age)", "the function MIN in the select list"),
-        ("MAX(age)", "the function MAX"),
-        ("MEDIAN(age)", "the function MEDIAN"),
-        ("STDDEV(age)", "the function STDDEV"),
         ("ROUND(AVG(age), 1)", "the function ROUND"),
-        ("COUNT(DISTINCT age)", "DISTINCT inside an aggregate"),
+        ("COUNT(DISTINCT age)", "DISTINCT age"),
         ("SUM(DISTINCT age)", "DISTINCT inside an aggregate"),
         ("SUM(age * charge)", "the product of two columns"),
         ("SUM(1 / age)", "division by a column"),
         ("SUM(age % 2)", "the % operator inside an aggregate"),
         ("SUM(ABS(age))", "the function ABS inside an aggregate"),
         ("SUM(COUNT(*))", "the function COUNT inside an aggregate"),
-        ("COUNT(*) * COUNT(*)", "the product of two aggregates"),
-        ("1 / COUNT(*)", "a constant divided by an aggregate"),
         ("COUNT(*) + 1", "a constant added to a COUNT or SUM"),
-        ("AVG(charge) + AVG(charge) FILTER (WHERE sex = 'F')", "a sum of ratios with different denominators"),
-        ("AVG(charge) / COUNT(*)", "a ratio of ratios"),
         ("COUNT(*) // 2", "whole-number division"),
         ("COUNT(*) OVER ()", "a window function"),
         ("SUM(COUNT(*)) OVER (PARTITION BY sex)", "a window function"),

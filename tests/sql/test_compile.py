@@ -19,7 +19,7 @@ SCHEMA = Schema.from_dict(
             "sex": {"type": "category", "values": ["F", "M"]},
             "month": {"type": "date", "lower": "2024-01-01", "upper": "2024-12-31", "by": "month"},
         },
-        "measures": {"charge": {"lower": 0, "upper": 50000}},
+        "measures": {"charge": {"lower": 0, "upper": 50000, "missing": "drop"}},
     }
 )
 
@@ -151,7 +151,7 @@ def test_cuts_are_found_wherever_conditions_stand(sql):
         ("SELECT COUNT(*)", "a SELECT without FROM"),
         ("SELECT sex FROM census GROUP BY sex", "a SELECT without an aggregate"),
         ("SELECT COUNT(*) FROM census JOIN other USING (age)", "JOIN"),
-        ("SELECT COUNT(*) FROM census, other", "JOIN"),
+        ("SELECT COUNT(*) FROM census, other", "a list of tables in FROM"),
         ("SELECT COUNT(*) FROM (SELECT * FROM census)", "a subquery in FROM"),
         ("SELECT COUNT(*) FROM read_csv('x.csv')", "the function READ_CSV in FROM"),
         ("SELECT COUNT(*) FROM census TABLESAMPLE 10", "TABLESAMPLE"),

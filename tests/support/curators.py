@@ -20,7 +20,7 @@ CENSUS = {
         "age": {"type": "integer", "lower": 0, "upper": 99},
         "sex": {"type": "category", "values": ["F", "M"]},
     },
-    "measures": {"income": {"lower": 0, "upper": 1000}},
+    "measures": {"income": {"lower": 0, "upper": 1000, "missing": "drop"}},
 }
 
 

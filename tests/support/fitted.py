@@ -33,7 +33,7 @@ SCHEMA = Schema.from_dict(
             "age": {"type": "integer", "lower": 0, "upper": 6},
             "sex": {"type": "category", "values": ["F", "M"]},
         },
-        "measures": {"charge": {"lower": 0, "upper": 100, "step": "0.5"}},
+        "measures": {"charge": {"lower": 0, "upper": 100, "step": "0.5", "missing": "drop"}},
     }
 )
 SIZE = SCHEMA.domain.size

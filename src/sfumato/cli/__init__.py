@@ -11,18 +11,23 @@ from sfumato.plain_text import printable
 
 
 def main() -> None:
-    """Run the command line; errors a user can mend are one line and exit code 1, an interrupt has exit code 130."""
+    """Run the command line; errors a user can mend are one line and exit code 1, an interrupt has exit code 130.
+
+    `shared/exits.py` has all codes. To a script that asked for JSON a refusal is an object as well.
+    """
     # A command is over before threads for linear algebra, plugins for validation or a search for garbage among the
     # thousands of classes it loads could be of any use.
-    gc.set_threshold(100_000, 50, 100)
+    gc.set_threshold(500_000, 50, 100)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     try:
         run()
     except SfumatoError as error:
-        _fail(str(error))
+        from sfumato.cli.shared.exits import code_of
+
+        _fail(str(error), code_of(error), error.kind)
     except KeyboardInterrupt:  # before or after a command
-        _fail("interrupted", 130)
+        _fail("interrupted", 130, "interrupted")
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
@@ -32,19 +37,34 @@ def main() -> None:
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
         where = f" ({trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno})" if trace else ""
-        _fail(f"internal error: {type(error).__name__}{where}; its text is withheld as it could quote private data")
+        said = f"internal error: {type(error).__name__}{where}; its text is withheld as it could quote private data"
+        _fail(said, kind="internal")
+    finally:
+        # Python looks for garbage before it ends, three times over all that was loaded; what is frozen it leaves alone.
+        gc.freeze()
 
 
 def run() -> None:
     from sfumato.cli.app import app
+    from sfumato.cli.shared.manner import begin
     from sfumato.cli.stopping import EXIT_CODE, Interrupted
 
+    begin()
+    if "_SFUMATO_COMPLETE" in os.environ:
+        from sfumato.cli.completion import prepare
+
+        prepare()
     try:
-        app()
+        app(complete_var="_SFUMATO_COMPLETE")
     except Interrupted as stopped:
-        _fail(str(stopped), EXIT_CODE)
+        _fail(str(stopped), EXIT_CODE, "interrupted")
 
 
-def _fail(message: str, code: int = 1) -> None:
-    print("sfumato: " + printable(" ".join(message.split())), file=sys.stderr)  # noqa: T201
+def _fail(message: str, code: int = 1, kind: str = "refused") -> None:
+    from sfumato.cli.shared.manner import MANNER, give
+
+    text = printable(" ".join(message.split()))
+    print("sfumato: " + text, file=sys.stderr)  # noqa: T201
+    if MANNER.json and not MANNER.given:
+        give({"refused": {"kind": kind, "message": text, "exit_code": code}})
     sys.exit(code)

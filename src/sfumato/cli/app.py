@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import typer
 
-from sfumato.cli import audit, demo, init, ledger, plan, query, release, reproduce, sample
+from sfumato.cli import audit, check, completion, demo, info, init, ledger, plan, query, release, reproduce, sample
+from sfumato.cli.shared.exits import HELP
 from sfumato.cli.stopping import Stoppable
 
 app = typer.Typer(
     name="sfumato",
     cls=Stoppable,
     help="Publish a private table once, safely. Anyone can query the release for ever, with honest error bars.",
+    epilog=HELP,
     no_args_is_help=True,
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 app.command("demo", short_help="See it all on a synthetic census, truth beside the answers.")(demo.demo)
 app.command("init")(init.init)
+app.command("check", short_help="For your eyes only: what a schema would drop, clip or not read.")(check.check)
 app.command("plan", short_help="Compare mechanisms: error at an epsilon, or the reverse.")(plan.plan)
 app.command("release", short_help="Publish a table as one file that anyone may query.")(release.release)
 app.command("query", short_help="Ask a release in SQL; every number has an error bar.")(query.query)
+app.command("info", short_help="What a release holds, promises, left out, and how good it is.")(info.info)
 app.command("sample")(sample.sample)
 app.add_typer(ledger.app, name="ledger")
 app.command("audit")(audit.audit)
 app.command("reproduce")(reproduce.reproduce)
+app.command("completion")(completion.completion)
 
 
 @app.callback(invoke_without_command=True)

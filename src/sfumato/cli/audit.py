@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sfumato.cli.shared.manner import ANSWER_ONLY, JSON, MANNER
+
 if TYPE_CHECKING:
     from sfumato.audit.report import Report
 
@@ -17,6 +19,8 @@ def audit(
     mechanisms: list[str] | None = MECHANISMS,
     full: bool = typer.Option(False, "--full", help="A million runs of each primitive; takes much longer."),
     mutants: bool = typer.Option(False, "--mutants", help="Only check that deliberately broken variants are caught."),
+    quiet: bool = ANSWER_ONLY,
+    as_json: bool = JSON,
 ) -> None:
     """Attack the mechanisms and say what was found. A clean report is no proof: the proofs are in docs/privacy.md."""
     from sfumato.audit.mutants.catching import mutant_report
@@ -34,6 +38,11 @@ def audit(
     with counting("attacking broken variants") as tick:
         caught = mutant_report(SystemEntropy(), lambda done, of: tick(names[min(done, of - 1)], done / of))
     missed = [name for name, by, _ in caught if by is None]
+    if MANNER.json:
+        from sfumato.cli.shared.manner import give
+        from sfumato.cli.shared.plans import of_audit
+
+        give(of_audit(report, caught))
     score = f"{len(caught) - len(missed)} of {len(caught)}"
     if report is None:
         rows = [[name, by or "NOT CAUGHT", how] for name, by, how in caught]

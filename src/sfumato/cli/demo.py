@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sfumato.cli.shared.manner import QUIET
+
 if TYPE_CHECKING:
     from sfumato.releases.release import Release
 
@@ -32,9 +34,11 @@ QUESTIONS = (
 def demo(
     folder: Path = typer.Option(Path("sfumato-demo"), "--folder", help="Where the demo's files go."),
     epsilon: str = typer.Option("1", "--epsilon", help="What the demo's release costs."),
+    quiet: bool = QUIET,
 ) -> None:
     """Make up a census, release it, query it with error bars beside the truth, and plot it. Takes a few seconds."""
-    from sfumato.cli.census import write_census
+    from sfumato.cli.census import SCHEMA, write_census
+    from sfumato.cli.shared.pasting import command
     from sfumato.cli.show import progress, say
     from sfumato.errors import NewLedgerWarning, TableError
     from sfumato.kernel.ledger.ledger import Ledger
@@ -43,6 +47,7 @@ def demo(
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _refuse_strange(folder, SCHEMA)
         table, schema = write_census(folder)
     except OSError as error:
         raise TableError(f"{folder} cannot be written to ({error.strerror}); choose another --folder") from None
@@ -76,7 +81,20 @@ def demo(
     ):
         say(f"  {path!s:32} {what}")
     say()
-    say(f'Try: sfumato query {out} "SELECT age, COUNT(*) AS n FROM census WHERE age < 10 GROUP BY age"')
+    ages = "SELECT age, COUNT(*) AS n FROM census WHERE age < 10 GROUP BY age"
+    say(f"Try: {command('query', out, ages)}")
+
+
+def _refuse_strange(folder: Path, schema: str) -> None:
+    """The demo starts afresh each time, so a folder with a census, a release or a ledger of somebody's is refused."""
+    from sfumato.errors import TableError
+
+    own = folder / "census.yaml"
+    if own.is_file() and own.read_text(encoding="utf-8", errors="replace") == schema:
+        return
+    for name in ("census.parquet", "census.yaml", "census.sfumato", "ledger.sqlite", "ages.svg"):
+        if (folder / name).exists():
+            raise TableError(f"{folder / name} was not made by the demo; choose another --folder", kind="file")
 
 
 def _compare(made: Release, sql: str, table: Path) -> None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sfumato.cli.shared.manner import ANSWER_ONLY, JSON, MANNER, QUIET
+
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from sfumato.kernel.ledger.ledger import Account, Change, Entry
+    from sfumato.kernel.ledger.ledger import Account, Change, Entry, Ledger
 
 app = typer.Typer(help="Show budgets and what was spent, or set a dataset's total.", no_args_is_help=True)
 LEDGER = typer.Option(None, "--ledger", help="The ledger file; by default one for each user (or SFUMATO_LEDGER).")
@@ -18,7 +20,10 @@ LEDGER = typer.Option(None, "--ledger", help="The ledger file; by default one fo
 
 @app.command()
 def show(
-    dataset: str | None = typer.Argument(None, help="Show every entry of this dataset."), ledger: Path | None = LEDGER
+    dataset: str | None = typer.Argument(None, help="Show every entry of this dataset."),
+    ledger: Path | None = LEDGER,
+    quiet: bool = ANSWER_ONLY,
+    as_json: bool = JSON,
 ) -> None:
     """What every dataset may spend, has spent and has left."""
     from sfumato.cli.show import exact, say, table
@@ -28,8 +33,11 @@ def show(
     book = Ledger(ledger)
     accounts = [account for account in book.show() if dataset in (None, account.dataset)]
     if dataset is not None and not accounts:
-        raise LedgerError(f"no dataset {dataset!r} in the ledger {book.path}; see `sfumato ledger show`")
+        raise LedgerError(f"no dataset {dataset!r} in the ledger {book.path}; see `sfumato ledger show`", kind="input")
     identity = book.identity()
+    if MANNER.json:
+        _give(book, accounts, dataset)
+        return
     if not accounts:
         which = "not made yet" if identity is None else f"identity {identity}"
         say(f"Nothing has been spent (ledger {book.path}, {which}).")
@@ -55,6 +63,21 @@ def show(
         say("Epsilons are added up, and so are deltas: releases for one unit cost together no more than the sums.")
     say(f"Ledger: {book.path}. What is reserved counts as spent, published or not.")
     say(f'Its identity: {identity} (`ledger: "{identity}"` in a schema requires this one).')
+
+
+def _give(book: Ledger, accounts: list[Account], dataset: str | None) -> None:
+    from sfumato.cli.shared.manner import give
+    from sfumato.cli.shared.records import of_account, of_change, of_entry
+
+    changes = [change for account in accounts for change in book.changes(account.dataset)]
+    give(
+        {
+            "ledger": {"path": book.path, "identity": book.identity()},
+            "datasets": [of_account(account) for account in accounts],
+            "entries": [of_entry(entry) for entry in book.entries(dataset)],
+            "history": [of_change(change) for change in sorted(changes, key=lambda change: change.number)],
+        }
+    )
 
 
 def _show_entries(entries: list[Entry], *, with_delta: bool) -> None:
@@ -126,6 +149,8 @@ def set_total(
         None, "--reason", help="Why, in a line; it is kept for ever, so write nothing private."
     ),
     ledger: Path | None = LEDGER,
+    quiet: bool = QUIET,
+    as_json: bool = JSON,
 ) -> None:
     """State a dataset's total budget. It is a promise to the people in the data: raise it only with a reason."""
     from sfumato.cli.show import exact, notes, say
@@ -135,6 +160,8 @@ def set_total(
     with notes():
         book.set_budget(dataset, epsilon, delta, reason=reason)
     account = book.account(dataset)
+    if MANNER.json:
+        _give(book, [account], dataset)
     spent = f"epsilon {exact(account.total)} in all, {exact(account.spent)} spent, {exact(account.left)} left"
     say(f"{dataset}: {spent}{deltas(account)}.")
 

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import typer
 
+from sfumato.cli.release import mechanisms_like
+from sfumato.cli.shared.manner import ANSWER_ONLY, JSON, MANNER
+
 
 def plan(
     schema: Path = typer.Option(..., "--schema", help="The public schema (YAML).", show_default=False),
@@ -18,21 +21,40 @@ def plan(
     ),
     confidence: float = typer.Option(0.95, "--confidence", help="How sure the bounds are, between 0 and 1."),
     mechanism: str = typer.Option(
-        "auto", "--mechanism", help="One mechanism, question by question; auto compares them all."
+        "auto",
+        "--mechanism",
+        help="One mechanism, question by question; auto compares them all.",
+        autocompletion=mechanisms_like,
     ),
+    quiet: bool = ANSWER_ONLY,
+    as_json: bool = JSON,
 ) -> None:
     """Compare mechanisms: their error at an epsilon, or the epsilon for an error.
 
     Reads no data and spends nothing, so ask as often as you like.
     """
-    from sfumato.cli.show import say, table
+    from sfumato.cli.show import say, table, working
     from sfumato.planner.plan import make_plan
     from sfumato.planner.report import report
     from sfumato.schema import Schema
 
-    found = make_plan(
-        Schema.load(schema), epsilon=epsilon, error=error, confidence=confidence, mechanism=mechanism, workload=workload
-    )
+    public = Schema.load(schema)
+    with working("weighing mechanisms") as step:
+        found = make_plan(
+            public,
+            epsilon=epsilon,
+            error=error,
+            confidence=confidence,
+            mechanism=mechanism,
+            workload=workload,
+            step=step,
+        )
+    if MANNER.json:
+        from sfumato.cli.shared.manner import give
+        from sfumato.cli.shared.plans import of_plan
+
+        give(of_plan(found))
+        return
     for part in report(found):
         if isinstance(part, str):
             say(part)

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stdout
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
+from sfumato.cli.shared.manner import ANSWER_ONLY, MANNER
+
+if TYPE_CHECKING:
+    from sfumato.releases.answers.result import Result
+    from sfumato.releases.file.manifest import Guarantee
+
 RELEASE = typer.Argument(help="A release file.", show_default=False)
-SQL = typer.Argument(help="SELECT ... FROM the dataset's name, or FROM release.", show_default=False)
+SQL = typer.Argument(
+    help="SELECT ... FROM the dataset's name, or FROM release; - reads it from stdin, @FILE many of them from a file.",
+    show_default=False,
+)
+FORMAT = typer.Option(
+    None, "--format", help="How to print the answer: a table, unless -o names a .csv or .json file.", show_default=False
+)
+OUT = typer.Option(None, "-o", "--out", help="Write the answer here instead of printing it.", show_default=False)
 MOST_CELLS = typer.Option(
     None, "--most-cells", min=1, help="Open a file that lays out up to so many numbers; it says how many it needs."
 )
@@ -20,39 +37,99 @@ class Format(StrEnum):
     table = "table"
     csv = "csv"
     json = "json"
+    json_full = "json-full"
 
 
 def query(
     release: Path = RELEASE,
     sql: str = SQL,
-    form: Format = typer.Option(Format.table, "--format", help="How to print the answer."),
+    form: Format | None = FORMAT,
     confidence: float = typer.Option(0.95, "--confidence", help="How sure the intervals are, between 0 and 1."),
     most_cells: int | None = MOST_CELLS,
     strict: bool = typer.Option(False, "--strict", help="Refuse answers that depend on the spread inside a bin."),
+    notes: bool = typer.Option(False, "--notes", help='Put notes into CSV too, as lines that begin with "# ".'),
+    out: Path | None = OUT,
+    quiet: bool = ANSWER_ONLY,
 ) -> None:
     """Answer a SELECT from a release, with an error bar on every number. Reads no private data, costs nothing."""
+    from sfumato.cli.shared.statements import statements_in
+    from sfumato.cli.show import working
     from sfumato.publishing.publish import open_release
 
-    result = open_release(release, most_cells=most_cells).query(sql, confidence=confidence, strict=strict)
-    if form is Format.json:
-        from sfumato.releases.answers.result import as_json
-
-        typer.echo(as_json(result.records()))
-    elif form is Format.csv:
-        typer.echo(result.to_csv(), nl=False)
+    form = form or _form_of(out)
+    asked = statements_in(sql)
+    results = []
+    with working("opening the release") as step:
+        opened = open_release(release, most_cells=most_cells)
+        for place, statement in enumerate(asked.texts):
+            step("finding the answers and their errors")
+            with asked.named(place):
+                results.append(opened.query(statement, confidence=confidence, strict=strict))
+    answers = list(zip(asked.texts, results, strict=True))
+    show = partial(_print, answers, form, opened.guarantee, many=asked.many, notes=notes)
+    if out is None:
+        show()
     else:
-        from sfumato.cli.show import table
-        from sfumato.releases.answers.estimate import Estimate
-
-        headers, rows = result.texts()
-        first = result.rows[0] if result.rows else ()
-        keys, place = [], 0
-        for cell in first:
-            keys += [] if isinstance(cell, Estimate) else [place]
-            place += 3 if isinstance(cell, Estimate) else 1
-        table(headers, rows, left=keys)
-    if form is not Format.json:
+        page = io.StringIO()
+        with redirect_stdout(page):
+            show()
+        _write(out, page.getvalue(), len(answers))
+    if MANNER.notes and (form is Format.table or (form is Format.csv and not notes)):
         from sfumato.cli.show import say
 
-        for note in result.notes:
-            say(f"note: {note}", stderr=True)
+        remarks = dict.fromkeys(remark for result in results for remark in result.remarks)
+        for remark in sorted(remarks, key=lambda remark: remark.startswith("counted")):
+            say(remark, stderr=True)
+
+
+def _form_of(out: Path | None) -> Format:
+    by_ending = {".csv": Format.csv, ".json": Format.json}
+    return Format.table if out is None else by_ending.get(out.suffix.lower(), Format.table)
+
+
+def _write(out: Path, page: str, many: int) -> None:
+    from sfumato.cli.shared.writing import write_text
+    from sfumato.cli.show import say
+
+    kept = write_text(out, page)
+    if MANNER.notes:
+        say(f"{out}: {'the answer' if many == 1 else f'the answers to {many} statements'}.")
+        if kept is not None:
+            say(f"An earlier file of that name was kept as {kept}.")
+
+
+def _print(answers: list[tuple[str, Result]], form: Format, promise: Guarantee, *, many: bool, notes: bool) -> None:
+    """The answers, each under its statement if there may be several."""
+    if form in (Format.json, Format.json_full):
+        from sfumato.cli.shared.statements import beside_their_statements
+        from sfumato.releases.answers.result import as_json
+        from sfumato.releases.answers.shown.full_json import as_full_json
+
+        full = form is Format.json_full
+        objects = [(text, as_full_json(one, promise) if full else as_json(one.records())) for text, one in answers]
+        typer.echo(beside_their_statements(objects) if many else objects[0][1])
+        return
+    from sfumato.cli.show import say
+
+    for place, (text, result) in enumerate(answers):
+        if many:
+            if place:
+                say()
+            say(("# " if form is Format.csv else "") + " ".join(text.split()), dim=True)
+        if form is Format.csv:
+            typer.echo(result.to_csv(notes=notes), nl=False)
+        else:
+            _print_table(result)
+
+
+def _print_table(result: Result) -> None:
+    from sfumato.cli.show import table
+    from sfumato.releases.answers.estimate import Estimate
+
+    headers, rows = result.texts()
+    first = result.rows[0] if result.rows else ()
+    keys, place = [], 0
+    for cell in first:
+        keys += [] if isinstance(cell, Estimate) else [place]
+        place += 3 if isinstance(cell, Estimate) else 1
+    table(headers, rows, left=keys)

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato.mechanisms import MODULES, find_mechanism
+from sfumato.cli.input.file_options import Given, takes_file_options
+from sfumato.cli.shared.manner import JSON, QUIET
+from sfumato.mechanisms import MODULES
 
 if TYPE_CHECKING:
+    from sfumato.kernel.ledger.ledger import Ledger
     from sfumato.publishing.publish import Published
+    from sfumato.schema import Schema
 
-TABLE = typer.Argument(help="A path or glob (csv, parquet), or a database URL with --table.", show_default=False)
+
+def mechanisms_like(incomplete: str) -> list[str]:
+    """What a shell can complete a mechanism's name to."""
+    return [name for name in ("auto", *MODULES) if name.startswith(incomplete)]
+
+
+TABLE = typer.Argument(
+    help="A path or glob (csv, jsonl, parquet, arrow, xlsx), - for standard input, or a database URL with --table.",
+    show_default=False,
+)
 SCHEMA = typer.Option(..., "--schema", help="The public schema (YAML).", show_default=False)
 EPSILON = typer.Option(..., "--epsilon", help="What this release costs, such as 0.5 or 1/3.", show_default=False)
 OUT = typer.Option(..., "-o", "--out", help="The release file to write.", show_default=False)
 DELTA = typer.Option(None, "--delta", help="Allow Gaussian noise at this delta, such as 1e-6, where it is of use.")
 MECHANISM = typer.Option(
-    "auto", "--mechanism", help=f"auto takes what `sfumato plan` would; or one of {', '.join(MODULES)}."
+    "auto",
+    "--mechanism",
+    help=f"auto takes what `sfumato plan` would; or one of {', '.join(MODULES)}.",
+    autocompletion=mechanisms_like,
 )
 WORKLOAD = typer.Option(
     None, "--workload", help="A file of SELECT statements that matter most; mechanisms adapt to it."
@@ -42,8 +58,20 @@ USELESS = typer.Option(
     "--even-if-useless",
     help="Go on even if, by the schema's expected_rows, every count of a single value would be noise.",
 )
+AGAIN = typer.Option(
+    False,
+    "--again",
+    help="The last release was of the same table, schema, mechanism and epsilon, and one more is meant.",
+)
+IF_MISSING = typer.Option(
+    False, "--if-missing", help="Do nothing if the release file is there, with the same schema and epsilon."
+)
+DRY_RUN = typer.Option(
+    False, "--dry-run", help="Check and show everything that is public, with what would be charged; spend nothing."
+)
 
 
+@takes_file_options
 def release(
     table: str = TABLE,
     schema: Path = SCHEMA,
@@ -58,22 +86,64 @@ def release(
     name: str | None = NAME,
     allow_views: bool = VIEWS,
     even_if_useless: bool = USELESS,
+    again: bool = AGAIN,
+    if_missing: bool = IF_MISSING,
+    dry_run: bool = DRY_RUN,
+    quiet: bool = QUIET,
+    as_json: bool = JSON,
+    file: Given = typer.Option({}),
 ) -> None:
     """Publish a table: reserve the budget, read once, add noise, write one file that anyone may query."""
-    from sfumato.cli.ledger import deltas, promises
-    from sfumato.cli.show import exact, notes, progress, say
-    from sfumato.cli.show import table as table_
+    from sfumato.cli.input.file_options import written
     from sfumato.cli.stopping import Interrupted, left_behind
-    from sfumato.plain_text import as_rows
 
     begun: list[str] = []
     try:
         from sfumato.kernel.ledger.ledger import Ledger  # these take a while, in which a user may change their mind
-        from sfumato.publishing.publish import publish
         from sfumato.schema import Schema
 
-        public = Schema.load(schema)
+        public = written(Schema.load(schema), file)
         book = Ledger(ledger, required=require_ledger)
+        if if_missing and _is_there(out, public, book, epsilon, delta, mechanism):
+            return
+        how: dict[str, Any] = {"delta": delta, "mechanism": mechanism, "workload": workload, "ledger": book}
+        how |= {"another_unit": another_unit, "table_name": name, "allow_views": allow_views}
+        how |= {"even_if_useless": even_if_useless, "again": again}
+        if dry_run:
+            from sfumato.cli.shared.released import tell_rehearsal
+            from sfumato.publishing.rehearsal import rehearse_release
+
+            tell_rehearsal(rehearse_release(table, public, epsilon, out, **how), book, delta)
+            return
+        published = _publish(table, public, epsilon, out, how, begun)
+    except KeyboardInterrupt as stop:
+        unsure = "what is reserved counts as spent, see `sfumato ledger show`" if begun else "nothing was reserved yet"
+        raise Interrupted(left_behind(stop) or unsure) from None
+    from sfumato.cli.shared.released import tell_published
+
+    tell_published(published, book, delta, workload)
+
+
+def _is_there(out: Path, schema: Schema, book: Ledger, epsilon: str, delta: str | None, mechanism: str) -> bool:
+    from sfumato.kernel.cost import Cost
+    from sfumato.publishing.place import already_there
+
+    found = already_there(out, schema, Cost.stated(epsilon, delta), mechanism)
+    if found is not None:
+        from sfumato.cli.shared.released import tell_there
+
+        tell_there(found, out, book)
+    return found is not None
+
+
+def _publish(table: str, schema: Schema, epsilon: str, out: Path, how: dict[str, Any], begun: list[str]) -> Published:
+    """Make the release; whoever asks for the last one once more is asked back, if there is somebody to ask."""
+    from sfumato.cli.shared.asking import agreed, can_ask
+    from sfumato.cli.show import notes, progress
+    from sfumato.errors import RepeatedRelease
+    from sfumato.publishing.publish import publish
+
+    def once(**more: Any) -> Published:
         with notes(), progress() as step:
 
             def noted(name: str) -> None:
@@ -81,62 +151,12 @@ def release(
                     begun.append(name)
                 step(name)
 
-            published = publish(
-                table,
-                public,
-                epsilon,
-                out,
-                delta=delta,
-                mechanism=mechanism,
-                workload=workload,
-                ledger=book,
-                another_unit=another_unit,
-                table_name=name,
-                allow_views=allow_views,
-                even_if_useless=even_if_useless,
-                step=noted,
-            )
-    except KeyboardInterrupt as stop:
-        unsure = "what is reserved counts as spent, see `sfumato ledger show`" if begun else "nothing was reserved yet"
-        raise Interrupted(left_behind(stop) or unsure) from None
-    made = published.release
-    say(f": {made.content.about.extent}, mechanism {made.mechanism}.", bold=str(published.path))
-    if published.why is not None:
-        say(f"Why this mechanism: {published.why}.")
-    if errors := published.errors():
-        say("What to expect of counts, by how many attributes they name:")
-        table_(("counts of", "± std. error"), [(kind, as_rows(error)) for kind, error in errors.items()], left=(0,))
-    say(made.guarantee.statement)
-    say_what_is_promised(published, delta)
-    account = book.account(public.dataset)
-    say(
-        f"Budget of {public.dataset}: epsilon {exact(account.spent)} of {exact(account.total)} spent, "
-        f"{exact(account.left)} left{deltas(account)} (ledger {book.path})."
-    )
-    if len(account.promises) > 1:
-        say(f"Together: {promises(account)}.")
-    if published.kept is not None:
-        say(f"An earlier file of that name was kept as {published.kept}.")
-    first = f"SELECT COUNT(*) FROM {public.dataset}"
-    if find_mechanism(made.mechanism).answers == "its workload":
-        say("Only what follows from the queries of the workload has an answer in this file; the rest is unknown.")
-        if workload is not None:
-            from sfumato.planner.questions import read_statements
+            return publish(table, schema, epsilon, out, step=noted, **{**how, **more})
 
-            ((first, _), *_) = read_statements(workload, public)
-    say(f'Try: sfumato query {published.path} "{first}"')
-
-
-def say_what_is_promised(published: Published, delta: str | None) -> None:
-    """The guarantee, and what became of a delta that was given."""
-    from sfumato.cli.show import exact, say
-
-    promise = published.release.guarantee
-    if promise.delta:
-        assert promise.rho is not None  # noqa: S101 (a guarantee with a delta has both)
-        what = f"epsilon {exact(promise.epsilon)}, delta {exact(promise.delta)}"
-        say(f"Guarantee: {what}, from rho {exact(promise.rho)} of zero-concentrated privacy.")
-    elif delta is not None:
-        reason = None if published.prepared is None else published.prepared.no_delta
-        said = "No delta was needed" if reason is None else f"The delta could not be used and was not spent: {reason}"
-        say(f"{said}. The guarantee is pure epsilon.")
+    try:
+        return once()
+    except RepeatedRelease as repeated:
+        begun.clear()
+        if not (can_ask() and agreed(f"{repeated}. Spend it once more?")):
+            raise
+        return once(again=True)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import typer
 
+from sfumato.cli.shared.manner import ANSWER_ONLY
+
 PAPER = typer.Argument(None, help="tr-2010-003, ispe or wd; all of them by default.", show_default=False)
 
 
@@ -15,6 +17,7 @@ def reproduce(
     out: Path | None = typer.Option(
         None, "-o", "--out", help="Folder for the plots and their page; sfumato-reproduce-PAPER by default."
     ),
+    quiet: bool = ANSWER_ONLY,
 ) -> None:
     """Run the papers' experiments again on synthetic tables. Reads no private data and spends nothing."""
     from sfumato.cli.show import counting, say, table

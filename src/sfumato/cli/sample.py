@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from sfumato.cli.query import MOST_CELLS
+from sfumato.cli.shared.manner import QUIET
 
 
 def sample(
@@ -15,6 +16,7 @@ def sample(
     most_cells: int | None = MOST_CELLS,
     out: Path = typer.Option(..., "-o", "--out", help="The file to write: .csv or .parquet.", show_default=False),
     seed: int | None = typer.Option(None, "--seed", help="The same seed draws the same rows.", show_default=False),
+    quiet: bool = QUIET,
 ) -> None:
     """Draw synthetic microdata from a release. Costs no budget; carries the release's own guarantee."""
     from sfumato.cli.show import say, table
@@ -27,7 +29,7 @@ def sample(
     drawn = open_release(release, most_cells=most_cells).sample_to(out, rows, seed=seed)
     say(f"{out}: {rows:,} synthetic rows, drawn from the release alone.")
     if drawn.kept is not None:
-        say(f"The file that was there is now {drawn.kept}.")
+        say(f"An earlier file of that name was kept as {drawn.kept}.")
     say()
     say("How far their shares are from the release's own answers, beside what chance alone would do:")
     headers = ["shares by", "tables", "mean", "by chance", "largest", "by chance"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sfumato.cli.shared.manner import MANNER
 from sfumato.plain_text import aligned, printable, width
 
 if TYPE_CHECKING:
@@ -24,12 +26,17 @@ STEPS = {
 }
 
 
+SOON = 1.0  # seconds after which whoever waits is told what for
+
+
 def say(text: str = "", *, bold: str = "", dim: bool = False, stderr: bool = False) -> None:
     """Print one line, with a bold beginning where there is one to a terminal.
 
     The words may be those of a stranger's file, so that nothing in them is obeyed: brackets are brackets, and a line
     break is spelled out. A line of its own takes a call of its own.
     """
+    if not (MANNER.talk or stderr):
+        return
     stream = sys.stderr if stderr else sys.stdout
     start, rest = printable(bold), printable(text)
     if not stream.isatty():
@@ -42,6 +49,8 @@ def say(text: str = "", *, bold: str = "", dim: bool = False, stderr: bool = Fal
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> None:
     """Print an aligned table; columns are right-aligned but for those in `left`."""
+    if not MANNER.talk:
+        return
     if not sys.stdout.isatty():
         first, *others = aligned([headers, *rows], left)
         for line in (first, "-" * max(map(width, (first, *others))), *others):
@@ -101,9 +110,45 @@ def counting(what: str) -> Iterator[Callable[[str, float], None]]:
 
 
 @contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """What is being done and for how long, once it has taken a second, on a terminal; silent in a pipe."""
+    if not (MANNER.bars and sys.stderr.isatty()):
+        yield lambda name: None
+        return
+    now, lines, over, one_at_a_time = [what], list[tuple[Any, Any]](), threading.Event(), threading.Lock()
+
+    def show() -> None:
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        parts = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        line = Progress(*parts, console=_console(stderr=True), transient=True)
+        with one_at_a_time:
+            if not over.is_set():
+                lines.append((line, line.add_task(now[0], total=None)))
+                line.start()
+
+    def step(name: str) -> None:
+        now[0] = f"{what}: {name}"
+        for line, task in lines:
+            line.update(task, description=now[0])
+
+    timer = threading.Timer(SOON, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield step
+    finally:
+        timer.cancel()
+        with one_at_a_time:
+            over.set()
+            for line, _ in lines:
+                line.stop()
+
+
+@contextmanager
 def _bar(width: int, total: float, what: str = "starting") -> Iterator[tuple[Any, Any]]:
     """A bar on a terminal and the task it shows; None in a pipe."""
-    if not sys.stderr.isatty():
+    if not (MANNER.bars and sys.stderr.isatty()):
         yield None, None
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

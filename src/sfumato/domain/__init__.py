@@ -9,6 +9,7 @@ from sfumato.domain.grid import Domain as Domain
 from sfumato.domain.grid import Partition as Partition
 from sfumato.domain.grid import refuse_too_many_values as refuse_too_many_values
 from sfumato.domain.values import END as END
+from sfumato.domain.values import NO_VALUE as NO_VALUE
 from sfumato.domain.values import START as START
 from sfumato.domain.values import Cover as Cover
 from sfumato.domain.values import Place as Place

@@ -2,27 +2,30 @@
 
 An ordered attribute keeps its own numbers (dates count days since 1970-01-01); a category or boolean is numbered by its
 place in the list of values. One class therefore serves all kinds: cell i holds the values from `edges[i]` up to, not
-including, `edges[i + 1]`.
+including, `edges[i + 1]`. An attribute that keeps rows without a value has one more cell for them, the last; it has no
+edges, for it lies on no side of any value.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.domain.values import Cover, Place, ValueSet
+from sfumato.domain.values import END, NO_VALUE, Cover, Place, ValueSet
 from sfumato.errors import QueryError
 
 Kind = Literal["integer", "number", "category", "boolean", "date"]
-Label = str | int | bool
+Label = str | int | bool | None  # None: the rows without a value
 
 EPOCH = date(1970, 1, 1)
+_MOMENT = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +36,10 @@ class Axis:
     kind: Kind
     edges: Floats
     values: tuple[Label, ...] = ()  # what a category or boolean's cells are called
-    by: str = "day"  # what one cell of a date axis spans: day, month or year
+    by: str = "day"  # what one cell of a date axis spans: hour, day, week, month, quarter or year
+    codes: tuple[str, ...] = ()  # what a table has in place of a category's values, where these are labels
+    splits: tuple[tuple[int, ...], ...] = ()  # where groups of cells part, the coarsest groups first
+    missing: bool = False  # whether there is one more cell, for rows without a value
 
     def __post_init__(self) -> None:
         edges = np.asarray(self.edges, dtype=np.float64)
@@ -44,12 +50,27 @@ class Axis:
 
     @property
     def size(self) -> int:
+        return self.places + self.missing
+
+    @property
+    def places(self) -> int:
+        """How many cells there are for values, without the one for rows that have none."""
         return len(self.edges) - 1
 
     @property
     def discrete(self) -> bool:
-        """Whether values are whole numbers (everything but `number`), so that cells contain finitely many."""
-        return self.kind != "number"
+        """Whether values are whole numbers (all but numbers and times of day), so that cells contain finitely many."""
+        return not self.closed and not self.timed
+
+    @property
+    def closed(self) -> bool:
+        """Whether the last cell holds its upper edge too."""
+        return self.kind == "number"
+
+    @property
+    def timed(self) -> bool:
+        """Whether values are times of day, in days: cells are hours."""
+        return self.kind == "date" and self.by == "hour"
 
     @property
     def ordered(self) -> bool:
@@ -58,19 +79,29 @@ class Axis:
 
     def label(self, cell: int) -> Label:
         """What a reader sees for a cell: a value where the cell holds one, a span where it holds several."""
+        if cell == self.places:
+            return None
         if self.values:
             return self.values[cell]
         low, high = float(self.edges[cell]), float(self.edges[cell + 1])
         if self.kind == "date":
-            text = _date(low).isoformat()
-            return text if self.by == "day" else text[:7] if self.by == "month" else text[:4]
+            return _named(low, self.by)
         if self.kind == "integer":
             return int(low) if high - low == 1 else f"{int(low)} to {int(high) - 1}"
-        closing = "]" if cell == self.size - 1 else ")"
+        closing = "]" if cell == self.places - 1 else ")"
         return f"[{low:.15g}, {high:.15g}{closing}"
 
     def labels(self) -> list[Label]:
         return [self.label(cell) for cell in range(self.size)]
+
+    def values_in(self, cell: int) -> ValueSet:
+        """The set of values that one cell holds."""
+        if cell == self.places:
+            return ValueSet.missing()
+        start: Place = (float(self.edges[cell]), 0)
+        if cell < self.places - 1:
+            return ValueSet(((start, (float(self.edges[cell + 1]), 0)),))
+        return ValueSet(((start, NO_VALUE if self.missing else END),))
 
     def read(self, literal: object) -> float:
         """The number that stands for a literal of a query on this axis.
@@ -82,15 +113,16 @@ class Axis:
             for place, value in enumerate(self.values):
                 if wanted == (str(value).lower() if self.kind == "boolean" else str(value)):
                     return float(place)
+            if wanted in self.codes:
+                return float(self.codes.index(wanted))
             shown = ", ".join(repr(str(v)) for v in self.values[:12]) + (", ..." if len(self.values) > 12 else "")
             raise QueryError(f"{self.name} has no value {str(literal)!r}; it has {shown}")
         if self.kind == "date":
-            if isinstance(literal, date):
-                return float(literal.toordinal() - EPOCH.toordinal())
-            try:
-                return float((date.fromisoformat(str(literal)[:10]) - EPOCH).days)
-            except ValueError:
-                raise QueryError(f"{self.name} is a date; write it as '2024-12-31', not {str(literal)!r}") from None
+            moment = _moment(literal)
+            if moment is None:
+                form = "a time; write it as '2024-12-31 12:00'" if self.timed else "a date; write it as '2024-12-31'"
+                raise QueryError(f"{self.name} is {form}, not {str(literal)!r}")
+            return moment if self.timed else float(math.floor(moment))
         try:
             number = float(literal)  # type: ignore[arg-type]
         except (TypeError, ValueError, OverflowError):
@@ -103,11 +135,11 @@ class Axis:
         """How `values` covers each cell."""
         low, high = self.edges[:-1], self.edges[1:]
         width = high - low
-        covered, touched = np.zeros(self.size), np.zeros(self.size)
-        sure = np.zeros(self.size)
+        covered, touched = np.zeros(self.places), np.zeros(self.places)
+        sure = np.zeros(self.places)
         for start, end in values.spans:
             if self.discrete:
-                a, b = _whole(start), _whole(end)
+                a, b = self._whole(start), self._whole(end)
                 overlap = np.clip(np.minimum(high, b) - np.maximum(low, a), 0.0, None)
                 covered += overlap
                 touched = np.maximum(touched, overlap > 0)
@@ -117,29 +149,37 @@ class Axis:
             # just after it. A span of no width (x = 2000) still touches the cell that may hold such values.
             ends_after_low = (low < end[0]) | ((low == end[0]) & (end[1] == 1))
             starts_before_high = start[0] < high
-            starts_before_high[-1] |= start == (high[-1], 0)
+            starts_before_high[-1] |= self.closed and start == (high[-1], 0)
             touched = np.maximum(touched, ends_after_low & starts_before_high)
             from_low = (start[0] < low) | ((low == start[0]) & (start[1] == 0))
             to_high = high <= end[0]
-            to_high[-1] = high[-1] < end[0] or end == (high[-1], 1)
+            if self.closed:
+                to_high[-1] = high[-1] < end[0] or end == (high[-1], 1)
             sure = np.maximum(sure, from_low & to_high)
         if self.discrete:
             sure = (covered >= width).astype(np.float64)
-        return Cover(np.minimum(covered / width, 1.0), sure, touched.astype(np.float64))
+        cover = Cover(np.minimum(covered / width, 1.0), sure, touched.astype(np.float64))
+        return cover.with_cell(float(values.holds_missing)) if self.missing else cover
+
+    def _whole(self, place: Place) -> float:
+        """As `_whole`, except that a time of day, which cuts the cell of its day, stays where it is."""
+        value, _ = place
+        return value if self.kind == "date" and not value.is_integer() else _whole(place)
 
     def moment(self, values: ValueSet) -> Floats:
         """The part of each cell that is covered, times the mean of that part, if values are spread evenly in a cell."""
         low, _, high = self.amounts
         if self.discrete and np.array_equal(low, high):
             return self.cover(values).share * low
-        total = np.zeros(self.size)
+        total = np.zeros(self.places)
         for start, end in values.spans:
             first, last = (_whole(start), _whole(end)) if self.discrete else (start[0], end[0])
             a, b = np.maximum(self.edges[:-1], first), np.minimum(self.edges[1:], last)
             # The whole numbers from a to b - 1 average (a + b - 1) / 2, real numbers from a to b average (a + b) / 2.
             mean = (a + b - (1.0 if self.discrete else 0.0)) / 2
             total += np.where(b > a, (b - a) * mean, 0.0)
-        return np.asarray(total / np.diff(self.edges), dtype=np.float64)
+        total /= np.diff(self.edges)
+        return np.append(total, 0.0) if self.missing else total
 
     @cached_property
     def amounts(self) -> tuple[Floats, Floats, Floats]:
@@ -147,20 +187,48 @@ class Axis:
         if self.kind not in ("integer", "number", "boolean"):
             raise QueryError(f"{self.name} is a {self.kind}: it cannot be summed or averaged; count its rows instead")
         low, high = self.edges[:-1], self.edges[1:] - (1.0 if self.discrete else 0.0)
+        if self.missing:  # nobody adds up what is not there; a cell like another keeps the array whole
+            low, high = np.append(low, low[0]), np.append(high, high[0])
         return low, (low + high) / 2, high
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Axis):
             return NotImplemented
-        same = (self.name, self.kind, self.values, self.by) == (other.name, other.kind, other.values, other.by)
-        return same and np.array_equal(self.edges, other.edges)
+        return self._rest == other._rest and np.array_equal(self.edges, other.edges)
+
+    @property
+    def _rest(self) -> tuple[object, ...]:
+        return self.name, self.kind, self.values, self.by, self.codes, self.splits, self.missing
 
     def __hash__(self) -> int:
         return hash((self.name, self.kind, self.size))
 
 
-def _date(days: float) -> date:
-    return EPOCH + timedelta(days=int(days))
+def _named(days: float, by: str) -> str:
+    """What a cell that begins at a number of days is called, as in ISO 8601; quarters are not in it."""
+    whole = math.floor(days)
+    day = EPOCH + timedelta(days=whole)
+    text = day.isoformat()
+    if by == "hour":
+        return f"{text}T{round((days - whole) * 24):02}"
+    if by == "week":
+        year, week, _ = day.isocalendar()
+        return f"{year:04}-W{week:02}"
+    if by == "quarter":
+        return f"{text[:4]}-Q{(day.month + 2) // 3}"
+    return text[: {"day": 10, "month": 7, "year": 4}[by]]
+
+
+def _moment(literal: object) -> float | None:
+    """The days since 1970 began of a date, of a time or of its text; None for any other text."""
+    text = literal.isoformat() if isinstance(literal, date) else str(literal)
+    if not _MOMENT.fullmatch(text):
+        return None
+    try:
+        since = datetime.fromisoformat(text) - datetime(EPOCH.year, EPOCH.month, EPOCH.day)
+    except ValueError:
+        return None
+    return (since.days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds) / 86_400_000_000
 
 
 def _whole(place: Place) -> float:

@@ -2,7 +2,8 @@
 
 Attributes without an order are cut first, so that nodes are soon told apart by value; then the ordered attribute with
 the longest side left, so that nodes stay about as long as they are wide. A side of s values is cut where k s / 2^j
-rounds down to, for j = 1, 2, ...: as even as can be. Nodes of a level that cover the same values of the attribute
+rounds down to, for j = 1, 2, ...: as even as can be; where its values are in groups it is cut between them first, at
+the place that comes nearest to the middle. Nodes of a level that cover the same values of the attribute
 which is cut there form a *slice*: if attributes have nothing to do with each other, all nodes of a slice divide
 alike.
 """
@@ -18,6 +19,8 @@ import numpy as np
 
 from sfumato.arrays import Codes
 from sfumato.domain import Domain
+
+Splits = tuple[tuple[int, ...], ...]  # of an axis: where its groups part, the coarsest first
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +48,13 @@ class BinaryTree:
         >>> tree.order.tolist(), [len(begins) - 1 for begins in tree.begins]
         ([0, 1, 4, 5, 2, 3, 6, 7], [1, 2, 4, 8])
         """
-        return _over(tuple(axis.size for axis in domain), tuple(axis.ordered for axis in domain))
+        splits = tuple(axis.splits for axis in domain)
+        return _over(tuple(axis.size for axis in domain), tuple(axis.ordered for axis in domain), splits)
 
     @classmethod
     def line(cls, leaves: int) -> BinaryTree:
         """The tree over so many leaves in their order."""
-        return _over((leaves,), (True,))
+        return _over((leaves,), (True,), ((),))
 
     @property
     def height(self) -> int:
@@ -84,9 +88,8 @@ class BinaryTree:
 
 
 @lru_cache(maxsize=4)  # a million cells take some 50 MB
-def _over(sides: tuple[int, ...], ordered: tuple[bool, ...]) -> BinaryTree:
-    heights = [(side - 1).bit_length() for side in sides]
-    ends = [_ends(side, height) for side, height in zip(sides, heights, strict=True)]
+def _over(sides: tuple[int, ...], ordered: tuple[bool, ...], splits: tuple[Splits, ...]) -> BinaryTree:
+    heights, ends = map(list, zip(*map(_ends, sides, splits), strict=True))
     cuts = _cuts(sides, heights, ordered)
     cells = int(np.prod(sides))
     code, done = np.zeros(cells, dtype=np.int64), [0] * len(sides)
@@ -126,18 +129,49 @@ def nodes_over(domain: Domain) -> int:
     True
     """
     sides, ordered = [axis.size for axis in domain], [axis.ordered for axis in domain]
-    parts = [1] * len(sides)
+    widths = [_widths(axis.size, axis.splits) for axis in domain]
+    done = [0] * len(sides)
     found = 1
-    for axis in _cuts(sides, [(side - 1).bit_length() for side in sides], ordered):
-        parts[axis] = min(2 * parts[axis], sides[axis])
-        found += prod(parts)
+    for axis in _cuts(sides, [len(each) - 1 for each in widths], ordered):
+        done[axis] += 1
+        found += prod(each[level] for each, level in zip(widths, done, strict=True))
     return found
 
 
-def _ends(side: int, height: int) -> Codes:
-    """For each value of an attribute, which of the 2^height ends of the attribute's own tree holds it."""
+def _widths(side: int, splits: Splits) -> list[int]:
+    """How many nodes each level of an attribute's own tree has."""
+    if not splits:
+        return [min(2**level, side) for level in range((side - 1).bit_length() + 1)]
+    height, ends = _ends(side, splits)
+    return [len(np.unique(ends >> (height - level))) for level in range(height + 1)]
+
+
+def _ends(side: int, splits: Splits) -> tuple[int, Codes]:
+    """The height of an attribute's own tree, and for each value which of its 2^height ends holds it."""
+    if splits:
+        return _ends_of_groups(side, splits)
+    height = (side - 1).bit_length()
     edges = np.arange(2**height + 1, dtype=np.int64) * side // 2**height
-    return np.flatnonzero(np.diff(edges))
+    return height, np.flatnonzero(np.diff(edges))
+
+
+def _ends_of_groups(side: int, splits: Splits) -> tuple[int, Codes]:
+    """The same, cut between groups before they are cut themselves."""
+    way, depth = np.zeros(side, dtype=np.int64), np.zeros(side, dtype=np.int64)
+    left = [(0, side)]
+    while left:
+        first, end = left.pop()
+        if end - first < 2:
+            continue
+        inside = next((some for cuts in splits if (some := [cut for cut in cuts if first < cut < end])), None)
+        middle = (first + end) // 2
+        cut = min(inside, key=lambda place: abs(place - middle)) if inside else middle
+        way[first:end] *= 2
+        way[cut:end] += 1
+        depth[first:end] += 1
+        left += [(first, cut), (cut, end)]
+    height = int(depth.max())
+    return height, way << (height - depth)
 
 
 def _cuts(sides: Sequence[int], heights: Sequence[int], ordered: Sequence[bool]) -> list[int]:

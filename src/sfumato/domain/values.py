@@ -14,6 +14,7 @@ from sfumato.arrays import Floats
 Place = tuple[float, int]
 START: Place = (-math.inf, 0)
 END: Place = (math.inf, 1)
+NO_VALUE: Place = (math.inf, 0)  # from here to the end: rows without a value, behind all that have one
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,25 @@ class ValueSet:
     def one_of(cls, values: Iterable[float]) -> ValueSet:
         return cls(tuple(((v, 0), (v, 1)) for v in sorted(set(values))))
 
+    @classmethod
+    def missing(cls) -> ValueSet:
+        """The rows without a value.
+
+        >>> ValueSet.missing() | ValueSet.present() == ValueSet.everything()
+        True
+        """
+        return cls(((NO_VALUE, END),))
+
+    @classmethod
+    def present(cls) -> ValueSet:
+        """All values: the rows that have one."""
+        return cls(((START, NO_VALUE),))
+
+    @property
+    def holds_missing(self) -> bool:
+        """Whether rows without a value belong to the set."""
+        return bool(self.spans) and self.spans[-1][1] == END
+
     def __invert__(self) -> ValueSet:
         ends = [START, *(place for span in self.spans for place in span), END]
         return ValueSet(tuple((a, b) for a, b in zip(ends[::2], ends[1::2], strict=True) if a < b))
@@ -79,6 +99,10 @@ class Cover:
     share: Floats
     sure: Floats
     possible: Floats
+
+    def with_cell(self, inside: float) -> Cover:
+        """The same with one more cell, which lies wholly inside (1) or outside (0)."""
+        return Cover(*(np.append(part, inside) for part in (self.share, self.sure, self.possible)))
 
     @property
     def exact(self) -> bool:

@@ -41,6 +41,7 @@ class Functional:
 class Term:
     """Independent noises that enter numerator and denominator with the same weights: value, low and high end.
 
+    further: the same for sums beyond these two, where an answer is made of more (functions.py).
     model: an error that was assumed, not drawn: what an estimate takes for granted about cells it did not measure.
     """
 
@@ -53,12 +54,18 @@ class Term:
     d_low: float = 0.0
     d_high: float = 0.0
     model: bool = False
+    further: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, noise: Noise, multiplicity: int, *weights: float) -> Term:
-        """A term from weights in order: value, low, high of the numerator, then of the denominator."""
-        n, n_low, n_high, d, d_low, d_high = (*weights, *[0.0] * (6 - len(weights)))
-        return cls(noise, multiplicity, n, n_low, n_high, d, d_low, d_high)
+        """A term from weights in order: value, low, high of the numerator, then of the denominator, then of others."""
+        n, n_low, n_high, d, d_low, d_high = (*weights[:6], *[0.0] * (6 - len(weights)))
+        return cls(noise, multiplicity, n, n_low, n_high, d, d_low, d_high, further=weights[6:])
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """All weights, in that order."""
+        return (self.n, self.n_low, self.n_high, self.d, self.d_low, self.d_high, *self.further)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Floats
+from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.inference.fits.base import Errors, Fit
 from sfumato.intervals.fieller import Term
@@ -59,26 +59,28 @@ def noises_of(fits: Sequence[tuple[Fit, Floats]], order: Sequence[Sequence[int]]
             if errors.unknown[list(chosen)].any():
                 unknown[place] = True
             else:
-                found[place] += _terms(errors, list(chosen))
+                found[place] += terms_of(errors, list(chosen))
     return [None if unknown[place] else tuple(terms) for place, terms in enumerate(found)]
 
 
-def _terms(errors: Errors, chosen: list[int]) -> list[Term]:
+def terms_of(errors: Errors, chosen: Sequence[int]) -> list[Term]:
+    """The noises of one answer. chosen: the columns that are its value, low and high end, and its denominator's."""
     distinct, back = np.unique(chosen, return_inverse=True)
     weights = errors.weights[:, distinct]
     variances = errors.design.variances
     parts = variances[:, None] * weights**2
-    whole = parts.sum(axis=0)
+    whole = parts.sum(axis=0) if errors.counts is None else errors.counts @ parts
     shares = (parts / np.where(whole > 0, whole, 1.0)).max(axis=1)
     rows = np.flatnonzero(shares > NEGLIGIBLE)
     terms: list[Term] = []
     rest = np.zeros((len(distinct), len(distinct)))
-    if len(rows) > MANY:
+    each = np.ones(len(shares), dtype=np.int64) if errors.counts is None else errors.counts
+    if each[rows].sum() > MANY:
         # So many that sorting them would take longest of all. A sum of noises none of which has more than a small share
         # of the variance is normal but for a kurtosis of three times that share.
         tiny = rows[shares[rows] <= SMALL]
-        rest, rows = _covariance(weights[tiny], variances[tiny]), rows[shares[rows] > SMALL]
-    kinds, counts = _alike(errors, weights[rows], rows)
+        rest, rows = _covariance(weights[tiny], variances[tiny] * each[tiny]), rows[shares[rows] > SMALL]
+    kinds, counts = _alike(errors, weights[rows], rows, each[rows])
     if len(kinds) > ALONE:
         order = np.argsort(-shares[rows[kinds]] * counts)
         many = order[ALONE:]
@@ -100,7 +102,7 @@ def _noise(errors: Errors, row: int) -> Noise:
     return errors.design.noises[0 if which is None else int(which[row])]
 
 
-def _alike(errors: Errors, weights: Floats, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _alike(errors: Errors, weights: Floats, rows: Codes, each: Codes) -> tuple[Codes, Codes]:
     """An example of each kind of row, same noise and same weights to ten digits, and how many there are of each."""
     if not len(rows):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -108,8 +110,8 @@ def _alike(errors: Errors, weights: Floats, rows: NDArray[np.int64]) -> tuple[ND
     scale = np.abs(weights).max(axis=0)
     rounded = np.rint(weights / np.where(scale > 0, scale, 1.0) * 1e10)
     key = np.column_stack([which, rounded])
-    _, example, counts = np.unique(key, axis=0, return_index=True, return_counts=True)
-    return example, counts
+    _, example, kind = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    return example, np.bincount(kind.reshape(-1), each).astype(np.int64)
 
 
 def normal_terms(covariance: Floats, back: NDArray[np.int64], *, model: bool) -> list[Term]:

@@ -8,7 +8,7 @@ charged, or the charge from the noise scale, never both from outside.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -38,11 +38,12 @@ from sfumato.kernel.verbs.misfits import (
 from sfumato.kernel.verbs.partitioning import cheapest, checked_order, cutting, line_up
 from sfumato.kernel.verbs.scores import Misfit, MostRows, Rank, Score
 from sfumato.kernel.verbs.sparse_vector import above_noises, checked_threshold, first_exceeding
-from sfumato.kernel.verbs.stated_noise import check_kind, epsilon_to_choose, noises_of, pure_epsilon
+from sfumato.kernel.verbs.stated_noise import check_kind, epsilon_to_choose, in_proportion, noises_of, pure_epsilon
 from sfumato.limits import MOST_DENSE
 from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.queries import Cells, Identity, Queries, Total, trusted
 from sfumato.queries.arrays import is_frozen
+from sfumato.schema.parts import missing_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +74,16 @@ class Curator:
         self.domain = domain
         self.charge = charge
         self._held = held
-        self._units = units  # the most one row changes a cell: 1 for "count", half_units for a measure
+        self._units = units  # the most one row changes a cell: 1 for "count", half_units for a measure, 1 where missing
         self._entropy = entropy
         self._view = view
         self._everywhere = everywhere  # whether its cells together are all of the table: a margin's are
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """What can be measured: "count" and the measures of the schema."""
-        return tuple(self._units)
+        """What a budget is split over: "count" and the measures of the schema."""
+        missing = set(map(missing_of, self._units))
+        return tuple(of for of in self._units if of not in missing)
 
     @cached_property
     def _aggregate(self) -> Aggregate:
@@ -116,6 +118,9 @@ class Curator:
         which: for each row the place of its scale in `scales`, where many rows share few scales.
         above: publish only the cells whose noisy count reaches this threshold (for `Identity` only). The time taken
         follows the cells that hold rows and those that are published, not the size of the domain.
+
+        Rows in which a measure is missing are counted beside its sums, by the same queries, with the same noise in
+        proportion to what one row can add, and for the one charge: a row has a value or lacks it (docs/privacy.md).
         """
         unit = self._unit(of)
         self._check(queries)
@@ -129,6 +134,15 @@ class Curator:
         if above is not None:
             cells, answers = self._sift(above, noises[0])
             return Measurement(of, queries, answers, noises, above=above, cells=cells)
+        missing = None
+        if missing_of(of) in self._units:
+            missing = self._noisy(queries, missing_of(of), self._missing_noises(noises, unit), which)
+        return replace(self._noisy(queries, of, noises, which), missing=missing)
+
+    def _noisy(
+        self, queries: Queries, of: str, noises: tuple[Noise, ...], which: NDArray[np.int64] | None
+    ) -> Measurement:
+        """Answers with noise that was charged for."""
         answers = self._answers(queries, of)
         if which is None:
             answers = answers + draw(noises[0], len(answers), self._entropy)
@@ -329,6 +343,9 @@ class Curator:
         which: Codes | None,
     ) -> tuple[tuple[Noise, ...], Codes | None]:
         return noises_of(queries, unit, budget, scales, which, self.charge)
+
+    def _missing_noises(self, noises: tuple[Noise, ...], unit: int) -> tuple[Noise, ...]:
+        return tuple(in_proportion(noise, unit) for noise in noises)
 
     def _loads(self, queries: Queries, unit: int, noises: tuple[Noise, ...], which: Codes | None) -> list[Load]:
         loads = []

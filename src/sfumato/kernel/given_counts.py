@@ -29,9 +29,9 @@ def over_counts(
 ) -> Curator:
     """A curator over the counts of all cells.
 
-    sums: of the measures, in steps; zero where they are not given.
+    sums: of the measures, in steps, and of rows in which they are missing; zero where they are not given.
     """
     held = np.flatnonzero(counts)
-    given = {name: np.zeros_like(counts) for name in schema.measures} | dict(sums or {})
+    given = {name: np.zeros_like(counts) for name in list(schema.units)[1:]} | dict(sums or {})
     steps = {name: each.reshape(-1)[held] for name, each in given.items()}
     return curator_of(schema, Aggregate(held, counts.reshape(-1)[held], steps), budget, entropy, kind)

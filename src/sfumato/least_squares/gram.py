@@ -8,7 +8,7 @@ each is a function of the earlier cell times one of the later, and V times a vec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 
 import numpy as np
@@ -113,22 +113,29 @@ class Gram:
 
     def _kink(self, width: int) -> float:
         """V[i, i] + V[j, j] - 2 V[i, j] for each step of distance, on average over pairs inside nodes."""
-        nodes = (np.arange(min(width, SOME)) * width + width // 2) // min(width, SOME)
-        low, size = nodes * self.n // width, max(2, self.n // width)
-        points = min(SOME, size)
-        cell = np.minimum(low[:, None] + (np.arange(points) * size + size // 2) // points, self.n - 1)
-        place, kinks = np.arange(points), 0.0
+        low, cell, distances = _some_pairs(self.n, width)
+        place, kinks = np.arange(cell.shape[1]), 0.0
         for earlier, later in zip(self.earlier, self.later, strict=True):
-            rise, fall = earlier[cell] - earlier[low][:, None], later[cell] - later[low][:, None]
-            risen = np.cumsum(rise, axis=1) - rise
-            falling = np.cumsum(fall[:, ::-1], axis=1)[:, ::-1] - fall
-            kinks += float((earlier[cell] * ((points - 1 - place) * fall - falling)).sum())
-            kinks += float((later[cell] * (place * rise - risen)).sum())
-        return kinks / float((cell * (2 * place - points + 1)).sum())
+            here, there = earlier[cell], later[cell]
+            rise, fall = here - earlier[low], there - later[low]
+            risen = np.add.accumulate(rise, axis=1) - rise
+            falling = np.add.accumulate(fall[:, ::-1], axis=1)[:, ::-1] - fall
+            kinks += float((here * (place[::-1] * fall - falling) + there * (place * rise - risen)).sum())
+        return kinks / distances
 
     def __mul__(self, weight: float) -> Gram:
         full = None if self.full is None else self.full * weight
         return Gram(self.earlier * weight, self.later, self.single * weight, full)
+
+
+@lru_cache(maxsize=1024)
+def _some_pairs(n: int, width: int) -> tuple[Codes, Codes, float]:
+    """Where some even nodes begin, some cells of each, and the sum of the distances of all pairs of these."""
+    nodes = (np.arange(min(width, SOME)) * width + width // 2) // min(width, SOME)
+    low, size = nodes[:, None] * n // width, max(2, n // width)
+    points = min(SOME, size)
+    cell = np.minimum(low + (np.arange(points) * size + size // 2) // points, n - 1)
+    return low, cell, float((cell * (2 * np.arange(points) - points + 1)).sum())
 
 
 def even_cuts(n: int, width: int) -> Codes:

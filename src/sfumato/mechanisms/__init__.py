@@ -32,6 +32,11 @@ MODULES = {
     "laplace": "sfumato.mechanisms.laplace",
 }
 
+# What `auto` never takes where cells are laid out, by what each says of itself: a choice need not load these.
+BY_NAME_ONLY = frozenset(
+    {"sparse-cells", "residual", "wavelet", "kdtree", "ispe", "dawa", "mwem", "pmw", "division", "laplace"}
+)
+
 
 class _Mechanisms(Mapping[str, "Mechanism"]):
     """The value at the end of each module, imported when it is looked up."""
@@ -58,6 +63,11 @@ def find_mechanism(name: str) -> Mechanism:
     if name not in MODULES:
         raise MechanismError(f"no mechanism {name!r}; there are auto, {', '.join(MODULES)}")
     return MECHANISMS[name]
+
+
+def considered() -> Iterator[Mechanism]:
+    """Those that `auto` chooses from where cells are laid out."""
+    return (MECHANISMS[name] for name in MODULES if name not in BY_NAME_ONLY)
 
 
 def sparse_mechanism() -> Mechanism:

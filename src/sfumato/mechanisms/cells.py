@@ -6,16 +6,20 @@ as public; here integer counts carry integer noise and the number of rows stays 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.limits import MOST_DENSE
+from sfumato.measurement import with_missing
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.measure_and_fit import every_cell
-from sfumato.mechanisms.sparse_cells import sparse_cells
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.cube import Cube
-from sfumato.releases.contents.sparse_cube import SparseCube
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.releases.contents.sparse_cube import SparseCube
 
 
 def cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube | SparseCube:
@@ -25,10 +29,13 @@ def cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload |
     with the whole of the share. A domain too large to lay out is published in the sparse form.
     """
     if curator.domain.size > MOST_DENSE:
+        from sfumato.mechanisms.sparse_cells import sparse_cells
+
         return sparse_cells(curator, schema, budget)
     asked = Identity(curator.domain.size)
     shares = zip(curator.statistics, budget.split(*schema.weights.values()), strict=True)
-    return Cube.of_cells(schema, [curator.measure(asked, share, of=of) for of, share in shares])
+    found = (curator.measure(asked, share, of=of) for of, share in shares)
+    return Cube.of_cells(schema, [each for measured in found for each in with_missing(measured)])
 
 
 MECHANISM = Mechanism(

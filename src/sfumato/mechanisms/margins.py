@@ -13,32 +13,28 @@ so what is spent on margins adds up (docs/privacy.md, section 9), and a misfit m
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
 from math import sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.inference.margins.allocation import shares
-from sfumato.inference.margins.foretelling import foretell
-from sfumato.inference.margins.larger import larger_tables
-from sfumato.inference.margins.one_way import MOST_SMOOTHED, one_way_errors
-from sfumato.inference.margins.pairs import all_pairs
-from sfumato.inference.margins.sums import sums_along
-from sfumato.inference.margins.table import Noisy, Places, Table, independent, pooled
-from sfumato.inference.margins.views import Search
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.measurement import Measurement, Noise
+from sfumato.measurement import Measurement, Noise, with_missing
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.shared.margins_check import check, looks
 from sfumato.mechanisms.shared.margins_forecast import COUNT, foresee
 from sfumato.queries import Identity, Workload
-from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:  # `auto` asks what is foretold wherever there are three attributes; the rest is for releases
+    from sfumato.inference.margins.table import Noisy, Places, Table
+    from sfumato.releases.contents.margins import Margins
 
 FINEST = 2**20  # parts in which shares of a budget are counted
 OF_A_PAIR, OF_A_CELL = 2**21, 2**7  # numbers changed for a pair of attributes and for each of its cells; see `_work`
@@ -76,6 +72,10 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
 
     budget: counts get `Settings.count` parts and every measure its weight.
     """
+    from sfumato.inference.margins.sums import sums_along
+    from sfumato.mechanisms.shared.margins_check import check, looks
+    from sfumato.releases.contents.margins import Margins
+
     settings, measures = Settings(), list(schema.measures)
     for_count, *for_measures = budget.split(settings.count, *(schema.weights[of] for of in measures))
     survey = _Survey(curator, schema, settings)
@@ -87,9 +87,9 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     survey.measured.extend(((), found) for found in checked.measured)
     tables, spreads = {"count": checked.tables}, {"count": checked.spreads}
     for of, share in zip(measures, for_measures, strict=True):
-        noisy = survey.sums(of, share)
         counts = {places: table.estimate for places, table in checked.tables.items()}
-        tables[of], spreads[of] = sums_along(noisy, counts, float(schema.units[of]))
+        for each, noisy in survey.sums(of, share).items():
+            tables[each], spreads[each] = sums_along(noisy, counts, float(schema.units[each]))
     return Margins(schema, tables, spreads, tuple(survey.measured))
 
 
@@ -119,6 +119,8 @@ class _Survey:
 
     def _misfits(self, total: float, one_way: list[Floats], pairs: list[Places], budget: Budget) -> Measurement:
         """How far each pair is from the product of its margins."""
+        from sfumato.inference.margins.table import independent
+
         guesses = []
         for a, b in pairs:
             product = np.rint(independent([one_way[a], one_way[b]], total)).astype(np.int64)
@@ -137,6 +139,10 @@ class _Survey:
         budget: Budget,
     ) -> dict[Places, float]:
         """What each set of attributes is worth, of the budget."""
+        from sfumato.inference.margins.allocation import shares
+        from sfumato.inference.margins.foretelling import foretell
+        from sfumato.inference.margins.views import Search
+
         axes, contributions = len(one_way), self.curator.charge.contributions
         amount = float(budget.amount / contributions ** (1 if budget.is_pure else 2))  # for one row
         if axes > self.settings.most_searched:
@@ -151,6 +157,10 @@ class _Survey:
 
     def _tables(self, noisy: list[tuple[Places, Noisy]]) -> dict[Places, Table]:
         """Estimates from all that was measured."""
+        from sfumato.inference.margins.larger import larger_tables
+        from sfumato.inference.margins.pairs import all_pairs
+        from sfumato.inference.margins.table import Table, pooled
+
         total, one_way, _ = self._one_way(noisy)
         variance = np.array(pooled(noisy, ())[1])
         tables: dict[Places, Table] = {(): Table((), np.array(total), variance, np.zeros(()))}
@@ -163,27 +173,35 @@ class _Survey:
             tables |= all_pairs(one_way, seen, [axis.ordered for axis in self.schema.domain])
         return tables | larger_tables(noisy, tables)
 
-    def sums(self, of: str, budget: Budget) -> dict[Places, Noisy]:
-        """Noisy sums of a measure along every attribute, and along pairs of few cells."""
+    def sums(self, of: str, budget: Budget) -> dict[str, dict[Places, Noisy]]:
+        """Noisy sums of a measure along every attribute, and along pairs of few cells; and where it is missing."""
         axes: list[Places] = [(place,) for place in range(len(self.schema.domain.axes))]
         if not (pairs := self._pairs(self.settings.most_cells_of_sums)):
-            return dict(self._measure_all(axes, budget.evenly(len(axes)), of))
-        for_axes, for_pairs = budget.split(1 - self.settings.pairs, self.settings.pairs)
-        budgets = [*for_axes.evenly(len(axes)), *for_pairs.evenly(len(pairs))]
-        return dict(self._measure_all(axes + pairs, budgets, of))
+            budgets = [*budget.evenly(len(axes))]
+        else:
+            for_axes, for_pairs = budget.split(1 - self.settings.pairs, self.settings.pairs)
+            budgets = [*for_axes.evenly(len(axes)), *for_pairs.evenly(len(pairs))]
+        found: dict[str, dict[Places, Noisy]] = defaultdict(dict)
+        for places, share in zip(axes + pairs, budgets, strict=True):
+            for each, noisy in self._measure(places, share, of):
+                found[each][places] = noisy
+        return found
 
-    def _measure_all(
-        self, sets: Sequence[Places], budgets: Sequence[Budget], of: str = "count"
-    ) -> list[tuple[Places, Noisy]]:
-        return [(places, self._measure(places, share, of)) for places, share in zip(sets, budgets, strict=True)]
+    def _measure_all(self, sets: Sequence[Places], budgets: Sequence[Budget]) -> list[tuple[Places, Noisy]]:
+        asked = zip(sets, budgets, strict=True)
+        return [(places, noisy) for places, share in asked for _, noisy in self._measure(places, share, "count")]
 
-    def _measure(self, places: Places, budget: Budget, of: str) -> Noisy:
+    def _measure(self, places: Places, budget: Budget, of: str) -> list[tuple[str, Noisy]]:
         seen = self.curator.margin([self.schema.domain.names[place] for place in places])
-        found = seen.measure(Identity(seen.domain.size), budget, of=of)
-        self.measured.append((places, found))
-        return found.answers.astype(np.float64).reshape(seen.domain.shape), found.noise.continuous_variance
+        found = with_missing(seen.measure(Identity(seen.domain.size), budget, of=of))
+        self.measured.extend((places, each) for each in found)
+        answers = ((one, one.answers.astype(np.float64).reshape(seen.domain.shape)) for one in found)
+        return [(one.of, (each, one.noise.continuous_variance)) for one, each in answers]
 
     def _one_way(self, listed: list[tuple[Places, Noisy]]) -> tuple[float, list[Floats], list[Floats]]:
+        from sfumato.inference.margins.one_way import one_way_errors
+        from sfumato.inference.margins.table import pooled
+
         total = max(0.0, float(pooled(listed, ())[0]))
         axes = enumerate(self.schema.domain.axes)
         found = [one_way_errors(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
@@ -196,6 +214,8 @@ class _Survey:
 
 def _work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
     """Pairs and their cells, and the cubes of values whose order is looked at; from the times of releases."""
+    from sfumato.inference.margins.one_way import MOST_SMOOTHED
+
     shape = schema.domain.shape
     cells = [a * b for a, b in combinations(shape, 2)]
     ordered = sum(values**3 for values in shape if values <= MOST_SMOOTHED)

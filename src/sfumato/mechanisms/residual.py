@@ -15,6 +15,7 @@ cell of every table, so what is spent on tables adds up (docs/privacy.md, sectio
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -23,10 +24,10 @@ from math import prod, sqrt
 import numpy as np
 
 from sfumato.inference.margins.parts import Observed, parts
-from sfumato.inference.margins.table import Places
+from sfumato.inference.margins.table import Places, Table
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.measurement import Measurement
+from sfumato.measurement import Measurement, with_missing
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.margins_forecast import COUNT
 from sfumato.queries import Queries, Scaled, Workload
@@ -50,23 +51,24 @@ def residual(curator: Curator, schema: Schema, budget: Budget, workload: Workloa
     """
     sizes, wanted = schema.domain.shape, wanted_margins(schema.domain, workload)
     basis = residual_basis(sizes, wanted, pure=budget.is_pure)
-    found, measured, how = {}, [], []
+    found: dict[str, dict[Places, Table]] = {}
+    measured, how = [], []
     shares = budget.split(COUNT, *(measure.weight for measure in schema.measures.values()))
-    for of, share in zip(schema.units, shares, strict=True):
+    for of, share in zip(schema.weights, shares, strict=True):
         largest = schema.units[of] * schema.privacy_unit.contributions
         asked = _plan(basis, share, largest)
         if asked is None:  # contrasts would have to be multiplied beyond what noise can be drawn for
             plain = residual_basis(sizes, wanted, pure=budget.is_pure, few=2)
             asked = _plan(plain, share, largest, even_if_coarse=True)
         assert asked is not None  # noqa: S101 (for the type checker)
-        observed = []
+        observed: dict[str, list[Observed]] = defaultdict(list)
         for places, one in asked.items():
             seen = curator.margin([schema.domain.names[place] for place in places])
-            answers = seen.measure(one.queries, of=of, scales=one.scale)
-            measured.append((places, answers))
-            how.append((one.few, one.length))
-            observed.append(_observed(places, one, seen.domain.shape, answers))
-        found[of] = parts(observed)
+            for answers in with_missing(seen.measure(one.queries, of=of, scales=one.scale)):
+                measured.append((places, answers))
+                how.append((one.few, one.length))
+                observed[answers.of].append(_observed(places, one, seen.domain.shape, answers))
+        found |= {each: parts(seen_of_it) for each, seen_of_it in observed.items()}
     return Margins(schema, found, measured=tuple(measured), unbiased=True, asked=tuple(how))
 
 

@@ -13,11 +13,12 @@ from math import ceil, exp, log
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
-from sfumato.measurement import Noise
+from sfumato.measurement import Noise, with_missing
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Cells, Identity, Total, Workload
 from sfumato.releases.contents.sparse_cube import SparseCube
 from sfumato.schema import Schema
+from sfumato.schema.parts import missing_of
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,14 @@ def sparse_cells(
     published, totals = [], []
     for of, share in zip(curator.statistics, budget.split(*schema.weights.values()), strict=True):
         for_total, for_cells = share.split(*settings.shares)
-        totals.append(curator.measure(Total(size), for_total, of=of))
+        totals += with_missing(curator.measure(Total(size), for_total, of=of))
         if of == "count":
             above = threshold(size, for_cells, contributions, settings)
             counts = curator.measure(Identity(size), for_cells, above=above)
             published.append(counts)
         elif len(counts.answers):
             assert counts.cells is not None  # noqa: S101 (measured above a threshold)
-            published.append(curator.measure(Cells(size, counts.cells), for_cells, of=of))
+            published += with_missing(curator.measure(Cells(size, counts.cells), for_cells, of=of))
     return SparseCube(schema, tuple(published), tuple(totals))
 
 
@@ -66,11 +67,13 @@ def planned_noises(schema: Schema, budget: Budget) -> dict[str, tuple[Noise, Noi
     def noise(unit: int, share: Budget) -> Noise:
         return noise_for(share, schema.privacy_unit.contributions, l1=Fraction(unit), l2_squared=Fraction(unit) ** 2)
 
-    shares = (share.split(*SETTINGS.shares) for share in budget.split(*schema.weights.values()))
-    return {
-        of: (noise(unit, total), noise(unit, cells))
-        for (of, unit), (total, cells) in zip(schema.units.items(), shares, strict=True)
-    }
+    shares = dict(zip(schema.weights, budget.split(*schema.weights.values()), strict=True))
+    shares |= {missing_of(of): share for of, share in shares.items()}
+    found = {}
+    for of, unit in schema.units.items():
+        total, cells = shares[of].split(*SETTINGS.shares)
+        found[of] = noise(unit, total), noise(unit, cells)
+    return found
 
 
 def planned_threshold(schema: Schema, budget: Budget) -> int:

@@ -10,18 +10,15 @@ from math import isfinite, sqrt
 
 import numpy as np
 
-from sfumato.domain import Axis, ValueSet
-from sfumato.domain.predicates import Predicate
+from sfumato.domain import Axis
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.planner.blocks import expected_blocks
 from sfumato.queries import Identity, Queries, Total, Workload
 from sfumato.queries.marginals import over
-from sfumato.queries.workload import places_among, sets_of
-from sfumato.releases.answers.estimate import Estimate
+from sfumato.queries.workload import some_sets
 from sfumato.releases.contents.content import Content
 from sfumato.schema import Schema
-from sfumato.sql import Amount, Column, Select
 
 WORDS = ("all rows", "one attribute", "two attributes", "three attributes")
 PRICED = 12  # sets of attributes of each kind that stand for all
@@ -39,25 +36,18 @@ def errors_by_kind(
     kinds = range(min(len(schema.domain.axes), 3) + 1)
     if mechanism.strategy is not None and workload is not None and mechanism.answers == "everything":
         strategy = mechanism.strategy(schema, workload, budget.is_pure)
-        chosen = [(kind, _block(schema, axes)) for kind in kinds for axes in _sets(schema, kind, PRICED)]
+        chosen = [(kind, _block(schema, axes)) for kind in kinds for axes in some_sets(schema.domain, kind, PRICED)]
         squares = expected_blocks(strategy, schema, budget, [block for _, block in chosen]) ** 2
         found = {
             kind: [square for (own, _), square in zip(chosen, squares, strict=True) if own == kind] for kind in kinds
         }
     elif content is not None:
         few = 1 if schema.domain.size > MANY_CELLS and not mechanism.by_margins else ASKED
-        found = {kind: [_asked(content, axes, few) for axes in _sets(schema, kind, few)] for kind in kinds}
+        found = {kind: [_asked(content, axes, few) for axes in some_sets(schema.domain, kind, few)] for kind in kinds}
     else:
         return {}
     errors = {WORDS[kind]: sqrt(float(np.mean(squares))) for kind, squares in found.items()}
     return {name: error for name, error in errors.items() if isfinite(error)}
-
-
-def _sets(schema: Schema, kind: int, most: int) -> list[tuple[Axis, ...]]:
-    if kind == 0:
-        return [()]
-    every = sets_of(schema.domain, kind)
-    return every if len(every) <= most else [every[place] for place in places_among(len(every), most)]
 
 
 def _block(schema: Schema, axes: tuple[Axis, ...]) -> Queries:
@@ -68,21 +58,9 @@ def _block(schema: Schema, axes: tuple[Axis, ...]) -> Queries:
 
 def _asked(content: Content, axes: tuple[Axis, ...], few: int) -> float:
     """The mean squared error that a release states for a few combinations of values."""
-    columns = tuple(Column(f"count {place}", (Amount(_where(axes, place), None),)) for place in range(few))
-    result = content.select(Select(columns, (), Predicate.everything()), 0.95)
-    errors = [number.stderr for row in result.rows for number in row if isinstance(number, Estimate)]
-    return float(np.mean(np.square(errors)))
+    from sfumato.releases.description.typical_errors import ask_for_counts
 
-
-def _where(axes: tuple[Axis, ...], place: int) -> Predicate:
-    found = Predicate.everything()
-    for number, axis in enumerate(axes):
-        code = int(places_among(axis.size, place + number + 1)[-1])
-        values = ValueSet.above(float(axis.edges[code]), inclusive=True)
-        if code + 1 < axis.size:
-            values &= ValueSet.below(float(axis.edges[code + 1]), inclusive=False)
-        found &= Predicate.where(axis.name, values)
-    return found
+    return float(np.mean([count.stderr**2 for count in ask_for_counts(content, axes, few)]))
 
 
 def one_way_errors(schema: Schema, mechanism: Mechanism, workload: Workload | None, budget: Budget) -> dict[str, float]:

@@ -11,7 +11,7 @@ from math import inf
 from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.limits import MOST_DENSE
-from sfumato.mechanisms import MECHANISMS
+from sfumato.mechanisms import MECHANISMS, considered
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.plain_text import as_rows
 from sfumato.planner.forecast import Outlook, Question, expected_error, outlook, takes_long
@@ -59,7 +59,7 @@ def _choose(written: str, budget: Budget, workload: Workload | None) -> Choice:
         return choose_among([], schema, budget, workload)
     asked = workload or default_workload(schema.domain)
     question = Question(schema, (), asked)
-    fitting = [one for one in MECHANISMS.values() if _may_take(one, schema, asked)]
+    fitting = [one for one in considered() if _may_take(one, schema, asked)]
     if not budget.is_pure:
         fitting = [one for one in fitting if one.gaussian] or fitting[:1]
     plain = [one for one in fitting if not one.optimised]

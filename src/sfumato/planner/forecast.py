@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf, isfinite
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -13,14 +13,13 @@ from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.planner.blocks import expected_blocks
-from sfumato.planner.price import Line, price
-from sfumato.planner.public_tables import SHAPES
-from sfumato.planner.questions import Item
-from sfumato.planner.release_without_data import stand_in
-from sfumato.planner.simulate import MOST_SIMULATED, geometric_mean, root_mean_square, simulated_line, try_out
 from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:  # a choice prices strategies and lists no questions
+    from sfumato.planner.price import Line
+    from sfumato.planner.questions import Item
 
 How = Literal["exact", "simulated", "not priced"]
 
@@ -83,6 +82,8 @@ def outlook(
     strategy = strategy_of(mechanism, question, budget)
     if strategy is not None:
         return _exact(mechanism, question, budget, strategy, bounds=bounds)
+    from sfumato.planner.simulate import MOST_SIMULATED
+
     if schema.domain.size > MOST_SIMULATED:
         note = f"its error depends on the data, and it is tried out on at most {MOST_SIMULATED:,} cells"
         return Outlook(name, "not priced", note=note)
@@ -122,6 +123,9 @@ def expected_error(mechanism: Mechanism, question: Question, budget: Budget) -> 
 
 
 def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: Strategy, *, bounds: bool) -> Outlook:
+    from sfumato.planner.price import price
+    from sfumato.planner.release_without_data import stand_in
+
     cube = stand_in(mechanism, question.schema, budget, strategy)
     blocks = list(question.workload.blocks)
     extra = [item.block for item in question.items if item.block is not None and item.block not in blocks]
@@ -134,6 +138,9 @@ def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: S
 
 
 def _simulated(mechanism: Mechanism, question: Question, budget: Budget, most: int | None) -> Outlook:
+    from sfumato.planner.public_tables import SHAPES
+    from sfumato.planner.simulate import geometric_mean, root_mean_square, simulated_line, try_out
+
     try:
         trials = try_out(mechanism, question.schema, budget, question.workload, question.runs, most)
     except SfumatoError as problem:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import isfinite
+from os import PathLike
 from pathlib import Path
 
 from sfumato.errors import BudgetError, QueryError
@@ -27,27 +28,31 @@ from sfumato.planner.smallest_epsilon import least_epsilon
 from sfumato.planner.usefulness import epsilon_for, every_query_error, paper_error
 from sfumato.schema import Schema
 
+Step = Callable[[str], None]
 MOST_CELLS_AT_ONCE = 10**7  # for which the bound on all queries at once is worked out
 MUCH_MORE = 4.0  # times the smallest epsilon that is sure to do: beyond it nothing is tried out
 
 
 def make_plan(
-    schema: Schema,
+    schema: Schema | str | PathLike[str],
     *,
     epsilon: Amount | None = None,
     error: float | None = None,
     confidence: float = 0.95,
     mechanism: str = "auto",
     workload: str | Path | Sequence[str] | Statements | None = None,
+    step: Step = lambda name: None,
 ) -> Plan:
     """Expected error of every mechanism at `epsilon`, or the smallest epsilon of each that keeps within `error`.
 
-    workload: SELECT statements, as text, a list of texts or the path of a file. Reads no data and spends nothing.
+    schema: or the path of its YAML file. workload: SELECT statements, as text, a list of texts or the path of a file.
+    Reads no data and spends nothing. step: told the name of each mechanism as its turn comes.
 
     >>> schema = Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}})
     >>> make_plan(schema, epsilon=1, mechanism="cells").lines[-1].query
     'COUNT(*) of one cell'
     """
+    schema = Schema.of(schema)
     if error is not None and not (isfinite(error) and error > 0):
         raise QueryError(f"--error is how many rows an answer may be off; it must be above 0, not {error}")
     if not 0 < confidence < 1:
@@ -72,35 +77,41 @@ def make_plan(
         only.check(schema, counts)
     question = Question(schema, tuple(items), counts, confidence)
     if error is not None:
-        return _plan_for_error(question, error, only, default=statements is None)
+        return _plan_for_error(question, error, only, step, default=statements is None)
     assert spent is not None  # noqa: S101 (one of the two was given)
-    return _plan_for_epsilon(question, spent, only)
+    return _plan_for_epsilon(question, spent, only, step)
 
 
-def _plan_for_epsilon(question: Question, spent: Fraction, only: Mechanism | None) -> Plan:
+def _plan_for_epsilon(question: Question, spent: Fraction, only: Mechanism | None, step: Step) -> Plan:
     schema, budget = question.schema, Budget.pure(spent)
     if only:
         return _finish(question, spent, None, only.name, None, (outlook(only, question, budget),))
-    outlooks = [outlook(one, question, budget, bounds=False, patient=False) for one in MECHANISMS.values()]
+    outlooks = [outlook(one, question, budget, bounds=False, patient=False) for one in _each(step)]
     choice = with_hints(choose_mechanism(schema, budget, question.workload), outlooks)
     in_full = outlook(MECHANISMS[choice.name], question, budget)
     outlooks = [in_full if found.mechanism == choice.name else found for found in outlooks]
     return _finish(question, spent, None, choice.name, choice, tuple(outlooks))
 
 
-def _plan_for_error(question: Question, error: float, only: Mechanism | None, *, default: bool) -> Plan:
+def _each(step: Step) -> Iterator[Mechanism]:
+    for name, one in MECHANISMS.items():
+        step(name)
+        yield one
+
+
+def _plan_for_error(question: Question, error: float, only: Mechanism | None, step: Step, *, default: bool) -> Plan:
     counts = _counts_only(question) if default else question
     if only:
         found = least_epsilon(only, counts, error, line_by_line=True)
         return _finish(counts, None, error, only.name, None, (found,))
     known = [one for one in MECHANISMS.values() if one.strategy is not None]
-    priced = {one.name: least_epsilon(one, counts, error, line_by_line=False) for one in known}
+    priced = {one.name: least_epsilon(one, counts, error, line_by_line=False) for one in _each(step) if one in known}
     exact = [found for found in priced.values() if found.epsilon is not None and not found.about]
     if not exact:
         raise QueryError(f"no mechanism keeps all of these within {error:g} rows; allow a larger error")
     best = min(exact, key=lambda found: found.epsilon or Fraction(0))
     priced[best.mechanism] = least_epsilon(MECHANISMS[best.mechanism], counts, error, line_by_line=True)
-    for one in MECHANISMS.values():
+    for one in _each(step):
         if one not in known:
             worth_trying = MUCH_MORE * float(best.epsilon or 1)
             priced[one.name] = least_epsilon(one, counts, error, line_by_line=False, most=worth_trying)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfumato.domain import LARGEST_NUMBER, Axis, ValueSet
+from sfumato.domain import LARGEST_NUMBER, Axis
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.queries import Identity, Kron, Queries, Total, Workload
 from sfumato.queries.marginals import over
 from sfumato.queries.workload import attribute_sets, default_workload
 from sfumato.schema import Schema
-from sfumato.sql import Amount, Column, Select, compile_select, read_workload
+from sfumato.sql import Amount, Column, Select, compile_statement, read_workload, selects_of
 from sfumato.sql.workload import workload_of
 
 Statements = Sequence[tuple[str, Select]]
@@ -55,13 +55,22 @@ def read_statements(workload: str | Path | Sequence[str] | Statements, schema: S
     listed: list[str | tuple[str, Select]] = list(read_workload(workload) if isinstance(workload, str) else workload)
     if not listed:
         raise QueryError(f"{where} holds no query; write SELECT statements, separated by semicolons")
-    found = []
+    found: list[tuple[str, Select]] = []
     for place, one in enumerate(listed, 1):
         try:
-            found.append((" ".join(one.split()), compile_select(one, schema)) if isinstance(one, str) else one)
+            found += _compiled(one, schema) if isinstance(one, str) else [one]
         except QueryError as problem:
             raise type(problem)(f"{where}, statement {place} of {len(listed)}: {problem}") from None
     return found
+
+
+def _compiled(text: str, schema: Schema) -> list[tuple[str, Select]]:
+    """The plain SELECTs that a statement is made of, each with a name of its own, without those that count nothing."""
+    selects = [select for select in selects_of(compile_statement(text, schema)) if select.aggregates]
+    if not selects:
+        raise QueryError("it asks for public values alone, which need no release; ask for COUNT, SUM or AVG")
+    name, many = " ".join(text.split()), len(selects)
+    return [(f"{name} (part {place} of {many})" if many > 1 else name, one) for place, one in enumerate(selects, 1)]
 
 
 def _is_sql(text: str) -> bool:
@@ -82,7 +91,7 @@ def statement_items(statements: Statements, schema: Schema) -> tuple[list[Item],
         if not select.aggregates:
             raise QueryError(f"this query has no number in it, so there is no error to plan: {query}")
         counts = select.exact and all(column.kind == "count" and column.scale == 1 for column in select.aggregates)
-        ratio = any(column.denominator is not None for column in select.aggregates)
+        ratio = any(column.denominator is not None or column.rule is not None for column in select.aggregates)
         block = blocks.get(query) if counts else None
         items.append(Item(query, _unit_of(select), block, select, ratio or not select.exact))
     return items, workload
@@ -130,7 +139,9 @@ def of_measures(schema: Schema) -> list[tuple[str, Select, bool]]:
         summed = _select(Column("sum", (everyone,), kind="sum"))
         asked.append((f"SUM({name}) FROM {schema.dataset}", summed, False))
         if schema.expected_rows:
-            rows, bounds = (Amount(Predicate.everything(), None),), (float(measure.lower), float(measure.upper))
+            present = name if measure.missing == "keep" else None
+            rows = (Amount(Predicate.everything(), None, present=present),)
+            bounds = (float(measure.lower), float(measure.upper))
             mean = _select(Column("avg", (everyone,), rows, bounds=bounds, kind="average"))
             asked.append((f"AVG({name}) FROM {schema.dataset}", mean, True))
     return asked
@@ -148,11 +159,7 @@ def _count(axes: tuple[Axis, ...]) -> Select:
     """The count of one group of a GROUP BY; without data one is as good as another."""
     predicate = Predicate.everything()
     for axis in axes:
-        edges = axis.edges
-        first = ValueSet.above(float(edges[0]), inclusive=True)
-        if axis.size > 1:
-            first &= ValueSet.below(float(edges[1]), inclusive=False)
-        predicate &= Predicate.where(axis.name, first)
+        predicate &= Predicate.where(axis.name, axis.values_in(0))
     return _select(Column("count", (Amount(predicate, None),)))
 
 

@@ -7,6 +7,8 @@ what to expect if rows were spread evenly.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,16 +18,20 @@ from sfumato.kernel.budget import Budget
 from sfumato.measurement import Measurement
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.measure_and_fit import designs, every_cell
-from sfumato.mechanisms.sparse_cells import planned_noises, planned_threshold
 from sfumato.queries import Identity, Total
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.contents.cube import Cube
-from sfumato.releases.contents.sparse_cube import SparseCube
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.releases.contents.sparse_cube import SparseCube
 
 
 def sparse_stand_in(schema: Schema, budget: Budget) -> SparseCube:
     """The cube that the sparse form would publish of a table whose `expected_rows` all lie under the threshold."""
+    from sfumato.mechanisms.sparse_cells import planned_noises, planned_threshold
+    from sfumato.releases.contents.sparse_cube import SparseCube
+
     size, nothing = schema.domain.size, np.zeros(0, dtype=np.int64)
     planned, above = planned_noises(schema, budget), planned_threshold(schema, budget)
     cells = Measurement("count", Identity(size), nothing, (planned["count"][1],), above=above, cells=nothing)
@@ -50,7 +56,7 @@ def linear_stand_in(schema: Schema, budget: Budget, strategy: Strategy) -> Cube:
 def with_measures(schema: Schema, budget: Budget, count: Fit) -> Cube:
     """A cube whose count was simulated, and whose measures, which all such mechanisms ask cell by cell, stand in."""
     fits = _even_fits(schema, budget, every_cell(schema)) if schema.measures else {}
-    return Cube(schema, fits=(count, *(fits[of] for of in schema.measures)))
+    return Cube(schema, fits=(count, *list(fits.values())[1:]))
 
 
 def _even_fits(schema: Schema, budget: Budget, strategy: Strategy) -> dict[str, Fit]:

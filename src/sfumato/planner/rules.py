@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.limits import MOST_DENSE
-from sfumato.mechanisms import MECHANISMS, sparse_mechanism
+from sfumato.mechanisms import MECHANISMS, considered, sparse_mechanism
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.plain_text import as_rows
 from sfumato.planner.forecast import Outlook
@@ -99,7 +99,7 @@ class Case:
         """What adapts and fits: the first is taken where nothing could be tried."""
         if self.cells > MANY_CELLS and self.schema.expected_rows is None:
             return []
-        every = (one for one in MECHANISMS.values() if one.adaptive)
+        every = (one for one in considered() if one.adaptive)
         return [one for one in every if one.why_not(self.schema, self.workload) is None]
 
     @cached_property
@@ -137,7 +137,7 @@ class Case:
         usual = self.cells > MOST_DENSE or self.workload is default_workload(self.schema.domain)
         if len(self.schema.domain.axes) < 3 or not usual:
             return None
-        return next(one for one in MECHANISMS.values() if one.by_margins and one.foretold is not None)
+        return next(one for one in considered() if one.by_margins and one.foretold is not None)
 
     @cached_property
     def of_margins(self) -> float:

@@ -12,7 +12,6 @@ from sfumato.kernel.charge import noise_for
 from sfumato.kernel.sampling.noise import VARIANCES
 from sfumato.measurement import LARGEST_SCALE, Design, Laplace, Noise
 from sfumato.mechanisms.shared.measure_and_fit import designs, every_cell
-from sfumato.mechanisms.sparse_cells import planned_noises
 from sfumato.releases.file.manifest import MOST_MANIFEST_BYTES
 from sfumato.releases.file.parquet import MOST_BYTES
 from sfumato.releases.file.query_records import Arrays, describe
@@ -41,6 +40,8 @@ def check_writable(schema: Schema, cost: Cost, mechanism: Mechanism, workload: W
     for amount in (cost.epsilon, cost.delta, cost.budget.rho or Fraction(1)):
         fraction_text(amount)
     if mechanism.is_sparse(schema):
+        from sfumato.mechanisms.sparse_cells import planned_noises
+
         for of, noises in planned_noises(schema, cost.budget).items():
             _check_noises(noises, of, schema)
         return

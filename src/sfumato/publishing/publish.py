@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import exp
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import PrivacyError, ReleaseFileError, SfumatoError
+from sfumato.errors import PrivacyError, SfumatoError
 from sfumato.kernel.budget import Amount, Budget, readable
 from sfumato.kernel.cost import Cost
 from sfumato.kernel.ledger.ledger import Ledger, Receipt
 from sfumato.kernel.ledger.standing import telling_what_stays
 from sfumato.kernel.opening import Step, open_curator
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.source.table import Table, open_table
 from sfumato.kernel.unit import Unit
+from sfumato.publishing.place import check_place
 from sfumato.publishing.prepare import Prepared, prepare
+from sfumato.publishing.request import digest_of_request
 from sfumato.queries import Workload
 from sfumato.releases.file.earlier import keep_earlier
 from sfumato.releases.file.manifest import CONCENTRATED, PURE, Guarantee
@@ -29,7 +31,7 @@ from sfumato.schema import Schema
 
 def release(
     table: Any,
-    schema: Schema,
+    schema: Schema | str | PathLike[str],
     epsilon: Amount,
     *,
     delta: Amount | None = None,
@@ -40,18 +42,21 @@ def release(
     table_name: str | None = None,
     allow_views: bool = False,
     even_if_useless: bool = False,
+    again: bool = True,
     entropy: Entropy | None = None,
     step: Step = lambda name: None,
 ) -> Release:
     """Publish a private table: reserve the budget, read, add noise, and hand back what anyone may see.
 
     table: a path or glob (csv, parquet), a database URL with `table_name`, or a pandas, polars or Arrow frame.
+    schema: what is public about the table, or the path of its YAML file.
     epsilon: what this release costs, charged to `schema.dataset` in the ledger before the table is read.
     delta: allows mechanisms that can use it Gaussian noise; it is charged too, unless the mechanism needs none.
     workload: the queries that matter most: SELECT statements as text or in a file; if None, what everybody asks.
     another_unit: states that a further promise is meant where the ledger knows the dataset with another privacy unit.
     allow_views: read a view, a lazy frame or a relation too; the promise is then about the rows it gives.
     even_if_useless: go on even if, by the schema's `expected_rows`, every count of a single value would be noise.
+    again: False refuses what repeats the dataset's last release: the same table by name, schema, mechanism and cost.
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """
@@ -61,9 +66,10 @@ def release(
         "ledger": ledger,
         "table_name": table_name,
         "allow_views": allow_views,
+        "again": again,
         "entropy": entropy,
     }
-    with _made(table, schema, epsilon, step, **how) as (made, _):
+    with _made(table, Schema.of(schema), epsilon, step, **how) as (made, _):
         return made
 
 
@@ -78,6 +84,7 @@ def _made(
     another_unit: bool = False,
     table_name: str | None = None,
     allow_views: bool = False,
+    again: bool = True,
     entropy: Entropy | None = None,
     **how: Any,
 ) -> Iterator[tuple[Release, Prepared]]:
@@ -87,7 +94,8 @@ def _made(
     with telling_what_stays(book, schema.dataset, nonce):
         step("plan")
         prepared = prepare(schema, epsilon, **how)
-        source_table = open_table(table, name=table_name, allow_views=allow_views)
+        source_table = table_for(schema, table, table_name, allow_views)
+        schema = schema.without_file()
         mechanism, cost = prepared.mechanism, prepared.cost
         opened = open_curator(
             source_table,
@@ -99,6 +107,9 @@ def _made(
             step=step,
             nonce=nonce,
             another_unit=another_unit,
+            request=digest_of_request(table, table_name, prepared, how.get("workload")),
+            again=again,
+            for_margins=mechanism.by_margins,
         )
         step("measure")
         content = mechanism.run(opened.curator, schema, cost.budget, prepared.workload)
@@ -107,6 +118,11 @@ def _made(
         guarantee = describe_guarantee(cost.budget, schema, cost, derived=source_table.derived(schema))
         marking = _mark_published(book, opened.receipt, step)
         yield Release(content, mechanism.name, guarantee, source.private, opened.receipt.to_dict(), marking), prepared
+
+
+def table_for(schema: Schema, table: Any, name: str | None, allow_views: bool) -> Table:
+    """The private table as a schema describes it, its names and types looked at; alike for a release and a dry run."""
+    return open_table(table, name=name, allow_views=allow_views, schema=schema)
 
 
 @dataclass(frozen=True)
@@ -137,10 +153,7 @@ def publish(table: Any, schema: Schema, epsilon: Amount, out: str | Path, *, ste
     What can be refused is refused before the budget is reserved.
     """
     path = Path(out)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ReleaseFileError(f"{path} cannot be written; name a file in a folder that exists")
-    if not os.access(path.absolute().parent, os.W_OK):
-        raise ReleaseFileError(f"the folder of {path} cannot be written to; choose another with -o")
+    check_place(path)
     with _made(table, schema, epsilon, step, **how) as (made, was):
         # A release cannot be made again without paying again, so an earlier one is never overwritten.
         kept = keep_earlier(path)

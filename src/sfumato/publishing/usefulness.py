@@ -5,7 +5,6 @@ from __future__ import annotations
 from sfumato.errors import BudgetError
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.sparse_cells import planned_threshold
 from sfumato.plain_text import as_rows
 from sfumato.planner.by_kind import one_way_errors
 from sfumato.queries import Workload
@@ -25,11 +24,14 @@ def refuse_useless(schema: Schema, mechanism: Mechanism, workload: Workload | No
         return
     sizes = {axis.name: axis.size for axis in schema.domain}
     if mechanism.is_sparse(schema):
+        from sfumato.mechanisms.sparse_cells import planned_threshold
+
         least, threshold = min(sizes.values()), planned_threshold(schema, budget)
         if rows < threshold * least:
             raise BudgetError(
                 f"this release would be useless: only cells with {threshold:,} rows or more are published, and "
-                f"{rows:,} rows cannot fill {least:,} of them; {WHAT_TO_DO}"
+                f"{rows:,} rows cannot fill {least:,} of them; {WHAT_TO_DO}",
+                kind="budget",
             )
         return
     errors = one_way_errors(schema, mechanism, workload, budget)
@@ -37,5 +39,6 @@ def refuse_useless(schema: Schema, mechanism: Mechanism, workload: Workload | No
         name = min(errors, key=lambda name: errors[name] * sizes[name])
         raise BudgetError(
             f"this release would be useless: even the rows with one value of {name}, about {rows / sizes[name]:,.3g} "
-            f"of {rows:,}, would be off by {as_rows(errors[name])}; {WHAT_TO_DO}"
+            f"of {rows:,}, would be off by {as_rows(errors[name])}; {WHAT_TO_DO}",
+            kind="budget",
         )

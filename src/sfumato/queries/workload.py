@@ -108,6 +108,12 @@ def sets_of(domain: Domain, size: int) -> list[tuple[Axis, ...]]:
     return [tuple(axes[place] for place in chosen) for chosen in found]
 
 
+def some_sets(domain: Domain, size: int, most: int) -> list[tuple[Axis, ...]]:
+    """A few sets of so many attributes that stand for all; of none there is one."""
+    every: list[tuple[Axis, ...]] = sets_of(domain, size) if size else [()]
+    return every if len(every) <= most else [every[place] for place in places_among(len(every), most)]
+
+
 def _summed(block: Queries) -> float:
     """How many cells a query of a block of the default workload sums, on average."""
     if isinstance(block, Kron):

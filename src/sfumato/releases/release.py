@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
     from sfumato.releases.answers.estimate import Estimate
     from sfumato.releases.answers.result import Result
+    from sfumato.releases.description.description import Description
     from sfumato.releases.rows.to_file import Drawn
+
+QUICKLY_ASKED = 2**20  # cells that are laid out and still answer at once
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,16 +51,34 @@ class Release:
         return self.content.domain
 
     def query(self, sql: str, *, confidence: float = 0.95, strict: bool = False) -> Result:
-        """Answer a SELECT, with an interval for every number.
+        """Answer a statement, with an interval for every number; DESCRIBE, with the columns that there are.
 
         strict: refuse a query whose answer depends on how rows are spread inside a cell.
         """
-        from sfumato.sql import compile_select, strict_check
+        from sfumato.releases.tables.run import run_tables
+        from sfumato.schema.what_is_counted import counted_in_short
+        from sfumato.sql import Select, compile_statement, selects_of, strict_check
+        from sfumato.sql.describe import is_describe
 
-        select = compile_select(sql, self.schema)
-        if strict:
+        if is_describe(sql, self.schema):
+            from sfumato.releases.description.statement import describe_columns
+
+            return describe_columns(self, confidence)
+        statement = compile_statement(sql, self.schema)
+        for select in selects_of(statement) if strict else ():
             strict_check(select, self.domain)
-        return self.content.select(select, confidence)
+        if isinstance(statement, Select):
+            found = self.content.select(statement, confidence)
+        else:
+            ask = partial(self.content.select, confidence=confidence)
+            found = run_tables(statement, self.domain, ask, confidence)
+        return replace(found, counted=counted_in_short(self.schema))
+
+    def describe(self, *, confidence: float = 0.95) -> Description:
+        """What is in the release, what it promises, what was left out by rule, how good it is, and what to ask it."""
+        from sfumato.releases.description.description import describe
+
+        return describe(self, confidence)
 
     def answer(self, queries: Queries, *, confidence: float = 0.95) -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts, one estimate for each."""
@@ -127,3 +149,10 @@ class Release:
             promise += f", delta {float(self.guarantee.delta):g}"
         extent = self.content.about.extent
         return printable(f"<Release of {self.schema.dataset}: {self.mechanism}, {extent}, {promise}>")
+
+    def _repr_html_(self) -> str:
+        """For notebooks. Where it would take long to ask for typical errors, `describe` does."""
+        from sfumato.releases.description.description import describe
+
+        quick = not self.content.answers_linear or self.domain.size <= QUICKLY_ASKED
+        return describe(self, with_errors=quick)._repr_html_()

@@ -7,15 +7,17 @@ somebody's income. The same goes for the values inside an ENUM type, so type nam
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import yaml
 
 from sfumato.plain_text import printable
 from sfumato.schema.attributes import KINDS
+from sfumato.schema.name_guesses import IDENTIFIER, example, kind_from_name
 
 _HEADER = """\
-# Draft of a public schema, made from column names and types only.
+# Draft of a public schema, made from column names, types and your answers only.
 #
 # The blanks are for you. Nothing was read from the data, because whatever is written here is published: the largest
 # income in a table is somebody's income. Fill in what anybody may know without seeing the table, such as 0 to 120 for
@@ -24,8 +26,9 @@ _HEADER = """\
 # Next:
 #   1. Say whose presence is to be hidden (privacy_unit).
 #   2. Fill in every blank; delete the attributes that nobody needs, for fewer cells mean smaller errors.
-#   3. sfumato plan --schema FILE --epsilon 1       shows the errors to expect; reads no data and spends nothing
-#   4. sfumato release TABLE --schema FILE --epsilon 1 -o {dataset}.sfumato
+#   3. sfumato check TABLE --schema FILE            shows, to you alone, what would be left out; spends nothing
+#   4. sfumato plan --schema FILE --epsilon 1       shows the errors to expect; reads no data and spends nothing
+#   5. sfumato release TABLE --schema FILE --epsilon 1 -o {dataset}.sfumato
 """
 
 _LOWER = "    lower:                  # the smallest value that the public already knows"
@@ -45,7 +48,7 @@ _LINES = {
     "date": (
         "    lower:                  # the first day that the public already knows, such as 2020-01-01",
         "    upper:                  # the last day that the public already knows",
-        "    by: day                 # or month, or year",
+        "    by: day                 # or hour, week, month, quarter, year; or weekday, hour_of_day without bounds",
     ),
 }
 
@@ -57,15 +60,28 @@ _ENGINE_TYPES = {
     "date": r"DATE(TIME)?|TIMESTAMP\b.*|TIMESTAMP_.*|TIMESTAMPTZ",
 }
 
-_IDENTIFIER = re.compile(
-    r"(?i:id|uu?id|guid|ssn|nino?|pid|e_?mail)|.*_(?i:id|uuid|guid|ssn|email)|(?i:id)_.*|.*[a-z](Id|ID)"
-)
+
+@dataclass(frozen=True)
+class Answers:
+    """What the curator said when asked: of the privacy unit, and of each column the keys and values to write.
+
+    A column whose type is "skip" is left out. All of it is text as YAML spells it.
+    """
+
+    unit: str = ""
+    columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-def draft(dataset: str, columns: Sequence[tuple[str, str | None]]) -> str:
+def draft(
+    dataset: str,
+    columns: Sequence[tuple[str, str | None]],
+    answers: Answers | None = None,
+    file: Mapping[str, object] | None = None,
+) -> str:
     """YAML text with a blank wherever the curator knows better than the table.
 
     columns: name and engine type of each column; the type is None where only reading values would tell.
+    file: how the table's file is written, as far as it was stated.
 
     >>> print(draft("census", [("person_id", "BIGINT"), ("age", "INTEGER")]).split("attributes:")[1].split("# bins")[0])
     <BLANKLINE>
@@ -77,26 +93,38 @@ def draft(dataset: str, columns: Sequence[tuple[str, str | None]]) -> str:
     """
     dataset = re.sub(r"[^A-Za-z0-9_]+", "_", dataset) or "_"
     dataset = f"_{dataset}" if dataset[0].isdigit() else dataset
-    people = [name for name, _ in columns if _IDENTIFIER.fullmatch(name)]
-    published = [(name, kind_of(engine_type)) for name, engine_type in columns if name not in people]
+    answers = answers or Answers()
+    skipped = {name for name, said in answers.columns.items() if said.get("type") == "skip"}
+    people = suggested_units(columns)
+    published = [column for column in columns if column[0] not in {*people, *skipped}]
+    numbers = [name for name, kind in published if guessed_kind(name, kind) in ("integer", "number")]
     lines = [
         _HEADER.format(dataset=dataset),
         f"dataset: {dataset}  # queries say FROM {dataset}",
         "",
-        "privacy_unit:                # one of:",
-        "#   row                      every row is about a different person",
-        *(_unit(name) for name in people or ["person_id"]),
+        *(_chosen_unit(answers.unit) if answers.unit else _units(people)),
         "",
+        *([f"file: {_flow(dict(file))}  # how the table's file is written", ""] if file else []),
         "# budget: {epsilon: 3.0}     # optional: the most that may ever be spent on this dataset",
         "",
         "attributes:",
-        *(line for name, kind in published for line in _attribute(name, kind)),
+        *(line for name, kind in published for line in _attribute(name, kind, answers.columns.get(name, {}))),
         *(f"  # {_key(name)} looks like an identifier and was left out" for name in people),
         "",
-        *_measures([name for name, kind in published if kind in ("integer", "number")]),
+        *_measures(numbers),
         "# expected_rows: 1000000     # optional: a guess for the planner; do not count the rows of the table",
     ]
     return "\n".join(lines) + "\n"
+
+
+def suggested_units(columns: Sequence[tuple[str, str | None]]) -> list[str]:
+    """The columns that, by their names, say whom a row is about."""
+    return [name for name, _ in columns if IDENTIFIER.fullmatch(name)]
+
+
+def guessed_kind(name: str, engine_type: str | None) -> str | None:
+    """The kind of attribute that a column's type or, where there are no types, its name suggests."""
+    return kind_of(engine_type) if engine_type is not None else kind_from_name(name)
 
 
 def kind_of(engine_type: str | None) -> str | None:
@@ -111,25 +139,49 @@ def kind_of(engine_type: str | None) -> str | None:
     return None
 
 
-def _unit(name: str) -> str:
-    return f"#   {{column: {_key(name)}, contributions: 1}}   a person may have several rows; 1 of them is kept"
+def _units(people: Sequence[str]) -> list[str]:
+    """The ways to state a privacy unit, the likely one first."""
+    columns = [
+        f"#   {{column: {_key(name)}, contributions: 1}}   a person may have several rows; 1 of them is kept"
+        for name in people or ["person_id"]
+    ]
+    row = "#   row                      every row is about a different person"
+    ways = [*columns, row] if people else [row, *columns]
+    hint = f"one of these; {_key(people[0])} looks like a person's:" if people else "one of:"
+    return [f"privacy_unit:                # {hint}", *ways]
 
 
-def _attribute(name: str, kind: str | None) -> list[str]:
+def _chosen_unit(unit: str) -> list[str]:
+    return [f"privacy_unit: {unit}"]
+
+
+def _attribute(name: str, engine_type: str | None, said: Mapping[str, str]) -> list[str]:
+    kind = said.get("type") or guessed_kind(name, engine_type)
+    shown = f"  # {_key(name)}: {example(kind)}"
     if kind is None:
         choice = f"    type:                   # one of {', '.join(KINDS)}; then fill in what that type needs"
-        return [f"  {_key(name)}:", choice]
-    return [f"  {_key(name)}:", f"    type: {kind}", *_LINES[kind]]
+        return [f"{shown}  # an example; in place of this block", f"  {_key(name)}:", choice]
+    guess = "" if said or engine_type is not None else "  # a guess from the name; correct it"
+    lines = [f"    type: {kind}{guess}"]
+    for line in _LINES[kind]:
+        key = line.split(":")[0].strip()
+        lines.append(f"    {key}: {said[key]}" if said.get(key) else line)
+    return [*([] if said else [f"{shown}  # an example; in place of this block"]), f"  {_key(name)}:", *lines]
 
 
 def _measures(names: list[str]) -> list[str]:
-    if not names:
-        return []
     return [
         "# measures:                  # optional: columns to SUM and AVG; fill in bounds that the public already knows",
         *(f"#   {_key(name)}: {{lower: , upper: }}" for name in names),
+        *([] if names else ["#   charge: {lower: 0, upper: 50000}"]),
         "",
     ]
+
+
+def _flow(value: object) -> str:
+    """A value as YAML on one line."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=2**31, sort_keys=False)
+    return text.removesuffix("...\n").rstrip("\n")
 
 
 def _key(name: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from sfumato.errors import SchemaError
-from sfumato.schema.attributes import KINDS
+from sfumato.schema.attributes import KINDS, Declared
+from sfumato.schema.dialect import Dialect
 from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of
 from sfumato.schema.values import shown
 
@@ -32,6 +33,7 @@ REMEDIES = {
     "measures": "list the columns to sum, such as charge: {lower: 0, upper: 50000}, or delete the line",
     "measures.*": "give it bounds, such as {lower: 0, upper: 50000}, or delete the line",
     "expected_rows": "fill in a guess that gives nothing away, such as 1000000, or delete the line",
+    "file": "say how the file is written, such as {delimiter: ';', decimal: ','}, or delete the line",
     "*.type": f"choose one of {_TYPES}",
     "*.lower": f"fill in the smallest {{name}} the public already knows; {_NOT_READ}",
     "*.upper": f"fill in the largest {{name}} the public already knows; {_NOT_READ}",
@@ -103,7 +105,8 @@ def in_plain_words(error: ErrorDetails, known: list[str]) -> str:
         case "literal_error":
             return f"{path} is {shown(error['input'])}; choose {error['ctx']['expected'].replace(chr(39), '')}"
         case "extra_forbidden":
-            owners = {"attributes": KINDS.get(tag), "measures": Measure, "budget": Budget, "privacy_unit": PrivacyUnit}
+            owners: dict[str, type[Declared] | None] = {"attributes": KINDS.get(tag), "measures": Measure}
+            owners |= {"budget": Budget, "privacy_unit": PrivacyUnit, "file": Dialect}
             owner = owners[place[0]] if len(place) > 1 else None
             known = known if owner is None else keys_of(owner)
             return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import model_validator
 
@@ -12,6 +12,11 @@ from sfumato.schema.attributes import Column, Declared
 from sfumato.schema.values import ColumnName, Count, Exact, PositiveExact, check_order, exact
 
 MOST_UNITS = 2**40  # the sum of a measure over eight million rows then fits a signed 64-bit integer
+
+
+# A row in which a measure is missing: counted as such, left out, or taken as the middle of the bounds, as was done in
+# files that do not say.
+Missing = Literal["keep", "drop", "middle"]
 
 
 class PrivacyUnit(Declared):
@@ -37,6 +42,7 @@ class Budget(Declared):
 class Measure(Column):
     """A column that is summed, clipped to its bounds, in whole steps around a centre.
 
+    missing: whether a row without a value is counted as such, falls out, or counts as the middle of the bounds.
     A row adds round((value - centre) / step), a whole number between -half_units and half_units, so that sums are exact
     and the noise on them can be.
 
@@ -49,6 +55,7 @@ class Measure(Column):
     upper: Exact
     step: PositiveExact = Fraction(0)  # filled in below: fine enough to be lost in the noise, and exact in binary
     weight: PositiveExact = Fraction(1)  # of its share of a budget, beside that of the count, 1, and of other measures
+    missing: Missing = "keep"
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
@@ -74,9 +81,14 @@ class Measure(Column):
         return math.ceil(max(self.upper - self.centre, self.centre - self.lower) / self.step)
 
 
+def missing_of(measure: str) -> str:
+    """What the statistic is called that counts the rows in which a measure is missing."""
+    return f"missing {measure}"
+
+
 def keys_of(part: type[Declared]) -> list[str]:
     """The keys of a part of the schema, in the order in which one writes them."""
-    return sorted(part.model_fields, key=lambda key: (key != "type", key == "column"))
+    return sorted(part.model_fields, key=lambda key: (key != "type", (key == "missing") + 2 * (key == "column")))
 
 
 def _power_of_two_above(number: Fraction) -> int:

@@ -24,9 +24,11 @@ from pydantic import (
 
 from sfumato.domain import Domain, refuse_too_many_values
 from sfumato.errors import SchemaError
-from sfumato.schema.attributes import Attribute, Column, Declared
+from sfumato.schema.attributes import Attribute, Category, Column, Declared
+from sfumato.schema.dialect import Dialect
 from sfumato.schema.messages import REMEDIES, UNIT_FORMS, counted, in_plain_words, refuse_blanks
-from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of
+from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of, missing_of
+from sfumato.schema.value_files import with_values_from_files
 from sfumato.schema.values import Count, column_name, decimal, shown
 from sfumato.schema.yaml_file import read_yaml
 
@@ -75,6 +77,7 @@ class Schema(Declared):
     attributes: dict[str, Attribute]
     measures: dict[str, Measure] = Field(default_factory=dict)
     expected_rows: Count | None = None
+    file: Dialect | None = None  # how the table's file is written; of no concern to a release
 
     def __init__(self, /, **data: Any) -> None:
         """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
@@ -87,14 +90,15 @@ class Schema(Declared):
             errors = sorted(problem.errors(include_url=False), key=lambda error: error["type"] != "extra_forbidden")
             raise SchemaError(counted(in_plain_words(errors[0], keys_of(Schema)), len(errors))) from None
         _ = self.domain  # refuses attributes that are too long
+        self._refuse_names_that_are_taken()
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Schema:
         """Read a schema from a YAML file."""
         try:
-            return cls.from_dict(read_yaml(Path(path)))
+            return cls.from_dict(with_values_from_files(read_yaml(Path(path)), Path(path).parent))
         except SchemaError as problem:
-            raise SchemaError(f"{path}: {problem}") from None
+            raise SchemaError(f"{path}: {problem}", kind=problem.kind) from None
 
     @classmethod
     def from_dict(cls, mapping: object) -> Schema:
@@ -103,6 +107,11 @@ class Schema(Declared):
             raise SchemaError("a schema is made of keys: dataset, privacy_unit and attributes; this holds none")
         refuse_blanks(mapping)
         return cls(**mapping)
+
+    @classmethod
+    def of(cls, schema: Schema | str | PathLike[str]) -> Schema:
+        """The schema itself, or the one in the YAML file that a path names."""
+        return schema if isinstance(schema, Schema) else cls.load(schema)
 
     def to_dict(self) -> dict[str, Any]:
         """The mapping that `from_dict` reads back to an equal schema, of types that JSON knows."""
@@ -115,6 +124,10 @@ class Schema(Declared):
             if part.get("weight") == 1:
                 del part["weight"]
         return whole
+
+    def without_file(self) -> Schema:
+        """The schema as it is published: how the table's file was written is no part of what was released."""
+        return self if self.file is None else self.model_copy(update={"file": None})
 
     @property
     def epsilon(self) -> Fraction | None:
@@ -134,13 +147,26 @@ class Schema(Declared):
 
     @property
     def units(self) -> dict[str, int]:
-        """The most that one row adds to a cell of each statistic, in its steps."""
-        return {"count": 1} | {name: measure.half_units for name, measure in self.measures.items()}
+        """The most that one row adds to a cell of each statistic, in its steps; rows without a measure are one too."""
+        found = {"count": 1}
+        for name, measure in self.measures.items():
+            found[name] = measure.half_units
+            if measure.missing == "keep":
+                found[missing_of(name)] = 1
+        return found
 
     @property
     def weights(self) -> dict[str, Fraction]:
-        """In proportion to which a budget is split over the statistics: 1 for the count."""
+        """In proportion to which a budget is split: 1 for the count, its own for each measure.
+
+        Rows in which a measure is missing are counted beside its sums and cost nothing more.
+        """
         return {"count": Fraction(1)} | {name: measure.weight for name, measure in self.measures.items()}
+
+    def _repr_html_(self) -> str:
+        from sfumato.schema.columns import columns_as_html
+
+        return columns_as_html(self)
 
     @field_validator("attributes", "measures", mode="after")
     @classmethod
@@ -155,10 +181,32 @@ class Schema(Declared):
                 raise ValueError(
                     "has a measure called 'count', which is what COUNT(*) is called; rename it, with `column`"
                 )
+            if info.field_name == "measures" and name in map(missing_of, parts):
+                raise ValueError(
+                    f"has a measure called {name!r}, as the count of missing values is called; rename it, with `column`"
+                )
             twin = spelled.setdefault(name.lower(), name)
             if twin != name:
                 raise ValueError(f"has {twin!r} and {name!r}, which SQL does not tell apart; rename one, with `column`")
         return {name: part if part.column else part.model_copy(update={"column": name}) for name, part in parts.items()}
+
+    def _refuse_names_that_are_taken(self) -> None:
+        taken = {name.lower() for name in (*self.attributes, *self.measures)}
+        for name, attribute in self.attributes.items():
+            for column in (attribute.groups or ()) if isinstance(attribute, Category) else ():
+                if column.lower() in taken:
+                    raise SchemaError(f"attributes.{name}.groups has {column!r}, a name that is taken; rename it")
+                taken.add(column.lower())
+
+    @cached_property
+    def group_columns(self) -> dict[str, tuple[str, tuple[str | None, ...]]]:
+        """The columns that follow from others: for each the attribute behind it, and the group of each of its cells."""
+        return {
+            column: (name, groups)
+            for name, attribute in self.attributes.items()
+            if isinstance(attribute, Category)
+            for column, groups in attribute.group_columns.items()
+        }
 
     @field_validator("attributes", mode="before")
     @classmethod

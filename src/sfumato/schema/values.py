@@ -114,7 +114,8 @@ def _each(read: Callable[[object], _T], example: str) -> Callable[[object], tupl
     return items
 
 
-def _category(value: object) -> str | int | float:
+def category_value(value: object) -> str | int | float:
+    """A listed value: text, or a number."""
     if value is None:
         raise ValueError("is blank; delete it, or quote it ('null') if that is how the value is written")
     if isinstance(value, bool):
@@ -140,7 +141,7 @@ Day = Annotated[date, PlainValidator(day)]
 Flag = Annotated[bool, PlainValidator(_flag)]
 WholeCuts = Annotated[tuple[int, ...], PlainValidator(_each(whole, "[18, 65]"))]
 ExactCuts = Annotated[tuple[Fraction, ...], PlainValidator(_each(exact, "[0.5, 2]"))]
-Values = Annotated[tuple[str | int | float, ...], PlainValidator(_each(_category, "[F, M]"))]
+Values = Annotated[tuple[str | int | float, ...], PlainValidator(_each(category_value, "[F, M]"))]
 
 
 def decimal(number: Fraction) -> int | str:

@@ -61,9 +61,11 @@ def read_yaml(path: Path) -> object:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
-        raise SchemaError("there is no such file; `sfumato init TABLE` drafts a schema") from None
+        raise SchemaError("there is no such file; `sfumato init TABLE` drafts a schema", kind="file") from None
     except OSError as problem:
-        raise SchemaError(f"the file cannot be read ({problem.strerror}); check the path and its permissions") from None
+        raise SchemaError(
+            f"the file cannot be read ({problem.strerror}); check the path and its permissions", kind="file"
+        ) from None
     if len(content) > MOST_BYTES:
         raise SchemaError("the file is larger than 1 MB, which no schema is; check the path")
     try:

@@ -5,6 +5,21 @@ noisy counts are not whole.
 """
 
 from sfumato.sql.compile import compile_select, read_workload
-from sfumato.sql.plan import Amount, Column, Cut, Key, Order, Select, strict_check
+from sfumato.sql.plan import Amount, Column, Cut, Formula, Key, Order, Select, strict_check
+from sfumato.sql.statements import Statement, compile_statement, selects_of
 
-__all__ = ["Amount", "Column", "Cut", "Key", "Order", "Select", "compile_select", "read_workload", "strict_check"]
+__all__ = [
+    "Amount",
+    "Column",
+    "Cut",
+    "Formula",
+    "Key",
+    "Order",
+    "Select",
+    "Statement",
+    "compile_select",
+    "compile_statement",
+    "read_workload",
+    "selects_of",
+    "strict_check",
+]

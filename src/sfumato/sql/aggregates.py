@@ -1,4 +1,4 @@
-"""Select list to columns: aggregates, their linear combinations, and one ratio of two of those."""
+"""Select list to columns: aggregates, and what arithmetic makes of them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from sfumato.errors import QueryError
 from sfumato.sql.clauses import check_clauses, table_scope, where
 from sfumato.sql.plan import Amount, Column
 from sfumato.sql.predicates import read_condition
-from sfumato.sql.ratios import LINEAR, Ratio, as_column
-from sfumato.sql.rows import RowAmount, read_row_amount, rows_without_value
+from sfumato.sql.ratios import LINEAR, Ratio
+from sfumato.sql.rows import RowAmount, read_row_amount, rows_with_value
 from sfumato.sql.scope import Scope, bare, in_words, keeps_numbers, number, unsupported
+from sfumato.sql.statistics.formulas import Value, column_of, is_difference, over, plus, regrouped, times
+from sfumato.sql.statistics.order_statistics import READERS as STATISTICS
+from sfumato.sql.statistics.order_statistics import counts_units, statistic_name
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_TOTAL = "the one window that is supported is a total over all groups: SUM(COUNT(*)) OVER ()"
+_TOTAL = "windows are totals over groups, SUM(COUNT(*)) OVER (PARTITION BY ...), and ranks of groups"
 
 
 def read_column(node: exp.Expression, scope: Scope, within: Predicate, *, grouped: bool) -> Column:
@@ -27,16 +30,16 @@ def read_column(node: exp.Expression, scope: Scope, within: Predicate, *, groupe
     within: the rows that WHERE keeps. grouped: whether the query has GROUP BY.
     """
     value = _read(node, scope, within)
-    if isinstance(value, float):
-        raise unsupported("a column that is a constant", LINEAR)
     # Without GROUP BY, a total over all groups is the same thing as the one group.
-    column = as_column(value if grouped else value.with_groups(True), scope.schema)
-    return replace(column, name=_default_name(node, column, scope))
+    column = column_of(value if grouped else regrouped(value, True), scope.schema)
+    return replace(column, name=_default_name(node, column, scope), difference=is_difference(node))
 
 
 def _default_name(node: exp.Expression, column: Column, scope: Scope) -> str:
     """count, sum_charge, avg_charge, share, ...: what a column is called that has no alias."""
     aggregate = _innermost(node, ("paren", "cast", "filter"))
+    if aggregate.key in STATISTICS and column.rule is not None:
+        return statistic_name(aggregate, column.rule)
     if aggregate.key in ("sum", "avg"):
         of = _innermost(aggregate.this, ("paren", "cast"))
         if of.key == "column":
@@ -50,7 +53,7 @@ def _innermost(node: Any, wrappings: tuple[str, ...]) -> Any:
     return node
 
 
-def _read(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | float:
+def _read(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     constant = number(node)
     if constant is not None:
         return constant
@@ -63,9 +66,9 @@ def _read(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | floa
 def _count(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
     if node.expressions:
         raise unsupported("COUNT of several columns", "write COUNT(*)")
-    if node.this is None or node.this.key == "star":
+    if node.this is None or node.this.key == "star" or counts_units(node.this, scope):
         return Ratio((Amount(within, None),))
-    return Ratio((Amount(within - rows_without_value(bare(node.this), scope), None),))
+    return Ratio(rows_with_value(bare(node.this), scope).counted(within))
 
 
 def _count_if(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
@@ -78,31 +81,33 @@ def _sum(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
 
 def _average(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
     rows = read_row_amount(node.this, scope).within(within)
-    return Ratio(_amounts(rows), (Amount(within - rows.absent, None),))
+    return Ratio(_amounts(rows), rows.counted(within))
 
 
 def _amounts(rows: RowAmount) -> tuple[Amount, ...]:
-    return tuple(Amount(term.predicate, term.of, term.factor) for term in rows.terms)
+    return tuple(Amount(term.predicate, term.of, term.factor, present=term.present) for term in rows.terms)
 
 
-def _filter(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | float:
-    if node.this.key not in ("count", "countif", "sum", "avg"):
+def _filter(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+    if node.this.key not in ("count", "countif", "sum", "avg", *STATISTICS):
         raise unsupported(f"FILTER on {in_words(node.this)}", LINEAR)
     return _read(node.this, scope, within & read_condition(node.args["expression"].this, scope))
 
 
 def _window(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
-    """SUM(aggregate) OVER (): the aggregate for all groups together."""
-    extras = [key for key, value in node.args.items() if value and key not in ("this", "over")]
+    """SUM(aggregate) OVER (): the aggregate for all groups together, or for those of a partition."""
+    known = ("this", "over") if scope.windows is None else ("this", "over", "partition_by")
+    extras = [key for key, value in node.args.items() if value and key not in known]
     if extras or node.this.key != "sum":
         raise unsupported("a window function", _TOTAL)
-    total = _read(node.this.this, scope, within)
-    if isinstance(total, float) or total.bottom is not None:
+    rows = within if scope.windows is None else scope.windows.total(node.args.get("partition_by") or [])
+    total = _read(node.this.this, scope, rows)
+    if not isinstance(total, Ratio) or total.bottom is not None:
         raise unsupported("a window over something that is not a COUNT or SUM", _TOTAL)
     return total.with_groups(False)
 
 
-def _subquery(node: exp.Expression, scope: Scope, _within: Predicate) -> Ratio:
+def _subquery(node: exp.Expression, scope: Scope, _within: Predicate) -> Value:
     """(SELECT COUNT(*) FROM census WHERE ...): a total with conditions of its own."""
     check_clauses(node, ("this",), " in a subquery")
     if node.this.key != "select":
@@ -114,57 +119,40 @@ def _subquery(node: exp.Expression, scope: Scope, _within: Predicate) -> Ratio:
     value = _read(node.this.expressions[0].unalias(), inner, where(node.this, inner))
     if isinstance(value, float):
         raise unsupported("a subquery of a constant", "write the constant itself")
-    return value.with_groups(False)
+    return regrouped(value, False)
 
 
-def _negative(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | float:
-    return _times(_read(node.this, scope, within), -1.0)
+def _negative(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+    return times(_read(node.this, scope, within), -1.0)
 
 
-def _sum_of_two(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | float:
+def _sum_of_two(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     left, right = _operands(node, scope, within)
-    if node.key == "sub":
-        right = _times(right, -1.0)
-    if isinstance(right, float):
-        return left + right if isinstance(left, float) else left.plus_constant(right)
-    return right.plus_constant(left) if isinstance(left, float) else left.plus(right)
+    return plus(left, times(right, -1.0) if node.key == "sub" else right)
 
 
-def _product(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | float:
-    left, right = _operands(node, scope, within)
-    if isinstance(right, float):
-        return _times(left, right)
-    if isinstance(left, float):
-        return right.times(left)
-    raise unsupported("the product of two aggregates", LINEAR)
+def _product(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+    return times(*_operands(node, scope, within))
 
 
-def _quotient(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | float:
+def _quotient(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     left, right = _operands(node, scope, within)
     if right == 0:
         raise QueryError("the query divides by zero")
-    if isinstance(right, float):
-        return _times(left, 1.0 / right)
-    if isinstance(left, float):
-        raise unsupported("a constant divided by an aggregate", LINEAR)
-    return left.over(right)
+    return over(left, right)
 
 
-def _operands(node: exp.Expression, scope: Scope, within: Predicate) -> tuple[Ratio | float, Ratio | float]:
+def _operands(node: exp.Expression, scope: Scope, within: Predicate) -> tuple[Value, Value]:
     return _read(node.this, scope, within), _read(node.args["expression"], scope, within)
 
 
-def _times(value: Ratio | float, factor: float) -> Ratio | float:
-    return value * factor if isinstance(value, float) else value.times(factor)
-
-
-def _cast(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio | float:
+def _cast(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     if not keeps_numbers(node):
         raise unsupported("a CAST of an aggregate that rounds it or turns it into text", "CAST to DOUBLE, or leave it")
     return _read(node.this, scope, within)
 
 
-_READERS: dict[str, Callable[[Any, Scope, Predicate], Ratio | float]] = {
+_READERS: dict[str, Callable[[Any, Scope, Predicate], Value]] = {
     "paren": lambda node, scope, within: _read(node.this, scope, within),
     "cast": _cast,
     "neg": _negative,
@@ -179,4 +167,5 @@ _READERS: dict[str, Callable[[Any, Scope, Predicate], Ratio | float]] = {
     "filter": _filter,
     "window": _window,
     "subquery": _subquery,
+    **STATISTICS,
 }

@@ -31,8 +31,13 @@ def _part(amount: Amount, rows: Amount, schema: Schema) -> Bounds | None:
         all_rows = amount.grouped == rows.grouped and rows.predicate.inside(amount.predicate)
     except QueryError:  # too complicated to tell
         return None
+    needed = amount.present
+    if amount.of in schema.measures and schema.measures[amount.of].missing == "keep":
+        needed = amount.of
+    if rows.present not in (None, needed):
+        return None  # rows may be added up that are not counted
     low, high = row_bounds(amount.of, schema)
-    if not all_rows:
+    if not all_rows or needed != rows.present:
         low, high = min(low, 0.0), max(high, 0.0)
     ends = sorted((amount.factor * low, amount.factor * high))
     return ends[0], ends[1]

@@ -33,7 +33,9 @@ def check_clauses(select: exp.Expression, allowed: Collection[str], place: str =
     for key, value in select.args.items():
         clause = key.rstrip("_")  # sqlglot spells from and with with an underscore, depending on its version
         if value and clause not in allowed:
-            raise unsupported(_CLAUSES.get(clause, clause.replace("_", " ").upper()) + place)
+            comma = clause == "joins" and set(filter(value[0].args.get, value[0].args)) == {"this"}
+            word = "a list of tables in FROM" if comma else _CLAUSES.get(clause, clause.replace("_", " ").upper())
+            raise unsupported(word + place)
 
 
 def table_scope(select: exp.Expression, schema: Schema, outer: Scope | None = None) -> Scope:
@@ -53,7 +55,7 @@ def table_scope(select: exp.Expression, schema: Schema, outer: Scope | None = No
     if table.args.get("alias") and table.args["alias"].args.get("columns"):
         raise unsupported("renaming columns in FROM", "use AS in the select list")
     names = frozenset({name.lower(), table.name.lower(), table.alias.lower()} - {""})
-    return Scope(schema, names, outer.cuts, outer.middles) if outer else Scope(schema, names)
+    return Scope(schema, names, outer.cuts, outer.middles, outer.beyond) if outer else Scope(schema, names)
 
 
 def where(select: exp.Expression, scope: Scope) -> Predicate:

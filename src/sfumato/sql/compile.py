@@ -14,10 +14,12 @@ from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.aggregates import read_column
+from sfumato.sql.beyond import beyond_notes
 from sfumato.sql.clauses import check_clauses, table_scope, where
 from sfumato.sql.plan import Column, Cut, Key, Order, Select
 from sfumato.sql.reading import parse, read_workload, silence, too_deep
 from sfumato.sql.scope import Scope, bare, in_words, number, unsupported
+from sfumato.sql.statistics.remarks import statistic_notes
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -25,14 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["compile_select", "read_workload"]
 
 _CLAUSES = ("expressions", "from", "where", "group", "order", "limit", "offset")
-_SUFFIXES = ("", "_stderr", "_low", "_high")  # what an answer appends to the name of an aggregate
+_SUFFIXES = ("", "_stderr", "_low", "_high", "_real")  # what an answer appends to the name of an aggregate
 
 
 def compile_select(text: str, schema: Schema) -> Select:
     """The plan of one SELECT statement over the table that a schema describes."""
     try:
         with silence():
-            return _compile(parse(text), schema)
+            return compile_tree(parse(text), schema)
     except RecursionError:
         raise too_deep() from None
 
@@ -47,7 +49,8 @@ class _Query:
     group_by: tuple[str, ...]
 
 
-def _compile(tree: exp.Expression, schema: Schema) -> Select:
+def compile_tree(tree: exp.Expression, schema: Schema) -> Select:
+    """The plan of one plain SELECT."""
     if tree.key != "select":
         raise unsupported(_statement(tree))
     check_clauses(tree, _CLAUSES)
@@ -58,9 +61,15 @@ def _compile(tree: exp.Expression, schema: Schema) -> Select:
         raise unsupported("a SELECT without an aggregate", "add COUNT(*), SUM(...) or AVG(...)")
     limit, offset = _whole(tree.args.get("limit"), "LIMIT"), _whole(tree.args.get("offset"), "OFFSET") or 0
     order_by = _order_by(tree.args.get("order"), query, columns)
-    select = Select(columns, query.group_by, query.rows, order_by, limit, offset)
+    return noted(Select(columns, query.group_by, query.rows, order_by, limit, offset), scope)
+
+
+def noted(select: Select, scope: Scope) -> Select:
+    """A plan with what there is to say about it."""
     cuts = _cuts_that_matter(select, scope)
-    return replace(select, cuts=cuts, notes=(*_cut_notes(cuts), *_middle_notes(scope)))
+    statistics = statistic_notes(select.aggregates, scope.schema)
+    beyond = beyond_notes(scope.beyond, scope.schema)
+    return replace(select, cuts=cuts, notes=(*_cut_notes(cuts), *_middle_notes(scope), *statistics, *beyond))
 
 
 def _statement(tree: exp.Expression) -> str:
@@ -121,22 +130,32 @@ def _item(node: exp.Expression, query: _Query) -> Key | Column:
 
 
 def _named(columns: Iterable[Key | Column]) -> tuple[Key | Column, ...]:
-    """The columns with names that cannot be mistaken for each other; keys, which name attributes, come first."""
-    columns, taken, names = list(columns), set[str](), {}
-    for place, column in sorted(enumerate(columns), key=lambda item: isinstance(item[1], Column)):
-        suffixes = _SUFFIXES if isinstance(column, Column) else _SUFFIXES[:1]
-        name, number_of_it = column.name, 1
+    """The columns with names that cannot be mistaken for each other."""
+    columns = list(columns)
+    names = unique_names([(column.name, isinstance(column, Column)) for column in columns])
+    return tuple(replace(column, name=name) for column, name in zip(columns, names, strict=True))
+
+
+def unique_names(wanted: list[tuple[str, bool]]) -> list[str]:
+    """Names that cannot be mistaken for each other; those of keys, which name attributes, before those of numbers."""
+    taken, names = set[str](), {}
+    for place, (wish, is_number) in sorted(enumerate(wanted), key=lambda item: item[1][1]):
+        suffixes = _SUFFIXES if is_number else _SUFFIXES[:1]
+        name, number_of_it = wish, 1
         while any(name + suffix in taken for suffix in suffixes):
             number_of_it += 1
-            name = f"{column.name}_{number_of_it}"
+            name = f"{wish}_{number_of_it}"
         taken.update(name + suffix for suffix in suffixes)
         names[place] = name
-    return tuple(replace(column, name=names[place]) for place, column in enumerate(columns))
+    return [names[place] for place in range(len(wanted))]
 
 
 def _order_by(clause: Any, query: _Query, columns: tuple[Key | Column, ...]) -> tuple[Order, ...]:
     rules = clause.expressions if clause else []
-    return tuple(Order(_target(bare(rule.this), query, columns), bool(rule.args.get("desc"))) for rule in rules)
+    return tuple(
+        Order(_target(bare(rule.this), query, columns), bool(rule.args.get("desc")), bool(rule.args.get("nulls_first")))
+        for rule in rules
+    )
 
 
 def _target(node: Any, query: _Query, columns: tuple[Key | Column, ...]) -> int | Key | Column:

@@ -12,8 +12,9 @@ from typing import Literal, NamedTuple
 from sfumato.domain import Domain
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
+from sfumato.sql.statistics.rules import Quantile, Spread
 
-Kind = Literal["count", "sum", "average", "share", "ratio"]
+Kind = Literal["count", "sum", "average", "share", "ratio", "difference", "quantile", "variance", "stddev"]
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,14 @@ class Amount:
         of the row's cell on the attribute of that name.
     factor: what the sum is multiplied with.
     grouped: whether GROUP BY splits it; a grand total is not split and is the same in every group.
+    present: the measure without which a row does not count; a sum of that measure needs no telling.
     """
 
     predicate: Predicate
     of: str | None
     factor: float = 1.0
     grouped: bool = True
+    present: str | None = None
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Column:
     bounds: what the ratio, before scaling, cannot leave for any table; None where nothing is known.
     kind: count (whole numbers of rows), sum, average (of amounts per row), share (between counts, one inside the
         other) or ratio (any other).
+    rule: what is worked out where it is not such a ratio; there is no numerator then.
+    difference: whether it says how far two things are apart, so that zero would mean not at all.
     """
 
     name: str
@@ -48,10 +53,44 @@ class Column:
     scale: float = 1.0
     bounds: tuple[float, float] | None = None
     kind: Kind = "count"
+    rule: Formula | Quantile | Spread | None = None
+    difference: bool = False
 
     @property
     def amounts(self) -> tuple[Amount, ...]:
+        """Every sum over rows that it rests on; for a statistic of an attribute, the sum of that attribute."""
+        if isinstance(self.rule, Formula):
+            return tuple(amount for column in self.rule.columns for amount in column.amounts)
+        if self.rule is not None:
+            return (Amount(self.rule.predicate, self.rule.of, grouped=self.rule.grouped),)
         return self.numerator + (self.denominator or ())
+
+    @property
+    def counted_by(self) -> Iterator[tuple[Amount, tuple[str, ...]]]:
+        """Every amount, and the attribute by whose values its rows are told apart, if there is one."""
+        if isinstance(self.rule, Formula):
+            for column in self.rule.columns:
+                yield from column.counted_by
+        else:
+            values = () if self.rule is None else (self.rule.of,)
+            yield from ((amount, values) for amount in self.amounts)
+
+
+@dataclass(frozen=True)
+class Formula:
+    """Arithmetic of columns that have no common denominator: two averages subtracted, or one divided by the other."""
+
+    operator: Literal["+", "*", "/"]
+    left: Formula | Column | float
+    right: Formula | Column | float
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns it is made of, each once."""
+        found: list[Column] = []
+        for part in (self.left, self.right):
+            found += part.columns if isinstance(part, Formula) else [part] if isinstance(part, Column) else []
+        return tuple(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)
@@ -67,6 +106,7 @@ class Order(NamedTuple):
 
     by: int | Key | Column
     descending: bool
+    nulls_first: bool = False  # where rows without a value stand, in either direction
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
-"""Conditions to predicates: what a WHERE, a FILTER or a CASE WHEN says about rows."""
+"""Conditions to predicates: what a WHERE, a FILTER or a CASE WHEN says about rows.
+
+Where rows without a value are kept, a condition has three outcomes: it is neither true nor false of them.
+"""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from datetime import datetime
 from functools import partial, reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
@@ -14,13 +16,15 @@ import numpy as np
 from sfumato.domain import END, START, Axis, Place, ValueSet
 from sfumato.domain.predicates import Predicate, union
 from sfumato.errors import QueryError
-from sfumato.sql.plan import Cut
-from sfumato.sql.scope import Constant, Scope, bare, constant, in_words, unsupported
+from sfumato.sql.beyond import lies_beyond
+from sfumato.sql.expressions import note_cuts, read_falsity, read_truth
+from sfumato.sql.scope import Constant, Scope, bare, constant, in_words, quoted, unsupported
+from sfumato.sql.values.dates import has_time
+from sfumato.sql.values.spans import Span, fitted, together
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-Span = tuple[Place, Place]
 Quote = Callable[[], str]
 
 # What `column OP literal` selects, where the literal stands for the values from place a to place b.
@@ -33,21 +37,48 @@ _SIDES: dict[str, Callable[[Place, Place], ValueSet]] = {
     "gte": lambda a, _: ValueSet(((a, END),)),
 }
 _MIRRORED = {"eq": "eq", "neq": "neq", "lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte"}
-_MISSING = "rows with a missing value are not in a release, so every row has a value: leave the condition out"
+DAY = 86_400  # seconds
+_MISSING = "rows without a value are not in this release, so every row has one: leave the condition out"
 _WRITE = "compare an attribute with a constant: age >= 18, sex = 'F', age BETWEEN 20 AND 40, sex IN ('F', 'M')"
 
 
 def read_condition(node: exp.Expression, scope: Scope) -> Predicate:
     """The rows for which a condition holds."""
-    read = _READERS.get(node.key)
-    if read is None:
-        raise unsupported(f"{in_words(node)} in a condition", _WRITE)
-    return read(node, scope)
+    return _READERS.get(node.key, read_truth)(node, scope)
+
+
+def read_denial(node: Any, scope: Scope) -> Predicate:
+    """The rows for which a condition is false; of a row without a value most are neither true nor false."""
+    node = bare(node)
+    if node.key == "not":
+        return read_condition(node.this, scope)
+    if node.key == "and":
+        return union([read_denial(part, scope) for part in node.flatten()])
+    if node.key == "or":
+        return reduce(and_, [read_denial(part, scope) for part in node.flatten()])
+    columns = sorted({scope.attribute_of(part) for part in node.walk() if part.key == "column"})
+    unknown = union([rows_without(name, scope) for name in columns])
+    if unknown and not _is_simple(node):
+        return read_falsity(node, scope)
+    denied = ~read_condition(node, scope)
+    return denied if node.key == "is" else denied - unknown
+
+
+def _is_simple(node: Any) -> bool:
+    """Whether a condition is about a column and constants alone, so that it is unknown where the column is."""
+    sides = [part for key in ("this", "expression", "low", "high") if (part := node.args.get(key)) is not None]
+    return node.key in _READERS and all(not hasattr(side, "key") or _is_plain(bare(side)) for side in sides)
+
+
+def rows_without(name: str, scope: Scope) -> Predicate:
+    """The rows that have no value of an attribute, as far as they are kept."""
+    kept = name in scope.schema.domain and scope.schema.domain[name].missing
+    return Predicate.where(name, ValueSet.missing()) if kept else Predicate.nothing()
 
 
 def is_condition(node: exp.Expression) -> bool:
     """Whether a node can only be true or false."""
-    return node.key in _READERS and node.key not in ("column", "paren", "literal")
+    return node.key in ("like", "ilike") or (node.key in _READERS and node.key not in ("column", "paren", "literal"))
 
 
 def compare(operator: str, left: Any, right: Any, scope: Scope, text: Quote) -> Predicate:
@@ -55,64 +86,71 @@ def compare(operator: str, left: Any, right: Any, scope: Scope, text: Quote) -> 
     left, right = bare(left), bare(right)
     if right.key == "column" and left.key != "column":
         return compare(_MIRRORED[operator], right, left, scope, text)
-    if right.key == "column":
-        raise unsupported(f"the comparison of two columns ({text()})", _WRITE)
+    if not _is_plain(left) or right.key == "column" or not _is_plain(right):
+        return read_truth(_comparison_of(operator, left, right), scope)
     value = _needed(right, text)
     if left.key != "column":
         return _compare_constants(operator, _needed(left, text), value, text)
-    axis = scope.axis_of(left, "a condition")
+    axis = _axis(left, scope)
     if operator not in ("eq", "neq"):
         _require_order(axis, text)
     return _select(axis, _SIDES[operator](*_meaning(axis, value)), scope, text)
 
 
+def _is_plain(node: Any) -> bool:
+    """Whether one side of a comparison is a column or a constant, and nothing that has to be worked out."""
+    return node.key in ("column", "null") or constant(node) is not None
+
+
+def _comparison_of(operator: str, left: Any, right: Any) -> Any:
+    from sqlglot import exp
+
+    kinds = {"eq": exp.EQ, "neq": exp.NEQ, "lt": exp.LT, "lte": exp.LTE, "gt": exp.GT, "gte": exp.GTE}
+    return kinds[operator](this=left.copy(), expression=right.copy())
+
+
 def _select(axis: Axis, values: ValueSet, scope: Scope, text: Quote) -> Predicate:
     """The predicate of a set of values, noting the cells that it cuts."""
-    values = _fitted(axis, values)
-    cover = axis.cover(values)
-    cells = np.flatnonzero(cover.sure != cover.possible)
-    if len(cells):
-        labels = ", ".join(str(axis.label(int(cell))) for cell in cells[:3]) + (", ..." if len(cells) > 3 else "")
-        scope.cuts.append(Cut(axis.name, f"{text()} cuts the bin{'s' if len(cells) > 1 else ''} {labels}"))
-    return Predicate.where(axis.name, values)
-
-
-def _fitted(axis: Axis, values: ValueSet) -> ValueSet:
-    """The same set as far as the axis goes, in the one form that sets with the same values share.
-
-    Then age <= 20 equals age < 21, and sex IN ('F', 'M') is everything where there are no other values.
-    """
-    low, high = (float(axis.edges[0]), 0), (float(axis.edges[-1]), int(not axis.discrete))
-    spans = []
-    for start, end in values.spans:
-        a, b = (_whole(start), _whole(end)) if axis.discrete else (start, end)
-        if a < b and a < high and low < b:
-            spans.append((START if a <= low else a, END if b >= high else b))
-    return _together(spans)
-
-
-def _whole(place: Place) -> Place:
-    """The place just before the first whole number that follows."""
-    value, after = place
-    if math.isinf(value):
-        return place
-    return (math.floor(value) + 1.0 if after or not value.is_integer() else value), 0
+    present = values & ValueSet.present() if axis.missing else values  # no comparison holds where there is no value
+    if axis.name in scope.schema.group_columns:
+        name, groups = scope.schema.group_columns[axis.name]
+        inside = axis.cover(present).sure > 0
+        cells = [cell for cell, group in enumerate(groups) if group is not None and inside[axis.values.index(group)]]
+        return Predicate.where(name, fitted(scope.schema.domain[name], ValueSet.one_of(map(float, cells))))
+    if lies_beyond(axis, present):
+        scope.beyond.append(axis.name)
+    predicate = Predicate.where(axis.name, fitted(axis, present))
+    note_cuts([predicate], scope, text)
+    return predicate
 
 
 def _meaning(axis: Axis, value: Constant) -> Span:
     """The values that a literal stands for: usually one; all values of a cell where it is that cell's label."""
     if axis.kind == "boolean" and value in (0, 1):
         value = bool(value)
+    if axis.kind == "date" and not axis.timed and isinstance(value, str) and has_time(value):
+        return _moment(axis, value)
     try:
         place = axis.read(value)
     except QueryError:
-        labels = [] if axis.values else [str(label) for label in axis.labels()]
+        labels = [] if axis.values else [str(axis.label(cell)) for cell in range(axis.places)]
         if str(value) not in labels:
             raise
         cell = labels.index(str(value))
-        closed = int(not axis.discrete and cell == axis.size - 1)
+        closed = int(axis.closed and cell == axis.places - 1)
         return (float(axis.edges[cell]), 0), (float(axis.edges[cell + 1]), closed)
     return (place, 0), (place, 1)
+
+
+def _moment(axis: Axis, text: str) -> Span:
+    """A time of day: the microsecond from there on, which cuts the cell of its day."""
+    try:
+        past = datetime.fromisoformat(text) - datetime(1970, 1, 1)
+    except (ValueError, TypeError):  # no time, or one of a zone
+        wanted = "write it as '2024-12-31' or '2024-12-31 12:00'"
+        raise QueryError(f"{axis.name} is a date; {wanted}, not {text!r}") from None
+    days = past.total_seconds() / DAY
+    return (days, 0), (days + 1e-6 / DAY, 0)
 
 
 def _require_order(axis: Axis, text: Quote) -> None:
@@ -140,12 +178,6 @@ def _all_or_none(holds: bool) -> Predicate:
     return Predicate.everything() if holds else Predicate.nothing()
 
 
-def quoted(node: exp.Expression) -> str:
-    """How a message shows a condition: on one line, not too long, and with dates as they were written."""
-    text = re.sub(r"CAST\(('[^']*') AS DATE\)", r"DATE \1", " ".join(node.sql(dialect="duckdb").split()))
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
 def _comparison(node: exp.Expression, scope: Scope) -> Predicate:
     return compare(node.key, node.this, node.args["expression"], scope, partial(quoted, node))
 
@@ -155,9 +187,9 @@ def _between(node: exp.Expression, scope: Scope) -> Predicate:
     if node.args.get("symmetric"):
         raise unsupported("BETWEEN SYMMETRIC", "put the smaller limit first and write BETWEEN")
     column, low, high = bare(node.this), node.args["low"], node.args["high"]
-    if column.key != "column":
-        return compare("gte", column, low, scope, text) & compare("lte", column, high, scope, text)
-    axis = scope.axis_of(column, "a condition")
+    if column.key != "column" or not _is_plain(bare(low)) or not _is_plain(bare(high)):
+        return read_truth(node, scope)
+    axis = _axis(column, scope)
     _require_order(axis, text)
     from_low = _SIDES["gte"](*_meaning(axis, _needed(low, text)))
     to_high = _SIDES["lte"](*_meaning(axis, _needed(high, text)))
@@ -169,31 +201,40 @@ def _in(node: exp.Expression, scope: Scope) -> Predicate:
     column = bare(node.this)
     if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
         raise unsupported("IN with a subquery or an array", _WRITE)
-    if column.key != "column":
+    if column.key == "tuple":
         raise unsupported(f"{in_words(column)} in a condition ({text()})", _WRITE)
-    axis = scope.axis_of(column, "a condition")
+    if column.key != "column":
+        return read_truth(node, scope)
+    axis = _axis(column, scope)
     spans = [_meaning(axis, _needed(value, text)) for value in node.expressions]
-    return _select(axis, _together(spans), scope, text)
-
-
-def _together(spans: Iterable[Span]) -> ValueSet:
-    """The union of spans, in one sweep."""
-    swept: list[Span] = []
-    for start, end in sorted(spans):
-        if swept and start <= swept[-1][1]:
-            swept[-1] = (swept[-1][0], max(end, swept[-1][1]))
-        else:
-            swept.append((start, end))
-    return ValueSet(tuple(swept))
+    return _select(axis, together(spans), scope, text)
 
 
 def _is(node: exp.Expression, scope: Scope) -> Predicate:
     if node.args["expression"].key == "null":
-        raise unsupported("IS NULL or IS NOT NULL", _MISSING)
+        return _is_null(node, scope)
     if node.args["expression"].key != "boolean":
         raise unsupported(quoted(node), _WRITE)
-    holds = read_condition(node.this, scope)
-    return holds if node.args["expression"].this else ~holds
+    return read_condition(node.this, scope) if node.args["expression"].this else read_denial(node.this, scope)
+
+
+def _is_null(node: exp.Expression, scope: Scope) -> Predicate:
+    column = bare(node.this)
+    if column.key != "column":
+        return read_truth(node, scope)
+    axis = _axis(column, scope)
+    if not axis.missing:
+        raise unsupported(f"{axis.name} IS NULL or IS NOT NULL", _MISSING)
+    return rows_without(scope.attribute_of(column), scope)
+
+
+def _axis(column: Any, scope: Scope) -> Axis:
+    """The values that a column can be compared with: those of an attribute, or of groups of it."""
+    groups = scope.groups_of(column)
+    if groups is None:
+        return scope.axis_of(column, "a condition")
+    names = tuple(dict.fromkeys(group for group in groups if group is not None))
+    return Axis(scope.name_of(column), "category", np.arange(len(names) + 1.0), names, missing=None in groups)
 
 
 def _flag(node: exp.Expression, scope: Scope) -> Predicate:
@@ -210,7 +251,7 @@ def _literal(node: exp.Expression, _: Scope) -> Predicate:
 _READERS: dict[str, Callable[[Any, Scope], Predicate]] = {
     "and": lambda node, scope: reduce(and_, [read_condition(part, scope) for part in node.flatten()]),
     "or": lambda node, scope: union([read_condition(part, scope) for part in node.flatten()]),
-    "not": lambda node, scope: ~read_condition(node.this, scope),
+    "not": lambda node, scope: read_denial(node.this, scope),
     "paren": lambda node, scope: read_condition(node.this, scope),
     "boolean": lambda node, _: _all_or_none(node.this),
     "column": _flag,

@@ -13,7 +13,7 @@ from sfumato.sql.scope import unsupported
 
 Amounts = tuple[Amount, ...]
 
-LINEAR = "a column is a linear combination of COUNT, SUM and AVG, or one such combination divided by another"
+LINEAR = "a column is made of COUNT, SUM, AVG, MEDIAN, QUANTILE, MIN, MAX, VARIANCE and STDDEV by + - * and /"
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ class Ratio:
             raise unsupported("a constant added to a COUNT or SUM", "add it to the answer")
         return Ratio(self.top + _scaled(self.bottom, constant), self.bottom)
 
+    def alike(self, other: Ratio) -> bool:
+        """Whether two have the same denominator, so that their sum and their quotient are ratios again."""
+        return _same(self.bottom, other.bottom)
+
     def plus(self, other: Ratio) -> Ratio:
         """The sum of two with the same denominator."""
-        if not _same(self.bottom, other.bottom):
-            raise unsupported("a sum of ratios with different denominators", LINEAR)
         return Ratio(self.top + other.top, self.bottom)
 
     def over(self, other: Ratio) -> Ratio:
-        """The quotient; (a / n) / (b / n) is a / b, as in AVG(a) / AVG(b)."""
-        if not _same(self.bottom, other.bottom):
-            raise unsupported("a ratio of ratios", LINEAR)
+        """The quotient of two with the same denominator; (a / n) / (b / n) is a / b, as in AVG(a) / AVG(b)."""
         return Ratio(self.top, other.top)
 
     def with_groups(self, grouped: bool) -> Ratio:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MOST_CHARACTERS = 20_000
 DEEPEST = 100  # parentheses within parentheses; the parser needs about ten calls for each
 
+_OTHER_NAMES = ("STRING_AGG", "LISTAGG", "MAX_BY", "MIN_BY")  # of functions that the parser keeps no place of
+
 _PIECES = re.compile(
     r"""(?P<comment> --[^\n]* | /\*.*?(?:\*/|\Z) )
       | (?P<text> '[^']*(?:''[^']*)*(?:'|\Z) | "[^"]*(?:""[^"]*)*(?:"|\Z) | [^;'"/\-]+ | . )""",
@@ -66,7 +68,23 @@ def parse(text: str) -> exp.Expression:
     if len(statements) > 1:
         raise unsupported(f"a text of {len(statements)} statements", "ask them one at a time")
     tree: exp.Expression = statements[0]
+    _remember_names(tree, text)
     return tree
+
+
+def _remember_names(tree: exp.Expression, text: str) -> None:
+    """Keep what functions were called in the text, for the parser calls many of them by another name."""
+    from sqlglot import exp
+
+    words = set(re.findall(r"\w+", text.upper()))
+    for node in tree.walk():
+        node.meta["words"] = words
+        if isinstance(node, exp.Func) and "start" in node.meta:
+            node.meta["written"] = text[node.meta["start"] : node.meta["end"] + 1]
+            continue
+        names = [*node.sql_names(), *_OTHER_NAMES] if isinstance(node, exp.Func) else [node.key.upper()]
+        if found := [name for name in names if name in words]:
+            node.meta["written"] = found[0]
 
 
 def too_deep() -> QueryError:

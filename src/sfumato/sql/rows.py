@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
-from sfumato.errors import QueryError
-from sfumato.sql.predicates import compare, is_condition, quoted, read_condition
-from sfumato.sql.scope import Scope, bare, constant, in_words, keeps_numbers, number, unsupported
+from sfumato.errors import QueryError, UnsupportedSQL
+from sfumato.sql.expressions import read_classes
+from sfumato.sql.plan import Amount
+from sfumato.sql.predicates import compare, is_condition, read_condition, read_denial, rows_without
+from sfumato.sql.scope import Scope, bare, constant, in_words, keeps_numbers, number, quoted, unsupported
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -19,24 +21,60 @@ _WRITE = "sum a measure or an attribute, a condition, CASE, or a linear combinat
 
 @dataclass(frozen=True)
 class RowTerm:
-    """factor * (1, or a column) for the rows of a predicate, and nothing for the others."""
+    """factor * (1, or a column) for the rows of a predicate, and nothing for the others.
+
+    present: the measure without which a row adds nothing.
+    """
 
     predicate: Predicate
     of: str | None
     factor: float = 1.0
+    present: str | None = None
 
 
 @dataclass(frozen=True)
 class RowAmount:
-    """The sum of terms, except for absent rows, which are NULL: those that CASE without ELSE leaves over."""
+    """The sum of terms, except for absent rows, which are NULL: without a value, or left over by CASE without ELSE.
+
+    needs: where a row is NULL too if a measure is missing in it: which measure, for rows of predicates without overlap.
+    """
 
     terms: tuple[RowTerm, ...]
     absent: Predicate = field(default_factory=Predicate.nothing)
+    needs: tuple[tuple[Predicate, str], ...] = ()
 
     def within(self, predicate: Predicate) -> RowAmount:
         """The same amount, for rows of a predicate only."""
         terms = tuple(replace(term, predicate=term.predicate & predicate) for term in self.terms)
-        return RowAmount(terms, self.absent & predicate)
+        needs = tuple((where & predicate, measure) for where, measure in self.needs)
+        return RowAmount(terms, self.absent & predicate, needs)
+
+    def counted(self, within: Predicate) -> tuple[Amount, ...]:
+        """How many rows are not NULL."""
+        rest = within - self.absent
+        for where, _ in self.needs:
+            rest -= where
+        parts = [Amount(where & within, None, present=measure) for where, measure in self.needs]
+        return tuple(part for part in (Amount(rest, None), *parts) if part.predicate.boxes)
+
+    def needing(self, others: tuple[tuple[Predicate, str], ...]) -> RowAmount:
+        """The same amount where measures that are needed by something else must be there too."""
+        terms = self.terms
+        for where, measure in others:
+            split = []
+            for term in terms:
+                inside = replace(term, predicate=term.predicate & where)
+                if inside.predicate.boxes and measure not in (term.of, term.present):
+                    if term.of is not None or term.present is not None:
+                        other = term.present or term.of
+                        raise unsupported(
+                            f"a sum of {other} and {measure} in one row, either of which can be missing",
+                            f"add aggregates instead: SUM({other}) + SUM({measure})",
+                        )
+                    inside = replace(inside, present=measure)
+                split += [replace(term, predicate=term.predicate - where), inside]
+            terms = tuple(term for term in split if term.predicate.boxes)
+        return replace(self, terms=terms)
 
     def times(self, factor: float) -> RowAmount:
         return replace(self, terms=tuple(replace(term, factor=term.factor * factor) for term in self.terms))
@@ -54,36 +92,69 @@ def read_row_amount(node: exp.Expression, scope: Scope) -> RowAmount:
     if value is not None:
         return RowAmount((RowTerm(Predicate.everything(), None, value),))
     if is_condition(node):
-        return RowAmount((RowTerm(read_condition(node, scope), None),))
-    read = _READERS.get(node.key)
-    if read is None:
-        raise unsupported(f"{in_words(node)} inside an aggregate", _WRITE)
-    return read(node, scope)
+        holds = read_condition(node, scope)
+        return RowAmount((RowTerm(holds, None),), ~(holds | read_denial(node, scope)))
+    read = _READERS.get(node.key, _unknown)
+    try:
+        return read(node, scope)
+    except UnsupportedSQL as refusal:
+        found = _by_value(node, scope)
+        if found is None:
+            raise refusal from None
+        return found
+
+
+def _unknown(node: exp.Expression, _scope: Scope) -> RowAmount:
+    raise unsupported(f"{in_words(node)} inside an aggregate", _WRITE)
+
+
+def _by_value(node: exp.Expression, scope: Scope) -> RowAmount | None:
+    """An expression of attributes that is no sum of them, such as age * age: the rows of each of its values.
+
+    None where it is not for every cell one number.
+    """
+    try:
+        classes = read_classes(node, replace(scope, cuts=[]), "an aggregate")
+    except QueryError:
+        return None
+    absent = classes.pop(None, Predicate.nothing())
+    if not all(predicate.exact(scope.schema.domain) for predicate in (absent, *classes.values())):
+        return None
+    terms = [
+        RowTerm(rows, None, float(value))
+        for value, rows in classes.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+    return RowAmount(tuple(terms), absent) if len(terms) == len(classes) else None
 
 
 def _column(node: exp.Expression, scope: Scope) -> RowAmount:
     name = scope.name_of(node)
-    if name not in scope.schema.measures:
+    needs: tuple[tuple[Predicate, str], ...] = ()
+    if name in scope.schema.measures:
+        needs = _needs(name, scope)
+    else:
         low, _, high = scope.schema.domain[name].amounts  # refuses what cannot be summed
         if (low != high).any():
             scope.middles.append(name)
-    return RowAmount((RowTerm(Predicate.everything(), name),))
+    absent = Predicate.nothing() if name in scope.schema.measures else rows_without(name, scope)
+    return RowAmount((RowTerm(~absent, name),), absent, needs)
 
 
-def rows_without_value(node: exp.Expression, scope: Scope) -> Predicate:
-    """The rows for which an expression is NULL, so that COUNT of it leaves them out."""
-    return _read_presence(node, scope).absent
+def _needs(name: str, scope: Scope) -> tuple[tuple[Predicate, str], ...]:
+    measure = scope.schema.measures.get(name)
+    return ((Predicate.everything(), name),) if measure is not None and measure.missing == "keep" else ()
 
 
-def _read_presence(node: exp.Expression, scope: Scope) -> RowAmount:
-    """As `read_row_amount`, except that text and columns that cannot be summed have a value too."""
+def rows_with_value(node: exp.Expression, scope: Scope) -> RowAmount:
+    """What COUNT counts: as `read_row_amount`, except that text and columns that cannot be summed have a value too."""
     if node.key == "column":
-        scope.name_of(node)
-        return RowAmount(())  # no value is missing in a release
+        name = scope.attribute_of(node)
+        return RowAmount((), rows_without(name, scope), _needs(name, scope))
     if isinstance(constant(node), str):
         return RowAmount(())
     if node.key in ("case", "if"):
-        return _READERS[node.key](node, scope, _read_presence)
+        return _READERS[node.key](node, scope, rows_with_value)
     return read_row_amount(node, scope)
 
 
@@ -115,7 +186,8 @@ def _first_match(branches: list[tuple[Predicate, Any]], default: Any, scope: Sco
         parts.append(read(default, scope).within(left))
     for part in parts:
         absent |= part.absent
-    return RowAmount(tuple(term for part in parts for term in part.terms), absent)
+    needs = tuple((where, measure) for part in parts for where, measure in part.needs if where.boxes)
+    return RowAmount(tuple(term for part in parts for term in part.terms), absent, needs)
 
 
 def _sum(node: exp.Expression, scope: Scope) -> RowAmount:
@@ -123,7 +195,23 @@ def _sum(node: exp.Expression, scope: Scope) -> RowAmount:
     if node.key == "sub":
         right = right.times(-1.0)
     absent = left.absent | right.absent  # NULL + 1 is NULL
-    return RowAmount(left.within(~absent).terms + right.within(~absent).terms, absent)
+    left, right = left.within(~absent), right.within(~absent)
+    terms = left.needing(right.needs).terms + right.needing(left.needs).terms
+    return RowAmount(terms, absent, _either(left.needs, right.needs))
+
+
+def _either(
+    left: tuple[tuple[Predicate, str], ...], right: tuple[tuple[Predicate, str], ...]
+) -> tuple[tuple[Predicate, str], ...]:
+    """What a sum needs: nothing twice. Where both sides need something, it is the same measure."""
+    kept = list(left)
+    for where, measure in right:
+        rest = where
+        for there, _ in left:
+            rest -= there
+        if rest.boxes:
+            kept.append((rest, measure))
+    return tuple(kept)
 
 
 def _product(node: exp.Expression, scope: Scope) -> RowAmount:

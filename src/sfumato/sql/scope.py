@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -12,6 +13,8 @@ from sfumato.domain import Axis
 from sfumato.errors import QueryError, UnsupportedSQL
 from sfumato.schema import Schema
 from sfumato.sql.plan import Cut
+from sfumato.sql.table.windows import Windows
+from sfumato.sql.values.dates import moved
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -19,8 +22,8 @@ if TYPE_CHECKING:
 Constant = str | int | float | bool
 
 SUPPORTED = (
-    "a release answers SELECT with COUNT, SUM, AVG and their ratios on one table, with WHERE, FILTER, GROUP BY, "
-    "ORDER BY and LIMIT"
+    "a release answers SELECTs of COUNT, SUM, AVG, quantiles and their arithmetic on one table, with WHERE, GROUP BY, "
+    "HAVING, ORDER BY, WITH and UNION ALL"
 )
 
 # Plain words for syntax whose internal name would not help.
@@ -45,6 +48,7 @@ _WORDS = {
     "placeholder": "a parameter",
     "pow": "a power",
     "select": "a subquery",
+    "similarto": "SIMILAR TO",
     "star": "*",
     "subquery": "a subquery",
     "trycast": "TRY_CAST",
@@ -61,20 +65,24 @@ class Scope:
     """The one table of a SELECT, and what there is to say about how it is used.
 
     table_names: what may stand before the dot of a column, in small letters.
-    cuts, middles: filled while the query is read; `middles` are attributes summed by the middle of their bins.
+    cuts, middles, beyond: filled while the query is read; `middles` are attributes summed by the middle of their bins,
+    `beyond` those asked for beyond their bounds.
+    windows: what totals over groups add up, where groups are read one by one.
     """
 
     schema: Schema
     table_names: frozenset[str]
     cuts: list[Cut] = field(default_factory=list)
     middles: list[str] = field(default_factory=list)
+    beyond: list[str] = field(default_factory=list)
+    windows: Windows | None = None
 
     def name_of(self, column: exp.Expression) -> str:
-        """The attribute or measure that a column of the query means; letter case does not matter, as in SQL."""
+        """The attribute, measure or column of groups that a column of the query means, in any letter case."""
         table = str(column.text("table"))
         if column.text("db") or (table and table.lower() not in self.table_names):
             raise QueryError(f"no table {table!r} in FROM; write {column.name} without a table before it")
-        names = list(dict.fromkeys((*self.schema.domain.names, *self.schema.measures)))
+        names = list(dict.fromkeys((*self.schema.domain.names, *self.schema.measures, *self.schema.group_columns)))
         name = str(column.name)
         if name in names:
             return name
@@ -88,12 +96,24 @@ class Scope:
     def axis_of(self, column: exp.Expression, place: str) -> Axis:
         """The axis of a column that must be an attribute because of its place in the query."""
         name = self.name_of(column)
+        if name in self.schema.group_columns:
+            raise QueryError(f"{name} cannot be used in {place}: it names groups of {self.attribute_of(column)}")
         if name not in self.schema.domain:
             raise QueryError(
                 f"{name} is a measure, which a release only sums, so it cannot be used in {place}; "
                 f"attributes are {', '.join(self.schema.domain.names)}"
             )
         return self.schema.domain[name]
+
+    def groups_of(self, column: exp.Expression) -> tuple[str | None, ...] | None:
+        """For a column of groups, the group of each cell of the attribute behind it; None for any other column."""
+        found = self.schema.group_columns.get(self.name_of(column)) if self.schema.group_columns else None
+        return None if found is None else found[1]
+
+    def attribute_of(self, column: exp.Expression) -> str:
+        """The attribute or measure that a column means, or that a column of groups follows from."""
+        name = self.name_of(column)
+        return self.schema.group_columns[name][0] if name in self.schema.group_columns else name
 
 
 def unsupported(what: str, remedy: str = SUPPORTED) -> UnsupportedSQL:
@@ -109,9 +129,29 @@ def in_words(node: exp.Expression) -> str:
         return f"the function {node.name.upper()}"
     if node.key in _WORDS:
         return _WORDS[node.key]
+    written = node.meta.get("written", "").upper()
     if isinstance(node, exp.Func):
-        return f"the function {node.sql_name()}"
-    return node.key.upper()
+        return f"the function {written}" if written else "a function"
+    return written or "this"
+
+
+def quoted(node: exp.Expression) -> str:
+    """How a message shows a piece of a query: on one line, not too long, with names and dates as they were written."""
+    from sqlglot import exp
+
+    def as_written(part: exp.Expression) -> exp.Expression:
+        name = part.meta.get("written") if isinstance(part, exp.Func) else None
+        if name is None or part.sql(dialect="duckdb").upper().startswith(f"{name.upper()}("):
+            return part
+        args = [arg for value in part.args.values() for arg in (value if isinstance(value, list) else [value])]
+        return exp.Anonymous(this=name, expressions=[arg for arg in args if isinstance(arg, exp.Expression)])
+
+    text = node.transform(as_written).sql(dialect="duckdb")
+    text = re.sub(r"CAST\(('[^']*') AS (DATE|TIMESTAMP)\)", r"\2 \1", " ".join(text.split()))
+    written = node.meta.get("words")
+    if written is not None and not set(re.findall(r"\b[A-Z][A-Z_]+\b", text)) <= written:
+        return in_words(node)  # the parser has another word for something in it
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def bare(node: Any) -> Any:
@@ -152,7 +192,9 @@ def _cast(node: exp.Expression) -> Constant | None:
     """DATE '2024-12-31' is its text; casts of numbers are accepted where they change nothing."""
     value = constant(node.this)
     if isinstance(value, str):
-        return value if node.args["to"].is_type("date", "varchar", "text") else None
+        if node.args["to"].is_type("date"):
+            return value[:10]
+        return value if node.args["to"].is_type("timestamp", "timestampntz", "datetime", "varchar", "text") else None
     return value if keeps_numbers(node) or (isinstance(value, int) and keeps_numbers(node, whole=True)) else None
 
 
@@ -160,8 +202,8 @@ def keeps_numbers(cast: exp.Expression, *, whole: bool = False) -> bool:
     """Whether a cast leaves all numbers, or at least whole numbers, as they are."""
     from sqlglot import exp
 
-    kind = cast.args["to"].this
-    return kind in exp.DataType.NUMERIC_TYPES and (whole or kind not in exp.DataType.INTEGER_TYPES)
+    kind, digits = cast.args["to"].this, cast.args["to"].expressions
+    return kind in exp.DataType.NUMERIC_TYPES and (whole or not (digits or kind in exp.DataType.INTEGER_TYPES))
 
 
 def _negated(node: exp.Expression) -> Constant | None:
@@ -170,6 +212,8 @@ def _negated(node: exp.Expression) -> Constant | None:
 
 
 def _arithmetic(node: exp.Expression) -> Constant | None:
+    if "interval" in (node.this.key, node.args["expression"].key):
+        return _later(node)
     left, right = number(node.this), number(node.args["expression"])
     if left is None or right is None:
         return None
@@ -179,6 +223,20 @@ def _arithmetic(node: exp.Expression) -> Constant | None:
     if not math.isfinite(value):
         raise QueryError("the query contains a number that is too large")
     return _plain(value)
+
+
+def _later(node: Any) -> str | None:
+    """DATE '2024-01-31' + INTERVAL 1 MONTH, as text; None where it is not a day and an interval of whole days."""
+    first, second = node.this, node.args["expression"]
+    day, interval = (first, second) if second.key == "interval" else (second, first)
+    if day.key != "cast" or node.key not in ("add", "sub") or (interval is first and node.key == "sub"):
+        return None
+    start, count = constant(day), constant(interval.this)
+    if not isinstance(start, str) or count is None or not str(count).isdigit() or not interval.args.get("unit"):
+        return None
+    steps = int(count) * (-1 if node.key == "sub" else 1)
+    found = moved(start, steps, interval.args["unit"].name)
+    return None if found is None else found.isoformat()
 
 
 _CONSTANTS: dict[str, Callable[[Any], Constant | None]] = {

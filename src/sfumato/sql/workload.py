@@ -2,7 +2,8 @@
 
 Every aggregate is made of counts of rows in predicates: a SUM or AVG of the rows it adds up, a ratio of those above and
 below its line. So a statement becomes a block of queries with entries 0 and 1, a row for each of its predicates in each
-of its groups. A bin that a condition cuts belongs to the predicate if at least half of it does.
+of its groups; a quantile or a variance rests on the counts of every value of its attribute. A bin that a condition cuts
+belongs to the predicate if at least half of it does.
 """
 
 from __future__ import annotations
@@ -54,7 +55,11 @@ def workload_of(selects: Sequence[tuple[str, Select]], schema: Schema) -> Worklo
 
 def _block(select: Select, domain: Domain) -> Queries | None:
     """The counts of one statement: each predicate it names, by group."""
-    wanted = dict.fromkeys((amount.predicate, select.group_by if amount.grouped else ()) for amount in select.amounts)
+    wanted = dict.fromkeys(
+        (amount.predicate, tuple(dict.fromkeys((*(select.group_by if amount.grouped else ()), *values))))
+        for column in select.aggregates
+        for amount, values in column.counted_by
+    )
     parts = [part for predicate, names in wanted if (part := _by_group(predicate, names, domain)) is not None]
     if len(parts) < 2:
         return parts[0] if parts else None

@@ -19,6 +19,7 @@ from sfumato.arrays import Codes, Floats
 
 ROUNDS = 200
 CLOSE = 1e-5  # relative change of the error at which the steps end
+TINY = 1e-250  # in the place of nothing, so that what is asked of nothing is as good as infinite, and 0 / 0 is 0
 NOT_WORTH = 2e-3  # of the largest weight: such a part is left out, its budget does more elsewhere
 TOLERANCE = 1e-6  # relative, of the error that is minimised
 
@@ -37,13 +38,14 @@ def best_weights(asked: Floats, answered: Linear, back: Linear, start: Floats, p
     """
     weights, before = start / start.sum(axis=-1, keepdims=True), np.inf
     for _ in range(ROUNDS):
-        spans = answered(weights**2)
-        each, error = _errors(asked, spans)
-        gain = weights**2 * back(np.divide(each, spans, out=np.zeros_like(each), where=each > 0))
+        squares = weights * weights
+        spans = np.maximum(answered(squares), TINY)
+        each = asked / spans
+        error = each.sum(axis=-1)
+        gain = squares * back(each / spans)
         due = gain / gain.sum(axis=-1, keepdims=True)
-        borne = weights if pure else weights**2 / (weights**2).sum(axis=-1, keepdims=True)
-        ratio = np.divide(due, borne, out=np.ones_like(due), where=borne > 0)
-        weights = weights * ratio ** (1 / 3 if pure else 1 / 4)
+        borne = weights if pure else squares / squares.sum(axis=-1, keepdims=True)
+        weights = weights * (due / np.maximum(borne, TINY)) ** (1 / 3 if pure else 1 / 4)
         weights /= weights.sum(axis=-1, keepdims=True)
         total = float((error * _load(weights, pure)).sum())
         if abs(before - total) <= CLOSE * total:
@@ -54,13 +56,7 @@ def best_weights(asked: Floats, answered: Linear, back: Linear, start: Floats, p
 
 def squared_error(asked: Floats, answered: Linear, weights: Floats, pure: bool) -> Floats:
     """The squared error at noise of variance 1 for a cell that bears 1."""
-    return np.asarray(_errors(asked, answered(weights**2))[1] * _load(weights, pure))
-
-
-def _errors(asked: Floats, answered: Floats) -> tuple[Floats, Floats]:
-    tiny = 1e-250
-    each = np.divide(asked, np.maximum(answered, tiny), out=np.zeros_like(asked), where=asked > 0)
-    return each, each.sum(axis=-1)
+    return np.asarray((asked / np.maximum(answered(weights**2), TINY)).sum(axis=-1) * _load(weights, pure))
 
 
 def _load(weights: Floats, pure: bool) -> Floats:

@@ -24,6 +24,7 @@ from sfumato.strategies.trees import WEIGHT_BITS, tree_for, tree_strategy
 from sfumato.strategies.wavelets import wavelet_strategy
 
 MOST_CELLS_BESIDE_OTHERS = 2**10  # of an axis whose sums are optimised; several axes are optimised several times over
+SWEEPS = 2  # over the axes of a product; a third gained a thousandth
 MANY_AXES = 3  # from which products of sums were never better than tables
 BITS = 20  # of all axes' weights together: counts times weights stay below 2^62 for 2^42 rows
 
@@ -90,7 +91,7 @@ def product_strategy(domain: Domain, workload: Workload, pure: bool, *, bits: in
     whole, tree_bits = min(12, bits // axes), min(12, WEIGHT_BITS // axes)
     most = MOST_CELLS if axes == 1 else MOST_CELLS_BESIDE_OTHERS
     return combined(
-        axis_by_axis(domain, workload, lambda axis, gram: _best_on_axis(gram, pure, whole, tree_bits, most))
+        axis_by_axis(domain, workload, lambda axis, gram: _best_on_axis(gram, pure, whole, tree_bits, most), SWEEPS)
     )
 
 

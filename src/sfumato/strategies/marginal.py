@@ -40,7 +40,8 @@ def marginal_strategy(domain: Domain, workload: Workload, pure: bool, *, trees: 
     wanted, sizes = wanted_of(domain, workload), domain.shape
     widths = [{1, size} for size in sizes]
     if trees:
-        deep = axis_by_axis(domain, workload, lambda axis, gram: tree_for(gram, False))  # zCDP: many levels
+        # Under zCDP a tree has many levels; which they are, the first sweep tells, and their weights are found below.
+        deep = axis_by_axis(domain, workload, lambda axis, gram: tree_for(gram, False), sweeps=1)
         deeper = [plain | _levels(part) for plain, part in zip(widths, deep, strict=True)]
         if deeper == widths:
             return None

@@ -96,8 +96,8 @@ def wanted_of(domain: Domain, workload: Workload) -> list[Product]:
     return wanted
 
 
-def axis_by_axis(domain: Domain, workload: Workload, choose: Choose) -> list[AxisPart]:
-    """The part of a strategy along each axis."""
+def axis_by_axis(domain: Domain, workload: Workload, choose: Choose, sweeps: int = SWEEPS) -> list[AxisPart]:
+    """The part of a strategy along each axis; sweeps: how often each is chosen anew, given the others."""
     wanted, axes = wanted_of(domain, workload), range(len(domain.shape))
     grams = [grams_of(wanted, axis) for axis in axes]
     weights = np.array([one.weight for one in wanted])
@@ -113,7 +113,7 @@ def axis_by_axis(domain: Domain, workload: Workload, choose: Choose) -> list[Axi
         return [choose(0, asked(0, np.ones(len(wanted))))]
     parts = [AxisPart.cells(size) for size in domain.shape]
     errors = np.array([part.price(*each) for part, each in zip(parts, grams, strict=True)])
-    for _ in range(SWEEPS):
+    for _ in range(sweeps):
         for axis in axes:
             others = np.delete(errors, axis, axis=0).prod(axis=0)
             parts[axis] = choose(axis, asked(axis, others / others.max()))

@@ -25,7 +25,7 @@ FEW_CELLS = 256  # up to which several numbers of sums are tried
 MOST_CELLS = 4096  # beyond, trees are as good as it gets here
 LARGEST = 8.0  # weight of a cell in a sum, relative to its own: keeps cells from vanishing when they are rounded
 FIRST_LOOKS = 30  # of the optimiser at the error, from which the best of several starts is known
-LOOKS = {256: 500, 1024: 60, 4096: 30}  # in all from that one, for up to so many cells
+LOOKS = {256: 500, 1024: 45, 4096: 30}  # in all from that one, for up to so many cells
 CLOSE = 1e-6  # relative gain over ten steps that ends it sooner
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Floats, distinct
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.queries import Workload
 from sfumato.queries.workload import places_among
@@ -66,4 +66,4 @@ def _spread(rows: int, count: int) -> Codes:
     """Some rows that stand for all; all of them where they are few."""
     if rows <= count:
         return np.arange(rows)
-    return np.unique(places_among(rows, count))
+    return distinct(places_among(rows, count))

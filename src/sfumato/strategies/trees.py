@@ -11,7 +11,7 @@ zero in each node above, level k answers with the size of its nodes if k >= l an
 from __future__ import annotations
 
 from functools import lru_cache
-from math import ceil, log2
+from math import ceil, log2, prod
 from typing import Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from sfumato.least_squares.gram import Gram, even_cuts
 from sfumato.queries import Tree, Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.strategies.budget_allocation import best_weights, squared_error, whole_weights
+from sfumato.strategies.group_trees import with_groups
 from sfumato.strategies.per_axis import AxisPart, axis_by_axis, combined, not_too_long
 
 Levels = Literal["uniform", "geometric", "optimised"]
@@ -41,7 +42,12 @@ def tree_strategy(domain: Domain, workload: Workload, pure: bool, levels: Levels
     Tree(1024, levels of 9, 81, 1024)
     """
     bits = min(12, WEIGHT_BITS // max(1, sum(size > 1 for size in domain.shape)))
-    return combined(not_too_long(axis_by_axis(domain, workload, lambda axis, gram: tree_for(gram, pure, levels, bits))))
+
+    def choose(axis: int, gram: Gram) -> AxisPart:
+        tree = tree_for(gram, pure, levels, bits)
+        return with_groups(tree, gram, domain.axes[axis].splits, pure) if levels == "optimised" else tree
+
+    return combined(not_too_long(axis_by_axis(domain, workload, choose)))
 
 
 @lru_cache(maxsize=256)
@@ -65,6 +71,7 @@ def tree_for(gram: Gram, pure: bool, levels: Levels = "optimised", bits: int = 1
     return AxisPart(tree, np.array([weight for _, weight in kept], dtype=np.float64)[tree.row_level])
 
 
+@lru_cache(maxsize=256)
 def _branchings(n: int) -> list[tuple[int, ...]]:
     """Branchings worth trying: any number of levels, even or growing or shrinking from the root to the cells."""
     found: dict[tuple[int, ...], None] = {}
@@ -72,7 +79,7 @@ def _branchings(n: int) -> list[tuple[int, ...]]:
         for tilt in TILTS:
             wanted = n ** (1 / height) * tilt ** (np.arange(height) - (height - 1) / 2)
             upper = [max(2, round(b)) for b in wanted[:-1].tolist()]
-            width = int(np.prod(upper, dtype=np.float64))
+            width = prod(upper)
             if 2 * width <= n or height == 1:
                 found[(*upper, -(-n // width))] = None
     return list(found)
@@ -93,10 +100,10 @@ def _best_weights(gram: Gram, tried: list[tuple[int, ...]], levels: Levels, pure
         size[row, : len(widths)] = gram.n / np.array(widths)
 
     def answered(squares: Floats) -> Floats:
-        return np.asarray(np.cumsum((squares * size)[:, ::-1], axis=1)[:, ::-1])
+        return np.asarray(np.add.accumulate((squares * size)[:, ::-1], axis=1)[:, ::-1])
 
     def back(each: Floats) -> Floats:
-        return np.asarray(np.cumsum(each, axis=1) * size)
+        return np.asarray(np.add.accumulate(each, axis=1) * size)
 
     if levels == "optimised":
         weights, errors = best_weights(asked, answered, back, (size > 0).astype(np.float64), pure)

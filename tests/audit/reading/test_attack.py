@@ -11,6 +11,8 @@ from sfumato.audit.reading.sources import SOURCES
 @pytest.mark.parametrize("name", SOURCES)
 def test_no_unit_moves_more_than_is_charged(name, full):
     """Over 2,000 pairs over all sources; any number in full. What is read draws nothing at random: it holds or not."""
+    if not SOURCES[name].here:
+        pytest.skip(f"needs {SOURCES[name].needs}")
     found = reading_finding(name, 3_000 if full else 180, seed=7)
     assert found.complaints == ()
     assert found.pairs >= 6

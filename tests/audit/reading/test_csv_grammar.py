@@ -13,7 +13,9 @@ import pytest
 
 from sfumato.audit.reading.csv_grammar import records, text
 from sfumato.kernel.source.engines import csv_records
+from sfumato.kernel.source.engines.csv_grammar import CSV
 from sfumato.kernel.source.engines.csv_records import batches, first_record
+from sfumato.kernel.source.engines.unpacking import TextFile
 
 COMPRESSIONS = {
     ".csv": bytes,
@@ -25,7 +27,7 @@ COMPRESSIONS = {
 
 def fast(path, width: int, block: int) -> list[tuple[str | None, ...]]:
     found = []
-    for batch in batches([path], ",", width, range(width), block=block):
+    for batch in batches([TextFile(path)], CSV, width, range(width), block=block):
         found += zip(*(column.to_pylist() for column in batch.columns), strict=True)
     return found
 
@@ -111,5 +113,5 @@ def test_what_is_too_long_does_not_depend_on_where_the_file_is_cut(tmp_path, mon
 
 
 def test_the_header_is_the_first_record():
-    assert first_record(b'\xef\xbb\xbfa,"b\nc","d ""e"""\r\n1,2,3\n', ",") == [b"a", b"b\nc", b'd "e"']
-    assert first_record(b"a,b", ",") is None
+    assert first_record(b'\xef\xbb\xbfa,"b\nc","d ""e"""\r\n1,2,3\n', CSV) == [b"a", b"b\nc", b'd "e"']
+    assert first_record(b"a,b", CSV) is None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import log_ndtr
 
-from sfumato.inference.tree_posterior.observation import observe
+from sfumato.inference.tree_posterior.observation import QUICK, log_phi, observe
 
 
 @pytest.mark.parametrize("laplace", [True, False])
@@ -23,3 +24,10 @@ def test_an_observation_agrees_with_integration(laplace, answer):
     one = np.array([1.0])
     found = observe(mean * one, variance * one, answer * one, scale * one, laplace=laplace)
     assert [float(part[0]) for part in found] == pytest.approx([np.log(whole), middle, spread], rel=1e-5)
+
+
+def test_the_normal_distribution_is_the_same_with_few_numbers_and_with_many():
+    places = np.concatenate([np.linspace(-60.0, 12.0, 999), -(10.0 ** np.arange(9))])
+    assert log_phi(places) == pytest.approx(log_ndtr(places), rel=1e-11, abs=1e-15)
+    many = np.resize(places, QUICK + 1)
+    assert log_phi(many).tolist() == log_ndtr(many).tolist()

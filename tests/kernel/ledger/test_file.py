@@ -9,10 +9,10 @@ from fractions import Fraction
 import pytest
 from ledgers import old_ledger, raw, refusal, reserve
 
-from sfumato.errors import BudgetError, BudgetExhausted, LedgerError
+from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, RepeatedRelease
 from sfumato.kernel.ledger import ledger as module
 from sfumato.kernel.ledger.book import chained
-from sfumato.kernel.ledger.file import UPGRADE, seal_of
+from sfumato.kernel.ledger.file import FORMAT, UPGRADES, seal_of
 from sfumato.kernel.ledger.ledger import ROW, Ledger, Promise, Receipt, Unit
 
 PERSON = Unit("person_id")
@@ -49,7 +49,7 @@ def test_an_old_ledger_is_upgraded_by_the_first_change_and_keeps_what_it_knew(tm
     ledger = Ledger(path)
     identity, old = ledger.identity(), ledger.entries()
     assert reserve(ledger, 1, limit=None, unit=PERSON, contributions=2).entry == 3
-    assert version(path) == 3 and ledger.identity() == identity and ledger.entries()[:2] == old
+    assert version(path) == FORMAT and ledger.identity() == identity and ledger.entries()[:2] == old
     assert ledger.account("census").promises == (
         Promise(None, (), Fraction(3, 4), Fraction(1, 10**6)),
         Promise(PERSON, (2,), Fraction(1), Fraction(0)),
@@ -70,10 +70,11 @@ def test_publishing_and_setting_upgrade_as_well(tmp_path, form):
     path = old_ledger(tmp_path, form)
     ledger = Ledger(path)
     ledger.publish(Receipt(ledger.identity(), 2, "census", Fraction(1, 4), Fraction(1, 10**6), f"{2:032x}"), "e" * 64)
-    assert version(path) == 3 and ledger.entries()[1].digest == "e" * 64
+    assert version(path) == FORMAT and ledger.entries()[1].digest == "e" * 64
     path = old_ledger(tmp_path, form)
     Ledger(path).set_budget("new", 1)
-    assert version(path) == 3 and [account.dataset for account in Ledger(path).show()] == ["census", "new", "survey"]
+    assert version(path) == FORMAT
+    assert [account.dataset for account in Ledger(path).show()] == ["census", "new", "survey"]
 
 
 @forms
@@ -89,18 +90,21 @@ def test_the_first_formats_nil_delta_stands(tmp_path):
     first, second = (Ledger(old_ledger(tmp_path, form)) for form in (1, 2))
     assert (first.account("survey").total_delta, second.account("survey").total_delta) == (0, None)
     message = refusal(BudgetExhausted, reserve, first, dataset="survey", limit=None, delta="1e-6")
-    assert "`sfumato ledger set survey --epsilon 1 --delta 0.000001`" in message
+    assert "`sfumato ledger set survey --epsilon 1 --delta 0.000001 --ledger " in message
     reserve(second, dataset="survey", limit=None, delta="1e-6")
     first.set_budget("survey", 1, "1e-6")
     reserve(first, dataset="survey", limit=None, delta="1e-6")
 
 
-STATEMENTS = [*UPGRADE, "PRAGMA user_version = 3", "INSERT INTO entries", "UPDATE meta", "COMMIT"]
+STATEMENTS = [*UPGRADES[3], *UPGRADES[4], f"PRAGMA user_version = {FORMAT}", "INSERT INTO entries", "UPDATE meta"]
+STATEMENTS.append("COMMIT")
+
+
+KILLS = [(form, fatal) for form in (1, 2, 3) for fatal in STATEMENTS if form < 3 or fatal not in UPGRADES[3]]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork and SIGKILL are POSIX")
-@forms
-@pytest.mark.parametrize("fatal", STATEMENTS, ids=lambda text: text[:24])
+@pytest.mark.parametrize(("form", "fatal"), KILLS, ids=lambda value: str(value)[:36])
 def test_killed_while_it_is_upgraded_a_ledger_is_the_old_one(tmp_path, form, fatal):
     """Killed just before a statement, with a cache so small that changed pages have reached the file."""
     path = old_ledger(tmp_path, form)
@@ -121,14 +125,14 @@ def test_killed_while_it_is_upgraded_a_ledger_is_the_old_one(tmp_path, form, fat
                 return connection
 
             module.sqlite3.connect = traced
-            reserve(Ledger(path), limit=None)
+            reserve(Ledger(path), limit=None, unit=PERSON)
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
     assert (Ledger(path).show(), Ledger(path).entries()) == before  # a hot journal is rolled back
     assert version(path) == form
-    assert reserve(Ledger(path), limit=None).entry == 3 and version(path) == 3
+    assert reserve(Ledger(path), limit=None, unit=PERSON).entry == 3 and version(path) == FORMAT
 
 
 @pytest.mark.parametrize(
@@ -174,3 +178,34 @@ def test_no_entry_without_a_unit_follows_one_that_has_it(tmp_path):
         connection.execute("UPDATE entries SET unit = NULL, contributions = NULL, chain = ? WHERE number = 4", (chain,))
         connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
     assert "altered by hand" in refusal(LedgerError, ledger.entries)
+
+
+def test_a_ledger_from_before_requests_were_recorded(tmp_path):
+    """Read as it is; upgraded by the first change; its entries keep their chain and are never taken for a request."""
+    path = old_ledger(tmp_path, 3)
+    before, ledger = path.read_bytes(), Ledger(path)
+    (promise,) = ledger.account("census").promises
+    assert promise == Promise(PERSON, (2,), Fraction(3, 4), Fraction(1, 10**6))
+    assert [entry.request for entry in ledger.entries()] == [None, None]
+    assert [change.total for change in ledger.changes("census")] == [3]
+    assert path.read_bytes() == before and version(path) == 3
+    chains = raw(path, "SELECT number, chain FROM entries")
+    refusal(BudgetExhausted, reserve, ledger, 9, limit=None, unit=PERSON)
+    assert path.read_bytes() == before
+    receipt = reserve(ledger, "0.25", limit=None, unit=PERSON, request="a" * 64, again=False)
+    assert receipt.entry == 3 and version(path) == FORMAT
+    assert raw(path, "SELECT number, chain FROM entries WHERE number < 3") == chains
+    assert [entry.request for entry in ledger.entries()] == [None, None, "a" * 64]
+    assert ledger.account("census").spent == 1
+    refusal(RepeatedRelease, reserve, ledger, "0.25", limit=None, unit=PERSON, request="a" * 64, again=False)
+    assert ledger.account("census").spent == 1
+
+
+@pytest.mark.parametrize("value", ["NULL", "'" + "b" * 64 + "'", "'short'"])
+def test_a_request_that_was_altered_breaks_the_chain_even_under_a_new_seal(tmp_path, value):
+    ledger = Ledger(old_ledger(tmp_path, 3))
+    reserve(ledger, limit=None, unit=PERSON, request="a" * 64)
+    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
+        connection.execute(f"UPDATE entries SET request = {value} WHERE number = 3")
+        connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
+    assert "altered by hand" in refusal(LedgerError, reserve, ledger, limit=None, unit=PERSON)

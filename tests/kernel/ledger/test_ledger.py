@@ -52,7 +52,10 @@ def test_a_refusal_spends_and_records_nothing(path):
 def test_a_total_must_be_stated_once(path):
     ledger = Ledger(path)
     message = refusal(BudgetError, reserve, ledger, limit=None)
-    assert "budget: {epsilon: 3} in the schema" in message and "`sfumato ledger set census --epsilon 3`" in message
+    assert (
+        "budget: {epsilon: 3} in the schema" in message
+        and "`sfumato ledger set census --epsilon 3 --ledger " in message
+    )
     ledger.set_budget("census", 3)
     assert reserve(ledger, limit=None).entry == 1
 
@@ -106,7 +109,7 @@ def test_delta_is_counted_and_held_to_the_total_where_one_is_stated(path):
     ledger.set_budget("census", 1, "4e-6")
     message = refusal(BudgetExhausted, reserve, ledger, limit=None, delta="2e-6")
     assert "asked for delta 0.000002" in message and "0.000003 of its total 0.000004 is spent" in message
-    assert "0.000001 is left" in message and "--epsilon 1 --delta 0.000005`" in message
+    assert "0.000001 is left" in message and "--epsilon 1 --delta 0.000005 --ledger " in message
     reserve(ledger, limit=None, delta=1e-6)
     ledger.set_budget("census", 2)  # the delta stays
     refusal(BudgetExhausted, reserve, ledger, limit=None, delta="1e-20")
@@ -278,8 +281,9 @@ def test_an_old_copy_put_back_is_found_through_the_receipts(path, tmp_path):
         "DELETE FROM entries WHERE number = 1",
         "DELETE FROM entries WHERE number = 3",
         "DELETE FROM entries",
-        "INSERT INTO entries SELECT 4, 'x', epsilon, delta, 'm', nonce, '', state, digest, chain, unit, contributions "
-        "FROM entries LIMIT 1",
+        "INSERT INTO entries SELECT 4, 'x', epsilon, delta, 'm', nonce, '', state, digest, chain, unit, contributions, "
+        "request FROM entries LIMIT 1",
+        f"UPDATE entries SET request = '{'0' * 64}'",
         "UPDATE entries SET unit = NULL, contributions = NULL",
         "UPDATE entries SET unit = NULL, contributions = NULL WHERE number = 1",
         "UPDATE entries SET unit = NULL, contributions = NULL WHERE number = 3",
@@ -315,6 +319,7 @@ def test_an_old_copy_put_back_is_found_through_the_receipts(path, tmp_path):
         "PRAGMA user_version = 0",
         "PRAGMA user_version = 1",
         "PRAGMA user_version = 2",
+        "PRAGMA user_version = 3",
     ],
 )
 def test_an_edited_ledger_is_refused(path, statement):

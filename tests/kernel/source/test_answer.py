@@ -10,7 +10,7 @@ from sfumato.kernel.rows import Rows
 from sfumato.kernel.source.answer import checked
 from sfumato.schema import Schema
 
-MEASURES = {"m": {"lower": -8, "upper": 8, "step": 1}}
+MEASURES = {"m": {"lower": -8, "upper": 8, "step": 1, "missing": "drop"}}
 
 
 def schema_of(sizes) -> Schema:
@@ -31,7 +31,7 @@ def by_row(*words, m):
 
 
 def test_answers_by_cell():
-    found = checked(by_cell([0, 5], [1, 2], [8, -16]), FEW)
+    found = checked(by_cell([0, 5], [1, 2], [8, -16]), FEW, row_by_row=False)
     assert isinstance(found, Aggregate) and found.counts.tolist() == [1, 2]
     for wrong in (
         by_cell([5, 0], [1, 2], [0, 0]),
@@ -45,16 +45,16 @@ def test_answers_by_cell():
         by_cell([0, 1], [1, 2], [0, 0]).drop_columns("s0"),
     ):
         with pytest.raises(PrivacyError, match="nothing is published"):
-            checked(wrong, FEW)
+            checked(wrong, FEW, row_by_row=False)
 
 
 def test_answers_row_by_row():
-    found = checked(by_row([0, 9999, 9999], [9999, 0, 0], [99, 1, 0], m=[8, -8, 0]), MANY)
+    found = checked(by_row([0, 9999, 9999], [9999, 0, 0], [99, 1, 0], m=[8, -8, 0]), MANY, row_by_row=True)
     assert isinstance(found, Rows) and len(found) == 3
     assert found.codes("a1", slice(0, 3)).tolist() == [0, 99, 99]
     assert found.codes("a4", slice(0, 3)).tolist() == [99, 1, 0]
     assert all(word.dtype == np.uint16 for word in found.words)
-    empty = checked(by_row([], [], [], m=pa.array([], pa.int64())), MANY)
+    empty = checked(by_row([], [], [], m=pa.array([], pa.int64())), MANY, row_by_row=True)
     assert isinstance(empty, Rows) and len(empty) == 0 and len(empty.gathered.cells) == 0
     for wrong in (
         by_row([10_000], [0], [0], m=[0]),
@@ -69,4 +69,27 @@ def test_answers_row_by_row():
         by_cell([0, 5], [1, 2], [8, -16]),
     ):
         with pytest.raises(PrivacyError, match="nothing is published"):
-            checked(wrong, MANY)
+            checked(wrong, MANY, row_by_row=True)
+
+
+def test_a_row_without_a_value_adds_no_steps():
+    """For privacy: sums and missing values are charged as one, because no row is in both."""
+    kept = {"m": {"lower": -8, "upper": 8, "step": 1}}
+    few, many = (Schema.from_dict({**one.to_dict(), "measures": kept}) for one in (FEW, MANY))
+
+    def cells(sums, missing):
+        return pa.table({"cell": [0, 5], "n": [1, 3], "s0": sums, "s1": missing})
+
+    def rows(steps, missing):
+        return by_row([0, 1], [0, 1], [0, 1], m=steps).append_column("missing0", pa.array(missing))
+
+    found = checked(cells([0, -16], [1, 1]), few, row_by_row=False)
+    assert isinstance(found, Aggregate) and found.sums["missing m"].tolist() == [1, 1]
+    placed = checked(rows([0, -8], [1, 0]), many, row_by_row=True)
+    assert isinstance(placed, Rows) and placed.gathered.sums["missing m"].tolist() == [1, 0]
+    for wrong in (cells([1, 0], [1, 0]), cells([0, -17], [0, 1]), cells([0, 0], [2, 0]), cells([0, 0], [-1, 0])):
+        with pytest.raises(PrivacyError, match="nothing is published"):
+            checked(wrong, few, row_by_row=False)
+    for wrong in (rows([1, 0], [1, 0]), rows([0, 0], [2, 0]), rows([0, 0], [0, -1]), rows([0, 0], [0, 1]).drop(["m0"])):
+        with pytest.raises(PrivacyError, match="nothing is published"):
+            checked(wrong, many, row_by_row=True)

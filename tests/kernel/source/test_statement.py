@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from sfumato.domain import EPOCH
 from sfumato.errors import SchemaError
-from sfumato.kernel.source import binning
+from sfumato.kernel.source import lists
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.duckdb import DuckDB
 from sfumato.kernel.source.engines.origin import mounted_columns
@@ -228,7 +228,7 @@ def test_long_lists_are_looked_up_as_short_ones_are_compared(other, monkeypatch)
         attribute = {"type": "category", "values": values, "other": other}
         found = []
         for short in (0, 10**6):
-            monkeypatch.setattr(binning, "SHORT_LIST", short)
+            monkeypatch.setattr(lists, "SHORT_LIST", short)
             found.append((codes(attribute, pa.array(texts)), codes(attribute, pa.array([3.0, 0.5, math.nan, None]))))
         assert found[0] == found[1]
 
@@ -239,7 +239,7 @@ def test_few_lists_are_looked_up_however_many_there_are():
     schema = schema_of({f"c{place}": {"type": "category", "values": values} for place in range(30)})
     columns = {f"c{place}": Column(f"c{place}", None, f"c{place}") for place in range(30)}
     statement = aggregate_statement(schema, ENGINE, columns, KEY)
-    assert len(list(statement.find_all(exp.Values))) == binning.MOST_LOOKED_UP
+    assert len(list(statement.find_all(exp.Values))) == lists.MOST_LOOKED_UP
 
 
 def test_categories_of_numbers_compare_as_numbers():
@@ -290,8 +290,8 @@ def test_measures_become_steps_within_their_bounds(pair, share, more):
     values = [math.nan, None, math.inf, -math.inf, float(lower), float(upper), float(measure.centre), 1e308, *more]
     cells = gathered(schema, pa.table({"row": range(len(values)), "m": pa.array(values, pa.float64())}))
     for row, value in enumerate(values):
-        count, steps = cells[row]
-        assert count == 1
+        count, steps, missing = cells[row]
+        assert count == 1 and missing == (value is None or math.isnan(value))
         assert abs(steps) <= measure.half_units
         if value is None or math.isnan(value):
             assert steps == 0
@@ -302,7 +302,8 @@ def test_measures_become_steps_within_their_bounds(pair, share, more):
 
 
 def test_sums_beyond_64_bits_are_clipped_and_do_not_fail():
-    schema = schema_of({"x": {"type": "boolean"}}, measures={"m": {"lower": 0, "upper": 2**40, "step": 2}})
+    bounds = {"lower": 0, "upper": 2**40, "step": 2, "missing": "drop"}
+    schema = schema_of({"x": {"type": "boolean"}}, measures={"m": bounds})
     half = schema.measures["m"].half_units
     CONNECTION.register("few", pa.table({"x": [True, False]}))
     rows = LARGEST_SUM // half + 1000
@@ -349,7 +350,7 @@ def added(parts) -> dict[int, tuple[int, ...]]:
     total: dict[int, tuple[int, ...]] = {}
     for part in parts:
         for cell, values in part.items():
-            total[cell] = tuple(a + b for a, b in zip(total.get(cell, (0, 0)), values, strict=True))
+            total[cell] = tuple(a + b for a, b in zip(total.get(cell, (0, 0, 0)), values, strict=True))
     return total
 
 
@@ -362,9 +363,11 @@ def test_what_is_kept_of_a_person_depends_on_that_person_alone(rows, contributio
     assert whole == added(alone.values())  # so a neighbour differs by one person's part and by nothing else
     for who, part in alone.items():
         usable = [r for r in rows if r[0] == who and r[1] is not None and r[2] in ("a", "b")]
-        assert sum(count for count, _ in part.values()) == min(contributions, len(usable))
+        assert sum(count for count, *_ in part.values()) == min(contributions, len(usable))
+        # Of each row that is kept a measure is missing or adds steps, never both.
+        assert all(abs(steps) + missing <= count for count, steps, missing in part.values())
         kept = Counter((min(int(x), 3) * 2 + "ab".index(c)) for _, x, c, _ in usable)
-        assert all(count <= kept[cell] for cell, (count, _) in part.items())
+        assert all(count <= kept[cell] for cell, (count, *_) in part.items())
     shuffled = list(rows)
     random.shuffle(shuffled)
     assert gathered(schema, table_of(shuffled), key) == whole
@@ -377,8 +380,8 @@ def test_every_row_of_a_person_is_as_likely_to_be_kept():
     who = np.repeat(np.arange(people), 4)
     table = pa.table({"who": who, "x": np.tile(np.arange(4.0), people), "c": ["a"] * len(who), "m": np.zeros(len(who))})
     found = gathered(capped_schema(1), table)
-    assert sum(count for count, _ in found.values()) == people
-    assert all(abs(count - people / 4) < 5.3 * math.sqrt(people * 3 / 16) for count, _ in found.values())
+    assert sum(count for count, *_ in found.values()) == people
+    assert all(abs(count - people / 4) < 5.3 * math.sqrt(people * 3 / 16) for count, *_ in found.values())
     assert gathered(capped_schema(1), table, KEY + 1) != found
 
 

@@ -17,7 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import TableError
+from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.margin_counts import MarginCounts
+from sfumato.kernel.rows import Rows
 from sfumato.kernel.source.table import Table, open_table
 from sfumato.schema import Schema
 
@@ -466,3 +468,16 @@ def test_a_person_with_many_rows_is_capped_over_all_words(tmp_path):
     alone = [kept({who}) for who in rows]
     assert sum(alone, Counter()) == everybody != kept(rows, key=2)
     assert kept(set(rows) - {"p3"}) == everybody - kept({"p3"})
+
+
+def test_a_large_table_comes_by_cell_unless_margins_are_counted():
+    """2^26 cells: too many to lay out, few enough to number; both ways to hold the rows hold the same ones."""
+    names = [f"x{place}" for place in range(26)]
+    parts = {name: {"type": "integer", "lower": 0, "upper": 1} for name in names}
+    schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": parts})
+    rows = np.random.default_rng(5).integers(0, 2, (40, 26))
+    table = open_table(pa.table({name: rows[:, place] for place, name in enumerate(names)}))
+    by_cell, by_row = table.read(schema, key=1), table.read(schema, key=1, for_margins=True)
+    assert isinstance(by_cell, Aggregate) and isinstance(by_row, Rows)
+    np.testing.assert_array_equal(by_cell.cells, by_row.gathered.cells)
+    np.testing.assert_array_equal(by_cell.counts, by_row.gathered.counts)

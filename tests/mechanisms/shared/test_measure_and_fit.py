@@ -29,7 +29,9 @@ def table(measures: bool = False, **sizes: int) -> Schema:
         for name, size in sizes.items()
     }
     plain = {"dataset": "t", "privacy_unit": "row", "budget": {"epsilon": 9}, "attributes": attributes}
-    return Schema.from_dict(plain | ({"measures": {"m": {"lower": 0, "upper": 10, "step": 1}}} if measures else {}))
+    return Schema.from_dict(
+        plain | ({"measures": {"m": {"lower": 0, "upper": 10, "step": 1, "missing": "drop"}}} if measures else {})
+    )
 
 
 def run(mechanism, schema, counts, budget, seed=1):

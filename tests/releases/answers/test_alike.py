@@ -17,7 +17,7 @@ SCHEMA = Schema.from_dict(
             "sex": {"type": "category", "values": ["F", "M", "X"]},
             "pay": {"type": "number", "lower": 0, "upper": 100, "bins": 5},
         },
-        "measures": {"m": {"lower": 0, "upper": 100, "step": 1}},
+        "measures": {"m": {"lower": 0, "upper": 100, "step": 1, "missing": "drop"}},
     }
 )
 

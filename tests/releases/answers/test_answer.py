@@ -29,7 +29,7 @@ SCHEMA = Schema.from_dict(
             "urgent": {"type": "boolean"},
             "day": {"type": "date", "lower": "2024-01-15", "upper": "2024-03-20", "by": "month"},
         },
-        "measures": {"cost": {"lower": -10, "upper": 30, "step": 1}},
+        "measures": {"cost": {"lower": -10, "upper": 30, "step": 1, "missing": "drop"}},
     }
 )
 SHAPE = SCHEMA.domain.shape

@@ -30,7 +30,7 @@ SCHEMA = Schema.from_dict(
             "job": {"type": "category", "values": ["a", "b", "c", "d"]},
             "pay": {"type": "number", "lower": 0, "upper": 100, "bins": 5},
         },
-        "measures": {"m": {"lower": 0, "upper": 100, "step": 1}},
+        "measures": {"m": {"lower": 0, "upper": 100, "step": 1, "missing": "drop"}},
     }
 )
 TRUTH = np.random.default_rng(4).poisson(np.random.default_rng(8).gamma(0.5, 20.0, SHAPE)).astype(float)

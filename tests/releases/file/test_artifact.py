@@ -49,7 +49,7 @@ SCHEMA = Schema.from_dict(
             "sex": {"type": "category", "values": ["F", "M"]},
             "age": {"type": "integer", "lower": 0, "upper": 9},
         },
-        "measures": {"charge": {"lower": 0, "upper": 100, "step": "0.5"}},
+        "measures": {"charge": {"lower": 0, "upper": 100, "step": "0.5", "missing": "drop"}},
     }
 )
 NOISE = LaplaceRecord(Fraction(7, 2))

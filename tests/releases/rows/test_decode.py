@@ -26,7 +26,7 @@ SCHEMA = Schema.from_dict(
         "measures": {
             "age": {"lower": 0, "upper": 10, "step": 1},
             "age_value": {"lower": 0, "upper": 10},
-            "cost": {"lower": 0, "upper": 10, "step": "0.25"},
+            "cost": {"lower": 0, "upper": 10, "step": "0.25", "missing": "drop"},
         },
     }
 )

@@ -25,7 +25,7 @@ SCHEMA = Schema.from_dict(
             "urgent": {"type": "boolean"},
             "day": {"type": "date", "lower": "2024-01-15", "upper": "2024-03-20", "by": "month"},
         },
-        "measures": {"cost": {"lower": 0, "upper": 100, "step": 1}},
+        "measures": {"cost": {"lower": 0, "upper": 100, "step": 1, "missing": "drop"}},
     }
 )
 

@@ -14,7 +14,7 @@ ROWS = 20_000
 
 def schema_of(sizes: list[int]) -> Schema:
     kinds = {f"a{n}": {"type": "integer", "lower": 0, "upper": size - 1} for n, size in enumerate(sizes)}
-    measures = {"cost": {"lower": 0, "upper": 100, "step": 1}}
+    measures = {"cost": {"lower": 0, "upper": 100, "step": 1, "missing": "drop"}}
     return Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": kinds, "measures": measures})
 
 

@@ -41,7 +41,7 @@ def test_means_fit_groups_and_shy_away_from_noise():
             "dataset": "t",
             "privacy_unit": "row",
             "attributes": {"a": {"type": "boolean"}, "x": {"type": "integer", "lower": 0, "upper": 99}},
-            "measures": {"cost": {"lower": 0, "upper": 100, "step": 1}},
+            "measures": {"cost": {"lower": 0, "upper": 100, "step": 1, "missing": "drop"}},
         }
     )
     rows = np.full((2, 100), 50.0)

@@ -28,7 +28,7 @@ SCHEMA = Schema.from_dict(
         "attributes": {
             name: {"type": "integer", "lower": 0, "upper": size - 1} for name, size in zip("abcd", SHAPE, strict=True)
         },
-        "measures": {"m": {"lower": 0, "upper": 100, "step": 1}},
+        "measures": {"m": {"lower": 0, "upper": 100, "step": 1, "missing": "drop"}},
     }
 )
 TRUTH = np.random.default_rng(4).poisson(np.random.default_rng(8).gamma(0.5, 20.0, SHAPE)).astype(float)

@@ -124,13 +124,18 @@ class Recorder:
         self.__begin()
         made = self.__inner.measure(queries, budget, of=of, scales=scales, which=which, above=above)
         truth = queries.apply_wrapping(self.__inner._dense(of))
-        if above is None:
-            self.__compare(made, truth)
-        else:
-            self.__compare_sifted(made, truth, above)
         which = np.zeros(len(truth), dtype=np.int64) if made.which is None else made.which
-        asked = ("measure", _matrix(queries), of, made.noises, fingerprint(made.which), above)
         noises = tuple(made.noises[kind] for kind in which)
+        if above is not None:
+            self.__compare_sifted(made, truth, above)
+        elif made.missing is None:
+            self.__compare((made, truth))
+        else:  # drawn first, and afresh, for the rows in which the measure is missing
+            missing = queries.apply_wrapping(self.__inner._dense(made.missing.of))
+            self.__compare((made.missing, missing), (made, truth))
+            noises = (*(made.missing.noises[kind] for kind in which), *noises)
+            truth = np.append(missing, truth)
+        asked = ("measure", _matrix(queries), of, noises, fingerprint(made.which), above)
         published = self.__tape.add(Call(asked, self.__end(), tuple(truth.tolist()), noises, None, made)).result
         assert isinstance(published, Measurement)  # noqa: S101 (the calls agree in what they asked)
         return published
@@ -155,7 +160,7 @@ class Recorder:
         made = self.__inner.measure_misfit(misfit, budget, groups)
         labels = [0] * misfit.queries.rows if groups is None else np.asarray(groups).tolist()
         truth = twins.sums_by_group(self.__misfits(misfit), labels)
-        self.__compare(made, np.array(truth, dtype=np.int64))
+        self.__compare((made, np.array(truth, dtype=np.int64)))
         asked = ("measure_misfit", _matrix(misfit.queries), fingerprint(misfit.targets), tuple(labels), made.noises)
         call = Call(asked, self.__end(), tuple(truth), made.noises * len(truth), None, made)
         published = self.__tape.add(call).result
@@ -173,7 +178,7 @@ class Recorder:
         counts = self.__inner._dense("count").tolist()
         misfits = [twins.margin_misfit(self.domain, names, guess.tolist(), counts) for names, guess in asked]
         truth = twins.sums_by_group(misfits, labels)
-        self.__compare(made, np.array(truth, dtype=np.int64))
+        self.__compare((made, np.array(truth, dtype=np.int64)))
         what = ("measure_margin_misfits", fingerprint(asked), tuple(labels), made.noises)
         call = Call(what, self.__end(), tuple(truth), made.noises * len(truth), None, made)
         published = self.__tape.add(call).result
@@ -257,20 +262,18 @@ class Recorder:
         assert before is not None  # noqa: S101 (set when the call began)
         return tuple(b - a for a, b in zip(before, self.__tape.borne, strict=True))
 
-    def __compare(self, made: Measurement, truth: NDArray[np.int64]) -> None:
-        """Whether every answer carries its own noise, of the kind that the measurement states."""
-        which = np.zeros(len(truth), dtype=np.int64) if made.which is None else made.which
-        noise = np.zeros(len(truth), dtype=np.int64)
-        kinds = [np.flatnonzero(which == kind) for kind in range(len(made.noises))]
-        stated = [(one, len(rows)) for one, rows in zip(made.noises, kinds, strict=True)]
+    def __compare(self, *pairs: tuple[Measurement, NDArray[np.int64]]) -> None:
+        """Whether every answer carries its own noise, of the kind that the measurement states, in the order drawn."""
         log = [call for call in self.__entropy.log if isinstance(call, Drawn)]
+        parts = [(made, truth, rows, noise) for made, truth in pairs for rows, noise in _rows_by_noise(made)]
+        stated = [(noise, len(rows)) for _, _, rows, noise in parts]
         if [(call.noise, len(call.values)) for call in log] != stated or len(log) != len(self.__entropy.log):
             self.__tape.faults.append("the noise drawn is not the noise stated, afresh for every answer")
             return
-        for rows, call in zip(kinds, log, strict=True):
-            noise[rows] = call.values
-        if not np.array_equal(made.answers, truth + noise):
-            self.__tape.faults.append("the answers are not what the queries ask for plus the noise drawn")
+        for (made, truth, rows, _), call in zip(parts, log, strict=True):
+            if not np.array_equal(made.answers[rows], truth[rows] + call.values):
+                self.__tape.faults.append("the answers are not what the queries ask for plus the noise drawn")
+                return
 
     def __compare_sifted(self, made: Measurement, truth: NDArray[np.int64], above: int) -> None:
         """Whether exactly the cells are published whose count, with noise of their own, reaches the threshold."""
@@ -306,6 +309,12 @@ def fingerprint(value: object) -> Hashable:
     if isinstance(value, list | tuple):
         return tuple(fingerprint(one) for one in value)
     return repr(value)  # what has no telling repr shows its address, and so stands out rather than slips through
+
+
+def _rows_by_noise(made: Measurement) -> list[tuple[Codes, Noise]]:
+    """Which answers carry each of a measurement's noises."""
+    which = np.zeros(len(made.answers), dtype=np.int64) if made.which is None else made.which
+    return [(np.flatnonzero(which == kind), noise) for kind, noise in enumerate(made.noises)]
 
 
 def _matrix(queries: Queries) -> Hashable:

@@ -140,7 +140,7 @@ def replay_findings(
     """A mechanism on all tables of up to 4 rows on 4 cells, and of up to 3 rows on 3 cells with a measure.
 
     And on those of up to 3 rows on a square of two attributes, which have margins.
-    run: what to run; the mechanism of that name if not said. The measure's rows are at either bound and between.
+    run: what to run; the mechanism of that name if not said. A row's measure is at either bound, between, or missing.
     budget: epsilon 8 if not said, under which a few rows pass a threshold and what is then done with them is audited.
     """
     run = run or cast(Run, find_mechanism(name).run)  # the default workload
@@ -152,7 +152,7 @@ def replay_findings(
         schema = square_schema(k) if square else small_schema(cells, k, measured=measured)
         half = schema.measures["m"].half_units if measured else 0
         pairs, worst, complaints = 0, 0.0, list[Complaint]()
-        levels = ((-half,), (1,), (half,)) if measured else ((),)
+        levels: tuple[tuple[int | None, ...], ...] = ((-half,), (1,), (half,), (None,)) if measured else ((),)
         for pairs, (one, other) in enumerate(neighbouring_tables(cells, rows, k, levels), 1):
             found = replay(run, schema, one, other, budget, curator=curator, seed=pairs)
             worst = max(worst, found.loss)

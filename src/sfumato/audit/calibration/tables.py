@@ -29,7 +29,7 @@ SMALL = Schema.from_dict(
             "x": {"type": "integer", "lower": 0, "upper": 49},
             "g": {"type": "category", "values": ["a", "b"]},
         },
-        "measures": {"m": {"lower": 0, "upper": 100, "step": 1}},
+        "measures": {"m": {"lower": 0, "upper": 100, "step": 1, "missing": "drop"}},
     }
 )
 ANSWERS = 4, 5, 4, 6, 5, 4, 3  # of seven questions

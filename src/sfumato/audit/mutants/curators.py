@@ -29,6 +29,7 @@ from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.queries import Identity, Queries, Total
 from sfumato.schema import Schema
+from sfumato.schema.parts import missing_of
 
 Check = Callable[[], str | None]
 
@@ -44,7 +45,7 @@ def replaying(run: Run, kind: type[Curator] = Curator) -> Check:
     def check() -> str | None:
         schema = small_schema(4, 1, measured=True)
         steps = schema.measures["m"].half_units
-        for one, other in neighbouring_tables(4, 2, 1, [(steps,)]):
+        for one, other in neighbouring_tables(4, 2, 1, [(steps,), (None,)]):
             for complaint in replay(run, schema, one, other, WHOLE, curator=kind).complaints:
                 return complaint.what
         return None
@@ -141,6 +142,22 @@ class ScaleFromDataCurator(Curator):
         if not isinstance(noise, Laplace):
             raise TypeError("this mutant is for pure epsilon")
         return (Laplace(noise.scale * (1 + int(self._aggregate.counts.sum()))),), which
+
+
+class MissingBySumsCurator(Curator):
+    """NOT PRIVATE: missing values carry noise made for half of what one of them changes."""
+
+    def _missing_noises(self, noises: tuple[Noise, ...], unit: int) -> tuple[Noise, ...]:
+        return super()._missing_noises(noises, 2 * unit)
+
+
+class MissingInBothCurator(Curator):
+    """NOT PRIVATE: a row without a value is counted as missing and also moves the sum, and both are charged as one."""
+
+    def _dense(self, of: str) -> NDArray[np.int64]:
+        if missing_of(of) not in self._units:
+            return super()._dense(of)
+        return super()._dense(of) + self._units[of] * super()._dense(missing_of(of))
 
 
 class NoEmptyCellsCurator(Curator):

@@ -17,7 +17,9 @@ from sfumato.audit.mutants.readers import (
     EngineReadsCsv,
     FirstNames,
     GuessedLineStarts,
+    MarkOfTheFirst,
     NamedNaN,
+    OneLineStopsAll,
     OverflowingRank,
     StatisticsTrusted,
     TypedPandas,
@@ -25,10 +27,10 @@ from sfumato.audit.mutants.readers import (
 )
 from sfumato.audit.mutants.reading import Check
 from sfumato.audit.reading.attack import attack_source
+from sfumato.audit.reading.record_sources import json_source
 from sfumato.audit.reading.reference import Row
+from sfumato.audit.reading.source import Case, Make
 from sfumato.audit.reading.sources import (
-    Case,
-    Make,
     case_of,
     csv_source,
     duckdb_table,
@@ -42,10 +44,12 @@ from sfumato.kernel.source.engines.csv_files import CsvFiles
 from sfumato.kernel.source.engines.database import Database
 from sfumato.kernel.source.engines.duckdb import DuckDB, over_origin
 from sfumato.kernel.source.engines.frames import Frame
+from sfumato.kernel.source.engines.json_lines import JsonLines
 from sfumato.kernel.source.engines.parquet_files import ParquetFiles
 from sfumato.kernel.source.table import Table, open_table
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.schema import Schema
+from sfumato.schema.dialect import Dialect
 
 PAIRS = 150  # in which each of these must be caught
 
@@ -215,6 +219,10 @@ _CHECKS: dict[str, Sides] = {
     "ranks beyond 64 bits": (OverflowingRank, rank_moves(OverflowingRank(FINE)), rank_moves(Rank(FINE))),
     "CSV cut by guesses": _reading(lambda files: long_csv_source(files=files), GuessedLineStarts, CsvFiles, 3),
     "bare carriage returns": _reading(lambda files: csv_source(",", ".csv", files=files), EngineReadsCsv, CsvFiles),
+    "the first row's mark": _reading(
+        lambda files: csv_source(",", ".csv", files=files, dialect=Dialect(columns=("any",))), MarkOfTheFirst, CsvFiles
+    ),
+    "a line that stops all": _reading(json_source, OneLineStopsAll, JsonLines, 40),
     "texts by collation": _reading(lambda engine: typed_source(duckdb_table("NOCASE", engine)), CollatedDuckDB, DuckDB),
     "lists joined": (
         joined_under_a_collation,

@@ -5,6 +5,7 @@ They are origins, engines and scores of their own, brought before the same attac
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.csv_files import CsvFiles
 from sfumato.kernel.source.engines.duckdb import DuckDB
 from sfumato.kernel.source.engines.frames import Frame
+from sfumato.kernel.source.engines.json_lines import JsonLines
 from sfumato.kernel.source.engines.origin import SOURCE
 from sfumato.kernel.source.engines.parquet_files import ParquetFiles
 from sfumato.kernel.verbs.scores import Rank
@@ -29,7 +31,7 @@ class EngineReadsCsv(CsvFiles):
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
         columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(len(self.header)))
         options = (
-            f"auto_detect = false, header = true, delim = '{self.separator}', quote = '\"', escape = '\"', "
+            f"auto_detect = false, header = true, delim = '{self.grammar.separator}', quote = '\"', escape = '\"', "
             f"ignore_errors = true, strict_mode = false, parallel = {self.parallel}, columns = {{{columns}}}"
         )
         paths = ", ".join(f"'{path}'" for path in self.paths)
@@ -40,6 +42,27 @@ class GuessedLineStarts(EngineReadsCsv):
     """NOT PRIVATE: a CSV file is cut every 8 MB and lines are guessed to start there, inside quotes too."""
 
     parallel = "true"
+
+
+class MarkOfTheFirst(CsvFiles):
+    """NOT PRIVATE: without a header the byte order mark of whoever comes first is taken off, as of a header."""
+
+    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+        copy, names = (
+            self.paths[0].with_suffix(".named"),
+            self.grammar.separator.join(map(str, range(len(self.header)))),
+        )
+        copy.write_bytes(f"{names}\n".encode() + self.paths[0].read_bytes().removeprefix(b"\xef\xbb\xbf"))
+        CsvFiles((copy,), self.header, self.grammar, block=self.block).mount(connection, used)
+
+
+class OneLineStopsAll(JsonLines):
+    """NOT PRIVATE: a line that is no JSON is an error, as it is to most readers."""
+
+    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+        for line in self.paths[0].read_bytes().split(b"\n"):
+            json.loads(line or b"{}")
+        super().mount(connection, used)
 
 
 class CollatedDuckDB(DuckDB):

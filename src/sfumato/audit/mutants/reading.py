@@ -21,7 +21,7 @@ SCHEMA = Schema.from_dict(
         "dataset": "mutants",
         "privacy_unit": "row",
         "attributes": {"x": {"type": "integer", "lower": 0, "upper": 1}},
-        "measures": {"m": {"lower": 0, "upper": 100, "step": 1}},
+        "measures": {"m": {"lower": 0, "upper": 100, "step": 1, "missing": "drop"}},
     }
 )
 

@@ -179,6 +179,8 @@ MUTANTS: dict[str, Mutant] = {
         _replayed("overlapping partition", curators.OverlappingCurator, curators.totals_of_groups),
         _along_margins("margins charged as one", margins.MarginsAsOneCurator, margins.misfits_in_one_sum),
         _along_margins("margins not added up", margins.MarginsApartCurator, margins.margins_until_refused),
+        _replayed("missing values, half the noise", curators.MissingBySumsCurator, curators.with_even_shares),
+        _replayed("missing values in both", curators.MissingInBothCurator, curators.with_even_shares),
         _replayed("scale from the data", curators.ScaleFromDataCurator, curators.with_even_shares),
         _descending("descent, leaves paid twice", descents.paid_twice, descents.descending(descents.paid_twice)),
         _descending("descent by true counts", descents.steered_by_the_table, descents.steered_by_the_table),

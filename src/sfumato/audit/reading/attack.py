@@ -18,7 +18,8 @@ from random import Random
 import numpy as np
 
 from sfumato.audit.reading.reference import difference
-from sfumato.audit.reading.sources import SOURCES, Case, Make
+from sfumato.audit.reading.source import Case, Make
+from sfumato.audit.reading.sources import SOURCES
 from sfumato.errors import SfumatoError
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.schema import Schema

@@ -14,12 +14,12 @@ class Record:
     fields: tuple[bytes, ...]
 
 
-def records(data: bytes, separator: int) -> list[Record]:
-    """All records of a file, the header first; empty lines are none."""
+def records(data: bytes, separator: int, quote: int = ord('"'), *, header: bool = True) -> list[Record]:
+    """All records of a file, the header first; empty lines are none. quote: -1 for none."""
     found: list[Record] = []
     fields: list[bytes] = []
     field = bytearray()
-    state, start, first = "start", 0, 3 if data.startswith(b"\xef\xbb\xbf") else 0
+    state, start, first = "start", 0, 3 if header and data.startswith(b"\xef\xbb\xbf") else 0
     returned = False  # whether the last byte of the field is a carriage return outside quotes
 
     def end(stop: int) -> None:
@@ -31,14 +31,14 @@ def records(data: bytes, separator: int) -> list[Record]:
 
     for at in range(first, len(data)):
         byte = data[at]
-        if state == "start" and byte == ord('"'):
+        if state == "start" and byte == quote:
             state = "quoted"
         elif state == "quoted":
-            if byte == ord('"'):
+            if byte == quote:
                 state = "closing"
             else:
                 field.append(byte)
-        elif state == "closing" and byte == ord('"'):
+        elif state == "closing" and byte == quote:
             field.append(byte)
             state = "quoted"
         elif byte == separator:

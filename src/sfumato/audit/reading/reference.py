@@ -17,6 +17,8 @@ from sfumato.domain import EPOCH
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer
+from sfumato.schema.parts import missing_of
+from sfumato.schema.recoding import as_number, folded
 
 Row = Mapping[str, object]  # a value by column name; None if it is missing
 
@@ -26,10 +28,10 @@ _TRUE, _FALSE = {"true", "t", "1", "yes", "y"}, {"false", "f", "0", "no", "n"}
 
 @dataclass(frozen=True)
 class Placed:
-    """A row that counts: its cell, its measures in steps, and whom it is about."""
+    """A row that counts: its cell, its measures in steps (None if missing), and whom it is about."""
 
     cell: int
-    steps: tuple[int, ...]
+    steps: tuple[int | None, ...]
     unit: Hashable
 
 
@@ -39,14 +41,13 @@ def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Pla
     for number, row in enumerate(rows):
         codes = [place(part, schema, name, row[part.column], typed) for name, part in schema.attributes.items()]
         unit = number if schema.privacy_unit.column is None else unit_of(row[schema.privacy_unit.column])
-        if unit is None or None in codes:
+        measured = [(part, steps(part, row[part.column], typed)) for part in schema.measures.values()]
+        if unit is None or None in codes or any(part.missing == "drop" and own is None for part, own in measured):
             continue
         cell = 0
         for code, size in zip(codes, schema.domain.shape, strict=True):
             cell = cell * size + int(code or 0)
-        found.append(
-            Placed(cell, tuple(steps(part, row[part.column], typed) for part in schema.measures.values()), unit)
-        )
+        found.append(Placed(cell, tuple(own for _, own in measured), unit))
     return found
 
 
@@ -71,10 +72,16 @@ def difference(schema: Schema, rows: Sequence[Row], found: Aggregate, *, typed: 
     if len(sure) == len(placed):
         for at, name in enumerate(schema.measures):
             sums: dict[int, int] = defaultdict(int)
+            missing: dict[int, int] = defaultdict(int)
             for row in sure:
-                sums[row.cell] += row.steps[at]
+                own = row.steps[at]
+                sums[row.cell] += own or 0
+                missing[row.cell] += own is None
             if dict(zip(found.cells.tolist(), found.sums[name].tolist(), strict=True)) != dict(sums):
                 return f"sums of {name} differ"
+            counted = found.sums.get(missing_of(name))
+            if counted is not None and dict(zip(found.cells.tolist(), counted.tolist(), strict=True)) != dict(missing):
+                return f"rows without {name} differ"
     return None
 
 
@@ -89,19 +96,32 @@ def unit_of(value: object) -> Hashable:
 
 def place(attribute: Attribute, schema: Schema, name: str, value: object, typed: bool) -> int | None:
     """The cell of a value along its axis; None if its row falls out."""
+    code = _of_value(attribute, schema, name, value, typed)
+    if code is not None or not attribute.keeps_missing:
+        return len(attribute.values) if code is None and isinstance(attribute, Category) and attribute.other else code
+    if not isinstance(attribute, Category) or _is_missing(attribute, value, typed):
+        return attribute.places
+    return len(attribute.values) if attribute.other else None
+
+
+def _is_missing(attribute: Category, value: object, typed: bool) -> bool:
+    return (
+        number_of(value, typed) is None
+        if attribute.numeric
+        else folded(text_of(value) or "", attribute.fold or ()) == ""
+    )
+
+
+def _of_value(attribute: Attribute, schema: Schema, name: str, value: object, typed: bool) -> int | None:
     edges = schema.domain[name].edges
     if isinstance(attribute, Category):
-        code = _in_list(attribute, value, typed)
-        return len(attribute.values) if code is None and attribute.other else code
+        return _in_list(attribute, value, typed)
     if isinstance(attribute, Boolean):
-        known = boolean_of(value if typed else text_of(value))
+        told = attribute.spellings.get(folded(text_of(value) or "", attribute.fold or ()))
+        known = told if told is not None else boolean_of(value if typed else text_of(value))
         return None if known is None else int(known)
     if isinstance(attribute, Date):
-        day = date_of(value)
-        if day is None:
-            return None
-        days = (min(max(day, attribute.lower), attribute.upper) - EPOCH).days
-        return int(np.searchsorted(edges, days, side="right")) - 1
+        return _of_moment(attribute, value, edges)
     number = number_of(value, typed)
     if number is None:
         return None
@@ -111,20 +131,35 @@ def place(attribute: Attribute, schema: Schema, name: str, value: object, typed:
     return min(int(np.searchsorted(edges, clipped, side="right")) - 1, len(edges) - 2)
 
 
+def _of_moment(attribute: Date, value: object, edges: Any) -> int | None:
+    moment = moment_of(value)
+    if moment is None:
+        return None
+    if attribute.by == "weekday":
+        return moment.weekday()
+    if attribute.by == "hour_of_day":
+        return moment.hour
+    since = min(max(moment, attribute.moments[0]), attribute.moments[1]) - datetime(EPOCH.year, EPOCH.month, EPOCH.day)
+    days = (since.days * 86400 + since.seconds) / 86400
+    return int(np.searchsorted(edges, days if attribute.has_time else since.days, side="right")) - 1
+
+
 def _in_list(attribute: Category, value: object, typed: bool) -> int | None:
     if attribute.numeric:
         number = number_of(value, typed)
-        listed = [float(each) for each in attribute.values]
-        return listed.index(number) if number in listed else None
+        listed = {as_number(spelling): code for spelling, code in attribute.spellings.items()}
+        return listed.get(number)
     text = text_of(value)
-    return attribute.listed.index(text) if text in attribute.listed else None
+    return None if text is None else attribute.spellings.get(folded(text, attribute.fold or ()))
 
 
-def steps(measure: Any, value: object, typed: bool) -> int:
-    """A measure in whole steps from its centre; a missing one counts as the centre."""
+def steps(measure: Any, value: object, typed: bool) -> int | None:
+    """A measure in whole steps from its centre; None if it is missing."""
     number = number_of(value, typed)
+    if number is None:
+        return 0 if measure.missing == "middle" else None
     centre, step, half = float(measure.centre), float(measure.step), measure.half_units
-    clipped = centre if number is None else min(max(number, float(measure.lower)), float(measure.upper))
+    clipped = min(max(number, float(measure.lower)), float(measure.upper))
     return int(min(max(math.floor((clipped - centre) / step + 0.5), -half), half))
 
 
@@ -165,14 +200,14 @@ def boolean_of(value: object) -> bool | None:
     return bool(value) if isinstance(value, bool | int) else None
 
 
-def date_of(value: object) -> date | None:
-    """A value as a day, in UTC."""
+def moment_of(value: object) -> datetime | None:
+    """A value as a time, in UTC; a day begins at midnight."""
     if isinstance(value, datetime):
-        return (value.astimezone(UTC) if value.tzinfo else value).date()
+        return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
     if isinstance(value, date):
-        return value
+        return datetime(value.year, value.month, value.day)
     found = _DAY.fullmatch(value.strip()) if isinstance(value, str) else None
     try:
-        return date(*map(int, found.groups()[:3])) if found else None
+        return datetime.fromisoformat(value.strip()) if found and isinstance(value, str) else None
     except ValueError:
         return None

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import bz2
 import gzip
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from importlib.util import find_spec
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from sfumato.audit.reading.csv_tables import AwkwardFile, awkward_file
+from sfumato.audit.reading.record_sources import arrow_file, excel_source, json_source
 from sfumato.audit.reading.reference import Row, unit_of
+from sfumato.audit.reading.source import BLOCKS, Case, Make, Source
 from sfumato.audit.reading.tables import POOLS, AwkwardTable, awkward_schema, awkward_table
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.csv_files import CsvFiles, find_csv
@@ -24,37 +24,10 @@ from sfumato.kernel.source.engines.duckdb import DuckDB, over_origin
 from sfumato.kernel.source.engines.parquet_files import ParquetFiles
 from sfumato.kernel.source.table import Table, open_table
 from sfumato.schema import Schema
+from sfumato.schema.dialect import PLAIN, Dialect
 
-BLOCKS = (5, 16, 64, 2**23)  # into which a CSV file is cut; nothing may depend on it
-Make = Callable[[Random, Path], "Case"]
-
-
-@dataclass(frozen=True)
-class Case:
-    """A table that can be opened whole or without some of its parts, a part being a row or the bytes of a record."""
-
-    schema: Schema
-    parts: tuple[Any, ...]
-    unit: Callable[[Any], Hashable]
-    open: Callable[[Sequence[Any]], Table]
-    rows: Callable[[Sequence[Any]], Sequence[Row]]
-    typed: bool = True
-
-
-@dataclass(frozen=True)
-class Source:
-    """A source: how its cases are made, the share of the pairs that it is worth, and the library that it needs."""
-
-    make: Make
-    share: float = 1.0
-    needs: str = "pyarrow"
-
-    @property
-    def here(self) -> bool:
-        """Whether it can be attacked on this machine."""
-        return find_spec(self.needs) is not None
-
-
+EUROPEAN = Dialect(decimal=",", thousands=".", dates="%d.%m.%Y")
+HEADLESS_16 = Dialect(columns=("filled", "in", "below"), encoding="utf-16-be")
 Bring = Callable[[AwkwardTable, Sequence[Row], Path], Table]
 
 
@@ -202,16 +175,22 @@ def csv_case(found: AwkwardFile, opening: Callable[[bytes], Table]) -> Case:
 
 
 def csv_source(
-    separator: str, ending: str, pack: Callable[[bytes], bytes] = bytes, *, files: type[CsvFiles] = CsvFiles
+    separator: str,
+    ending: str,
+    pack: Callable[[bytes], bytes] = bytes,
+    *,
+    files: type[CsvFiles] = CsvFiles,
+    dialect: Dialect = PLAIN,
 ) -> Make:
     """CSV files of a separator and a compression, cut into blocks of any size."""
 
     def make(random: Random, folder: Path) -> Case:
-        found, block, path = awkward_file(random, separator), random.choice(BLOCKS), folder / f"t{ending}"
+        found, block, path = awkward_file(random, separator, dialect), random.choice(BLOCKS), folder / f"t{ending}"
 
         def opening(data: bytes) -> Table:
             path.write_bytes(pack(data))
-            return Table(over_origin(files((path,), find_csv((path,), separator).header, separator, block)))
+            names = find_csv((path,), found.dialect, separator).header
+            return Table(over_origin(files((path,), names, found.grammar, found.dialect, block)))
 
         return csv_case(found, opening)
 
@@ -259,6 +238,13 @@ SOURCES: dict[str, Source] = {
     "CSV, gzip": Source(csv_source(",", ".csv.gz", _in_two_parts)),
     "CSV, bzip2": Source(csv_source(",", ".csv.bz2", bz2.compress)),
     "CSV, zstandard": Source(csv_source(",", ".csv.zst", _zstd)),
+    "CSV, semicolons and commas": Source(csv_source(";", ".csv", dialect=EUROPEAN), share=0.25),
+    "CSV, single quotes, bars": Source(csv_source("|", ".csv", dialect=Dialect(quote="'", thousands=",")), share=0.25),
+    "CSV, no quotes": Source(csv_source(",", ".csv", dialect=Dialect(quote="none")), share=0.25),
+    "CSV, no header": Source(csv_source(",", ".csv", dialect=Dialect(columns=("filled", "in", "below"))), share=0.25),
+    "CSV, code page 1252": Source(csv_source(";", ".csv", dialect=Dialect(encoding="cp1252")), share=0.25),
+    "CSV, UTF-16": Source(csv_source("\t", ".csv", dialect=Dialect(encoding="utf-16")), share=0.25),
+    "CSV, UTF-16, no header": Source(csv_source(",", ".csv.gz", gzip.compress, dialect=HEADLESS_16), share=0.25),
     "CSV, long files": Source(long_csv_source(), share=0.04),
     "Parquet": Source(typed_source(parquet_file(ParquetFiles))),
     "Parquet, value by value": Source(typed_source(parquet_file(SlowParquetFiles))),
@@ -267,6 +253,9 @@ SOURCES: dict[str, Source] = {
     "DuckDB, collation": Source(typed_source(duckdb_table("NOCASE.NOACCENT")), share=0.4),
     "Arrow": Source(typed_source(lambda table, rows, folder: open_table(table.arrow(rows)))),
     "Arrow, in pieces": Source(typed_source(_arrow_pieces)),
+    "Arrow files": Source(typed_source(arrow_file), share=0.25),
+    "JSON lines": Source(json_source(), share=0.25),
+    "Excel": Source(excel_source, share=0.2, needs="openpyxl"),
     "polars": Source(typed_source(_polars), needs="polars"),
     "pandas": Source(pandas_source(open_table), needs="pandas"),
     "pandas, Arrow types": Source(typed_source(_pandas_of_arrow, typed=False), needs="pandas"),

@@ -162,6 +162,7 @@ def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple
     }
     if random.random() < 0.3:
         attributes["n"] = {"type": "category", "values": [-1, 0, 1, 2], "other": random.random() < 0.5}
+    _vary(attributes, random)
     chosen = random.sample(sorted(attributes), random.randint(1, 3))
     described = {part: attributes[part] | {"column": names[part]} for part in chosen}
     if random.random() < 0.1:  # the same again and again, until there are too many cells to lay out
@@ -180,6 +181,27 @@ def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple
     )
     used = [*chosen, *(["m"] if measured else []), "who"]
     return schema, {part: names[part] for part in random.sample(used, len(used))}
+
+
+def _vary(attributes: dict[str, dict[str, Any]], random: Random) -> None:
+    """Some of the rarer ways to declare an attribute; the tables are those that there would be without them."""
+    aside = Random()  # noqa: S311 (tables, not noise)
+    aside.setstate(random.getstate())
+    if aside.random() < 0.4:
+        attributes["d"]["by"] = aside.choice(["hour", "week", "quarter", "year"])
+    elif aside.random() < 0.3:
+        attributes["d"] = {"type": "date", "by": aside.choice(["weekday", "hour_of_day"])}
+    if attributes["n"]["type"] == "category" and aside.random() < 0.5:
+        attributes["n"]["map"] = {"2.5": 2, "7": -1}
+    if aside.random() < 0.3:
+        attributes["c"]["fold"] = "spaces"
+    elif aside.random() < 0.4:
+        attributes["c"] |= {"values": ["a", "ä", "1", "x\ny"], "fold": ["case", "spaces"], "map": {"TRUE": "1"}}
+    if aside.random() < 0.3:
+        attributes["b"] |= {"map": {"1": False, "maybe": True}, "fold": "case"}
+    for attribute in attributes.values():
+        if aside.random() < 0.3:
+            attribute["missing"] = "keep"
 
 
 def _pool(random: Random, part: str, kind: str) -> list[object]:

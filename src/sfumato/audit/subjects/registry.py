@@ -78,6 +78,6 @@ def audit_schema(contributions: int) -> Schema:
             "dataset": "audit",
             "privacy_unit": {"column": "person", "contributions": contributions},
             "attributes": {"x": {"type": "integer", "lower": 0, "upper": CELLS - 1}},
-            "measures": {"m": {"lower": 0, "upper": 100, "step": 1}},
+            "measures": {"m": {"lower": 0, "upper": 100, "step": 1, "missing": "drop"}},
         }
     )

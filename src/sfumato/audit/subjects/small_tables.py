@@ -5,6 +5,7 @@ Nothing here is private: the tables are public inventions.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement, product
 from typing import NamedTuple
@@ -17,21 +18,25 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.schema import Schema
+from sfumato.schema.parts import missing_of
 
 
 class Row(NamedTuple):
-    """One row of a table that is made up for the audit: whose it is, its cell, and its steps of each measure."""
+    """One row of a table that is made up for the audit: whose it is, its cell, and its steps of each measure.
+
+    A step of None is a missing value.
+    """
 
     person: int
     cell: int
-    steps: tuple[int, ...] = ()
+    steps: tuple[int | None, ...] = ()
 
 
 Table = Sequence[Row]
 
 
 def neighbouring_tables(
-    cells: int, rows: int, contributions: int, levels: Sequence[tuple[int, ...]] = ((),)
+    cells: int, rows: int, contributions: int, levels: Sequence[tuple[int | None, ...]] = ((),)
 ) -> Iterator[tuple[Table, Table]]:
     """Every table of up to `rows` rows with and without every person, up to the order of rows.
 
@@ -67,10 +72,13 @@ def curator_of(schema: Schema, table: Table, budget: Budget, kind: type[Curator]
     """A curator of this kind that holds a table and may spend a budget."""
     counts = np.zeros(schema.domain.size, dtype=np.int64)
     units = {name: measure.half_units for name, measure in schema.measures.items()}
-    sums = {name: np.zeros_like(counts) for name in units}
+    sums = {name: np.zeros_like(counts) for name in list(schema.units)[1:]}
     for row in table:
         counts[row.cell] += 1
         for (name, half), steps in zip(units.items(), row.steps, strict=True):
+            if steps is None:
+                sums[missing_of(name)][row.cell] += 1
+                continue
             if abs(steps) > half:
                 raise PrivacyError(f"a row of the audit has more steps of {name} than the schema allows")
             sums[name][row.cell] += steps
@@ -81,7 +89,7 @@ def difference(one: Table, other: Table, contributions: int) -> list[Row]:
     """The rows of the person by whom two tables differ."""
     larger, smaller = (one, other) if len(one) >= len(other) else (other, one)
     own = [row for row in larger if row.person not in {each.person for each in smaller}]
-    rest = sorted(row for row in larger if row not in own)
-    if rest != sorted(smaller) or len({row.person for row in own}) > 1 or len(own) > contributions:
+    rest = Counter(row for row in larger if row not in own)
+    if rest != Counter(smaller) or len({row.person for row in own}) > 1 or len(own) > contributions:
         raise PrivacyError("the tables are no neighbours; take away all rows of one person, and give each few enough")
     return own

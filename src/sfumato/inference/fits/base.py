@@ -30,12 +30,14 @@ class Errors:
 
     weights: for every measured row, with which weight its noise enters each sum. noises: what each row carries.
     model: the covariance of the sums' model errors. unknown: sums that the measurements do not determine at all.
+    counts: how many measured rows each row stands for; None: one.
     """
 
     design: Design
     weights: Floats
     model: Floats
     unknown: NDArray[np.bool_]
+    counts: Whole | None = None
 
 
 class Fit(Protocol):

@@ -1,18 +1,34 @@
-"""Every family of fits, by the word that a file knows it by: a new one is a file beside this one and a line here."""
+"""Every family of fits, by the word that a file knows it by: a new one is a file beside this one and a line here.
+
+A family is imported when it is looked up: most releases have fits of one family.
+"""
 
 from __future__ import annotations
 
-from sfumato.inference.fits.base import Fit
-from sfumato.inference.fits.linear import LinearFit
-from sfumato.inference.fits.partition import PartitionFit
-from sfumato.inference.fits.scaled_shape import ScaledShape
-from sfumato.inference.fits.shrinkage import ShrinkageFit
-from sfumato.inference.fits.tree import TreeFit
+from collections import UserDict
+from importlib import import_module
 
-FAMILIES: dict[str, type[Fit]] = {
-    LinearFit.family: LinearFit,
-    PartitionFit.family: PartitionFit,
-    ShrinkageFit.family: ShrinkageFit,
-    ScaledShape.family: ScaledShape,
-    TreeFit.family: TreeFit,
-}
+from sfumato.inference.fits.base import Fit
+
+
+class _Families(UserDict[str, type[Fit] | str]):
+    """Classes, or where they live."""
+
+    def __getitem__(self, family: str) -> type[Fit]:
+        found = self.data[family]
+        if isinstance(found, str):
+            module, _, name = found.rpartition(".")
+            found = self.data[family] = getattr(import_module(module), name)
+        assert not isinstance(found, str)  # noqa: S101 (for the type checker)
+        return found
+
+
+FAMILIES = _Families(
+    {
+        "linear": "sfumato.inference.fits.linear.LinearFit",
+        "regional": "sfumato.inference.fits.partition.PartitionFit",
+        "nested": "sfumato.inference.fits.shrinkage.ShrinkageFit",
+        "shaped": "sfumato.inference.fits.scaled_shape.ScaledShape",
+        "tree": "sfumato.inference.fits.tree.TreeFit",
+    }
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from sfumato.domain import Domain
 from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, in_parts
 from sfumato.least_squares.base import LeastSquares
 from sfumato.least_squares.families import least_squares
+from sfumato.least_squares.merged import Merged
 from sfumato.measurement import Measurement
 
 
@@ -36,6 +38,14 @@ class LinearFit(OfOneMeasurement):
     @cached_property
     def _inverse(self) -> LeastSquares:
         return least_squares(self.measurement.queries, self.measurement.design.sizes)
+
+    def merged(self, domain: Domain) -> Merged | None:
+        """For sums that tell few cells apart; None where the queries are no products along the axes of the domain."""
+        return self._merged(domain.shape)
+
+    @cached_property
+    def _merged(self) -> Callable[[tuple[int, ...]], Merged | None]:
+        return cache(lambda shape: Merged.of(self.measurement.design, shape))
 
     def errors(self, columns: Floats) -> Errors:
         design = self.measurement.design

@@ -19,8 +19,6 @@ from sfumato.domain import Domain
 from sfumato.domain.binary_tree import BinaryTree, nodes_over
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, keep_in_parts
-from sfumato.inference.tree_posterior.evidence import Evidence
-from sfumato.inference.tree_posterior.messages import posterior_of
 from sfumato.measurement import Design, Laplace, Measurement
 from sfumato.queries import Ranges
 
@@ -108,6 +106,9 @@ def fit_tree(measured: Measurement, tree: BinaryTree, sizes: Codes | None = None
 
     sizes: how many cells each leaf is, along the tree; None: one each.
     """
+    from sfumato.inference.tree_posterior.evidence import Evidence  # which reading and pricing never need
+    from sfumato.inference.tree_posterior.messages import posterior_of
+
     along = np.ones(len(tree.order), dtype=np.int64) if sizes is None else sizes
     answers, scales = _by_level(measured, tree)
     laplace = isinstance(measured.noises[0], Laplace)

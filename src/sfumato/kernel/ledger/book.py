@@ -18,6 +18,7 @@ UNSTATED = "unstated"  # how the ledger writes a total delta that nobody named
 
 _FRACTION = re.compile(r"(0|[1-9][0-9]{0,399})/([1-9][0-9]{0,399})")
 _HEX_128 = re.compile(r"[0-9a-f]{32}")
+_HEX_256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ class Entry:
     """One reservation: immutable but for its state and the digest of what was published.
 
     unit, contributions: None in entries that were made before the ledger recorded them (formats 1 and 2).
+    request: a digest of what was asked for (table by name, schema, mechanism, cost, workload), never of what the table
+    holds; None before format 4, and for tables that have no name.
     """
 
     number: int
@@ -79,6 +82,7 @@ class Entry:
     chain: str
     unit: Unit | None
     contributions: int | None
+    request: str | None
 
 
 @dataclass(frozen=True)
@@ -206,6 +210,10 @@ def is_hex(text: object) -> bool:
     return isinstance(text, str) and _HEX_128.fullmatch(text) is not None
 
 
+def is_digest(text: object) -> bool:
+    return isinstance(text, str) and _HEX_256.fullmatch(text) is not None
+
+
 def is_count(number: object) -> bool:
     return type(number) is int and number >= 1
 
@@ -216,4 +224,6 @@ def is_name(text: object) -> bool:
 
 def check_name(text: object, what: str) -> None:
     if not is_name(text):
-        raise LedgerError(f"the {what} must be 1 to 200 printable characters without blanks around them; rename it")
+        raise LedgerError(
+            f"the {what} must be 1 to 200 printable characters without blanks around them; rename it", kind="input"
+        )

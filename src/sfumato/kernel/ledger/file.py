@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import LedgerError
-from sfumato.kernel.ledger.book import Book, Entry, chained, is_count, read_fraction, read_total
+from sfumato.kernel.ledger.book import Book, Entry, chained, is_count, is_digest, read_fraction, read_total
 from sfumato.kernel.ledger.history import read_changes
 from sfumato.kernel.unit import Unit
 
 # Format 1 wrote a total delta of 0 where nobody had stated one. It cannot be told from a 0 that was meant, so it is
 # kept as it is: too strict, and `sfumato ledger set` mends it. Format 2 says "unstated". Format 3 records the privacy
-# unit and the contributions of each entry, and keeps a history of the totals.
-FORMAT = 3
+# unit and the contributions of each entry, and keeps a history of the totals. Format 4 records what was asked for.
+FORMAT = 4
 APPLICATION = 0x5F0A702D  # marks the file as ours, so that no other database is ever written to
 CHANGES = (
     "CREATE TABLE changes (number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, old_epsilon TEXT, old_delta TEXT, "
@@ -34,14 +34,14 @@ TABLES = (
     "CREATE TABLE budgets (dataset TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL)",
     "CREATE TABLE entries (number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, epsilon TEXT NOT NULL, "
     "delta TEXT NOT NULL, mechanism TEXT NOT NULL, nonce TEXT NOT NULL, reserved_at TEXT NOT NULL, "
-    "state TEXT NOT NULL, digest TEXT, chain TEXT NOT NULL, unit TEXT, contributions INTEGER)",
+    "state TEXT NOT NULL, digest TEXT, chain TEXT NOT NULL, unit TEXT, contributions INTEGER, request TEXT)",
     CHANGES,
 )
-UPGRADE = (  # from formats 1 and 2; the new columns of old entries are NULL: nobody knows what they would say
-    "ALTER TABLE entries ADD COLUMN unit TEXT",
-    "ALTER TABLE entries ADD COLUMN contributions INTEGER",
-    CHANGES,
-)
+UPGRADES = {  # to each format; the new columns of old entries are NULL: nobody knows what they would say
+    3: ("ALTER TABLE entries ADD COLUMN unit TEXT", "ALTER TABLE entries ADD COLUMN contributions INTEGER", CHANGES),
+    4: ("ALTER TABLE entries ADD COLUMN request TEXT",),
+}
+LATER_COLUMNS = {3: 2, 4: 3}  # how many columns of an entry each format has beyond those of the first
 RESTORE = "restore it from a backup"
 PERMIT = "make sure that you may write to it and to its folder, or name another file (--ledger)"
 DAMAGED = f"is damaged; {RESTORE}"
@@ -63,7 +63,9 @@ def open_book(connection: sqlite3.Connection, path: Path) -> Book:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION:
-        raise LedgerError(f"{path} is not a sfumato ledger, or is damaged; {RESTORE} or name another file (--ledger)")
+        raise LedgerError(
+            f"{path} is not a sfumato ledger, or is damaged; {RESTORE} or name another file (--ledger)", kind="damaged"
+        )
     if version > FORMAT:
         raise LedgerError(f"the ledger {path} is from a newer version of sfumato; upgrade sfumato")
     try:
@@ -77,7 +79,7 @@ def open_book(connection: sqlite3.Connection, path: Path) -> Book:
         chain = identity
         for number, row in enumerate(connection.execute("SELECT * FROM entries ORDER BY number"), start=1):
             entry = _entry(row, version)
-            chain = chained(chain, row[:7] if entry.unit is None else (*row[:7], *row[10:]))
+            chain = chained(chain, (*row[:7], *(field for field in row[10:] if field is not None)))
             intact = intact and entry.number == number and entry.chain == chain and entry.dataset in totals
             # Once units are recorded they are recorded for good.
             intact = intact and (entry.unit is not None or not entries or entries[-1].unit is None)
@@ -86,18 +88,26 @@ def open_book(connection: sqlite3.Connection, path: Path) -> Book:
     except (TypeError, ValueError):
         intact = False
     if not intact:
-        raise LedgerError(f"the ledger {path} is damaged or was altered by hand (its seal is broken); {RESTORE}")
+        raise LedgerError(
+            f"the ledger {path} is damaged or was altered by hand (its seal is broken); {RESTORE}", kind="damaged"
+        )
     return Book(identity, totals, tuple(entries), changes)
 
 
 def _entry(row: tuple[Any, ...], version: int) -> Entry:
     """An entry of the file; a TypeError or ValueError says that it is none of this format."""
-    number, dataset, epsilon, delta, mechanism, nonce, at, state, digest, chain, *protected = row
-    unit, contributions = protected if version >= 3 else (*protected, None, None)
+    number, dataset, epsilon, delta, mechanism, nonce, at, state, digest, chain, *later = row
+    if len(later) != LATER_COLUMNS.get(version, 0):
+        raise ValueError("columns of another format")
+    unit, contributions, request = [*later, None, None, None][:3]
     if (unit is None) != (contributions is None) or not (unit is None or is_count(contributions)):
         raise ValueError("half a privacy unit")
+    if not (request is None or (unit is not None and is_digest(request))):
+        raise ValueError("no request")
     amounts, recorded = (read_fraction(epsilon), read_fraction(delta)), None if unit is None else Unit.read(unit)
-    return Entry(number, dataset, *amounts, mechanism, nonce, at, state, digest, chain, recorded, contributions)
+    return Entry(
+        number, dataset, *amounts, mechanism, nonce, at, state, digest, chain, recorded, contributions, request
+    )
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
@@ -107,8 +117,9 @@ def upgrade(connection: sqlite3.Connection) -> None:
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version < FORMAT:
-        for statement in UPGRADE:
-            connection.execute(statement)
+        for form in range(version + 1, FORMAT + 1):
+            for statement in UPGRADES.get(form, ()):
+                connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {FORMAT}")  # an older sfumato must not misread what is new
 
 
@@ -184,8 +195,9 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, UnicodeError) as error:
         # The low byte is the kind of error; without a code, Python met bytes that are not text.
-        kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-        raise LedgerError(f"the ledger {path} {PROBLEMS.get(kind, f'cannot be used ({error}); {RESTORE}')}") from error
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        problem = PROBLEMS.get(code, f"cannot be used ({error}); {RESTORE}")
+        raise LedgerError(f"the ledger {path} {problem}", kind="damaged" if "damaged" in problem else None) from error
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise LedgerError(f"the ledger {path} cannot be used ({reason}); {PERMIT}") from error

@@ -78,7 +78,8 @@ def check_reason(reason: str | None) -> str:
         return NOT_STATED
     if not is_name(reason):
         raise LedgerError(
-            "the reason must be 1 to 200 printable characters without blanks around them; shorten it, or leave it out"
+            "the reason must be 1 to 200 printable characters without blanks around them; shorten it, or leave it out",
+            kind="input",
         )
     return reason
 

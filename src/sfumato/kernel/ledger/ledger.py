@@ -27,12 +27,12 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 
-from sfumato.errors import BudgetError, LedgerError, NewLedgerWarning
-from sfumato.kernel.budget import Amount, as_delta, as_epsilon
+from sfumato.errors import LedgerError, NewLedgerWarning
+from sfumato.kernel.budget import Amount, as_epsilon
 from sfumato.kernel.ledger.book import (
     NOTHING,
     Account,
@@ -43,13 +43,13 @@ from sfumato.kernel.ledger.book import (
     Receipt,
     chained,
     check_name,
-    is_count,
     is_hex,
     write_fraction,
 )
 from sfumato.kernel.ledger.file import create_file, explained, is_present, open_book, seal_of, upgrade
 from sfumato.kernel.ledger.history import IN_THE_SCHEMA, check_reason, record_change
-from sfumato.kernel.ledger.refusals import refuse_another_unit, refuse_missing, refuse_other_ledger, refuse_overspending
+from sfumato.kernel.ledger.refusals import refuse_missing, refuse_other_ledger
+from sfumato.kernel.ledger.wanted import Wanted, delta_of
 from sfumato.kernel.unit import ROW, Unit
 
 __all__ = ["ROW", "Account", "Change", "Entry", "Ledger", "Promise", "Receipt", "Unit", "default_path"]
@@ -70,6 +70,7 @@ class Ledger:
             self.path = named.expanduser().resolve()
         except (OSError, RuntimeError, ValueError):
             raise LedgerError(f"{str(named)!r} is no usable path for a ledger; name a file (--ledger)") from None
+        self.where = "" if path is None else f" --ledger {shlex.quote(str(self.path))}"
         self.timeout = timeout
         self.required = required
 
@@ -87,6 +88,8 @@ class Ledger:
         delta: Amount = 0,
         limit_delta: Amount | None = None,
         identity: str | None = None,
+        request: str | None = None,
+        again: bool = True,
     ) -> Receipt:
         """Spend before anything is read; committed and fsynced on return, or nothing is spent and an error says why.
 
@@ -96,39 +99,53 @@ class Ledger:
         unit, contributions: whom the epsilon protects, and how many rows of each are used. A unit other than those
         recorded for the dataset is refused, unless `another_unit` states that a further promise is meant.
         identity: the ledger that the schema requires; any other, and a new one, is refused.
+        request: a digest of what is asked for, by which it is known again; `again`: it may be what was asked for last.
         """
-        check_name(dataset, "dataset")
-        check_name(mechanism, "mechanism")
+        wanted = Wanted.stated(
+            dataset,
+            epsilon,
+            limit=limit,
+            mechanism=mechanism,
+            unit=unit,
+            contributions=contributions,
+            another_unit=another_unit,
+            delta=delta,
+            limit_delta=limit_delta,
+            identity=identity,
+            request=request,
+            again=again,
+        )
         if not is_hex(nonce):
             raise LedgerError("a reservation needs a nonce of 32 hexadecimal digits, such as secrets.token_hex(16)")
-        asked, asked_delta = as_epsilon(epsilon), _delta(delta)
-        stated = None if limit is None else as_epsilon(limit, "the budget's epsilon")
-        stated_delta = None if limit_delta is None else _delta(limit_delta)
-        if type(unit) is not Unit or not is_count(contributions) or contributions >= 2**63:
-            raise LedgerError("a reservation needs a unit, ROW or Unit('person_id'), and its contributions, such as 1")
         with self._writing(identity=identity) as (connection, book):
-            now = _now()
+            wanted = replace(wanted, where=self.where)
+            now, total = _now(), wanted.total_in(book)
             if dataset not in book.totals:
-                if stated is None:
-                    raise BudgetError(
-                        f"dataset {dataset!r} has no total budget yet; state the total once: budget: {{epsilon: 3}} "
-                        f"in the schema, or `sfumato ledger set {shlex.quote(dataset)} --epsilon 3`"
-                    )
-                record_change(connection, book, dataset, stated, stated_delta, now=now, reason=IN_THE_SCHEMA)
-                book.totals[dataset] = stated, stated_delta
-            account = book.account(dataset)
-            if not another_unit:
-                refuse_another_unit(account, unit, contributions)
-            refuse_overspending(account, asked, asked_delta, stated, stated_delta)
+                record_change(connection, book, dataset, *total, now=now, reason=IN_THE_SCHEMA)
+                book.totals[dataset] = total
+            wanted.refuse_in(book)
             if any(entry.nonce == nonce for entry in book.entries):
                 raise LedgerError("this nonce has been used for another reservation; draw a new one for each")
-            number, amounts = len(book.entries) + 1, (write_fraction(asked), write_fraction(asked_delta))
+            number, amounts = len(book.entries) + 1, (write_fraction(wanted.epsilon), write_fraction(wanted.delta))
             row, protected = (number, dataset, *amounts, mechanism, nonce, now), (unit.written(), contributions)
-            chain = chained(book.chain, (*row, *protected))
+            chain = chained(book.chain, (*row, *protected, *([] if request is None else [request])))
             connection.execute(
-                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', NULL, ?, ?, ?)", (*row, chain, *protected)
+                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', NULL, ?, ?, ?, ?)",
+                (*row, chain, *protected, request),
             )
-        return Receipt(book.id, number, dataset, asked, asked_delta, nonce)
+        return Receipt(book.id, number, dataset, wanted.epsilon, wanted.delta, nonce)
+
+    def foresee(self, wanted: Wanted) -> Account:
+        """Refuse what `reserve` would refuse, and write nothing; where the dataset stands, if it would be granted."""
+        book, wanted = self._book(), replace(wanted, where=self.where)
+        if book is None:
+            if wanted.identity is not None:
+                refuse_missing(self.path, wanted.identity)
+            book = Book("", {}, (), ())
+        else:
+            refuse_other_ledger(book, self.path, required=self.required, identity=wanted.identity)
+        book.totals[wanted.dataset] = wanted.total_in(book)
+        return wanted.refuse_in(book)
 
     def publish(self, receipt: Receipt, digest: str) -> None:
         """Mark a reservation as published, once, with the digest of the manifest that carries its receipt."""
@@ -161,7 +178,7 @@ class Ledger:
         """
         check_name(dataset, "dataset")
         why = check_reason(reason)
-        total, total_delta = as_epsilon(epsilon), None if delta is None else _delta(delta)
+        total, total_delta = as_epsilon(epsilon), None if delta is None else delta_of(delta)
         with self._writing() as (connection, book):
             if total_delta is None:
                 total_delta = book.totals.get(dataset, (NOTHING, None))[1]
@@ -287,7 +304,3 @@ def _matching(book: Book, receipt: Receipt) -> Entry:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _delta(value: Amount) -> Fraction:
-    return NOTHING if value == 0 and not isinstance(value, bool) else as_delta(value)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
 
-from sfumato.errors import BudgetError, BudgetExhausted, LedgerError
+from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, RepeatedRelease
 from sfumato.kernel.budget import readable
 from sfumato.kernel.ledger.book import NOTHING, Account, Book
 from sfumato.kernel.unit import Unit
@@ -19,7 +19,12 @@ LOST = "restore it, or name the one that holds what was spent before (--ledger)"
 
 
 def refuse_overspending(
-    account: Account, asked: Fraction, asked_delta: Fraction, stated: Fraction | None, stated_delta: Fraction | None
+    account: Account,
+    asked: Fraction,
+    asked_delta: Fraction,
+    stated: Fraction | None,
+    stated_delta: Fraction | None,
+    where: str = "",
 ) -> None:
     """Exact comparisons, no tolerance: the privacy of the dataset rests on these lines."""
     total = account.total if stated is None else min(account.total, stated)
@@ -35,7 +40,7 @@ def refuse_overspending(
             f"asked for delta {readable(asked_delta)} on dataset {name}: {readable(account.spent_delta)} of its total "
             f"{readable(whole)} is spent, {readable(max(NOTHING, whole - account.spent_delta))} is left; use pure "
             f"epsilon (no --delta), or, if the data owner agrees, raise the total: `{set_total} "
-            f"{readable(account.total)} --delta {readable(needed_delta)}`"
+            f"{readable(account.total)} --delta {readable(needed_delta)}{where}`"
             + (" and budget: {delta: ...} in the schema" if stated_delta is not None else "")
         )
     note = ""
@@ -43,7 +48,7 @@ def refuse_overspending(
         note = f" (the schema says {readable(stated)}, but the total recorded in the ledger is smaller and holds)"
     elif stated is not None and stated < account.total:
         note = f" (the ledger says {readable(account.total)}, but the schema's total is smaller and holds)"
-    places = [f"`{set_total} {readable(needed)}`"] if account.total < needed else []
+    places = [f"`{set_total} {readable(needed)}{where}`"] if account.total < needed else []
     if stated is not None and stated < needed:
         places.append(f"budget: {{epsilon: {readable(needed)}}} in the schema")
     raise BudgetExhausted(
@@ -66,7 +71,26 @@ def refuse_another_unit(account: Account, unit: Unit, contributions: int) -> Non
     raise BudgetError(
         f"asked to protect {unit.in_words(contributions)}, but dataset {account.dataset!r} has spent {before}: that is "
         "another promise, and the epsilons do not add up to one; keep to the privacy_unit of before or, if the data "
-        "owner agrees to both promises, say so: --another-unit (another_unit=True)"
+        "owner agrees to both promises, say so: --another-unit (another_unit=True)",
+        kind="budget",
+    )
+
+
+def refuse_repetition(book: Book, dataset: str, request: str | None) -> None:
+    """Refuse to pay twice for one thing by accident: what was asked for last is asked for once more.
+
+    Only what is public is compared: the table by its name, the schema, the mechanism, the cost and the workload.
+    """
+    last = next((entry for entry in reversed(book.entries) if entry.dataset == dataset), None)
+    if request is None or last is None or last.request != request:
+        return
+    when = last.reserved_at.removesuffix("+00:00").replace("T", " ")
+    cost = f"epsilon {readable(last.epsilon)}" + (f" and delta {readable(last.delta)}" if last.delta else "")
+    became = "published" if last.state == "published" else "reserved, and spent, but never published"
+    raise RepeatedRelease(
+        f"the last release of dataset {dataset!r} was of the same table, with the same schema, mechanism and epsilon "
+        f"(entry {last.number} of {when} UTC, {became}); another one costs {cost} once more; use the file that "
+        "there is, or say that it is meant: --again (again=True)"
     )
 
 

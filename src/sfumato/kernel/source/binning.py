@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -19,6 +18,9 @@ from sfumato.kernel.source.expressions import (
     column,
     day,
     double,
+    in_plain_digits,
+    is_present,
+    moment,
     number,
     over,
     try_cast,
@@ -26,10 +28,9 @@ from sfumato.kernel.source.expressions import (
     whole_text,
 )
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
+from sfumato.schema.recoding import BLANKS, LOWER, UPPER
 
 MOST_UNEVEN_CELLS = 10_000  # each edge of uneven cells is written into the statement
-SHORT_LIST = 32  # values that are compared in turn faster than they are looked up
-MOST_LOOKED_UP = 8  # lists in one statement
 _EXACT = 2**53  # whole numbers below are exact as doubles
 _TYPES = exp.DataType.Type
 _WITHIN_64_BITS = {
@@ -47,14 +48,27 @@ _NEAR = 2**50  # and up to here three roundings and that of an edge, 1/8 each, p
 def read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
     """A column as what the attribute compares; NULL if it is missing or cannot be read."""
     if isinstance(attribute, Boolean):
-        return try_cast(column(source.reference), "boolean")
+        return _read_boolean(attribute, source, engine)
     if isinstance(attribute, Date):
-        return try_cast(column(source.reference), "date")
+        return try_cast(read_time(source, engine), "timestamp" if attribute.has_time else "date")
     if isinstance(attribute, Category) and not attribute.numeric:
-        return engine.bytes_of(_text(source, engine))
+        return engine.bytes_of(_folded(_text(source, engine), attribute.fold or ()))
     if reads_whole(attribute, source, engine):
         return try_cast(column(source.reference), "bigint")
     return read_number(source)
+
+
+def _read_boolean(attribute: Boolean, source: Column, engine: Engine) -> SQL:
+    """A column as true or false: as the schema's map says of its text, or as is usual."""
+    usual = try_cast(column(source.reference), "boolean")
+    if not attribute.spellings:
+        return usual
+    text = engine.bytes_of(_folded(_text(source, engine), attribute.fold or ()))
+    told = [
+        (exp.EQ(this=text, expression=engine.bytes_of(exp.Literal.string(spelling))), exp.Boolean(this=truth))
+        for spelling, truth in attribute.spellings.items()
+    ]
+    return choose(told, usual)
 
 
 def reads_whole(attribute: Attribute, source: Column, engine: Engine) -> bool:
@@ -67,9 +81,22 @@ def reads_whole(attribute: Attribute, source: Column, engine: Engine) -> bool:
     return max(abs(attribute.lower), abs(attribute.upper)) < _EXACT
 
 
+def read_time(source: Column, engine: Engine) -> SQL:
+    """A column as what a date can be made of: as it is, or read from text in the form that was stated."""
+    value, written = column(source.reference), source.spelling.dates
+    if written is None:
+        return value
+    time = engine.time_of(value, written)
+    if "%Y" not in written:
+        return time
+    year = exp.Extract(this=exp.var("YEAR"), expression=time.copy())
+    return choose([(year >= whole(1000), time)], exp.Null())  # four digits: 1.2.20 is not a day of the year 20
+
+
 def read_number(source: Column) -> SQL:
     """A column as a number. Where all is text, true and false are 1 and 0, as they are in columns of booleans."""
-    value = number(column(source.reference))
+    spelling = source.spelling
+    value = number(in_plain_digits(column(source.reference), spelling.decimal, spelling.thousands))
     if source.type is not None:
         return value
     words = [
@@ -95,9 +122,20 @@ def read_unit(source: Column, engine: Engine) -> SQL:
 
 
 def _text(source: Column, engine: Engine) -> SQL:
-    """A column as text; a whole float as a whole number, so that a listed 3 finds it."""
+    """A column as text; a whole float as a whole number, so that a listed 3 finds it; NaN is missing."""
     value = column(source.reference)
-    return whole_text(value) if _type(source, engine) in exp.DataType.FLOAT_TYPES else try_cast(value, "text")
+    if _type(source, engine) not in exp.DataType.FLOAT_TYPES:
+        return try_cast(value, "text")
+    return choose([(exp.NEQ(this=value, expression=double(math.nan)), whole_text(value))], exp.Null())
+
+
+def _folded(text: SQL, how: tuple[str, ...]) -> SQL:
+    """A text folded as `sfumato.schema.recoding.folded` does it: by ASCII letters and blanks, whatever the locale."""
+    if "spaces" in how:
+        text = exp.Trim(this=text, expression=exp.Literal.string(BLANKS))
+    if "case" in how:
+        text = exp.Anonymous(this="translate", expressions=[text, *map(exp.Literal.string, (UPPER, LOWER))])
+    return text
 
 
 def _type(source: Column, engine: Engine) -> exp.DType | None:
@@ -105,73 +143,34 @@ def _type(source: Column, engine: Engine) -> exp.DType | None:
 
 
 def within_bounds(attribute: Attribute, value: SQL, *, in_whole: bool = False) -> SQL:
-    """A value that is present, moved to the nearest bound if it lies outside. in_whole: it was read so."""
+    """A value that is present, moved to the nearest bound if it lies outside. in_whole: it was read so.
+
+    Where missing values are kept a missing one stays so; elsewhere its row is left out.
+    """
+    bounded = _bounded(attribute, value, in_whole)
+    return choose([(is_present(value), bounded)], exp.Null()) if attribute.keeps_missing else bounded
+
+
+def _bounded(attribute: Attribute, value: SQL, in_whole: bool) -> SQL:
     if in_whole and isinstance(attribute, Integer):
         return clip(value, *(cast(whole(bound), "bigint") for bound in (attribute.lower, attribute.upper)))
     if isinstance(attribute, Date):
-        return clip(value, day(attribute.lower), day(attribute.upper))
+        return clip(value, *map(moment, attribute.moments) if attribute.has_time else map(day, attribute.bounds))
     if isinstance(attribute, Integer | Number):
         bounded = clip(value, double(attribute.lower), double(attribute.upper))
         return exp.Floor(this=bounded) if isinstance(attribute, Integer) else bounded
     return value
 
 
-def long_lists(attributes: Mapping[str, Attribute]) -> set[str]:
-    """The categories whose values are looked up by a subquery: as fast for thousands of values as for two.
-
-    They are few, the longest: an engine takes minutes to plan dozens of subqueries. Other values are compared in turn.
-    """
-    lengths = {name: len(one.values) for name, one in attributes.items() if isinstance(one, Category)}
-    longest = sorted(lengths, key=lambda name: -lengths[name])[:MOST_LOOKED_UP]
-    return {name for name in longest if lengths[name] > SHORT_LIST}
-
-
-def place_in_list(attribute: Category, value: SQL, name: str, engine: Engine, *, looked_up: bool) -> SQL:
-    """The place of a value in a category's list, NULL if it is not there.
-
-    For privacy it is one number for each row, the least that matches: a join could let a row pass twice.
-    """
-
-    def read(entry: SQL) -> SQL:
-        return cast(entry, "double") if attribute.numeric else engine.bytes_of(cast(entry, "text"))
-
-    entries = _entries(attribute)
-    if not looked_up:
-        tests = [exp.EQ(this=value.copy(), expression=read(exp.Literal.string(entry))) for entry in entries]
-        return choose([(test, whole(code)) for code, test in enumerate(tests)], exp.Null())
-    places = exp.Select(expressions=[exp.Min(this=column("code", name))]).from_(_list(entries, name), copy=False)
-    return places.where(exp.EQ(this=read(column("entry", name)), expression=value), copy=False).subquery()
-
-
-def _entries(attribute: Category) -> tuple[str, ...]:
-    """A category's values as the statement spells them."""
-    entries = attribute.listed
-    if attribute.numeric:
-        numbers = [float(value) for value in attribute.values]
-        if len(set(numbers)) < len(numbers):  # for privacy: a row must not match, and count, twice
-            raise SchemaError("a category lists two numbers that computers do not tell apart; write its values as text")
-        entries = tuple(map(repr, numbers))
-    try:
-        "".join(entries).encode()
-    except UnicodeEncodeError:
-        raise SchemaError("a category lists a value that is not valid text; take it out") from None
-    return entries
-
-
-def _list(entries: Sequence[str], name: str) -> SQL:
-    """A category's values and their cells, as a table."""
-    return exp.Values(
-        expressions=[
-            exp.Tuple(expressions=[exp.Literal.string(entry), whole(code)]) for code, entry in enumerate(entries)
-        ],
-        alias=exp.TableAlias(
-            this=exp.to_identifier(name), columns=[exp.to_identifier("entry"), exp.to_identifier("code")]
-        ),
-    )
-
-
 def cell_along(attribute: Attribute, axis: Axis, name: str, *, in_whole: bool = False) -> SQL:
     """The cell along an axis, for a column of values within bounds (for a category: of places in its list)."""
+    cell = _cell_of_value(attribute, axis, name, in_whole)
+    if not attribute.keeps_missing or isinstance(attribute, Category):
+        return cell
+    return choose([(is_present(column(name)), cell)], whole(axis.places))
+
+
+def _cell_of_value(attribute: Attribute, axis: Axis, name: str, in_whole: bool) -> SQL:
     if isinstance(attribute, Category):
         return column(name)
     if isinstance(attribute, Boolean):
@@ -186,7 +185,7 @@ def cell_along(attribute: Attribute, axis: Axis, name: str, *, in_whole: bool = 
 def _number_cell(attribute: Number, axis: Axis, name: str) -> SQL:
     """Guess by division, then compare with the edges on both sides, so that rounding cannot misplace a value."""
     grid = attribute.grid
-    if grid is None or abs(grid[0]) + (axis.size + 1) * grid[1] > _NEAR:
+    if grid is None or abs(grid[0]) + (axis.places + 1) * grid[1] > _NEAR:
         return _search(axis, name)
     first, step, parts = map(double, grid)
     guess = exp.Floor(this=over(column(name) * parts - first, step))
@@ -198,7 +197,7 @@ def _number_cell(attribute: Number, axis: Axis, name: str) -> SQL:
 
     too_far, too_near = column(name) < edge(guess), column(name) >= edge(beyond)
     cell = choose([(too_far, guess - double(1)), (too_near, beyond)], guess)
-    return at_most(cell, double(axis.size - 1))  # the upper bound belongs to the last cell
+    return at_most(cell, double(axis.places - 1))  # the upper bound belongs to the last cell
 
 
 def _integer_cell(attribute: Integer, axis: Axis, name: str, in_whole: bool) -> SQL:
@@ -219,19 +218,35 @@ def _integer_cell(attribute: Integer, axis: Axis, name: str, in_whole: bool) -> 
 
 
 def _date_cell(attribute: Date, name: str) -> SQL:
-    def part(unit: str) -> SQL:
-        return cast(exp.Extract(this=exp.var(unit), expression=column(name)), "bigint")
+    first, value = attribute.bounds[0], column(name)
+    if attribute.recurring:
+        return _part("HOUR", value) if attribute.has_time else _part("ISODOW", value) - whole(1)
+    if attribute.has_time:
+        return exp.DateDiff(this=value, expression=moment(attribute.moments[0]), unit=exp.var("HOUR"))
+    days = exp.DateDiff(this=value, expression=day(first), unit=exp.var("DAY"))
+    months = (_part("YEAR", value) - whole(first.year)) * whole(12) + _part("MONTH", value)
+    cells: dict[str, SQL] = {
+        "day": days,
+        "week": _in_steps(days, first.weekday(), 7),
+        "month": months - whole(first.month),
+        "quarter": _in_steps(months, -1, 3) - double((first.month - 1) // 3),
+        "year": _part("YEAR", value) - whole(first.year),
+    }
+    return cells[attribute.by]
 
-    first = attribute.lower
-    if attribute.by == "day":
-        return exp.DateDiff(this=column(name), expression=day(first), unit=exp.var("DAY"))
-    years = part("YEAR") - whole(first.year)
-    return years if attribute.by == "year" else years * whole(12) + part("MONTH") - whole(first.month)
+
+def _part(unit: str, value: SQL) -> SQL:
+    return cast(exp.Extract(this=exp.var(unit), expression=value.copy()), "bigint")
+
+
+def _in_steps(number: SQL, plus: int, by: int) -> SQL:
+    """floor((number + plus) / by), as exact as that of whole numbers: see `_integer_cell`."""
+    return exp.Floor(this=over(cast(exp.paren(number + whole(plus)), "double"), double(by)))
 
 
 def _search(axis: Axis, name: str) -> SQL:
     """The cell among uneven edges, by halving."""
-    if axis.size > MOST_UNEVEN_CELLS:
+    if axis.places > MOST_UNEVEN_CELLS:
         raise SchemaError(
             f"attributes.{axis.name} has more than {MOST_UNEVEN_CELLS:,} cells that are not evenly spaced in numbers "
             "a computer holds exactly; use fewer cells, or bounds with fewer digits"
@@ -246,4 +261,4 @@ def _search(axis: Axis, name: str) -> SQL:
             default=among(middle, high),
         )
 
-    return among(0, axis.size)
+    return among(0, axis.places)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from functools import lru_cache
 from typing import SupportsFloat
 
@@ -43,6 +43,11 @@ def day(value: date) -> SQL:
     return cast(exp.Literal.string(value.isoformat()), "date")
 
 
+def moment(value: datetime) -> SQL:
+    """A time of a day, to the microsecond."""
+    return cast(exp.Literal.string(value.isoformat(" ")), "timestamp")
+
+
 def cast(value: SQL, to: str) -> SQL:
     """A value as another type, which it is known to have a place in."""
     return exp.Cast(this=value, to=_type(to).copy())
@@ -61,6 +66,25 @@ def _type(name: str) -> exp.DataType:
 def number(value: SQL) -> SQL:
     """A value as a double; NaN is missing (engines rank it above every number, so it would count as the largest)."""
     return exp.Nullif(this=try_cast(value, "double"), expression=double(math.nan))
+
+
+def in_plain_digits(value: SQL, decimal: str, thousands: str) -> SQL:
+    """A text's number with a decimal point and nothing between thousands; NULL if it is not spelled so.
+
+    Not merely by replacing: 1.5 must not become 15 where points part thousands.
+    """
+    if decimal == "." and not thousands:
+        return value
+    marks = (" ", "\u00a0", "\u202f") if thousands == " " else (thousands,) * bool(thousands)
+    between = f"[{''.join(marks)}]"
+    whole_part = f"[0-9]+|[0-9]{{1,3}}({between}[0-9]{{2,3}})*{between}[0-9]{{3}}" if marks else "[0-9]+"
+    pattern = f"^ *[+-]?({whole_part})?([{decimal}][0-9]*)?([eE][+-]?[0-9]+)? *$"
+    plain = value.copy()
+    for mark, instead in [*((mark, "") for mark in marks), (decimal, ".")]:
+        parts = [plain, exp.Literal.string(mark), exp.Literal.string(instead)]
+        plain = exp.Anonymous(this="REPLACE", expressions=parts)
+    spelled = exp.RegexpLike(this=value, expression=exp.Literal.string(pattern))
+    return choose([(spelled, plain)], exp.Null())
 
 
 def whole_text(value: SQL) -> SQL:

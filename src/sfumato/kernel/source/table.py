@@ -6,28 +6,44 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.rows import Rows
 from sfumato.kernel.source.engines import Column, Engine
 from sfumato.schema import Schema
+from sfumato.schema.dialect import PLAIN, Dialect
+
+if TYPE_CHECKING:
+    from sfumato.kernel.source.checking import Checked
 
 __all__ = ["Aggregate", "Table", "open_table"]
 
 
-def open_table(table: Any, *, name: str | None = None, allow_views: bool = False) -> Table:
+def open_table(
+    table: Any,
+    *,
+    name: str | None = None,
+    allow_views: bool = False,
+    schema: Schema | None = None,
+    file: Dialect | None = None,
+) -> Table:
     """Open a table: its column names and types are looked at, no row is read.
 
-    table: a path or pattern (.csv, .tsv, .csv.gz, .parquet), a URL duckdb:///FILE, or a pandas, polars or Arrow frame.
+    table: a path or pattern (csv, json lines, parquet, arrow, xlsx), - for the standard input, a URL duckdb:///FILE, or
+    a pandas, polars or Arrow frame.
     name: which table of a database.
+    schema: says how a file is written (`file`) and which columns it has, where the file itself does not.
+    file: how it is written, where there is no schema yet.
     allow_views: take a view, a lazy frame or a relation too. What one of its rows means may depend on others, so the
     promise is about the rows it gives.
     """
     from sfumato.kernel.source.engines.duckdb import open_duckdb
 
-    return Table(open_duckdb(table, name), allow_views)
+    dialect = file or (schema and schema.file) or PLAIN
+    wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in _wanted(schema)))
+    return Table(open_duckdb(table, name, dialect, wanted), allow_views)
 
 
 @dataclass(frozen=True)
@@ -52,26 +68,35 @@ class Table:
 
         aggregate_statement(schema, self.engine, self._columns(schema), key=0)
 
-    def read(self, schema: Schema, key: int) -> Aggregate | Rows:
-        """Rows and sums of measures in every cell that holds rows; row by row where cells are too many to lay out.
+    def read(self, schema: Schema, key: int, *, for_margins: bool = False) -> Aggregate | Rows:
+        """Rows and sums of measures in every cell that holds rows; or row by row, where `comes_by_rows` says so.
 
         See `sfumato.kernel.source.statement` for the rules.
-        Values outside their bounds count at the bound. A row falls out if an attribute is missing, unreadable or not
-        listed (unless the category has `other`), or if its privacy unit is missing. A missing measure counts as the
-        middle of its bounds. key: chooses which rows of a unit are kept; draw it afresh for every reading.
+        Values outside their bounds count at the bound. A row falls out if an attribute is missing or unreadable
+        (unless it keeps such rows) or not listed (unless the category has `other`), or if its privacy unit is missing.
+        Where a measure is missing or unreadable its row is counted as one without a value, or falls out
+        (`missing: drop`).
+        key: chooses which rows of a unit are kept; draw it afresh for every reading.
+        for_margins: whether margins alone will be counted.
         """
         from sfumato.kernel.source.answer import checked
-        from sfumato.kernel.source.statement import aggregate_statement
+        from sfumato.kernel.source.statement import aggregate_statement, comes_by_rows
 
-        columns = self._columns(schema)
-        statement = aggregate_statement(schema, self.engine, columns, key)
+        columns, row_by_row = self._columns(schema), comes_by_rows(schema, for_margins=for_margins)
+        statement = aggregate_statement(schema, self.engine, columns, key, row_by_row=row_by_row)
         used = [column for column in self.engine.columns if column in columns.values()]
-        return checked(self.engine.run(statement, used), schema)
+        return checked(self.engine.run(statement, used), schema, row_by_row=row_by_row)
 
     def aggregate(self, schema: Schema, key: int) -> Aggregate:
         """The same by cell, wherever cells can be numbered."""
         found = self.read(schema, key)
         return found.gathered if isinstance(found, Rows) else found
+
+    def look(self, schema: Schema) -> Checked:
+        """NOT PRIVATE: what the schema would leave out, move or not read. For the curator's eyes; nothing is spent."""
+        from sfumato.kernel.source.checking import looked_at
+
+        return looked_at(self.engine, self._columns(schema), schema)
 
     def derived(self, schema: Schema) -> bool:
         """Whether values that the schema uses are worked out by a view or a lazy frame when they are read."""
@@ -117,7 +142,8 @@ def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
     if any(column.type is None and not re.search(r"[^\W\d_]", column.name) for column in columns):
         # For privacy: a first line with a number in it may be a row, which a message must not show.
         raise TableError(
-            f"{role} asks for the column {wanted!r}, but the first line does not name every column; add names"
+            f"{role} asks for the column {wanted!r}, but the first line does not name every column; add names, "
+            "or list them all in --columns"
         )
     guess = difflib.get_close_matches(wanted.lower(), {name.lower(): name for name in names}, 1)
     hint = next((f"; did you mean {name!r}?" for name in names if [name.lower()] == guess), "")

@@ -41,6 +41,13 @@ def epsilon_to_choose(budget: Budget) -> Fraction:
     return Fraction(isqrt(squared.numerator * squared.denominator * 4**64), squared.denominator * 2**64)
 
 
+def in_proportion(noise: Noise, unit: int) -> Noise:
+    """Noise on numbers of which one row adds at most 1, in proportion to that on numbers where it adds `unit`."""
+    if isinstance(noise, Laplace):
+        return Laplace(noise.scale / unit)
+    return Gaussian(noise.sigma_squared / unit**2)
+
+
 def noises_of(
     queries: Queries,
     unit: int,

@@ -12,12 +12,13 @@ from sfumato.inference.fits.linear import LinearFit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
-from sfumato.measurement import Design, Gaussian, Laplace, Noise
+from sfumato.measurement import Design, Gaussian, Laplace, Noise, with_missing
 from sfumato.mechanisms.mechanism import Run
 from sfumato.queries import Identity, Workload, default_workload
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
+from sfumato.schema.parts import missing_of
 
 
 def design_of(strategy: Strategy, budget: Budget, contributions: int, unit: int = 1) -> Design:
@@ -46,20 +47,26 @@ def whole_noise(strategy: Strategy, budget: Budget, contributions: int, unit: in
 
 
 def designs(strategy: Strategy, schema: Schema, budget: Budget) -> dict[str, Design]:
-    """What a linear mechanism would ask of each statistic, the budget split over them by weight; reads no data."""
-    shares = zip(schema.units.items(), budget.split(*schema.weights.values()), strict=True)
-    return {of: design_of(strategy, share, schema.privacy_unit.contributions, unit) for (of, unit), share in shares}
+    """What a linear mechanism would ask of each statistic, the budget split over them by weight; reads no data.
+
+    The rows in which a measure is missing are counted for the measure's own share.
+    """
+    shares = dict(zip(schema.weights, budget.split(*schema.weights.values()), strict=True))
+    shares |= {missing_of(of): share for of, share in shares.items() if missing_of(of) in schema.units}
+    contributions = schema.privacy_unit.contributions
+    return {of: design_of(strategy, shares[of], contributions, unit) for of, unit in schema.units.items()}
 
 
 def measure_and_fit(curator: Curator, schema: Schema, strategy: Strategy, budget: Budget) -> Cube:
     """Measure a strategy for every statistic and fit all cells by least squares."""
-    fits = []
-    for of, design in designs(strategy, schema, budget).items():
+    fits, asked = [], designs(strategy, schema, budget)
+    for of in schema.weights:
+        design = asked[of]
         scales = [noise.parameter for noise in design.noises]
         measured = curator.measure(
             design.queries, of=of, scales=scales if design.which is not None else scales[0], which=design.which
         )
-        fits.append(LinearFit.of_answers(measured))
+        fits += [LinearFit.of_answers(each) for each in with_missing(measured)]
     return Cube(schema, fits=tuple(fits))
 
 
@@ -81,6 +88,5 @@ def every_cell(schema: Schema, workload: Workload | None = None, pure: bool = Tr
 def plain_cells(curator: Curator, shares: Sequence[Budget]) -> tuple[LinearFit, ...]:
     """The measures of a mechanism that is clever about the count alone: noise on every cell."""
     asked, measures = Identity(curator.domain.size), curator.statistics[1:]
-    return tuple(
-        LinearFit.of_answers(curator.measure(asked, share, of=of)) for of, share in zip(measures, shares, strict=True)
-    )
+    found = (curator.measure(asked, share, of=of) for of, share in zip(measures, shares, strict=True))
+    return tuple(LinearFit.of_answers(each) for measured in found for each in with_missing(measured))

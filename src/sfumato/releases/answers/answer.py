@@ -13,7 +13,10 @@ from sfumato.releases.answers.alike import Kinds, kinds_asked
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.evaluate import Evaluation
 from sfumato.releases.answers.groups import Groups
+from sfumato.releases.answers.remarks import remarks_on
 from sfumato.releases.answers.result import Result
+from sfumato.releases.answers.statistics.differences import difference_notes
+from sfumato.releases.answers.statistics.formulas import estimates_of
 from sfumato.releases.answers.view import View
 from sfumato.schema import Schema
 from sfumato.sql import Column, Key, Select
@@ -28,27 +31,31 @@ def answer_select(select: Select, schema: Schema, view: Callable[[Kinds], View],
     domain = schema.domain
     groups = Groups.of(select, domain)
     evaluation = Evaluation(view(kinds_asked(select, schema)), groups, confidence)
-    estimates = {column: evaluation.evaluate(column) for column in dict.fromkeys(select.aggregates)}
+    estimates = {column: estimates_of(column, evaluation) for column in dict.fromkeys(select.aggregates)}
 
     def cell(column: Key | Column, row: int) -> Label | Estimate:
         if isinstance(column, Column):
             return estimates[column][row]
         return domain[column.attribute].label(int(groups.code(column.attribute)[row]))
 
-    def rank(by: Any, row: int) -> float:
+    def rank(by: Any, row: int, missing: float) -> float:
         column = select.columns[by] if isinstance(by, int) else by
         if isinstance(column, Column):
             value = estimates[column][row].value
             return -np.inf if np.isnan(value) else value
-        return float(groups.code(column.attribute)[row])
+        code = int(groups.code(column.attribute)[row])
+        return missing if code == domain[column.attribute].places else code
 
     rows = list(range(len(groups.present)))
-    for by, descending in reversed(select.order_by):
-        rows.sort(key=lambda row, by=by: rank(by, row), reverse=descending)  # type: ignore[misc]
+    for by, descending, nulls_first in reversed(select.order_by):
+        missing = -np.inf if nulls_first != descending else np.inf
+        rows.sort(key=lambda row, by=by, missing=missing: rank(by, row, missing), reverse=descending)  # type: ignore[misc]
     end = None if select.limit is None else select.offset + select.limit
     shown = tuple(tuple(cell(column, row) for column in select.columns) for row in rows[select.offset : end])
     names_shown = tuple(column.name for column in select.columns)
-    return Result(names_shown, shown, confidence, select.notes + _notes(select, evaluation))
+    numbers = frozenset(column.name for column in select.columns if isinstance(column, Column))
+    notes = (*select.notes, *_notes(select, evaluation), *difference_notes(select.columns, shown, confidence))
+    return Result(names_shown, shown, confidence, (*notes, *remarks_on(shown, notes)), numbers=numbers)
 
 
 def check_confidence(confidence: float) -> None:
@@ -59,6 +66,7 @@ def check_confidence(confidence: float) -> None:
 def _notes(select: Select, evaluation: Evaluation) -> tuple[str, ...]:
     if evaluation.undetermined:
         return ("what this release measured does not determine the numbers shown as unknown",)
-    if evaluation.view.suppressed is None or (not select.group_by and not select.where.names):
+    asked = (select.where, *(amount.predicate for amount in select.amounts))
+    if evaluation.view.suppressed is None or not (select.group_by or any(part.names for part in asked)):
         return ()
     return (evaluation.view.suppressed.note,)

@@ -16,6 +16,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.domain.boxes import Box, cover
 from sfumato.schema import Schema
+from sfumato.schema.parts import missing_of
 from sfumato.sql import Amount
 
 
@@ -74,8 +75,10 @@ def cell_weights(amount: Amount, schema: Schema, codes: Mapping[str, Codes], siz
     share, sure, possible = (np.broadcast_to(w, size) for w in amount.predicate.weights(schema.domain, codes))
     exact = bool(np.array_equal(sure, possible))
     if amount.of is None:
-        counts = Weights.exactly(share) if exact else Weights(share, sure, possible)
-        return {"count": counts.times(amount.factor)}
+        parts = {"count": Weights.exactly(share) if exact else Weights(share, sure, possible)}
+        if amount.present is not None:
+            parts[missing_of(amount.present)] = _less(share, sure, exact)
+        return {of: weights.times(amount.factor) for of, weights in parts.items()}
     torn = possible - sure
     if amount.of in schema.measures:
         measure = schema.measures[amount.of]
@@ -89,6 +92,8 @@ def cell_weights(amount: Amount, schema: Schema, codes: Mapping[str, Codes], siz
                 amount.of: Weights(share * step, sure * step, sure * step),
                 "count": Weights(share * centre, sure * centre + torn * low, sure * centre + torn * high),
             }
+        if measure.missing == "keep":
+            parts[missing_of(amount.of)] = _less(share * centre, sure * centre, exact)
     else:
         axis = schema.domain[amount.of]
         least, _, greatest = (a[codes[amount.of]] for a in axis.amounts)
@@ -106,6 +111,11 @@ def cell_weights(amount: Amount, schema: Schema, codes: Mapping[str, Codes], siz
                 )
             }
     return {of: weights.times(amount.factor) for of, weights in parts.items()}
+
+
+def _less(value: Floats, sure: Floats, exact: bool) -> Weights:
+    """What is taken back for rows in which a measure is missing; they are among the rows of a cell."""
+    return Weights.exactly(-value) if exact else Weights(-value, -sure, -sure)
 
 
 def volume(amount: Amount, schema: Schema, group_by: tuple[str, ...]) -> tuple[Floats, Floats, bool]:

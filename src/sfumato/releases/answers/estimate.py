@@ -10,7 +10,9 @@ class Estimate:
     """A value, its standard error, and an interval that holds the truth with the stated confidence.
 
     noise: the part of the standard error that comes from the privacy noise. model: the part that comes from an
-    assumption about how rows are spread, inside cells or over cells; 0 where no assumption was needed.
+    assumption about how rows are spread, inside cells or over cells; 0 where no assumption was needed. dates: whether
+    value, low and high count days since 1970-01-01. real: of a difference, whether its interval excludes zero, so that
+    the noise alone did not make it; None where the answer is not a difference.
     """
 
     value: float
@@ -20,6 +22,8 @@ class Estimate:
     confidence: float
     noise: float
     model: float = 0.0
+    dates: bool = False
+    real: bool | None = None
 
     @property
     def source(self) -> str:

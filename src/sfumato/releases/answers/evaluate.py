@@ -40,8 +40,8 @@ class Evaluation:
 
     def evaluate(self, column: Column) -> list[Estimate]:
         """An aggregate for every present group."""
-        sides = [self._sum(amounts) for amounts in (column.numerator, column.denominator) if amounts is not None]
-        values = [self._values(side) for side in sides]
+        sides = [self.sum_of(amounts) for amounts in (column.numerator, column.denominator) if amounts is not None]
+        values = [self.values_of(side) for side in sides]
         estimates = []
         every_noise = self.view.noises.terms(sides, self.view.cells, self.groups)
         for group, terms in zip(self.groups.present, every_noise, strict=True):
@@ -61,7 +61,8 @@ class Evaluation:
             estimates.append(_estimate(found, column.scale, self.confidence))
         return estimates
 
-    def _sum(self, amounts: tuple[Amount, ...]) -> Sum:
+    def sum_of(self, amounts: tuple[Amount, ...]) -> Sum:
+        """A linear combination of amounts, as weights on what is published."""
         schema, cells, suppressed = self.view.schema, self.view.cells, self.view.suppressed
         split = total(cell_weights(amount, schema, cells.codes, cells.size) for amount in amounts if amount.grouped)
         whole = total(cell_weights(amount, schema, cells.codes, cells.size) for amount in amounts if not amount.grouped)
@@ -71,7 +72,7 @@ class Evaluation:
         unseen = np.sum([rest.unseen for rest in rests], axis=0)
         return Sum(split, whole, total(rest.weights for rest in rests), unseen)
 
-    def _values(self, asked: Sum) -> tuple[Floats, Floats, Floats]:
+    def values_of(self, asked: Sum) -> tuple[Floats, Floats, Floats]:
         """Value, low and high end for every group, noise included."""
         values, suppressed = self.view.cells.values, self.view.suppressed
 
@@ -104,7 +105,7 @@ def _of_whole_rows(found: Interval) -> Interval:
 
 
 def _is_plain_count(column: Column) -> bool:
-    return [(amount.of, amount.factor) for amount in column.numerator] == [(None, 1.0)]
+    return [(amount.of, amount.factor, amount.present) for amount in column.numerator] == [(None, 1.0, None)]
 
 
 def _estimate(found: Interval, scale: float, confidence: float) -> Estimate:

@@ -1,4 +1,8 @@
-"""The noises of answers where cells were fitted to measurements of other things: the fits say which noises enter."""
+"""The noises of answers where cells were fitted to measurements of other things: the fits say which noises enter.
+
+Groups that are alike have the same noises: where fits can say so without laying out cells (releases/answers/merging.py)
+they are worked out once for all such groups, and group by group otherwise.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.arrays import Floats
+from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.inference.fits.base import Fit
 from sfumato.intervals.noise_terms import at_once, noises_of, spread_over
 from sfumato.releases.answers.cell_weights import ByStatistic
 from sfumato.releases.answers.gathered import Gathered
 from sfumato.releases.answers.groups import Groups
+from sfumato.releases.answers.merging import Asked, merged_terms
 from sfumato.releases.answers.view import Sum, Terms
 
 ENDS = ("value", "low", "high")
@@ -27,26 +32,38 @@ class FittedNoise:
     domain: Domain
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
-        """Some groups at a time, each with its own column of weights for every end that differs from the value."""
+        """The noises of every group, each with a column of weights for every end that differs from the value."""
         columns = [(side, end) for side in sides for end in (ENDS[:1] if side.exact else ENDS)]
         answer = [columns.index((side, end)) for side in sides for end in (ENDS[:1] * 3 if side.exact else ENDS)]
+        asked = [
+            Asked(
+                fit,
+                np.stack([_weights(side.split, fit.of, end, cells.size) for side, end in columns], axis=1),
+                np.stack([_weights(side.whole, fit.of, end, cells.size) for side, end in columns], axis=1),
+            )
+            for fit in self.fits
+        ]
         group, names = groups.of_cells(cells), tuple(cells.codes)
+        found = merged_terms(asked, self.domain, names, group, groups.present, answer)
+        left = [place for place, terms in enumerate(found) if terms == ()]
         block = max(1, at_once(self.domain.size) // len(columns))
-        found: list[Terms] = []
-        for start in range(0, len(groups.present), block):
-            asked = groups.present[start : start + block]
-            inside = (group[:, None] == asked).astype(np.float64)
-            weighed = []
-            for fit in self.fits:
-                each = [
-                    _weights(side.split, fit.of, end, cells.size)[:, None] * inside
-                    + _weights(side.whole, fit.of, end, cells.size)[:, None]
-                    for side, end in columns
-                ]
-                wide = np.stack(each, axis=2).reshape(cells.size, -1)  # for each group, its ends side by side
-                weighed.append((fit, spread_over(self.domain, names, wide)))
-            found += noises_of(weighed, [[place * len(columns) + end for end in answer] for place in range(len(asked))])
+        for start in range(0, len(left), block):
+            places = left[start : start + block]
+            noises = self._laid_out(asked, names, group, groups.present[places], answer)
+            for place, terms in zip(places, noises, strict=True):
+                found[place] = terms
         return found
+
+    def _laid_out(
+        self, asked: Sequence[Asked], names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
+    ) -> list[Terms]:
+        """The noises of some groups, by weights on all cells of the domain."""
+        inside = (group[:, None] == present).astype(np.float64)
+        weighed, ends = [], asked[0].split.shape[1]
+        for one in asked:
+            each = one.split[:, None, :] * inside[:, :, None] + one.whole[:, None, :]
+            weighed.append((one.fit, spread_over(self.domain, names, each.reshape(len(group), -1))))
+        return [*noises_of(weighed, [[place * ends + end for end in answer] for place in range(len(present))])]
 
 
 def _weights(by_statistic: ByStatistic, of: str, end: str, size: int) -> Floats:

@@ -5,31 +5,39 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from sfumato.domain import Label
+from sfumato.domain import EPOCH, Label
 from sfumato.plain_text import aligned, escaped_json, printable, spreadsheet_safe, width
 from sfumato.releases.answers.estimate import Estimate
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
     import pyarrow as pa
+    from matplotlib.axes import Axes
 
-Cell = Label | Estimate
+Cell = Label | float | None | Estimate  # None: NULL, as in the totals of a ROLLUP
+
+MOST_DECIMALS = 12  # a number has no more digits that mean anything
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """Rows of keys and estimates, in the order of the select list.
 
-    notes: what was assumed, in sentences.
+    notes: what was assumed for this answer, in sentences. counted: what any answer of the release counts by rule, in
+    one. numbers: which columns are estimates; where it is not said, the first row tells.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     confidence: float
     notes: tuple[str, ...] = ()
+    counted: str = ""
+    numbers: frozenset[str] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -45,55 +53,96 @@ class Result:
     def records(self) -> list[dict[str, Label | float | None]]:
         """One flat mapping for each row: every number `n` comes with `n_stderr`, `n_low` and `n_high`.
 
-        What is not a finite number (an average over what may be no rows at all) is None.
+        What is not a finite number (an average over what may be no rows at all) is None. Of a difference, `n_real` says
+        whether its interval excludes zero.
         """
         return [_record(self.columns, row) for row in self.rows]
 
-    def to_arrow(self) -> pa.Table:
-        import pyarrow as pa
+    @property
+    def estimated(self) -> frozenset[str]:
+        """The columns that are numbers with an error."""
+        if self.numbers is not None:
+            return self.numbers
+        first = self.rows[0] if self.rows else ()
+        return frozenset(name for name, cell in zip(self.columns, first, strict=False) if isinstance(cell, Estimate))
 
-        return pa.Table.from_pylist(self.records())
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """The names that `records` has, in order, also where there is no row."""
+        if self.rows:
+            return tuple(_record(self.columns, self.rows[0]))
+        number = ("", "_stderr", "_low", "_high")
+        suffixes = {name: number if name in self.estimated else ("",) for name in self.columns}
+        return tuple(name + suffix for name in self.columns for suffix in suffixes[name])
+
+    def to_arrow(self) -> pa.Table:
+        """The records as an Arrow table; what is unknown is null."""
+        from sfumato.releases.answers.shown.frames import as_arrow
+
+        return as_arrow(self)
 
     def to_pandas(self) -> pd.DataFrame:
-        import pandas as pd
+        """The records as a pandas frame; what is unknown is NaN."""
+        from sfumato.releases.answers.shown.frames import as_pandas
 
-        return pd.DataFrame.from_records(self.records())
+        return as_pandas(self)
 
-    def to_csv(self) -> str:
+    def to_polars(self) -> pl.DataFrame:
+        """The records as a polars frame; what is unknown is null."""
+        from sfumato.releases.answers.shown.frames import as_polars
+
+        return as_polars(self)
+
+    def plot(self, column: str | None = None, *, ax: Axes | None = None) -> Axes:
+        """Draw a number of every row with its interval; the first number, unless `column` names another.
+
+        ax: where to draw; a new picture if None. It needs matplotlib.
+        """
+        from sfumato.releases.answers.shown.plot import plot_result
+
+        return plot_result(self, column, ax)
+
+    def to_csv(self, *, notes: bool = False) -> str:
         """The records as comma-separated values, one line each; what is unknown is left empty.
 
         Names and labels come from the maker of the release: no terminal obeys them and no spreadsheet runs them.
+        notes: add a comment line, which begins with "# ", for each note.
         """
         import csv
         import io
 
-        records, text = self.records(), io.StringIO()
+        text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(_cell(name) for name in (records[0] if records else self.columns))
-        writer.writerows([_cell(value) for value in row.values()] for row in records)
-        return text.getvalue()
+        headers = self.headers
+        writer.writerow(map(_cell, headers))
+        writer.writerows([_cell(row.get(name)) for name in headers] for row in self.records())
+        return text.getvalue() + "".join(f"# {_comment(note)}\n" for note in self.remarks if notes)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The notes as lines to stand under the answer, what is counted by rule last."""
+        return (*(f"note: {note}" for note in self.notes), *([f"counted: {self.counted}"] if self.counted else []))
 
     def texts(self) -> tuple[list[str], list[list[str]]]:
         """Headers and cells as printable texts for a reader: numbers rounded to where their error begins."""
         percent = f"{self.confidence * 100:.6g}"
-        numbers = [bool(self.rows) and isinstance(self.rows[0][place], Estimate) for place in range(len(self.columns))]
         headers = []
-        for name, number in zip(self.columns, numbers, strict=True):
+        for name in self.columns:
             shown = printable(name)
-            headers += [shown, "± std. error", f"{percent} % interval"] if number else [shown]
+            headers += [shown, "± std. error", f"{percent} % interval"] if name in self.estimated else [shown]
         return headers, [[text for cell in row for text in _texts(cell)] for row in self.rows]
 
     def __repr__(self) -> str:
         headers, rows = self.texts()
         head, *lines = aligned([headers, *rows])
-        notes = (printable(f"note: {note}") for note in self.notes)
+        notes = map(printable, self.remarks)
         return "\n".join([head, "-" * width(head), *lines, *notes])
 
     def _repr_html_(self) -> str:
         headers, rows = self.texts()
         head = "".join(f"<th>{escape(text)}</th>" for text in headers)
         body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
-        notes = "".join(f"<p><small>{escape(printable(note))}</small></p>" for note in self.notes)
+        notes = "".join(f"<p><small>{escape(printable(note))}</small></p>" for note in self.remarks)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
 
@@ -101,8 +150,10 @@ def _record(columns: tuple[str, ...], row: tuple[Cell, ...]) -> dict[str, Label 
     record: dict[str, Label | float | None] = {}
     for name, cell in zip(columns, row, strict=True):
         if isinstance(cell, Estimate):
-            parts = {"": cell.value, "_stderr": cell.stderr, "_low": cell.low, "_high": cell.high}
-            record |= {name + suffix: _finite(number) for suffix, number in parts.items()}
+            shown = _day if cell.dates else _finite
+            parts = {"": shown(cell.value), "_stderr": _finite(cell.stderr), "_low": shown(cell.low)}
+            record |= {name + suffix: part for suffix, part in (parts | {"_high": shown(cell.high)}).items()}
+            record |= {} if cell.real is None else {f"{name}_real": cell.real}
         else:
             record[name] = cell
     return record
@@ -115,17 +166,31 @@ def _cell(value: Label | float | None) -> Label | float:
     return spreadsheet_safe(printable(value)) if isinstance(value, str) else value
 
 
+def _comment(note: str) -> str:
+    """A note as a line of a file that a spreadsheet may cut at every comma."""
+    return ",".join(map(spreadsheet_safe, printable(note).replace('"', "'").split(",")))
+
+
 def _finite(number: float) -> float | int | None:
     if not math.isfinite(number):
         return None
     return int(number) if number == int(number) and abs(number) < 2**53 else number
 
 
+def _day(number: float) -> str | None:
+    """A day as it is written, from days since 1970-01-01."""
+    return (EPOCH + timedelta(days=math.floor(number))).isoformat() if math.isfinite(number) else None
+
+
 def _texts(cell: Cell) -> list[str]:
+    if cell is None:
+        return ["NULL"]
     if not isinstance(cell, Estimate):
         return [str(cell).lower() if isinstance(cell, bool) else printable(str(cell))]
     if math.isnan(cell.value):
         return ["unknown", "", _interval(cell, 0)]
+    if cell.dates:
+        return [str(_day(cell.value)), f"{_number(cell.stderr, decimals_for(cell.stderr))} days", _interval(cell, 0)]
     decimals = decimals_for(cell.stderr)
     return [_number(cell.value, decimals), _number(cell.stderr, decimals), _interval(cell, decimals)]
 
@@ -133,6 +198,8 @@ def _texts(cell: Cell) -> list[str]:
 def _interval(cell: Estimate, decimals: int) -> str:
     if math.isinf(cell.low) and math.isinf(cell.high):
         return "anything"
+    if cell.dates:
+        return f"{_day(cell.low)} to {_day(cell.high)}"
     return f"{_number(cell.low, decimals)} to {_number(cell.high, decimals)}"
 
 
@@ -144,7 +211,7 @@ def decimals_for(stderr: float) -> int:
     """
     if not math.isfinite(stderr) or stderr <= 0:
         return 0
-    return max(0, 1 - math.floor(math.log10(stderr)))
+    return min(max(0, 1 - math.floor(math.log10(stderr))), MOST_DECIMALS)
 
 
 def _number(number: float, decimals: int) -> str:

@@ -20,6 +20,7 @@ from sfumato.releases.answers.cell_weights import ByStatistic, Weights, cell_wei
 from sfumato.releases.answers.gathered import Gathered
 from sfumato.releases.answers.groups import Groups
 from sfumato.schema import Schema
+from sfumato.schema.parts import missing_of
 from sfumato.sql import Amount
 
 
@@ -57,7 +58,7 @@ class Suppressed:
         schema = self.schema
         everywhere, possible, sure = volume(amount, schema, groups.names)
         measured = amount.of in schema.measures
-        plain = replace(amount, of=None if measured else amount.of, factor=1.0)
+        plain = replace(amount, of=None if measured else amount.of, factor=1.0, present=None)
         published = cell_weights(plain, schema, cells.codes, cells.size)["count"].value
         touched = cell_weights(replace(plain, of=None), schema, cells.codes, cells.size)["count"].high
 
@@ -75,6 +76,8 @@ class Suppressed:
         weights: ByStatistic = {"count": Weights(share, low * some, high * some)}
         if amount.of is None and sure:
             weights = {"count": Weights.exactly(some)}
+        if amount.present is not None:
+            weights[missing_of(amount.present)] = _less(some if sure else share, sure)
         if measured and amount.of is not None:
             measure = schema.measures[amount.of]
             step, centre = float(measure.step), float(measure.centre)
@@ -85,6 +88,8 @@ class Suppressed:
                     amount.of: Weights(share * step, 0.0 * some, 0.0 * some),
                     "count": Weights(share * centre, low * some, high * some),
                 }
+            if measure.missing == "keep":
+                weights[missing_of(amount.of)] = _less((some if sure else share) * centre, sure)
         return Rest({of: part.times(amount.factor) for of, part in weights.items()}, unseen)
 
     def below_threshold(
@@ -107,6 +112,11 @@ class Suppressed:
         model = min(found.model, max(high - top.low, 0.0) / 12**0.5)
         stderr = (found.noise**2 + model**2) ** 0.5
         return replace(found, value=min(found.value, high), stderr=stderr, high=high, model=model)
+
+
+def _less(value: Floats, sure: bool) -> Weights:
+    """What is taken back for rows in which a measure is missing; where any spread is possible, ends allow for it."""
+    return Weights.exactly(-value) if sure else Weights(-value, 0.0 * value, 0.0 * value)
 
 
 def _value_bounds(amount: Amount, schema: Schema) -> tuple[float, float]:

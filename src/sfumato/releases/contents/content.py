@@ -10,24 +10,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.measurement import Measurement
 from sfumato.queries import Queries
-from sfumato.releases.answers.alike import Kinds
-from sfumato.releases.answers.answer import answer_select
-from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.result import Result
-from sfumato.releases.answers.view import View
 from sfumato.releases.file.manifest import Manifest, Statistic
 from sfumato.releases.file.members import Columns
 from sfumato.releases.file.strict_json import refusal
-from sfumato.releases.rows.model import RowModel
 from sfumato.schema import Schema
-from sfumato.sql import Select
+
+if TYPE_CHECKING:  # publishing needs neither SQL nor intervals nor rows, and starts the sooner without
+    from sfumato.releases.answers.alike import Kinds
+    from sfumato.releases.answers.estimate import Estimate
+    from sfumato.releases.answers.result import Result
+    from sfumato.releases.answers.view import View
+    from sfumato.releases.rows.model import RowModel
+    from sfumato.sql import Select
 
 # How a manifest names a content, and where it lives. A module is imported when a file or a mechanism needs it.
 KINDS = {
@@ -131,6 +132,8 @@ class ContentOfCells(Content):
         """
 
     def select(self, select: Select, confidence: float) -> Result:
+        from sfumato.releases.answers.answer import answer_select
+
         return answer_select(select, self.schema, self.view, confidence)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -18,14 +18,6 @@ from sfumato.inference.fits.base import PARTS, Fit
 from sfumato.inference.fits.noisy_cells import NoisyCells
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Identity, Queries
-from sfumato.releases.answers.alike import Kinds
-from sfumato.releases.answers.answer import check_confidence
-from sfumato.releases.answers.counted_noise import CountedNoise
-from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.fitted_noise import FittedNoise
-from sfumato.releases.answers.gathered import gather
-from sfumato.releases.answers.linear import answer_by_cells, answer_by_fit
-from sfumato.releases.answers.view import View
 from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file import members
 from sfumato.releases.file.fits import Reading, from_whole_numbers, in_whole_numbers, write_fits
@@ -33,8 +25,13 @@ from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import CELLS, NUMBERS, VALUE, Columns, parts_column
 from sfumato.releases.file.query_records import Arrays
 from sfumato.releases.file.strict_json import refusal
-from sfumato.releases.rows.every_cell import RowsOfCells
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.releases.answers.alike import Kinds
+    from sfumato.releases.answers.estimate import Estimate
+    from sfumato.releases.answers.view import View
+    from sfumato.releases.rows.every_cell import RowsOfCells
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +65,18 @@ class Cube(ContentOfCells):
         return {fit.of: fit.measurements[0].noise for fit in self.fits}
 
     def view(self, kinds: Kinds) -> View:
+        from sfumato.releases.answers.counted_noise import CountedNoise
+        from sfumato.releases.answers.fitted_noise import FittedNoise
+        from sfumato.releases.answers.gathered import gather
+        from sfumato.releases.answers.view import View
+
         noises = CountedNoise(self.noises) if self.plain else FittedNoise(self.fits, self.domain)
         return View(self.schema, gather(self.domain, self.values, tuple(kinds)), noises)
 
     def linear(self, queries: Queries, confidence: float) -> Sequence[Estimate]:
+        from sfumato.releases.answers.answer import check_confidence
+        from sfumato.releases.answers.linear import answer_by_cells, answer_by_fit
+
         check_confidence(confidence)
         if queries.columns != self.domain.size:
             raise QueryError(f"the queries span {queries.columns} cells, the release has {self.domain.size}")
@@ -84,6 +89,8 @@ class Cube(ContentOfCells):
 
     @cached_property
     def row_model(self) -> RowsOfCells:
+        from sfumato.releases.rows.every_cell import RowsOfCells
+
         return RowsOfCells(self.schema, self.values, self._cell_errors() if self.schema.measures else {})
 
     def _cell_errors(self) -> dict[str, float]:

@@ -117,7 +117,7 @@ def check(manifest: Manifest, schema: Schema) -> None:
     details_as(MarginsRecord, manifest)
     if {name: member.columns for name, member in manifest.members.items()} != COLUMNS:
         raise refusal("its members are not those of margins")
-    if manifest.statistics != _statistics(schema, ["count", *schema.measures]):
+    if manifest.statistics != _statistics(schema, list(schema.units)):
         raise refusal("its statistics are not those of its schema")
 
 
@@ -133,7 +133,7 @@ def parts(
     manifest: Manifest, schema: Schema, member: Callable[[str], Columns]
 ) -> tuple[dict[str, dict[Places, Table]], dict[str, Spreads], tuple[tuple[Places, Measurement], ...], bool, Asked]:
     """Tables, spreads, measurements, how tables are joined and were asked for, of a file nobody has vouched for."""
-    about, statistics = details_as(MarginsRecord, manifest), ["count", *schema.measures]
+    about, statistics = details_as(MarginsRecord, manifest), list(schema.units)
     if len(about.spreads) != len(statistics) or any(spread < 0 for each in about.spreads for spread in each):
         raise refusal("its manifest has spreads that do not go with its statistics")
     tables: dict[str, dict[Places, Table]] = {of: {} for of in statistics}

@@ -118,7 +118,7 @@ def read_artifact(path: str | os.PathLike[str], most_cells: int | None = None) -
             size = os.fstat(file.fileno()).st_size
             return _read(file, size, shown, usual_bound(size) if most_cells is None else most_cells)
     except ReleaseFileError as error:
-        raise ReleaseFileError(f"cannot open {shown}: {error}") from None
+        raise ReleaseFileError(f"cannot open {shown}: {error}", kind=error.kind) from None
     except MemoryError:
         raise ReleaseFileError(f"cannot open {shown}: it does not fit in memory; use a larger machine") from None
     except (OSError, ValueError) as error:  # ValueError: a path with a null character

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from sfumato.errors import BudgetError, SchemaError
 from sfumato.kernel.budget import epsilon_for
 from sfumato.releases.contents.content import kind_named
@@ -37,7 +40,7 @@ def check_manifest(manifest: Manifest, most_cells: int | None = None) -> Schema:
 
 def _schema(manifest: Manifest) -> Schema:
     try:
-        schema = Schema.from_dict(manifest.schema)
+        schema = Schema.from_dict(_saying_what_is_missing(manifest.schema))
         if schema.domain.size < 1:
             raise refusal("its schema has no cells")
     except SchemaError as error:
@@ -45,6 +48,16 @@ def _schema(manifest: Manifest) -> Schema:
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError):
         raise refusal("its schema is not valid") from None
     return schema
+
+
+def _saying_what_is_missing(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a file that may be older than what measures say of missing values: those were the middle."""
+    measures = schema.get("measures")
+    if not isinstance(measures, Mapping):
+        return dict(schema)
+    parts = measures.items()
+    said = {name: {"missing": "middle", **part} if isinstance(part, Mapping) else part for name, part in parts}
+    return {**schema, "measures": said}
 
 
 def _check_guarantee(guarantee: Guarantee) -> None:
@@ -61,7 +74,8 @@ def _check_guarantee(guarantee: Guarantee) -> None:
 
 def _check_statistics(manifest: Manifest, schema: Schema, *, every: bool) -> None:
     """Statistics are those of the schema, in its order; every: all of them, and not the first ones only."""
-    scales = {"count": (1, 0)} | {name: (measure.step, measure.centre) for name, measure in schema.measures.items()}
+    measured = {name: (measure.step, measure.centre) for name, measure in schema.measures.items()}
+    scales = {of: measured.get(of, (1, 0)) for of in schema.units}
     listed, totals = ([one.of for one in kind] for kind in (manifest.statistics, manifest.totals))
     if listed != list(scales)[: len(scales) if every else len(listed)] or totals not in ([], list(scales)):
         raise refusal("its statistics or totals are not those of its schema, in their order")

@@ -65,4 +65,4 @@ def read_content(artifact: Artifact) -> Content:
     try:
         return kind_named(artifact.manifest.kind).read(artifact.manifest, artifact.schema, artifact.read)
     except ReleaseFileError as error:
-        raise ReleaseFileError(f"cannot open {artifact.path}: {error}") from None
+        raise ReleaseFileError(f"cannot open {artifact.path}: {error}", kind=error.kind) from None

@@ -30,7 +30,7 @@ def one_line(text: str) -> str:
 
 def refusal(what: str, remedy: str = FRESH_COPY) -> ReleaseFileError:
     """The error for an untrusted file: what is wrong with it, and what to do."""
-    return ReleaseFileError(f"{one_line(what)}; {remedy}")
+    return ReleaseFileError(f"{one_line(what)}; {remedy}", kind="damaged" if remedy == FRESH_COPY else None)
 
 
 def canonical(content: dict[str, Any]) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.releases.rows.layouts import LaidOut, ends_of
-from sfumato.releases.rows.measures import Sums, fit_means
+from sfumato.releases.rows.measures import Sums, fit_means, summed
 from sfumato.releases.rows.model import Block, Grouping, gather_margin
 from sfumato.releases.rows.raking import fit_all_cells
 from sfumato.releases.rows.random_numbers import RandomNumbers
@@ -56,7 +56,7 @@ class RowsOfCells:
     @cached_property
     def _means(self) -> dict[str, Floats]:
         domain, found = self.schema.domain, {}
-        for name, measure in self.schema.measures.items():
+        for name, measure in summed(self.schema).items():
             sums = self.values[name].reshape(domain.shape)
             known = Sums(measure, sums, self.errors[name], self.total, float(sums.sum()))
             found[name] = fit_means(known, self._rows, LaidOut(domain.shape), domain).reshape(-1)

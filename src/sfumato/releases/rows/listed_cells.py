@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.releases.rows.layouts import Listed, ends_of
-from sfumato.releases.rows.measures import Sums, fit_means
+from sfumato.releases.rows.measures import Sums, fit_means, summed
 from sfumato.releases.rows.model import Block, Grouping, volumes
 from sfumato.releases.rows.raking import fit_margins, possible_margins
 from sfumato.releases.rows.random_numbers import RandomNumbers
@@ -96,7 +96,7 @@ class RowsOfListedCells:
     @cached_property
     def _means(self) -> dict[str, Floats]:
         domain, found = self.schema.domain, {}
-        for name, measure in self.schema.measures.items():
+        for name, measure in summed(self.schema).items():
             whole = float(self.values[name].sum()) + self.remainder[name]
             known = Sums(measure, self.values[name], self.errors[name], self.total, whole)
             rest = max(self._rows[-1], 0.0) + known.worth

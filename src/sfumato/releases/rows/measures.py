@@ -8,6 +8,7 @@ bounds), in whole steps of the schema. Rounding tosses a coin, so that sums stay
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -17,10 +18,12 @@ from sfumato.domain import Domain
 from sfumato.releases.rows.layouts import Layout
 from sfumato.releases.rows.model import Grouping
 from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.schema import Schema
 from sfumato.schema.parts import Measure
 
 MOST_GROUPS = 64  # of an attribute, by which means are made to fit; cells are too noisy to be fitted one by one
 SWEEPS = 2
+INDICATOR = Measure(lower=Fraction(0), upper=Fraction(1), step=Fraction(1))  # 1 for a row without a value
 STEEPEST = 500.0  # of the exponential laws that are looked up: beyond, the other bound no longer matters
 
 
@@ -57,6 +60,11 @@ class Sums:
         return np.clip(found, float(self.measure.lower), float(self.measure.upper))
 
 
+def summed(schema: Schema) -> dict[str, Measure]:
+    """All that sums are published of, besides rows: the measures, and where they are missing."""
+    return {of: schema.measures.get(of, INDICATOR) for of in list(schema.units)[1:]}
+
+
 def fit_means(known: Sums, rows: Floats, layout: Layout, domain: Domain) -> Floats:
     """The mean in every cell, drawn to the overall one where noise is large, then fitted by each attribute."""
     step, low, high = float(known.measure.step), float(known.measure.lower), float(known.measure.upper)
@@ -77,6 +85,17 @@ def fit_means(known: Sums, rows: Floats, layout: Layout, domain: Domain) -> Floa
             means += (high - means) * every
             means -= (means - low) * layout.back(np.repeat(down, grouping.widths), (place,))
     return np.clip(means, low, high)
+
+
+def of_present(measure: Measure, means: Floats, missing: Floats) -> Floats:
+    """Means of rows that have a value, from those of all rows, of which missing ones count as the centre.
+
+    missing: the share of rows without a value.
+    """
+    centre = float(measure.centre)
+    return np.clip(
+        centre + (means - centre) / np.maximum(1.0 - missing, 1e-9), float(measure.lower), float(measure.upper)
+    )
 
 
 def draw_values(measure: Measure, means: Floats, random: RandomNumbers) -> Floats | Whole:

@@ -18,7 +18,8 @@ class Block:
     """Some rows before they have values.
 
     codes: for every attribute, the cell along it that each row falls in. means: for every measure, the value that is
-    expected of each row, within the measure's bounds; the values drawn spread around it.
+    expected of each row, within the measure's bounds; the values drawn spread around it. Where a measure can be
+    missing, a missing one counts as its centre there, and under `missing_of` stands how likely that is.
     """
 
     codes: Mapping[str, Codes]

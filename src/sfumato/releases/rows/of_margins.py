@@ -11,6 +11,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.inference.margins.drawing import Drawing
 from sfumato.inference.margins.table import Places
+from sfumato.releases.rows.measures import summed
 from sfumato.releases.rows.model import Block, Grouping, gather_margin
 from sfumato.releases.rows.raking import possible_margins
 from sfumato.releases.rows.random_numbers import RandomNumbers
@@ -44,7 +45,7 @@ class RowsOfMargins:
         return Block(codes, {name: self._means(name, rows) for name in self.sums})
 
     def _means(self, name: str, rows: Codes) -> Floats:
-        measure, share = self.schema.measures[name], rows.shape[1] / max(self.total, 1.0)
+        measure, share = summed(self.schema)[name], rows.shape[1] / max(self.total, 1.0)
         most = float(measure.half_units)
         steps = row_means(rows, {places: share * table for places, table in self.sums[name].items()}, most)
         means = float(measure.centre) + steps * float(measure.step)

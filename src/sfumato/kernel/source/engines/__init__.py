@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Spelling:
+    """How a column of text spells numbers and dates. dates: as in strptime; None for ISO 8601."""
+
+    decimal: str = "."
+    thousands: str = ""
+    dates: str | None = None
+
+
+@dataclass(frozen=True)
 class Column:
     """A column of a source.
 
@@ -23,6 +32,7 @@ class Column:
     are values of the table); None where the source has no types and all is text, as in CSV. reference: what the engine
     calls it. inexact: its numbers went through floats, where two large ones may have become one. derived: its values
     are worked out when they are read, by a view or a lazy frame, so that one row can depend on others or fail.
+    spelling: how its text spells numbers and dates.
     """
 
     name: str
@@ -30,6 +40,7 @@ class Column:
     reference: str
     inexact: bool = False
     derived: bool = False
+    spelling: Spelling = Spelling()
 
 
 class Engine(Protocol):
@@ -48,6 +59,9 @@ class Engine(Protocol):
 
     def bytes_of(self, text: exp.Expression) -> exp.Expression:
         """The UTF-8 bytes of a text, which are equal only if the texts are the same, whatever its collation."""
+
+    def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
+        """The time that a text says, written as in strptime; NULL where it does not."""
 
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
         """A hash of these values: the one function for which engines share no name. It needs no secrecy."""

@@ -1,38 +1,53 @@
-"""CSV files as a source: names from the first record, no types, all values text."""
+"""CSV files as a source: names from the first record or from the schema, no types, all values text."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.csv_records import BLOCK, batches, first_record, opened
+from sfumato.kernel.source.engines import Column, Spelling
+from sfumato.kernel.source.engines.csv_grammar import CSV, Grammar
+from sfumato.kernel.source.engines.csv_records import BLOCK, Tally, batches, first_record
+from sfumato.kernel.source.engines.header_hints import refuse_other_dialect, refuse_other_encoding
 from sfumato.kernel.source.engines.origin import SOURCE, shown_files
+from sfumato.kernel.source.engines.unpacking import STANDARD_INPUT, TextFile
+from sfumato.schema.dialect import PLAIN, Dialect
 
 LONGEST_HEADER = 2**20
 
 
 @dataclass(frozen=True)
 class CsvFiles:
-    """CSV files with one header, read as one table."""
+    """CSV files with one header, or with none, read as one table."""
 
     paths: tuple[Path, ...]
     header: tuple[str, ...]
-    separator: str = ","
+    grammar: Grammar = CSV
+    dialect: Dialect = PLAIN
     block: int = BLOCK  # bytes that are looked at together; what is read does not depend on it
+    files: tuple[TextFile, ...] = ()
+    tally: Tally = field(default_factory=Tally, repr=False)
 
     @property
     def shown(self) -> str:
         """What a message calls them."""
         return shown_files(self.paths)
 
+    @property
+    def only_once(self) -> bool:
+        """Whether they can be read once only."""
+        return STANDARD_INPUT in self.paths
+
     def describe(self, connection: Any) -> list[Column]:
         """Their columns, which have no types: detecting them would be reading values."""
-        return [Column(name, None, f"c{place}") for place, name in enumerate(self.header)]
+        return [
+            Column(name, None, f"c{place}", spelling=spelling_of(self.dialect, name))
+            for place, name in enumerate(self.header)
+        ]
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
         """Make the used columns readable."""
@@ -40,34 +55,52 @@ class CsvFiles:
 
         places = sorted(int(column.reference[1:]) for column in used)
         schema = pa.schema([pa.field(f"c{place}", pa.string()) for place in places])
-        records = batches(self.paths, self.separator, len(self.header), places, block=self.block)
+        encoding = self.dialect.encoding or "utf-8"
+        records = batches(
+            self.files or [TextFile(path, encoding) for path in self.paths],
+            self.grammar,
+            len(self.header),
+            places,
+            header=self.dialect.columns is None,
+            block=self.block,
+            tally=self.tally,
+        )
         connection.register(SOURCE, pa.RecordBatchReader.from_batches(schema, records))
 
 
-def find_csv(paths: tuple[Path, ...], separator: str) -> CsvFiles:
-    """The files as one table; their headers must be equal."""
-    files = CsvFiles(paths, _header(paths[0], separator), separator)
-    if any(_header(name, separator) != files.header for name in paths[1:]):
-        raise TableError(f"{files.shown} do not all have the same header line; make them equal")
-    return files
+def find_csv(paths: tuple[Path, ...], dialect: Dialect = PLAIN, separator: str = ",") -> CsvFiles:
+    """The files as one table; their headers must be equal. separator: where the dialect does not state another."""
+    quote = '"' if dialect.quote is None else dialect.quote
+    grammar = Grammar(dialect.delimiter or separator, quote)
+    files = tuple(TextFile(path, dialect.encoding or "utf-8") for path in paths)
+    if dialect.columns is not None:
+        return CsvFiles(paths, dialect.columns, grammar, dialect, files=files)
+    header, *others = (_header(file, grammar, dialect) for file in files)
+    if any(other != header for other in others):
+        raise TableError(f"{shown_files(paths)} do not all have the same header line; make them equal")
+    return CsvFiles(paths, header, grammar, dialect, files=files)
 
 
-def _header(path: Path, separator: str) -> tuple[str, ...]:
+def spelling_of(dialect: Dialect, column: str) -> Spelling:
+    """How numbers and dates of a column of text are spelled."""
+    return Spelling(dialect.decimal or ".", dialect.thousands or "", dialect.date_format(column))
+
+
+def _header(file: TextFile, grammar: Grammar, dialect: Dialect) -> tuple[str, ...]:
     """The names in a file's first record, and nothing of what follows it."""
     try:
-        with opened(path) as file:
-            start = bytes(file.read(LONGEST_HEADER))
+        start = file.start(LONGEST_HEADER)
     except (OSError, EOFError, ValueError, zlib.error):
         start = None
     if start is None:
-        raise TableError(f"{path.name} cannot be opened; check that it may be read and is complete")
-    fields = first_record(start if len(start) == LONGEST_HEADER else start + b"\n", separator)
+        raise TableError(f"{file.name} cannot be opened; check that it may be read and is complete")
+    refuse_other_encoding(start.split(b"\n", 1)[0], file)
+    fields = first_record(start if len(start) >= LONGEST_HEADER else start + b"\n", grammar)
     if fields is None or not any(field.strip() for field in fields):
-        raise TableError(f"{path.name} has no header; the first line must name the columns")
+        raise TableError(f"{file.name} has no header; the first line must name the columns, or --columns does")
     if any(b"\r" in field for field in fields):
-        raise TableError(f"the lines of {path.name} end with bare carriage returns; save it with line feeds")
-    try:
-        return tuple(field.decode() for field in fields)
-    except UnicodeDecodeError:
-        pass
-    raise TableError(f"the header of {path.name} is not UTF-8 text; save the file as UTF-8")
+        raise TableError(f"the lines of {file.name} end with bare carriage returns; save it with line feeds")
+    refuse_other_encoding(b"".join(fields), file)
+    names = tuple(field.decode() for field in fields)
+    refuse_other_dialect(names, file, dialect, grammar.separator)
+    return names

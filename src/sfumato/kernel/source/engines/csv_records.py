@@ -6,6 +6,9 @@ The grammar, which privacy leans on (docs/privacy.md, the theorem about reading)
     record    fields between separators, ended by a line feed; a carriage return right before it belongs to the end
     field     plain bytes, or a quote, anything with quotes doubled, a quote, and whatever stands behind it as it is
 
+Which bytes part and quote fields is stated (`csv_grammar.py`), and so is whether there is a header; other encodings are
+turned into UTF-8 on the way in, character by character (`unpacking.py`).
+
 It is an automaton that is back in its first state after each record, so taking records out of a file leaves exactly the
 others. A quote inside a plain field and a carriage return inside a record are bytes like any others. A record that has
 not as many fields as the header, or is longer than LONGEST, falls out by itself. Nothing is guessed and nothing fails.
@@ -16,16 +19,16 @@ returns, and has a longest line beyond which it depends on its mood what is lost
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sfumato.kernel.source.engines.csv_grammar import Grammar
+from sfumato.kernel.source.engines.unpacking import TextFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,9 +36,17 @@ if TYPE_CHECKING:
 BLOCK = 2**23  # bytes that are looked at together; no result depends on it
 LONGEST = 2**24  # bytes of a record
 _BOM = b"\xef\xbb\xbf"
-_QUOTE, _LINE_FEED, _RETURN = b'"\n\r'
+_LINE_FEED, _RETURN = b"\n\r"
 
 Places = NDArray[np.int64]
+
+
+@dataclass
+class Tally:
+    """How many records a reading met, and how many of them fit the header; for the curator's own check alone."""
+
+    records: int = 0
+    fitting: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,64 +57,62 @@ class _Block:
     ends: Places
 
 
-def first_record(start: bytes, separator: str) -> list[bytes] | None:
+def first_record(start: bytes, grammar: Grammar) -> list[bytes] | None:
     """The fields of the first record, which is the header; None if `start` does not hold all of it."""
     start = start.removeprefix(_BOM)
-    ends = _field_ends(start, _field_of(separator))
+    ends = _field_ends(start, grammar.field)
     lines = [place for place in ends if start[place] == _LINE_FEED]
     if not lines:
         return None
     inside = [place for place in ends if place <= lines[0]]
     starts = [0, *(place + 1 for place in inside[:-1])]
     fields = [start[a:b] for a, b in zip(starts, inside, strict=True)]
-    return [unquoted(field) for field in (*fields[:-1], fields[-1].removesuffix(b"\r"))]
+    return [grammar.unquoted(field) for field in (*fields[:-1], fields[-1].removesuffix(b"\r"))]
 
 
 def batches(
-    paths: Iterable[Path], separator: str, width: int, places: Sequence[int], *, block: int = BLOCK
+    files: Iterable[TextFile],
+    grammar: Grammar,
+    width: int,
+    places: Sequence[int],
+    *,
+    header: bool = True,
+    block: int = BLOCK,
+    tally: Tally | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The columns at `places` of the records of some files, as text named c0, c1, ... by place.
 
     width: how many fields the header has. An empty field, and one that is not UTF-8, is missing.
+    header: whether the first record of each file is one.
     """
     import pyarrow as pa
 
     schema = pa.schema([pa.field(f"c{place}", pa.string()) for place in places])
-    for path in paths:
-        with opened(path) as file:
-            first = True
-            for whole in _blocks(file, separator, block):
-                columns = _columns(whole, width, places, skip=first)
-                first = False
+    for each in files:
+        with each.opened() as file:
+            skip = header
+            for whole in _blocks(file, grammar, block, header=header):
+                good = _fitting(whole, width, skip=skip, tally=tally)
+                skip = False
+                columns = _columns(whole, grammar, good, width, places)
+                if not header:
+                    columns = _unmarked(columns, places)
                 yield pa.record_batch(columns, schema=schema)
 
 
-def opened(path: Path) -> Any:
-    """A file's bytes, unpacked as its name says."""
-    match path.suffix.lower():
-        case ".gz":
-            return gzip.open(path, "rb")
-        case ".bz2":
-            return bz2.open(path, "rb")
-        case ".zst":
-            import pyarrow as pa
-
-            return pa.input_stream(str(path), compression="zstd")
-    return path.open("rb")
-
-
-def _blocks(file: IO[bytes], separator: str, size: int) -> Iterator[_Block]:
+def _blocks(file: IO[bytes], grammar: Grammar, size: int, *, header: bool) -> Iterator[_Block]:
     """The file as blocks of whole records; the start of a record that is not complete waits for the next bytes."""
-    field, mark = _field_of(separator), ord(separator)
+    quote = grammar.quote.encode()
     rest, long = b"", False  # long: what waits stands for the start of a record that is too long already
-    start = True
+    start = header  # a byte order mark is the header's; without one it would be that of whoever comes first
     while True:
         read = file.read(size)
         data = rest + (read.removeprefix(_BOM) if start else read)
         start = False
         if not read and data:
-            data += b"\n" if _state(data, field) != b'"' else b'"\n'  # the last record ends with the file
-        ends = _structure(data, mark, field)
+            unclosed = bool(quote) and grammar.state(data) == quote
+            data += quote + b"\n" if unclosed else b"\n"  # the last record ends with the file
+        ends = _structure(data, grammar)
         values = np.frombuffer(data, dtype=np.uint8)
         lines = np.flatnonzero(values[ends] == _LINE_FEED)
         if len(lines):
@@ -118,20 +127,20 @@ def _blocks(file: IO[bytes], separator: str, size: int) -> Iterator[_Block]:
         if not read:
             return
         if len(rest) > LONGEST:  # only the state is kept, so that no record can fill the memory
-            rest, long = _state(rest, field), True
+            rest, long = grammar.state(rest), True
 
 
-def _structure(data: bytes, separator: int, field: re.Pattern[bytes]) -> Places:
+def _structure(data: bytes, grammar: Grammar) -> Places:
     """The places of separators and line feeds that end fields.
 
     Where every quote opens or closes a field, or is one of a pair inside a quoted field, a place is inside quotes if an
     odd number of quotes stands before it. Otherwise fields are gone through one by one, which is slow and always right.
     """
-    values = np.frombuffer(data, dtype=np.uint8)
+    values, separator, quote = np.frombuffer(data, dtype=np.uint8), grammar.mark, grammar.around
     ends = np.flatnonzero((values == separator) | (values == _LINE_FEED))
-    if b'"' not in data:
+    if not grammar.quote or grammar.quote.encode() not in data:
         return ends
-    quotes = np.flatnonzero(values == _QUOTE)
+    quotes = np.flatnonzero(values == quote)
     padded = np.concatenate([np.array([_LINE_FEED], np.uint8), values, np.array([_LINE_FEED] * 2, np.uint8)])
     before, after, next_but_one = padded[quotes], padded[quotes + 2], padded[np.minimum(quotes + 3, len(padded) - 1)]
     opens = (before == separator) | (before == _LINE_FEED)
@@ -140,16 +149,9 @@ def _structure(data: bytes, separator: int, field: re.Pattern[bytes]) -> Places:
     opens[2::2] |= paired[1::2]  # the second quote of a pair inside a quoted field
     closes[1:-1:2] |= paired[1::2][: len(closes[1:-1:2])]
     if not (opens[0::2].all() and closes[1::2].all()):
-        return np.array(_field_ends(data, field), dtype=np.int64)
-    odd = np.add.accumulate(values == _QUOTE, dtype=np.uint8)[ends] & 1
+        return np.array(_field_ends(data, grammar.field), dtype=np.int64)
+    odd = np.add.accumulate(values == quote, dtype=np.uint8)[ends] & 1
     return np.asarray(ends[odd == 0], dtype=np.int64)
-
-
-def _field_of(separator: str) -> re.Pattern[bytes]:
-    """One field: quoted with what stands behind it, quoted and not yet closed, or plain."""
-    mark = re.escape(separator.encode())
-    plain = rb"[^%s\n]*+" % mark
-    return re.compile(rb'"[^"]*+(?:""[^"]*+)*+(?:"%s|\Z)|%s' % (plain, plain))
 
 
 def _field_ends(data: bytes, field: re.Pattern[bytes]) -> list[int]:
@@ -164,50 +166,54 @@ def _field_ends(data: bytes, field: re.Pattern[bytes]) -> list[int]:
     return ends
 
 
-def _state(data: bytes, field: re.Pattern[bytes]) -> bytes:
-    """A short field that leaves the automaton where these bytes, of one record, leave it."""
-    at = 0
-    while True:
-        found = field.match(data, at)
-        end = found.end() if found else len(data)
-        if end >= len(data):
-            break
-        at = end + 1
-    last = data[at:]
-    if not last.startswith(b'"'):
-        return b"x" if last else b","
-    inner = re.fullmatch(rb'"[^"]*+(?:""[^"]*+)*+("?)(.*)', last, re.DOTALL)
-    if inner is None or not inner[1]:
-        return b'"'
-    return b"x" if inner[2] else b'""'
-
-
-def _columns(block: _Block, width: int, places: Sequence[int], *, skip: bool) -> list[Any]:
-    """Some columns of the records that have as many fields as the header."""
+def _fitting(block: _Block, width: int, *, skip: bool, tally: Tally | None) -> NDArray[np.int64]:
+    """The first fields of the records that have as many fields as the header. skip: the first is the header itself."""
     data, ends = block.data, block.ends
     lines = np.flatnonzero(data[ends] == _LINE_FEED)
     firsts = np.concatenate([[0], lines[:-1] + 1])
     starts_of = np.concatenate([[0], ends[:-1] + 1])
+    size = ends[lines] - starts_of[firsts]
+    there = (size > 1) | ((size == 1) & (data[starts_of[firsts]] != _RETURN))  # an empty line is no record
     # By its own length, not by where the file was cut.
-    good = (lines - firsts == width - 1) & (ends[lines] - starts_of[firsts] <= LONGEST)
+    good = there & (lines - firsts == width - 1) & (size <= LONGEST)
     if skip:
-        good[0] = False  # the header
-    if width == 1:  # an empty line is no record
-        size = ends[lines] - starts_of[firsts]
-        good &= (size > 1) | ((size == 1) & (data[starts_of[firsts]] != _RETURN))
-    firsts = firsts[good]
-    quotes = np.flatnonzero(data == _QUOTE)
+        there[0] = good[0] = False
+    if tally is not None:
+        tally.records += int(there.sum())
+        tally.fitting += int(good.sum())
+    return np.asarray(firsts[good], dtype=np.int64)
+
+
+def _columns(
+    block: _Block, grammar: Grammar, firsts: NDArray[np.int64], width: int, places: Sequence[int]
+) -> list[Any]:
+    """Some columns of the records with these first fields."""
+    data, ends = block.data, block.ends
+    starts_of = np.concatenate([[0], ends[:-1] + 1])
+    quotes = np.flatnonzero(data == grammar.around)
     found = []
     for place in places:
         fields = firsts + place
         start, stop = starts_of[fields], ends[fields]
         if place == width - 1:
             stop = stop - ((stop > start) & (data[np.maximum(stop - 1, 0)] == _RETURN))
-        found.append(_texts(data, start, stop, quotes))
+        found.append(_texts(data, start, stop, quotes, grammar))
     return found
 
 
-def _texts(data: NDArray[np.uint8], start: Places, stop: Places, quotes: Places) -> Any:
+def _unmarked(columns: list[Any], places: Sequence[int]) -> list[Any]:
+    """Where there is no header, a byte order mark before a record, any record, is no part of it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def bare(texts: Any) -> Any:
+        texts = pc.utf8_ltrim(texts, characters="\ufeff")
+        return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+
+    return [bare(texts) if place == 0 else texts for place, texts in zip(places, columns, strict=True)]
+
+
+def _texts(data: NDArray[np.uint8], start: Places, stop: Places, quotes: Places, grammar: Grammar) -> Any:
     """The text between places, missing where it is empty or not UTF-8."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -215,10 +221,10 @@ def _texts(data: NDArray[np.uint8], start: Places, stop: Places, quotes: Places)
     special = dict[int, bytes]()  # fields with quotes inside, or with something behind the closing quote
     if len(quotes):
         start, stop = start.copy(), stop.copy()
-        opening = np.flatnonzero((stop > start) & (data[np.minimum(start, len(data) - 1)] == _QUOTE))
+        opening = np.flatnonzero((stop > start) & (data[np.minimum(start, len(data) - 1)] == grammar.around))
         closing = quotes[np.minimum(np.searchsorted(quotes, start[opening]) + 1, len(quotes) - 1)]
         simple = (closing == stop[opening] - 1) & (closing > start[opening])
-        special = {int(at): unquoted(bytes(data[start[at] : stop[at]])) for at in opening[~simple]}
+        special = {int(at): grammar.unquoted(bytes(data[start[at] : stop[at]])) for at in opening[~simple]}
         start[opening[simple]] += 1
         stop[opening[simple]] -= 1
     # Texts and the gaps between them as one array over the bytes as they are, of which every second value is taken; a
@@ -239,16 +245,6 @@ def _texts(data: NDArray[np.uint8], start: Places, stop: Places, quotes: Places)
         return raw.cast(pa.string())
     except pa.ArrowInvalid:
         return pa.array([_decoded(value) for value in raw.to_pylist()], pa.string())
-
-
-def unquoted(field: bytes) -> bytes:
-    """What a field says: quotes around it taken off, doubled ones inside made single.
-
-    >>> unquoted(b'"a ""b"" c"'), unquoted(b'"a"b"'), unquoted(b'5" pipe')
-    (b'a "b" c', b'ab"', b'5" pipe')
-    """
-    found = re.fullmatch(rb'"([^"]*+(?:""[^"]*+)*+)(?:"(.*))?', field, re.DOTALL)
-    return field if found is None else found[1].replace(b'""', b'"') + (found[2] or b"")
 
 
 def _decoded(value: bytes | None) -> str | None:

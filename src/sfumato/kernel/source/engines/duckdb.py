@@ -14,6 +14,7 @@ from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.origin import SOURCE, Origin
 from sfumato.kernel.source.engines.silencing import silenced
+from sfumato.schema.dialect import PLAIN, Dialect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,6 +104,12 @@ class DuckDB:
 
         return exp.Anonymous(this="encode", expressions=[text])
 
+    def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
+        """DuckDB's strptime that does not fail."""
+        from sqlglot import exp
+
+        return exp.Anonymous(this="try_strptime", expressions=[text, exp.Literal.string(written)])
+
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
         """DuckDB's own hash."""
         from sqlglot import exp
@@ -138,11 +145,13 @@ class DuckDB:
         return connection.sql(text).to_arrow_table()
 
 
-def open_duckdb(table: object, name: str | None) -> DuckDB:
-    """The engine for a path, a pattern, a duckdb:/// URL or a frame."""
-    return over_origin(
-        silenced(lambda: _find_origin(table, name), "the table cannot be opened; check that it may be read")
-    )
+def open_duckdb(table: object, name: str | None, dialect: Dialect = PLAIN, wanted: Sequence[str] = ()) -> DuckDB:
+    """The engine for a path, a pattern, a duckdb:/// URL or a frame.
+
+    dialect: how a file is written. wanted: the columns that a schema uses, for files that do not say what they hold.
+    """
+    failed = "the table cannot be opened; check that it may be read"
+    return over_origin(silenced(lambda: _find_origin(table, name, dialect, wanted), failed))
 
 
 def over_origin(origin: Origin, engine: type[DuckDB] = DuckDB) -> DuckDB:
@@ -154,7 +163,7 @@ def over_origin(origin: Origin, engine: type[DuckDB] = DuckDB) -> DuckDB:
     return engine(origin, columns, session)
 
 
-def _find_origin(table: object, name: str | None) -> Origin:
+def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequence[str]) -> Origin:
     if isinstance(table, str) and table.startswith("duckdb:"):
         from sfumato.kernel.source.engines.database import find_database
 
@@ -167,7 +176,7 @@ def _find_origin(table: object, name: str | None) -> Origin:
     if isinstance(table, str | Path):
         from sfumato.kernel.source.engines.files import find_files
 
-        return find_files(table)
+        return find_files(table, dialect, wanted)
     from sfumato.kernel.source.engines.frames import find_frame
 
     if (frame := find_frame(table)) is not None:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from glob import glob
 from pathlib import Path
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines.csv_files import CsvFiles, find_csv
-from sfumato.kernel.source.engines.parquet_files import ParquetFiles, find_parquet
+from sfumato.kernel.source.engines.csv_files import find_csv
+from sfumato.kernel.source.engines.origin import Origin
+from sfumato.kernel.source.engines.parquet_files import find_parquet
+from sfumato.kernel.source.engines.unpacking import STANDARD_INPUT
+from sfumato.schema.dialect import PLAIN, Dialect
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
 COMPRESSIONS = ("", ".gz", ".bz2", ".zst")
-FORMATS = (*(end + packed for end in SEPARATORS for packed in COMPRESSIONS), ".parquet")
+# Which format a file's name says it has.
+_TEXTS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+ENDINGS = {end + packed: kind for end, kind in _TEXTS.items() for packed in COMPRESSIONS}
+ENDINGS |= {".parquet": "parquet", ".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow", ".xlsx": "xlsx"}
 _PATTERN = re.compile(r"[*?\[]")
 
 
-def find_files(table: str | Path) -> CsvFiles | ParquetFiles:
+def find_files(table: str | Path, dialect: Dialect = PLAIN, wanted: Sequence[str] = ()) -> Origin:
     """The files that a path or a pattern names.
 
     >>> find_files("nowhere/census.parquet")
@@ -24,14 +30,41 @@ def find_files(table: str | Path) -> CsvFiles | ParquetFiles:
     ...
     sfumato.errors.TableError: there is no file nowhere/census.parquet; check the path
     """
-    paths = _paths(table)
-    ends = {_format(name) for name in paths}
-    if None in ends:
-        raise TableError(f"{table} is not of a kind that can be read; use {', '.join(FORMATS)}")
-    if len(ends) > 1:
+    if str(table) == str(STANDARD_INPUT):
+        paths: tuple[Path, ...] = (STANDARD_INPUT,)
+        formats: set[str] = {dialect.format or "csv"}
+    else:
+        paths = _paths(table)
+        formats = {dialect.format or _format(name) or "" for name in paths}
+    if "" in formats:
+        kinds = ", ".join(end for end in ENDINGS if end.count(".") == 1)
+        raise TableError(
+            f"{table} is not of a kind that can be read; use {kinds} (text also as .gz, .bz2 or .zst), or name its "
+            "format (--file-format)"
+        )
+    if len(formats) > 1:
         raise TableError(f"{table} matches files of more than one kind; name one kind, such as *.parquet")
-    end = str(ends.pop())
-    return find_parquet(paths) if end == ".parquet" else find_csv(paths, SEPARATORS[end[:4]])
+    return _found(formats.pop(), paths, dialect, wanted)
+
+
+def _found(kind: str, paths: tuple[Path, ...], dialect: Dialect, wanted: Sequence[str]) -> Origin:
+    if kind in ("csv", "tsv"):
+        return find_csv(paths, dialect, "\t" if kind == "tsv" else ",")
+    if kind == "jsonl":
+        from sfumato.kernel.source.engines.json_lines import find_json
+
+        return find_json(paths, dialect, wanted)
+    if STANDARD_INPUT in paths:
+        raise TableError(f"the standard input can be csv, tsv or jsonl, not {kind}; use a file")
+    if kind == "arrow":
+        from sfumato.kernel.source.engines.arrow_files import ArrowFiles
+
+        return ArrowFiles(paths)
+    if kind == "xlsx":
+        from sfumato.kernel.source.engines.excel_files import find_excel
+
+        return find_excel(paths, dialect)
+    return find_parquet(paths)
 
 
 def _paths(table: str | Path) -> tuple[Path, ...]:
@@ -55,4 +88,6 @@ def _paths(table: str | Path) -> tuple[Path, ...]:
 
 
 def _format(path: Path) -> str | None:
-    return next((end for end in sorted(FORMATS, key=len, reverse=True) if path.name.lower().endswith(end)), None)
+    """The format that a file's name says it has."""
+    name = path.name.lower()
+    return next((ENDINGS[end] for end in sorted(ENDINGS, key=len, reverse=True) if name.endswith(end)), None)

@@ -31,7 +31,8 @@ class Origin(Protocol):
 
 def shown_files(paths: Sequence[Path]) -> str:
     """What a message calls some files."""
-    return ", ".join(path.name for path in paths[:3]) + (", ..." if len(paths) > 3 else "")
+    names = ["the standard input" if str(path) == "-" else path.name for path in paths[:3]]
+    return ", ".join(names) + (", ..." if len(paths) > 3 else "")
 
 
 def mounted_columns(connection: Any) -> list[Column]:

@@ -1,7 +1,7 @@
-"""The cells that each kind of attribute gives, edge by edge."""
+"""The cells that numbers are gathered in, edge by edge."""
 
 import math
-from datetime import date, timedelta
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sfumato.errors import SchemaError
-from sfumato.schema.attributes import Boolean, Category, Date, Integer, Number, decimal, exact
+from sfumato.schema.attributes import Integer, Number
+from sfumato.schema.values import decimal, exact
 
 PATIENT = settings(deadline=None)  # a busy machine is no reason to fail
 
@@ -186,61 +187,17 @@ def test_integers_near_the_end_of_what_floats_hold():
         Integer(lower=0, upper=2**53)
 
 
-days = st.dates(date(1890, 1, 1), date(2110, 12, 31))
-
-
-@PATIENT
-@given(days, st.integers(1, 1500), st.sampled_from(["day", "month", "year"]))
-def test_date_cells_are_calendar_days_months_or_years(lower, span, by):
-    upper = lower + timedelta(days=span)
-    axis = Date(lower=lower, upper=upper, by=by).axis("arrival")
-    every = [lower + timedelta(days=i) for i in range(span + 1)]
-    written = [day.isoformat()[: {"day": 10, "month": 7, "year": 4}[by]] for day in every]
-    assert axis.labels() == list(dict.fromkeys(written))
-    cell_of_day = np.searchsorted(axis.edges, [(day - EPOCH).days for day in every], side="right") - 1
-    assert [axis.label(cell) for cell in cell_of_day] == written
-    assert (axis.edges[0], axis.edges[-1]) == ((lower - EPOCH).days, (upper - EPOCH).days + 1)
-
-
-def test_the_whole_calendar_fits():
-    first, last = date.min, date.max
-    assert Date(lower=first, upper=last).axis("x").size == (last - first).days + 1
-    assert Date(lower=first, upper=last, by="month").axis("x").size == 9999 * 12
-    assert Date(lower=first, upper=last, by="year").axis("x").labels()[-1] == "9999"
-
-
-def test_dates_are_read_from_iso_text():
-    assert Date(lower="2020-02-28", upper="2020-03-01").axis("x").labels() == ["2020-02-28", "2020-02-29", "2020-03-01"]
-
-
-@pytest.mark.parametrize(
-    ("values", "other", "labels", "numeric"),
-    [
-        (["F", "M"], False, ["F", "M"], False),
-        (["F", "M"], True, ["F", "M", "other"], False),
-        (["other", "F"], False, ["other", "F"], False),
-        ([1, 2.5, -0.001], False, ["1", "2.5", "-0.001"], True),
-        ([1e21, 1.0], False, ["1000000000000000000000", "1"], True),
-        ([1, "08"], False, ["1", "08"], False),
-        (["", " "], False, ["", " "], False),
-        ([np.int64(3), np.str_("a")], False, ["3", "a"], False),
-    ],
-)
-def test_category_cells_are_the_listed_values(values, other, labels, numeric):
-    attribute = Category(values=values, other=other)
-    axis = attribute.axis("sex")
-    assert axis.labels() == labels
-    assert attribute.numeric is numeric
-    assert [axis.read(label) for label in labels] == list(range(len(labels)))
-    assert attribute.listed == tuple(labels[: len(values)])
-
-
-def test_boolean_cells_are_false_and_true():
-    axis = Boolean().axis("married")
-    assert axis.labels() == [False, True]
-    assert axis.edges.tolist() == [0, 1, 2]
-
-
 def test_attributes_are_frozen():
     with pytest.raises(ValidationError, match="frozen"):
         Integer(lower=0, upper=9).lower = 1
+
+
+@pytest.mark.parametrize("attribute", [{"lower": 0, "upper": 9, "width": 5}, {"lower": 0, "upper": 10, "cuts": [5]}])
+@pytest.mark.parametrize("kind", [Integer, Number])
+def test_missing_values_have_the_last_cell_behind_all_values(kind, attribute):
+    plain, kept = kind(**attribute), kind(**attribute, missing="keep")
+    assert (kept.places, kept.size) == (plain.size, plain.size + 1) == (2, 3)
+    axis = kept.axis("x")
+    assert axis.labels() == [*plain.axis("x").labels(), None]
+    assert axis.edges.tolist() == plain.axis("x").edges.tolist()
+    assert kept.grid == plain.grid

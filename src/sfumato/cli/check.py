@@ -1,0 +1,99 @@
+"""sfumato check: what a schema would make of a table, for the curator's eyes only."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from sfumato.cli.input.file_options import Given, takes_file_options
+
+if TYPE_CHECKING:
+    from sfumato.kernel.source.checking import Checked, Part
+    from sfumato.schema import Schema
+
+MARK = "FOR YOUR EYES ONLY: exact figures and values of private rows. Do not publish, send or keep them."
+WHY = (
+    "Why: none of this is protected by noise. One exact count before and one after somebody joined tell whether "
+    "they did, and no epsilon pays for it. Nothing was spent and nothing was written."
+)
+
+
+@takes_file_options
+def check(
+    table: str = typer.Argument(help="A path or glob, or a database URL with --table.", show_default=False),
+    schema: Path = typer.Option(..., "--schema", help="The public schema (YAML).", show_default=False),
+    name: str | None = typer.Option(None, "--table", help="The table's name inside a database."),
+    allow_views: bool = typer.Option(False, "--allow-views", help="Read a view too."),
+    even_if_not_a_terminal: bool = typer.Option(
+        False, "--even-if-not-a-terminal", help="Print exact private figures into a pipe or file all the same."
+    ),
+    file: Given = typer.Option({}),
+) -> None:
+    """What the schema would drop, clip or not read in a table. Exact and NOT PRIVATE: for the curator's eyes only."""
+    from sfumato.cli.input.file_options import written
+    from sfumato.errors import TableError
+    from sfumato.kernel.source.table import open_table
+    from sfumato.schema import Schema
+
+    if not sys.stdout.isatty() and not even_if_not_a_terminal:
+        raise TableError(
+            "a check shows exact private figures and is for a terminal only; if this pipe or file is as well guarded "
+            "as the table, add --even-if-not-a-terminal"
+        )
+    public = written(Schema.load(schema), file)
+    show(open_table(table, name=name, allow_views=allow_views, schema=public).look(public), public)
+
+
+def show(found: Checked, schema: Schema) -> None:
+    """Print what was found, between marks that say what it is."""
+    from sfumato.cli.show import say, table
+
+    say(bold=MARK)
+    say()
+    if found.unfit:
+        say(f"{_many(found.unfit, 'record')} could not be read as rows: other columns than the header, or malformed.")
+    say(f"{_many(found.rows, 'row')} read.")
+    rows = [
+        (part.name, part.kind, *(f"{n:,}" if n else "-" for n in (part.missing, part.unreadable, part.outside)), odd)
+        for part in found.parts
+        for odd in [f"{part.unlisted:,}" if part.unlisted else "-"]
+    ]
+    table(("column", "type", "missing", "unreadable", "out of bounds", "not listed"), rows, left=(0, 1))
+    for part in found.parts:
+        if part.odd:
+            what = "not listed" if part.unlisted else "unreadable"
+            spelled = ", ".join(f"{text!r} ({n:,})" for text, n in part.odd)
+            say(f"{part.name}, {what}, the most frequent: {spelled}{_hint(part)}")
+    if found.nobody:
+        have = "has" if found.nobody == 1 else "have"
+        say(f"{_many(found.nobody, 'row')} {have} no {schema.privacy_unit.column}.")
+    say(
+        f"Left out, for something that is missing, unreadable or not listed: {_many(found.rows - found.placed, 'row')}."
+    )
+    if schema.privacy_unit.column is not None:
+        unit, most = schema.privacy_unit.column, schema.privacy_unit.contributions
+        say(
+            f"Of {_many(found.units, unit, '')} in the rest, {found.over:,} with more than {_many(most, 'row')}: "
+            f"{_many(found.placed - found.counted, 'row')} over the limit not counted."
+        )
+    say(f"A release would count {_many(found.counted, 'row')}.")
+    say()
+    say(bold=MARK)
+    say(WHY)
+
+
+def _hint(part: Part) -> str:
+    """What could make unreadable values readable."""
+    if part.unreadable and part.kind == "date":
+        return "; if dates are written so, state the form, such as --dates %d.%m.%Y"
+    if part.unreadable and any(re.search(r"\d[.,' ]\d", text) for text, _ in part.odd):
+        return "; if numbers are written so, state it, such as --decimal , --thousands ."
+    return ""
+
+
+def _many(number: int, what: str, plural: str = "s") -> str:
+    return f"{number:,} {what}{plural * (number != 1)}"

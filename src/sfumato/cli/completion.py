@@ -1,0 +1,32 @@
+"""sfumato completion: what a shell needs to complete commands, options and files."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import typer
+
+
+class Shell(StrEnum):
+    """Shells that can complete."""
+
+    bash = "bash"
+    zsh = "zsh"
+    fish = "fish"
+
+
+def completion(shell: Shell = typer.Argument(help="The shell to complete in.", show_default=False)) -> None:
+    """Print a script for a shell to complete commands.
+
+    In ~/.bashrc or ~/.zshrc: eval "$(sfumato completion bash)" (or zsh). In fish: sfumato completion fish | source.
+    """
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
+
+    typer.echo(get_completion_script(prog_name="sfumato", complete_var="_SFUMATO_COMPLETE", shell=shell.value))
+
+
+def prepare() -> None:
+    """Make ready to answer the shell, which asks through a variable; no other call needs what this loads."""
+    from typer.completion import completion_init  # type: ignore[attr-defined]
+
+    completion_init()

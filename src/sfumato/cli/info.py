@@ -1,0 +1,44 @@
+"""sfumato info: what a release holds, what it promises, what was left out, how good it is, and what to ask it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from sfumato.cli.query import MOST_CELLS, RELEASE
+from sfumato.cli.shared.manner import JSON, give
+
+
+def info(
+    release: Path = RELEASE,
+    confidence: float = typer.Option(0.95, "--confidence", help="How sure the typical intervals are."),
+    most_cells: int | None = MOST_CELLS,
+    as_json: bool = JSON,
+) -> None:
+    """Describe a release: columns, guarantee, what is counted by rule, typical errors, queries to begin with."""
+    from sfumato.publishing.publish import open_release
+
+    about = open_release(release, most_cells=most_cells).describe(confidence=confidence)
+    if as_json:
+        give(about.to_dict())
+        return
+    from sfumato.cli.shared.pasting import command
+    from sfumato.cli.show import say, table
+    from sfumato.schema.columns import HEADERS
+
+    say(f": {about.extent}, mechanism {about.mechanism}, {about.promise}.", bold=about.schema.dataset)
+    say(about.guarantee.statement)
+    say()
+    table(HEADERS, about.column_rows, left=(0, 1, 2, 4))
+    say()
+    if about.counted:
+        say("Counted by rule:")
+        for rule in about.counted:
+            say(f"  {rule}")
+        say()
+    say(f"Errors: {about.errors}. Typically:")
+    table(about.error_headers, about.typical_rows, left=(0,))
+    say()
+    for place, example in enumerate(about.examples):
+        say(f"{'Try: ' if place == 0 else '     '}{command('query', release, example)}")

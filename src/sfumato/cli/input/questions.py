@@ -1,0 +1,75 @@
+"""What `sfumato init` asks on a terminal: the type and bounds of each column, and whose presence is hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sfumato.schema.draft import Answers
+
+Ask = Callable[[str, str], str]  # a question and the answer that Enter gives
+
+_BOUNDS = {
+    "integer": {"lower": "smallest value that the public knows", "upper": "largest"},
+    "number": {"lower": "smallest value that the public knows", "upper": "largest", "bins": "how many cells"},
+    "category": {"values": "values that the public knows, with commas between"},
+    "boolean": {},
+    "date": {
+        "lower": "first day that the public knows, such as 2020-01-01",
+        "upper": "last day",
+        "by": "day, month or year",
+    },
+}
+
+
+def asked(columns: Sequence[tuple[str, str | None]], ask: Ask) -> Answers:
+    """The answers of whoever sits at the terminal; an empty one leaves a blank in the draft."""
+    from sfumato.schema.draft import Answers, guessed_kind, suggested_units
+
+    units = suggested_units(columns)
+    said: dict[str, dict[str, str]] = {}
+    for name, engine_type in columns:
+        if name in units:
+            continue
+        kinds = ", ".join((*_BOUNDS, "skip"))
+        kind = _one_of((*_BOUNDS, "skip"), f"{name}: {kinds}", guessed_kind(name, engine_type) or "skip", ask)
+        said[name] = {"type": kind}
+        for key, question in _BOUNDS.get(kind, {}).items():
+            default = {"bins": "20", "by": "day"}.get(key, "")
+            answer = ask(f"  {question} (Enter: {default or 'later'})", default).strip()
+            said[name][key] = _listed(answer) if key == "values" and answer else answer
+    names = [name for name, _ in columns]
+    unit = _one_of(
+        ("row", *names), "Whose presence is hidden: row, or the column that says who", (*units, "row")[0], ask
+    )
+    if unit == "row":
+        return Answers("row", said)
+    most = _one_of(None, f"  how many rows of each {unit} are used", "1", ask)
+    return Answers(f"{{column: {_spelled(unit)}, contributions: {most}}}", said)
+
+
+def _one_of(choices: Sequence[str] | None, question: str, default: str, ask: Ask) -> str:
+    """An answer that can be used: one of the choices, or a whole number from 1 where there are none."""
+    while True:
+        answer = ask(f"{question} (Enter: {default})", default).strip() or default
+        if answer in choices if choices is not None else answer.isdecimal() and int(answer) > 0:
+            return answer
+
+
+def _listed(answer: str) -> str:
+    return f"[{', '.join(_spelled(part.strip()) for part in answer.split(',') if part.strip())}]"
+
+
+def _spelled(text: str) -> str:
+    """A text as YAML reads it back, in quotes if it must be."""
+    import yaml
+
+    try:
+        plain = float(text)
+    except ValueError:
+        plain = None
+    if plain is not None and text == text.strip():
+        return text  # a number is meant as one
+    flow: str = yaml.safe_dump([text], default_flow_style=True, allow_unicode=True, width=2**31)
+    return flow.strip()[1:-1]

@@ -1,0 +1,88 @@
+"""A plan and an audit as plain values, for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato.audit.report import Report
+    from sfumato.planner.price import Line
+    from sfumato.planner.report import Plan
+
+
+def of_plan(plan: Plan) -> dict[str, Any]:
+    """What to expect of every mechanism, with the questions; what is not known is null."""
+    choice = plan.choice
+    return {
+        "dataset": plan.dataset,
+        "cells": plan.cells,
+        "epsilon": plan.epsilon,
+        "error": plan.error,
+        "confidence": plan.confidence,
+        "expected_rows": plan.expected_rows,
+        "mechanism": plan.mechanism,
+        "choice": None if choice is None else {"name": choice.name, "why": choice.why, "unknown": choice.unknown},
+        "mechanisms": [
+            {
+                "name": one.mechanism,
+                "how": one.how,
+                "overall": one.overall,
+                "best": one.best,
+                "worst": one.worst,
+                "smallest_epsilon": one.epsilon,
+                "questions": [_of_line(line) for line in one.lines],
+                "note": one.note or None,
+            }
+            for one in plan.outlooks
+        ],
+        "remarks": list(plan.remarks),
+    }
+
+
+def _of_line(line: Line) -> dict[str, Any]:
+    return {
+        "question": line.query,
+        "expected_error": line.stderr,
+        "within": line.within,
+        "unit": line.unit,
+        "depends_on_data": line.guess,
+        "smallest_epsilon": line.epsilon,
+    }
+
+
+def of_audit(report: Report | None, caught: Sequence[tuple[str, str | None, str]]) -> dict[str, Any]:
+    """What all attacks showed, and which broken variants they caught; without a report only the latter."""
+    found: dict[str, Any] = {}
+    if report is not None:
+        found = {
+            "violated": report.violated,
+            "mechanisms": [
+                {
+                    "name": row.name,
+                    "claimed_epsilon": row.claimed,
+                    "lower_bound": row.bound,
+                    "runs": row.runs,
+                    "coverage": row.coverage,
+                    "verdict": row.verdict,
+                }
+                for row in report.rows
+            ],
+            "exact": [_of_finding(one) for one in report.exact],
+            "replayed": [_of_finding(one) for one in report.replayed],
+            "read_from": [
+                {"source": one.source, "pairs": one.pairs, "largest": one.largest, "verdict": one.verdict}
+                for one in report.read
+            ],
+        }
+    return {**found, "mutants": [{"name": name, "caught_by": by, "how": how} for name, by, how in caught]}
+
+
+def _of_finding(found: Any) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "claimed": found.claimed,
+        "loss": found.loss,
+        "pairs": found.pairs,
+        "sound": found.sound,
+    }

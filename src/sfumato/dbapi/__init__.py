@@ -1,0 +1,71 @@
+"""A release as a database that is only read: Python's DB-API 2.0 (PEP 249), for pandas and tools that speak it.
+
+>>> import sfumato.dbapi
+>>> sfumato.dbapi.apilevel, sfumato.dbapi.paramstyle
+('2.0', 'qmark')
+"""
+
+from __future__ import annotations
+
+from sfumato.dbapi.connection import Connection, Cursor, connect
+from sfumato.dbapi.failures import (
+    DatabaseError,
+    DataError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    Warning,  # noqa: A004 (the name is the standard's)
+)
+from sfumato.dbapi.types import (
+    BINARY,
+    DATETIME,
+    NUMBER,
+    ROWID,
+    STRING,
+    Binary,
+    Date,
+    DateFromTicks,
+    Time,
+    TimeFromTicks,
+    Timestamp,
+    TimestampFromTicks,
+)
+
+apilevel = "2.0"
+threadsafety = 1  # threads may share the module, and each has its own connection
+paramstyle = "qmark"
+
+__all__ = [
+    "BINARY",
+    "DATETIME",
+    "NUMBER",
+    "ROWID",
+    "STRING",
+    "Binary",
+    "Connection",
+    "Cursor",
+    "DataError",
+    "DatabaseError",
+    "Date",
+    "DateFromTicks",
+    "Error",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "NotSupportedError",
+    "OperationalError",
+    "ProgrammingError",
+    "Time",
+    "TimeFromTicks",
+    "Timestamp",
+    "TimestampFromTicks",
+    "Warning",
+    "apilevel",
+    "connect",
+    "paramstyle",
+    "threadsafety",
+]

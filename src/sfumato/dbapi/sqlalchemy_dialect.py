@@ -1,0 +1,107 @@
+"""A release as a database of SQLAlchemy: create_engine("sfumato:///people.sfumato").
+
+It has one table, named as the schema's dataset, with the attributes and measures as columns; answers have the error
+columns of the DB-API beside every number. Options stand after a question mark: `?confidence=0.9&strict=1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from sqlalchemy import types
+from sqlalchemy.engine import URL, default
+from sqlalchemy.exc import ArgumentError, NoSuchTableError
+
+from sfumato.releases.release import Release
+
+
+class SfumatoDialect(default.DefaultDialect):
+    """Reads alone: what it is asked for is rendered as SQL of the ordinary kind and answered by the release."""
+
+    name = "sfumato"
+    driver = "sfumato"
+    default_paramstyle = "qmark"
+    supports_statement_cache = True
+    supports_alter = False
+    supports_native_boolean = True
+    supports_sane_rowcount = False
+    postfetch_lastrowid = False
+
+    @classmethod
+    def import_dbapi(cls) -> ModuleType:
+        import sfumato.dbapi
+
+        return sfumato.dbapi
+
+    def create_connect_args(self, url: URL) -> tuple[list[Any], dict[str, Any]]:
+        if not url.database:
+            raise ArgumentError("name the file: sfumato:///people.sfumato, or sfumato:////home/me/people.sfumato")
+        readers: dict[str, Callable[[str], Any]] = {"confidence": float, "most_cells": int, "strict": _is_yes}
+        options = {name: str(value) for name, value in url.query.items()}
+        if unknown := sorted(set(options) - set(readers)):
+            raise ArgumentError(f"there is no option {unknown[0]!r}; the options are {', '.join(readers)}")
+        return [url.database], {name: readers[name](value) for name, value in options.items()}
+
+    def do_ping(self, dbapi_connection: Any) -> bool:
+        return not dbapi_connection.closed
+
+    def get_table_names(self, connection: Any, schema: str | None = None, **_: Any) -> list[str]:
+        return [] if schema is not None else [_release(connection).schema.dataset]
+
+    def has_table(self, connection: Any, table_name: str, schema: str | None = None, **_: Any) -> bool:
+        return table_name in self.get_table_names(connection, schema)
+
+    def get_columns(self, connection: Any, table_name: str, schema: str | None = None, **_: Any) -> list[Any]:
+        if not self.has_table(connection, table_name, schema):
+            raise NoSuchTableError(table_name)
+        public = _release(connection).schema
+        kinds: list[tuple[str, Any]] = [(axis.name, _kind(axis.label(0))) for axis in public.domain]
+        kinds += [(name, types.String()) for name in public.group_columns]
+        kinds += [(name, types.Float()) for name in public.measures]
+        return [{"name": name, "type": kind, "nullable": False, "default": None} for name, kind in kinds]
+
+    def get_schema_names(self, connection: Any, **_: Any) -> list[str]:
+        return []
+
+    def get_view_names(self, connection: Any, schema: str | None = None, **_: Any) -> list[str]:
+        return []
+
+    def get_pk_constraint(self, connection: Any, table_name: str, schema: str | None = None, **_: Any) -> Any:
+        return {"constrained_columns": [], "name": None}
+
+    def get_foreign_keys(self, connection: Any, table_name: str, schema: str | None = None, **_: Any) -> list[Any]:
+        return []
+
+    def get_indexes(self, connection: Any, table_name: str, schema: str | None = None, **_: Any) -> list[Any]:
+        return []
+
+    def get_unique_constraints(self, connection: Any, table_name: str, schema: Any = None, **_: Any) -> list[Any]:
+        return []
+
+    def get_check_constraints(self, connection: Any, table_name: str, schema: Any = None, **_: Any) -> list[Any]:
+        return []
+
+    def get_table_comment(self, connection: Any, table_name: str, schema: Any = None, **_: Any) -> Any:
+        from sfumato.schema.what_is_counted import counted_in_short
+
+        opened = _release(connection)
+        return {"text": f"{opened.guarantee.statement} Counted: {counted_in_short(opened.schema)}."}
+
+
+def _release(connection: Any) -> Release:
+    """The release behind a connection of SQLAlchemy."""
+    found: Release = connection.connection.dbapi_connection.release
+    return found
+
+
+def _is_yes(text: str) -> bool:
+    return text.lower() in ("1", "true", "yes")
+
+
+def _kind(label: object) -> Any:
+    """How the values of a column come: as its cells are called."""
+    if isinstance(label, bool):
+        return types.Boolean()
+    return types.Integer() if isinstance(label, int) else types.String()

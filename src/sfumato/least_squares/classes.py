@@ -1,0 +1,122 @@
+"""Which cells along an axis a question and a strategy do not tell apart, and which rows.
+
+Cells are of one class if the question weighs them alike and if every class of measured rows asks the same of them; rows
+are of one class if they carry the same noise and ask the same of every class of cells. Classes are refined until
+nothing changes, as the nodes of a graph are coloured (Weisfeiler, Leman 1968).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.arrays import Codes, Floats
+from sfumato.queries import Queries
+
+MOST_CLASSES = 2**7  # along one axis; with more, little would be gained
+FEW = 2**12  # words that are kept
+
+Words = NDArray[np.uint64]
+_NOTHING = np.zeros((0, 0), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Along:
+    """One axis: an example of each class of cells, how many there are, and for every block of queries its rows.
+
+    rows, many: an example of each class of rows, and how many. noises: which noises it carries, by number. matrices:
+    what it asks of each class of cells.
+    """
+
+    first: Codes
+    cells: Codes
+    rows: tuple[Codes, ...]
+    many: tuple[Codes, ...]
+    noises: tuple[Codes, ...]
+    matrices: tuple[Codes, ...]
+
+    @cached_property
+    def key(self) -> bytes:
+        """What tells it from others, whichever cells it is about."""
+        parts = [self.cells, *self.many, *self.noises, *self.matrices]
+        return b"|".join(repr(part.shape).encode() + part.tobytes() for part in parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """What some blocks ask along one axis. noises: of each row, by number."""
+
+    factor: Queries
+    noises: Codes
+    blocks: set[int]
+
+
+def refined(ways: list[Way], told: Codes) -> Along | None:
+    """The classes along an axis. told: by which number a question tells each cell from others; None: too many."""
+    rows, asked = [way.noises for way in ways], [_NOTHING for _ in ways]
+    after = ranked(told.astype(np.uint64))
+    cells = np.zeros_like(after)
+    while (classes := int(after.max()) + 1) > int(cells.max()) + 1 or asked[0] is _NOTHING:
+        if classes > MOST_CLASSES:
+            return None
+        cells, mixed = after, after.astype(np.uint64) * words(1)[0]
+        for number, way in enumerate(ways):
+            asked[number] = np.asarray(way.factor @ _indicators(cells))
+            rows[number] = ranked(_mixed(rows[number], asked[number]))
+            if rows[number].max() >= MOST_CLASSES:
+                return None
+            mixed = _mixed(mixed, np.asarray(way.factor.T @ _indicators(rows[number])))
+        after = ranked(mixed)
+    first = np.unique(cells, return_index=True)[1]
+    examples = [np.unique(row, return_index=True)[1] for row in rows]
+    each = [
+        (e, np.bincount(row), way.noises[e], matrix[e])
+        for e, row, way, matrix in zip(examples, rows, ways, asked, strict=True)
+    ]
+    blocks = range(sum(len(way.blocks) for way in ways))
+    by_block = [each[next(n for n, way in enumerate(ways) if block in way.blocks)] for block in blocks]
+    return Along(first, np.bincount(cells), *(tuple(one) for one in zip(*by_block, strict=True)))
+
+
+def told_apart(weights: Floats) -> Codes:
+    """Which slices of an array along its first axis are the same: numbers for each, in an order that values decide."""
+    flat = np.ascontiguousarray(weights + 0.0).reshape(len(weights), -1)
+    return ranked(np.asarray(_scrambled(flat.view(np.uint64)) @ words(flat.shape[1])))
+
+
+def _indicators(classes: Codes) -> Codes:
+    return np.asarray(classes[:, None] == np.arange(int(classes.max()) + 1), dtype=np.int64)
+
+
+def _mixed(before: Codes | Words, asked: Codes) -> Words:
+    """Words that are the same where a class and all that is asked are, and otherwise not but by a chance of 2^-64."""
+    each = words(asked.shape[1] + 2)
+    return np.asarray(before.astype(np.uint64) * each[-1] + asked.astype(np.uint64) @ each[:-2] + each[-2])
+
+
+def ranked(found: Words) -> Codes:
+    """Equal words get equal numbers, the least word 0."""
+    return np.asarray(np.unique(found, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+
+
+def words(count: int) -> Words:
+    """So many words without a pattern, the same ones always (Steele, Lea, Flood 2014: SplitMix)."""
+    return _few()[:count] if count <= FEW else _made(count)
+
+
+@cache
+def _few() -> Words:
+    return _made(FEW)
+
+
+def _made(count: int) -> Words:
+    return _scrambled(np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
+
+
+def _scrambled(z: Words) -> Words:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

@@ -1,0 +1,122 @@
+"""Least squares for a question that tells few cells apart: those that count alike are taken together.
+
+The solution is the same on all cells of a class (least_squares/classes.py), so it is found with one number for each
+class instead of each cell: for one value among a hundred, measured in a tree, four or five instead of a hundred, and
+for all values of an attribute mostly one. What comes out is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from sfumato.arrays import Codes, Flags, Floats
+from sfumato.least_squares.base import LeastSquares
+from sfumato.least_squares.classes import Along, Way, ranked, refined, words
+from sfumato.least_squares.families import least_squares
+from sfumato.least_squares.products import kind
+from sfumato.measurement import Design
+from sfumato.queries import Kron, Queries, Stack, Weighted
+
+MOST_MERGED = 2**9  # classes of cells in all, where they are solved for at once
+MOST_BY_AXES = 2**14  # and where they are solved for axis by axis
+MOST_KEPT = 2**12  # sums whose noise is remembered
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """With which weight the noise of each class of rows enters each sum, and how many rows a class has."""
+
+    design: Design
+    weights: Floats
+    counts: Codes
+    known: Flags
+
+
+class Merged:
+    """A design over several axes, as products along them."""
+
+    def __init__(self, design: Design, shape: tuple[int, ...], blocks: list[tuple[Queries, ...]]) -> None:
+        self._design, self.shape, self._blocks = design, shape, blocks
+        ends = np.cumsum([prod(factor.rows for factor in factors) for factors in blocks])[:-1]
+        which = np.zeros(design.queries.rows, dtype=np.int64) if design.which is None else design.which
+        parts = np.split(which, ends)
+        self._which = [p.reshape([f.rows for f in factors]) for p, factors in zip(parts, blocks, strict=True)]
+        self._along: dict[tuple[int, bytes], Along | None] = {}
+        self._solvers: dict[tuple[bytes, ...], tuple[Design, Codes, LeastSquares]] = {}
+        self._solved: dict[tuple[bytes, ...], Weighed] = {}
+        self._listed: dict[int, list[Way]] = {}
+
+    @classmethod
+    def of(cls, design: Design, shape: tuple[int, ...]) -> Merged | None:
+        """None where the queries are no products along the axes, or not of whole numbers."""
+        queries, found = design.queries, []
+        for block in queries.blocks if isinstance(queries, Stack) and len(shape) > 1 else (queries,):
+            factors = block.factors if type(block) is Kron else (block,)
+            if tuple(factor.columns for factor in factors) != shape or not block.integral:
+                return None
+            found.append(tuple(factors))
+        return cls(design, shape, found)
+
+    def along(self, place: int, told: Codes) -> Along | None:
+        """The classes along an axis. told: by which number a question tells each cell from others; None: too many."""
+        key = place, told.tobytes()
+        if key not in self._along:
+            self._along[key] = refined(self._ways(place), told)
+        return self._along[key]
+
+    def errors(self, axes: list[Along], columns: Floats) -> Weighed | None:
+        """The noise in sums of cells. columns: the weight of each class of cells, (classes of all axes, sums)."""
+        merged = prod(len(axis.first) for axis in axes)
+        if merged > (MOST_BY_AXES if len(self._blocks) == 1 else MOST_MERGED):
+            return None
+        same = tuple(axis.key for axis in axes)
+        key = (*same, repr(columns.shape).encode(), columns.tobytes())
+        if key not in self._solved:
+            if same not in self._solvers:
+                self._solvers[same] = self._smaller(axes)
+            design, counts, solver = self._solvers[same]
+            volumes = np.ones(1)
+            for axis in axes:
+                volumes = (volumes[:, None] * axis.cells).reshape(-1)
+            solved, known = solver.solve(columns * volumes[:, None])
+            weights = np.asarray(design.queries @ solved) / design.sizes[:, None]
+            if len(self._solved) >= MOST_KEPT:
+                self._solved.clear()
+            self._solved[key] = Weighed(design, weights, counts, known)
+        return self._solved[key]
+
+    def _smaller(self, axes: list[Along]) -> tuple[Design, Codes, LeastSquares]:
+        """The same measurements with a row for each class, and how many rows that stands for."""
+        blocks, which, counts = [], [], []
+        for number, kinds in enumerate(self._which):
+            blocks.append(Kron(*(Weighted(axis.matrices[number]) for axis in axes)))
+            which.append(kinds[np.ix_(*(axis.rows[number] for axis in axes))].reshape(-1))
+            many = np.ones(1, dtype=np.int64)
+            for axis in axes:
+                many = (many[:, None] * axis.many[number]).reshape(-1)
+            counts.append(many)
+        queries = blocks[0] if len(blocks) == 1 else Stack(*blocks)
+        design, many = Design(queries, self._design.noises, np.concatenate(which)), np.concatenate(counts)
+        return design, many, least_squares(queries, design.sizes / many)
+
+    def _ways(self, place: int) -> list[Way]:
+        """What is asked along an axis: blocks that ask the same of it, with the same noises, are one way."""
+        if place not in self._listed:
+            ways: dict[tuple[object, bytes], Way] = {}
+            for number, factors in enumerate(self._blocks):
+                noises = self._noises(number, place)
+                way = ways.setdefault((kind(factors[place]), noises.tobytes()), Way(factors[place], noises, set()))
+                way.blocks.add(number)
+            self._listed[place] = list(ways.values())
+        return self._listed[place]
+
+    def _noises(self, number: int, place: int) -> Codes:
+        """Classes of a block's rows along an axis by the noise that they carry, whatever the rows along other axes."""
+        kinds = np.moveaxis(self._which[number], place, 0)
+        kinds = kinds.reshape(len(kinds), -1)
+        if (kinds == kinds[:1]).all():
+            return np.zeros(len(kinds), dtype=np.int64)
+        return ranked(np.asarray(kinds.astype(np.uint64) @ words(kinds.shape[1])))

@@ -1,0 +1,1 @@
+"""Answers in other forms: frames, pictures, JSON with all that belongs to it."""

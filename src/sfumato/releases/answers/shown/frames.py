@@ -1,0 +1,62 @@
+"""An answer as a data frame of one's own library: keys as they are, every number with its error columns."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import SfumatoError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from sfumato.releases.answers.result import Result
+
+
+def as_arrow(result: Result) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table({name: pa.array(values, _arrow_type(name, values, result)) for name, values in _columns(result)})
+
+
+def as_pandas(result: Result) -> pd.DataFrame:
+    columns = dict(_columns(result))
+    frame: pd.DataFrame = needed("pandas").DataFrame(columns)
+    return frame.astype({name: float for name, values in columns.items() if _all_unknown(name, values, result)})
+
+
+def as_polars(result: Result) -> pl.DataFrame:
+    frame: pl.DataFrame = needed("polars").from_arrow(as_arrow(result))
+    return frame
+
+
+def needed(library: str, extra: str | None = None) -> Any:
+    """A library that is not among those which are always there."""
+    try:
+        return import_module(library)
+    except ModuleNotFoundError:
+        package = library.partition(".")[0]
+        what = package if extra is None else f"'sfumato[{extra}]'"
+        raise SfumatoError(f"this needs {package}, which is not installed; run `pip install {what}`") from None
+
+
+def _columns(result: Result) -> list[tuple[str, list[Any]]]:
+    records = result.records()
+    return [(name, [record.get(name) for record in records]) for name in result.headers]
+
+
+def _all_unknown(name: str, values: list[Any], result: Result) -> bool:
+    """Whether a column of numbers has none, so that nothing tells its type."""
+    is_key = name in result.columns and name not in result.estimated
+    return not is_key and all(value is None for value in values)
+
+
+def _arrow_type(name: str, values: list[Any], result: Result) -> Any:
+    """Numbers are numbers also where none is known; what is text, a date or a boolean is told by the values."""
+    import pyarrow as pa
+
+    if _all_unknown(name, values, result):
+        return pa.float64()
+    return pa.string() if not values else None

@@ -1,0 +1,1 @@
+"""Tables of answers: groups put together, and what SQL does with their rows."""

@@ -1,0 +1,123 @@
+"""Tables worked out: the selects that they are made of answered, their rows put together, and the steps done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sfumato.domain import Domain
+from sfumato.releases.answers.estimate import Estimate
+from sfumato.releases.answers.groups import Groups
+from sfumato.releases.answers.result import Result
+from sfumato.releases.answers.statistics.differences import difference_notes
+from sfumato.releases.tables.cells import known_for_sure, shown, work_out
+from sfumato.releases.tables.steps import Row, done
+from sfumato.sql import Column, Key, Select
+from sfumato.sql.table.plan import Part, Table, Tables
+
+Ask = Callable[[Select], Result]
+
+
+def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> Result:
+    """The answer to a statement; ask: answers a plain SELECT."""
+    rows: list[Row] = []
+    notes: list[str] = []
+    for table in asked.tables:
+        found = _run(table, domain, ask, notes)
+        notes += difference_notes(_columns(table, found), found, confidence)
+        rows += found
+    for step in asked.steps:
+        rows = done(step, rows, {})
+    first = asked.tables[0].items
+    numbers = [any(table.items[place].number for table in asked.tables) for place in range(len(first))]
+    cells = tuple(
+        tuple(
+            known_for_sure(cell, confidence) if number and not isinstance(cell, Estimate) else shown(cell)
+            for cell, number in zip(row, numbers, strict=True)
+        )
+        for row in rows
+    )
+    estimated = frozenset(item.name for item, number in zip(first, numbers, strict=True) if number)
+    names = tuple(item.name for item in first)
+    return Result(names, cells, confidence, tuple(dict.fromkeys(notes)), numbers=estimated)
+
+
+def _run(table: Table, domain: Domain, ask: Ask, notes: list[str]) -> list[Row]:
+    """The rows that a table shows; what there is to say about them is added to the notes."""
+    rows = [row for number, part in enumerate(table.parts) for row in _rows_of(part, number, table, domain, ask, notes)]
+    orders = {
+        place: {label: cell for cell, label in enumerate(domain[part.select.group_by[source[1]]].labels())}
+        for part in table.parts
+        for place, source in enumerate(part.keys)
+        if source is not None and source[0] == "attribute"
+    }
+    for step in table.steps:
+        rows = done(step, rows, orders)
+    notes += table.notes
+    return [[work_out(item.tree, row) for item in table.items] for row in rows]
+
+
+def _rows_of(part: Part, number: int, table: Table, domain: Domain, ask: Ask, notes: list[str]) -> list[Row]:
+    """The rows of one grouping set: keys, aggregates, and the number of the set, in the order of their keys."""
+    names = part.select.group_by
+    groups = Groups.of(part.select, domain)
+    codes = [groups.code(name).tolist() for name in names]
+    answers: Sequence[tuple[Any, ...]]
+    if table.aggregates and part.blocks:
+        result = ask(part.select)
+        answers = result.rows
+        notes += result.notes
+    else:  # values alone, which are public
+        labels = [[domain[name].label(code) for code in along] for name, along in zip(names, codes, strict=True)]
+        answers = list(zip(*labels, strict=True)) if names else [()]
+        notes += part.select.notes
+    ordinals = [_ordinals([block.keys[place] for block in part.blocks]) for place in range(_width(part))]
+    found = []
+    for place, block in enumerate(part.blocks):
+        there = Groups.of(Select((), names, block.where), domain).present
+        start = len(names) + place * table.aggregates
+        for row in np.flatnonzero(np.isin(groups.present, there)).tolist():
+            keys: list[Any] = []
+            order: list[int] = []
+            for source in part.keys:
+                if source is None:
+                    keys.append(None)
+                elif source[0] == "attribute":
+                    keys.append(answers[row][source[1]])
+                    order.append(codes[source[1]][row])
+                else:
+                    keys.append(block.keys[source[1]])
+                    order.append(ordinals[source[1]][keys[-1]])
+            numbers = answers[row][start : start + table.aggregates]
+            found.append((order, [*keys, *map(_with_real, numbers, table.differences), number]))
+    return [row for _, row in sorted(found, key=lambda pair: pair[0])]
+
+
+def _with_real(cell: Estimate, difference: bool) -> Estimate:
+    return replace(cell, real=bool(cell.low > 0.0 or cell.high < 0.0)) if difference else cell
+
+
+def _columns(table: Table, rows: list[Row]) -> list[Key | Column]:
+    """The columns of a table, for what is said of those that are differences."""
+    different = [any(_real(row[place]) is not None for row in rows) for place in range(len(table.items))]
+    return [
+        Column(item.name, (), difference=real) if item.number else Key(item.name, "")
+        for item, real in zip(table.items, different, strict=True)
+    ]
+
+
+def _real(cell: Any) -> bool | None:
+    """Of a difference, whether its interval excludes zero."""
+    return cell.real if isinstance(cell, Estimate) else None
+
+
+def _width(part: Part) -> int:
+    return len(part.blocks[0].keys) if part.blocks else 0
+
+
+def _ordinals(values: list[Any]) -> dict[Any, int]:
+    """The place of each value among those that appear, in order of appearance."""
+    return {value: place for place, value in enumerate(dict.fromkeys(values))}

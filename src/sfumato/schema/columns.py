@@ -1,0 +1,117 @@
+"""The columns that a schema declares, as a reader meets them: name, role, type and values in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from sfumato.domain import Axis, Label
+from sfumato.plain_text import printable
+from sfumato.schema.attributes import Attribute
+from sfumato.schema.bounds import bounds_of
+
+if TYPE_CHECKING:
+    from sfumato.schema.schema import Schema
+
+MOST_SHOWN = 6  # values or bins that are named in words
+MOST_LISTED = 1000  # in a record
+HEADERS = ("column", "role", "type", "cells", "values")
+
+
+@dataclass(frozen=True)
+class ColumnAbout:
+    """One column. cells: how many values or bins are told apart; 0 for a measure, which is only summed."""
+
+    name: str
+    role: Literal["attribute", "measure"]
+    type: str
+    cells: int
+    values: str
+
+    @property
+    def row(self) -> tuple[str, str, str, int, str]:
+        return self.name, self.role, self.type, self.cells, self.values
+
+
+def columns_of(schema: Schema) -> tuple[ColumnAbout, ...]:
+    """All columns, attributes first.
+
+    >>> from sfumato.schema import Schema
+    >>> age = {"type": "integer", "lower": 0, "upper": 99, "bins": 4}
+    >>> print(*columns_of(Schema(dataset="t", privacy_unit="row", attributes={"age": age}))[0].row)
+    age attribute integer 4 0 to 99 in 4 bins: 0 to 24, 25 to 49, 50 to 74, 75 to 99
+    """
+    found = [
+        ColumnAbout(name, "attribute", part.type, part.size, _in_words(part, schema.domain[name]))
+        for name, part in schema.attributes.items()
+    ]
+    for column, (name, groups) in schema.group_columns.items():
+        labels = _groups(groups)
+        words = f"{_some([_shown(label) for label in labels], len(labels), 'values')}; groups of {printable(name)}"
+        found.append(ColumnAbout(column, "attribute", "group", len(labels), words))
+    for name, measure in schema.measures.items():
+        lower, upper = bounds_of(measure) or ("", "")
+        found.append(ColumnAbout(name, "measure", "number", 0, f"{lower} to {upper}, for SUM and AVG"))
+    return tuple(found)
+
+
+def column_records(schema: Schema) -> list[dict[str, Any]]:
+    """The columns as JSON has them, with the names of their cells where these are not too many."""
+    records = []
+    for column in columns_of(schema):
+        record: dict[str, Any] = dict(zip(HEADERS, column.row, strict=True))
+        if column.role == "attribute" and column.name in schema.group_columns:
+            record["labels"] = _groups(schema.group_columns[column.name][1])
+        elif column.role == "attribute":
+            record["labels"] = schema.domain[column.name].labels() if column.cells <= MOST_LISTED else None
+        records.append(record)
+    return records
+
+
+def _groups(groups: Iterable[str | None]) -> list[str]:
+    """The groups of values that there are, each once."""
+    return list(dict.fromkeys(group for group in groups if group is not None))
+
+
+def columns_as_html(schema: Schema) -> str:
+    """The columns as a table of HTML; names and values are whatever the schema's author wrote."""
+    head = "".join(f"<th>{header}</th>" for header in HEADERS)
+    rows = ("".join(f"<td>{escape(printable(str(cell)))}</td>" for cell in column.row) for column in columns_of(schema))
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _in_words(attribute: Attribute, axis: Axis) -> str:
+    null = "; NULL where there is no value" if attribute.keeps_missing else ""
+    return _values(attribute, axis) + null
+
+
+def _values(attribute: Attribute, axis: Axis) -> str:
+    cells = axis.places
+    if axis.values:
+        return _some([_shown(label) for label in axis.values], cells, "values")
+    lower, upper = bounds_of(attribute) or (str(axis.label(0)), str(axis.label(cells - 1)))
+    span = f"{lower} to {upper}"
+    if axis.kind == "date":
+        return f"{span} by {axis.by}"
+    if axis.kind == "integer" and bool(np.all(np.diff(axis.edges) == 1.0)):
+        return span
+    bins = [_shown(axis.label(cell)) for cell in range(min(cells, MOST_SHOWN))]
+    return f"{span} in {cells:,} bins: {_some(bins, cells)}"
+
+
+def _some(shown: list[str], number: int, what: str = "") -> str:
+    few = shown[:MOST_SHOWN]
+    if number <= len(few):
+        return ", ".join(few)
+    return ", ".join([*few, "..."]) + (f" ({number:,} {what})" if what else "")
+
+
+def _shown(label: Label | None) -> str:
+    if label is None:
+        return "NULL"
+    return str(label).lower() if isinstance(label, bool) else printable(str(label))

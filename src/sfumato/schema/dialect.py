@@ -1,0 +1,149 @@
+"""How a file writes its table: what parts fields, which encoding, how numbers and dates are spelled.
+
+It is about the file and not about what is published, so a release does not carry it. Like all of a schema it is stated
+and never guessed from rows; the header line, which is public, is looked at for hints only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import PlainValidator, ValidationError, model_validator
+
+from sfumato.errors import SchemaError
+from sfumato.schema.attributes import Declared
+from sfumato.schema.values import column_name, shown
+
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "xlsx")
+THOUSANDS = (",", ".", " ", "'", "’", "_")
+# Those in which each byte, or each pair of bytes, is a character by itself, which reading record by record leans on.
+_BYTES = ("utf-8", "latin-1", "cp1252", "cp1250", "cp1251", "iso-8859-2", "iso-8859-15", "cp437", "cp850", "koi8-r")
+ENCODINGS = (*_BYTES, "mac-roman", "utf-16", "utf-16-le", "utf-16-be")
+_SAME = {"utf8": "utf-8", "utf-8-sig": "utf-8", "iso-8859-1": "latin-1", "latin1": "latin-1", "utf16": "utf-16"}
+_SAME |= {f"windows-{page}": f"cp{page}" for page in (1250, 1251, 1252)}
+_PART = re.compile(r"%(.)", re.DOTALL)
+_PARTS = set("YymdbBjaAHIMSfp%")
+
+
+def _delimiter(value: object) -> str:
+    text = {"tab": "\t", "\\t": "\t", "\t": "\t"}.get(str(value), str(value))
+    if not isinstance(value, str) or len(text) != 1 or not text.isascii() or text.isalnum() or text in '\r\n"':
+        raise ValueError(f"is {shown(value)}; write the one character between fields, such as ';' or tab")
+    return text
+
+
+def _quote(value: object) -> str:
+    if value in ("none", ""):
+        return ""
+    if not isinstance(value, str) or len(value) != 1 or not value.isascii() or value.isalnum() or value in "\r\n":
+        raise ValueError(f"is {shown(value)}; write the one character around fields, such as '\"', or none")
+    return value
+
+
+def _encoding(value: object) -> str:
+    text = str(value).strip().lower().replace("_", "-")
+    found = _SAME.get(text, text)
+    if found not in ENCODINGS:
+        raise ValueError(f"is {shown(value)}; choose one of {', '.join(ENCODINGS)}")
+    return found
+
+
+def _decimal(value: object) -> str:
+    if value not in (".", ","):
+        raise ValueError(f"is {shown(value)}; it must be '.' or ','")
+    return str(value)
+
+
+def _thousands(value: object) -> str:
+    text = {"space": " ", "none": "", "\u00a0": " ", "\u202f": " "}.get(str(value), str(value))
+    if text and text not in THOUSANDS:
+        raise ValueError(f"is {shown(value)}; choose one of {' '.join(THOUSANDS[:2])} ' ’ _ or space, or leave it out")
+    return text
+
+
+def _date_format(value: object) -> str:
+    text = value if isinstance(value, str) else ""
+    parts = _PART.findall(text)
+    unknown = next((part for part in parts if part not in _PARTS), None)
+    if unknown is not None:
+        raise ValueError(f"holds %{unknown}; the parts that are read are %{' %'.join(sorted(_PARTS - {'%'}))}")
+    found = set(parts)
+    if not found & {"Y", "y"} or not ("j" in found or ("d" in found and found & {"m", "b", "B"})):
+        raise ValueError(f"is {shown(value)}; write year, month and day, such as %d.%m.%Y or %m/%d/%Y %I:%M %p")
+    if text.replace("%%", "").endswith("%") or any(ord(character) < 32 for character in text):
+        raise ValueError(f"is {shown(value)}, which ends in the middle; write it such as %d.%m.%Y")
+    return text
+
+
+def _dates(value: object) -> str | dict[str, str]:
+    if isinstance(value, Mapping):
+        return {column_name(name): _date_format(one) for name, one in value.items()}
+    return _date_format(value)
+
+
+def _columns(value: object) -> tuple[str, ...]:
+    names = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not names:
+        raise ValueError("must list the columns of the file in order, such as [person_id, age, sex]")
+    found = tuple(map(column_name, names))
+    twice = next((name for name in found if found.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"lists {shown(twice)} twice; rename one")
+    return found
+
+
+class Dialect(Declared):
+    """How a file is written; what is not stated is as in a plain CSV file of UTF-8.
+
+    >>> Dialect(delimiter=";", dates="%d.%m.%Y").date_format("arrived")
+    '%d.%m.%Y'
+    """
+
+    format: Literal["csv", "tsv", "jsonl", "parquet", "arrow", "xlsx"] | None = None  # where its name does not say
+    delimiter: Annotated[str, PlainValidator(_delimiter)] | None = None
+    quote: Annotated[str, PlainValidator(_quote)] | None = None
+    encoding: Annotated[str, PlainValidator(_encoding)] | None = None
+    columns: Annotated[tuple[str, ...], PlainValidator(_columns)] | None = None  # of a file without a header line
+    decimal: Annotated[str, PlainValidator(_decimal)] | None = None
+    thousands: Annotated[str, PlainValidator(_thousands)] | None = None
+    dates: Annotated[str | dict[str, str], PlainValidator(_dates)] | None = None
+    sheet: Annotated[str, PlainValidator(column_name)] | None = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if self.thousands and self.thousands == (self.decimal or "."):
+            raise ValueError("has one character for decimals and thousands; state the other one too")
+        if self.delimiter is not None and self.delimiter == self.quote:
+            raise ValueError("has one character between fields and around them; change one")
+        if self.columns is not None and self.encoding == "utf-16":
+            # For privacy: without a header its first character, which tells the order of bytes, is one row's own.
+            raise ValueError("has columns, so no header, and utf-16; write encoding: utf-16-le (or utf-16-be)")
+        return self
+
+    def date_format(self, column: str) -> str | None:
+        """How dates of a column are written, if it was stated."""
+        return self.dates.get(column) if isinstance(self.dates, dict) else self.dates
+
+
+PLAIN = Dialect()
+
+
+def overridden(dialect: Dialect | None, options: Mapping[str, Any]) -> Dialect | None:
+    """A dialect with options of the command line in place of what it states.
+
+    >>> overridden(Dialect(decimal=","), {"delimiter": ";", "quote": None}).decimal
+    ','
+    """
+    given = {key: value for key, value in options.items() if value is not None}
+    if not given:
+        return dialect
+    stated = {} if dialect is None else {key: getattr(dialect, key) for key in Dialect.model_fields}
+    try:
+        return Dialect(**{key: value for key, value in (stated | given).items() if value is not None})
+    except ValidationError as problem:
+        error = problem.errors(include_url=False)[0]
+        key = f"--{error['loc'][0]}".replace("--format", "--file-format") if error["loc"] else "the way of the file"
+        said = error["ctx"]["error"] if error["type"] == "value_error" else f"must be one of {', '.join(FORMATS)}"
+        raise SchemaError(f"{key} {said}") from None

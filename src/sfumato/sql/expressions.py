@@ -1,0 +1,192 @@
+"""An expression of attributes, such as FLOOR(age / 10) or CASE: which rows have which value of it.
+
+Attributes have public values, so the expression is worked out on each of them. Along one attribute, values of which all
+parts of the expression agree are a class; across attributes, classes are multiplied. No row is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.domain import END, NO_VALUE, Axis
+from sfumato.domain.axes import EPOCH
+from sfumato.domain.boxes import Box, cover
+from sfumato.domain.predicates import Predicate
+from sfumato.errors import QueryError
+from sfumato.sql.plan import Cut
+from sfumato.sql.scope import Scope, quoted
+from sfumato.sql.values.functions import call
+from sfumato.sql.values.spans import Span, fitted, together
+from sfumato.sql.values.steps import breakpoints
+from sfumato.sql.values.translate import translate
+from sfumato.sql.values.tree import Call, Lookup, Ref, Tree, Value, evaluate, places
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+MOST_VALUES = 200_000  # of an attribute, on which an expression is worked out one by one
+MOST_CLASSES = 5_000  # of values that a question may tell apart by an expression
+
+Classes = dict[Value, Predicate]
+
+
+def read_classes(node: exp.Expression, scope: Scope, place: str) -> Classes:
+    """The rows for each value of an expression, in the order in which values first appear along the attributes.
+
+    place: where the expression stands, such as GROUP BY, for messages.
+    """
+    axes: list[Axis] = []
+
+    def leaf(part: Any) -> Tree | None:
+        if part.key != "column" or part.this.key == "star":
+            return None
+        groups = scope.groups_of(part)
+        axis = scope.axis_of(part, place) if groups is None else scope.schema.domain[scope.attribute_of(part)]
+        if axis not in axes:
+            axes.append(axis)
+        number = axes.index(axis)
+        return Ref(number) if groups is None else Lookup(number, tuple(zip(axis.labels(), groups, strict=True)))
+
+    tree = translate(node, leaf, place)
+    text = partial(quoted, node)
+    slots: list[tuple[int, Tree]] = []  # the parts that look at one attribute only, and at which
+    outer = _split(tree, slots)
+    along = []
+    for number, axis in enumerate(axes):
+        trees = [_moved(part) for of, part in slots if of == number]
+        along.append(_along(axis, trees, text()))
+    if np.prod([len(classes) for classes in along], initial=1.0) > MOST_CLASSES:
+        raise QueryError(f"{text()} tells apart more than {MOST_CLASSES:,} kinds of rows; use fewer attributes in it")
+    order = [[place for place, (of, _) in enumerate(slots) if of == number] for number in range(len(axes))]
+    found: dict[Value, dict[tuple[int, ...], list[Span]]] = {}  # spans of the last attribute, by the others' classes
+    numbered = [list(enumerate(classes.items())) for classes in along]
+    for combination in product(*numbered):
+        row: list[Value] = [None] * len(slots)
+        for mine, (_, (values, _)) in zip(order, combination, strict=True):
+            for slot, value in zip(mine, values, strict=True):
+                row[slot] = value
+        others, last = tuple(number for number, _ in combination[:-1]), combination[-1:]
+        spans = found.setdefault(evaluate(outer, row, call), {}).setdefault(others, [])
+        spans += [span for _, (_, each) in last for span in each]
+    classes = {value: _boxes(axes, numbered, pieces) for value, pieces in found.items()}
+    note_cuts(classes.values(), scope, text)
+    return classes
+
+
+def _boxes(axes: list[Axis], numbered: Any, pieces: dict[tuple[int, ...], list[Span]]) -> Predicate:
+    """The rows of one value: for each class of the first attributes, the spans of the last."""
+    boxes = []
+    for others, spans in pieces.items():
+        along = [numbered[place][number][1][1] for place, number in enumerate(others)]
+        sets = [*along, spans][: len(axes)]
+        boxes.append(Box.of({axis.name: fitted(axis, together(each)) for axis, each in zip(axes, sets, strict=True)}))
+    return Predicate(tuple(boxes)) & Predicate.everything()  # which joins what belongs together
+
+
+def read_truth(node: exp.Expression, scope: Scope) -> Predicate:
+    """The rows for which an expression of attributes is true."""
+    return _read_outcome(node, scope, True)
+
+
+def read_falsity(node: exp.Expression, scope: Scope) -> Predicate:
+    """The rows for which an expression of attributes is false; it may be neither, where a value is missing."""
+    return _read_outcome(node, scope, False)
+
+
+def _read_outcome(node: exp.Expression, scope: Scope, outcome: bool) -> Predicate:
+    classes = read_classes(node, scope, "a condition")
+    if any(not isinstance(value, bool | None) for value in classes):
+        raise QueryError(f"{quoted(node)} alone is not a condition; compare it with a value")
+    return classes.get(outcome, Predicate.nothing())
+
+
+def note_cuts(predicates: Iterable[Predicate], scope: Scope, text: Callable[[], str]) -> None:
+    """Remember which cells predicates cut, for the notes under the answer."""
+    torn: dict[str, set[int]] = {}
+    for predicate in predicates:
+        for name in predicate.cuts(scope.schema.domain):
+            for box in predicate.boxes:
+                covered = cover(scope.schema.domain[name], box[name])
+                torn.setdefault(name, set()).update(np.flatnonzero(covered.sure != covered.possible).tolist())
+    for name, found in torn.items():
+        axis, cells = scope.schema.domain[name], sorted(found)
+        labels = ", ".join(str(axis.label(cell)) for cell in cells[:3]) + (", ..." if len(cells) > 3 else "")
+        scope.cuts.append(Cut(name, f"{text()} cuts the bin{'s' if len(cells) > 1 else ''} {labels}"))
+
+
+def _split(tree: Tree, slots: list[tuple[int, Tree]]) -> Tree:
+    """The expression over its parts that look at one attribute each."""
+    looked_at = places(tree)
+    if len(looked_at) == 1:
+        part = (next(iter(looked_at)), tree)
+        if part not in slots:
+            slots.append(part)
+        return Ref(slots.index(part))
+    if not looked_at or not isinstance(tree, Call):
+        return tree
+    return Call(tree.name, tuple(_split(arg, slots) for arg in tree.args))
+
+
+def _moved(tree: Tree) -> Tree:
+    """The same part of an expression, over rows that have one attribute only."""
+    if isinstance(tree, Ref | Lookup):
+        return replace(tree, place=0)
+    return tree if not isinstance(tree, Call) else Call(tree.name, tuple(_moved(arg) for arg in tree.args))
+
+
+def _along(axis: Axis, trees: list[Tree], text: str) -> dict[tuple[Value, ...], list[Span]]:
+    """Classes of the values of one attribute: the spans of values on which all the trees agree."""
+    found: dict[tuple[Value, ...], list[Span]] = {}
+    for span, value in _values(axis, trees, text):
+        spans = found.setdefault(tuple(evaluate(tree, (value,), call) for tree in trees), [])
+        if spans and spans[-1][1] == span[0]:
+            spans[-1] = (spans[-1][0], span[1])
+        else:
+            spans.append(span)
+    return found
+
+
+def _values(axis: Axis, trees: list[Tree], text: str) -> list[tuple[Span, Value]]:
+    """Spans of values, in order, with one value of each that stands for it; rows without a value come last."""
+    missing: list[tuple[Span, Value]] = [((NO_VALUE, END), None)] if axis.missing else []
+    return _present(axis, trees, text) + missing
+
+
+def _present(axis: Axis, trees: list[Tree], text: str) -> list[tuple[Span, Value]]:
+    low, high = float(axis.edges[0]), float(axis.edges[-1])
+    if axis.timed:
+        return [(axis.values_in(cell).spans[0], _hour(float(axis.edges[cell]))) for cell in range(axis.places)]
+    if not axis.discrete:
+        points = [point for point in breakpoints(trees, low, high, f"{text}: {axis.name}") if low <= point <= high]
+        ends = [(low, 0), *((point, after) for point in points for after in (0, 1)), (high, 1)]
+        pairs = [(a, b) for a, b in pairwise(ends) if a < b]
+        return [((a, b), (a[0] + b[0]) / 2) for a, b in pairs]
+    if high - low > MOST_VALUES:
+        raise QueryError(f"{text}: {axis.name} has more than {MOST_VALUES:,} values; compare it with constants instead")
+    return [(((number, 0), (number + 1.0, 0)), _value(axis, number)) for number in np.arange(low, high).tolist()]
+
+
+def _value(axis: Axis, number: float) -> Value:
+    """The value of an attribute that a whole number stands for."""
+    if axis.values:
+        return axis.values[int(number)]
+    return EPOCH.fromordinal(EPOCH.toordinal() + int(number)) if axis.kind == "date" else int(number)
+
+
+def _hour(days: float) -> datetime:
+    """The middle of an hour, which is on the same side of every full hour as all of it."""
+    return datetime(EPOCH.year, EPOCH.month, EPOCH.day) + timedelta(hours=round(days * 24), minutes=30)
+
+
+def cell_classes(axis: Axis) -> Classes:
+    """The rows of each cell of one attribute, by label."""
+    return {
+        axis.label(cell): Predicate.where(axis.name, fitted(axis, axis.values_in(cell))) for cell in range(axis.size)
+    }

@@ -1,0 +1,195 @@
+"""Expressions over the rows of a table: keys, aggregates, ranks, and what SQL does with their values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.domain.boxes import cover
+from sfumato.domain.predicates import Predicate
+from sfumato.errors import QueryError, UnsupportedSQL
+from sfumato.sql.aggregates import read_column
+from sfumato.sql.expressions import Classes, read_classes
+from sfumato.sql.scope import Scope, quoted, unsupported
+from sfumato.sql.table.places import PART, RANK
+from sfumato.sql.table.plan import Keep, Rank, Step
+from sfumato.sql.table.syntax import aggregates_in, rank_number, totals_in
+from sfumato.sql.table.windows import Windows, text_of
+from sfumato.sql.values.functions import call
+from sfumato.sql.values.translate import translate
+from sfumato.sql.values.tree import Call, Lookup, Ref, Tree, Value, calls, evaluate
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+ARITHMETIC = ("add", "sub", "mul", "div")
+DECISIONS = ("eq", "neq", "lt", "lte", "gt", "gte", "between", "in", "and", "or", "not", "is_null", "is_true")
+OF_NUMBERS = (
+    *(*ARITHMETIC, "neg", "abs", "floor", "ceil", "trunc", "round", "to_integer", "to_number"),
+    *("case", "coalesce", "greatest", "least", *DECISIONS),
+)
+
+_CAN = "an aggregate can be rounded, shifted, scaled, compared with constants, and chosen by CASE or COALESCE"
+
+
+def decided(word: str) -> str:
+    return f"{word} goes by the published values, noise included: what is near a limit may belong on its other side"
+
+
+@dataclass(frozen=True)
+class TableKey:
+    """A key of GROUP BY: an attribute by its cells, or an expression whose values split groups (classes)."""
+
+    text: str
+    attribute: str | None
+    classes: Classes | None
+
+
+@dataclass(frozen=True)
+class ItemReader:
+    """Reads expressions over rows; aggregates: those met so far, in the order of their places."""
+
+    scope: Scope
+    rows: Predicate
+    keys: tuple[TableKey, ...]
+    sets: tuple[frozenset[str], ...]
+    aggregates: list[Any] = field(default_factory=list)
+
+    def item(self, node: exp.Expression) -> tuple[str, Tree, bool]:
+        """An item of the select list: the name it has unless an alias says otherwise, its tree, whether a number."""
+        before = len(self.aggregates)
+        tree = self.read(node, "the select list")
+        name = quoted(node)
+        if node.key == "column":
+            name = self.scope.name_of(node)
+        elif isinstance(tree, Ref) and len(self.keys) <= tree.place < PART:
+            column = self._column(self.aggregates[tree.place - len(self.keys)])
+            name = column.name if before <= len(self.aggregates) else name
+        return name, tree, self.is_number(tree)
+
+    @property
+    def differences(self) -> tuple[bool, ...]:
+        """For each aggregate, whether it says how far two things are apart."""
+        return tuple(self._column(node).difference for node in self.aggregates)
+
+    def read(self, node: exp.Expression, place: str) -> Tree:
+        """An expression over rows; place: where it stands, for messages."""
+        tree = translate(node, lambda part: self._leaf(part, place), place)
+        for part in calls(tree):
+            numbers = sum(map(self.is_number, part.args))
+            several = part.name in (*ARITHMETIC, "greatest", "least", "coalesce") and numbers > 1
+            upside_down = part.name == "div" and self.is_number(part.args[1])
+            if numbers and (part.name not in OF_NUMBERS or several or upside_down):
+                raise unsupported(f"{quoted(node)} in {place}", _CAN)
+        return tree
+
+    def is_number(self, tree: Tree) -> bool:
+        """Whether an expression gives a number with an interval."""
+        if isinstance(tree, Call):
+            args = (*tree.args[1:-1:2], tree.args[-1]) if tree.name == "case" else tree.args
+            return tree.name not in DECISIONS and any(map(self.is_number, args))
+        return isinstance(tree, Ref) and len(self.keys) <= tree.place < PART
+
+    def decides(self, tree: Tree) -> bool:
+        """Whether an expression compares a number that has an interval."""
+        return any(part.name in DECISIONS and any(map(self.is_number, part.args)) for part in calls(tree))
+
+    def note(self, step: Step, word: str) -> str | None:
+        """What to say of a step that goes by noisy numbers."""
+        if isinstance(step, Keep) and self._looks_at_numbers(step.condition):
+            return decided(word)
+        if isinstance(step, Rank) and any(self._looks_at_numbers(rule.by) for rule in step.rules):
+            return decided("the rank")
+        return None
+
+    def _looks_at_numbers(self, tree: Tree) -> bool:
+        return self.is_number(tree) or self.decides(tree)
+
+    def _leaf(self, node: Any, place: str) -> Tree | None:
+        rank = rank_number(node)
+        if rank is not None:
+            return Ref(RANK + rank)
+        text = text_of(node)
+        for number, key in enumerate(self.keys):
+            if key.text == text:
+                return Ref(number)
+        if node.key == "grouping":
+            return self._grouping(node)
+        if aggregates_in(node) or totals_in(node):
+            return self._aggregate(node)
+        if node.key == "column" and node.this.key != "star":
+            raise self._not_grouped(node)
+        return self._of_one_key(node)
+
+    def _aggregate(self, node: Any) -> Tree | None:
+        """The place of an aggregate, or of arithmetic of aggregates; None for what is done with its value."""
+        from sqlglot import exp
+
+        linear = isinstance(node, exp.AggFunc | exp.Window | exp.Filter | exp.Subquery) or node.key in (
+            *ARITHMETIC,
+            "neg",
+            "anonymous",
+            "withingroup",
+        )
+        if not linear:
+            return None
+        texts = [text_of(known) for known in self.aggregates]
+        if text_of(node) in texts:
+            return Ref(len(self.keys) + texts.index(text_of(node)))
+        try:
+            self._column(node)
+        except UnsupportedSQL:
+            sides = [side for side in (node.this, node.args.get("expression")) if side is not None]
+            if node.key in (*ARITHMETIC, "neg") and sum(bool(_of_groups(side)) for side in sides) == 1:
+                return None
+            raise
+        self.aggregates.append(node)
+        return Ref(len(self.keys) + len(self.aggregates) - 1)
+
+    def _column(self, node: Any) -> Any:
+        """The aggregate for all rows, to see whether it can be had at all."""
+        known = {key.text: Predicate.everything() for key in self.keys if key.classes is not None}
+        within = replace(self.scope, windows=Windows(self.rows, known))
+        return read_column(node, within, self.rows, grouped=bool(self.keys))
+
+    def _grouping(self, node: Any) -> Tree:
+        if len(node.expressions) != 1:
+            raise unsupported("GROUPING of several columns", "write one GROUPING(...) for each")
+        text = text_of(node.expressions[0])
+        if all(key.text != text for key in self.keys):
+            raise QueryError(f"{quoted(node)} names something that is not in GROUP BY")
+        return Lookup(PART, tuple((number, int(text not in chosen)) for number, chosen in enumerate(self.sets)))
+
+    def _not_grouped(self, node: Any) -> QueryError:
+        name = self.scope.name_of(node)
+        if name in self.scope.schema.measures:
+            return QueryError(f"{name} is a measure and has no value by itself; select SUM({name}) or AVG({name})")
+        return QueryError(f"{name} is named but not in GROUP BY; add it there, or use it inside COUNT, SUM or AVG")
+
+    def _of_one_key(self, node: Any) -> Tree | None:
+        """An expression of one attribute that groups are made by, where it has one value for each of its cells."""
+        from sqlglot import exp
+
+        columns = list(node.find_all(exp.Column))
+        texts = {text_of(column) for column in columns}
+        place = next((number for number, key in enumerate(self.keys) if {key.text} == texts and key.attribute), None)
+        if place is None or any(key.text in text_of(node) for key in self.keys if not key.attribute):
+            return None
+        axis = self.scope.axis_of(columns[0], "the select list")
+        values: list[Value] = [None] * axis.size
+        for value, predicate in read_classes(node, replace(self.scope, cuts=[]), "the select list").items():
+            for box in predicate.boxes:
+                covered = cover(axis, box[axis.name])
+                if not covered.exact:
+                    what = f"{quoted(node)} is not one value inside the bins of {axis.name}"
+                    raise UnsupportedSQL(f"{what}; group by it, not by {axis.name}")
+                for cell in np.flatnonzero(covered.sure):
+                    values[int(cell)] = value
+        of_null = evaluate(translate(node, lambda part: Ref(0) if part.key == "column" else None, ""), (None,), call)
+        return Lookup(place, (*zip(axis.labels(), values, strict=True), (None, of_null)))
+
+
+def _of_groups(node: Any) -> bool:
+    return bool(aggregates_in(node) or totals_in(node))

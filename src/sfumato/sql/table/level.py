@@ -1,0 +1,160 @@
+"""One SELECT written over the one that it takes its rows from.
+
+What it does with rows of groups (HAVING, ranks, ORDER BY, LIMIT, an outer WHERE) becomes a list of steps, innermost
+first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import QueryError
+from sfumato.schema import Schema
+from sfumato.sql.scope import quoted, unsupported
+from sfumato.sql.table.grouping import grouping_sets
+from sfumato.sql.table.syntax import (
+    Named,
+    aggregates_in,
+    alias_resolver,
+    is_star,
+    ranks_replaced,
+    substituted,
+    totals_in,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_ONE_LEVEL = "aggregate once: write the aggregates in the subquery and arithmetic, filters and order outside"
+
+
+@dataclass(frozen=True)
+class RawStep:
+    """A step on rows of groups, as syntax: keep, rank, sort, take or once."""
+
+    kind: str
+    nodes: tuple[Any, ...] = ()
+    word: str = ""
+    limit: int | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Flat:
+    """One SELECT over the release.
+
+    base: the innermost SELECT, whose FROM names the table. sets: grouping sets, None where rows are not grouped.
+    """
+
+    base: Any
+    wheres: tuple[Any, ...]
+    sets: tuple[tuple[Any, ...], ...] | None
+    items: tuple[Named, ...]
+    steps: tuple[RawStep, ...] = ()
+
+    @property
+    def filtered(self) -> bool:
+        return any(step.kind in ("keep", "take", "once") for step in self.steps)
+
+
+def last_steps(tree: exp.Expression) -> tuple[RawStep, ...]:
+    """ORDER BY and LIMIT."""
+    order, limit = tree.args.get("order"), whole(tree.args.get("limit"), "LIMIT")
+    offset = whole(tree.args.get("offset"), "OFFSET") or 0
+    steps = [RawStep("sort", tuple(order.expressions))] if order else []
+    return (*steps, RawStep("take", (), "", limit, offset)) if limit is not None or offset else tuple(steps)
+
+
+def written_over(select: exp.Expression, source: Flat | None, schema: Schema) -> Flat:
+    """One SELECT written over the one that it takes its rows from."""
+    inside = substituted(select, source)
+    items = _items(inside, source, schema)
+    columns = {name.lower() for name in (*schema.domain.names, *schema.measures)}
+    plain = alias_resolver(items, columns if source is None else set())
+    where, group, having = (inside.args.get(name) for name in ("where", "group", "having"))
+    conditions = (plain(where.this),) if where else ()
+    order, qualify = inside.args.get("order"), inside.args.get("qualify")
+    asked = [item.node for item in items] + ([having.this] if having else []) + (order.expressions if order else [])
+    outer = source is not None and source.sets is not None
+    clauses = (select.args.get(name) for name in ("where", "order", "qualify"))
+    written = [*select.expressions, *(clause for clause in clauses if clause)]
+    if outer and (group or having or aggregates_in(written)):
+        raise unsupported("an aggregate of what a subquery has aggregated", _ONE_LEVEL)
+    steps = list(source.steps) if source is not None and outer else []
+    if source is not None and not outer and any(step.kind == "take" for step in source.steps):
+        raise unsupported("LIMIT in a subquery that groups nothing", "a release holds no rows to cut short")
+    if outer and source is not None:
+        base, wheres, sets = source.base, source.wheres, source.sets
+        steps += [RawStep("keep", (condition,), "WHERE") for condition in conditions]
+    else:
+        base, wheres = (select, conditions) if source is None else (source.base, source.wheres + conditions)
+        sets = grouping_sets(group, items, plain) if group else None
+        if sets is None and (having or any(aggregates_in(node) for node in asked)):
+            sets = ((),)
+        if sets is None and inside.args.get("distinct"):
+            sets = (tuple(item.node for item in items if not item.measure),)
+            items = tuple(item for item in items if not item.measure)
+        if having:
+            steps.append(RawStep("keep", (plain(having.this),), "HAVING"))
+    flat = Flat(base, wheres, sets, items, tuple(steps))
+    totals = totals_in(asked)
+    if totals and flat.filtered:
+        raise unsupported(
+            f"{quoted(totals[0])} after groups were left out",
+            "write the total as a subquery of its own, or leave groups out in a SELECT around this one",
+        )
+    return _finished(flat, inside, order, qualify, columns if source is None else set())
+
+
+def _finished(flat: Flat, inside: Any, order: Any, qualify: Any, columns: set[str]) -> Flat:
+    """The last steps of a level: ranks, QUALIFY, DISTINCT, ORDER BY, LIMIT."""
+    steps = list(flat.steps)
+    before = sum(step.kind == "rank" for step in steps)
+    rules = [] if order is None else order.expressions
+    conditions = [] if qualify is None else [qualify.this]
+    plain, first = alias_resolver(flat.items, columns), alias_resolver(flat.items, set())
+    nodes = [*(item.node for item in flat.items), *map(plain, conditions), *map(first, rules)]
+    nodes, ranks = ranks_replaced(nodes, before)
+    steps += [RawStep("rank", (rank,)) for rank in ranks]
+    size = len(flat.items)
+    items = tuple(replace(item, node=node) for item, node in zip(flat.items, nodes[:size], strict=True))
+    steps += [RawStep("keep", (node,), "QUALIFY") for node in nodes[size : size + len(conditions)]]
+    distinct = inside.args.get("distinct")
+    if distinct is not None and distinct.args.get("on"):
+        raise unsupported("DISTINCT ON", "use RANK or ROW_NUMBER in a subquery")
+    if distinct is not None and flat.sets is not None:
+        steps.append(RawStep("once", tuple(item.node for item in items)))
+    if order is not None:
+        steps.append(RawStep("sort", tuple(_placed(node, items) for node in nodes[size + len(conditions) :])))
+    steps += [step for step in last_steps(inside) if step.kind == "take"]
+    return replace(flat, items=items, steps=tuple(steps))
+
+
+def _placed(rule: Any, items: tuple[Named, ...]) -> Any:
+    """A rule of ORDER BY with a place in the select list replaced by what stands there."""
+    if rule.this.key != "literal" or rule.this.args.get("is_string"):
+        return rule
+    place = rule.this.name
+    if not place.isdigit() or not 1 <= int(place) <= len(items):
+        raise QueryError(f"ORDER BY {place} is not a place in the select list; its places are 1 to {len(items)}")
+    placed = rule.copy()
+    placed.set("this", items[int(place) - 1].node.copy())
+    return placed
+
+
+def _items(select: Any, source: Flat | None, schema: Schema) -> tuple[Named, ...]:
+    """The select list, with * written out."""
+    from sqlglot import exp
+
+    found: list[Named] = []
+    for node in select.expressions:
+        if not is_star(node):
+            found.append(Named(node.alias or None, node.unalias()))
+        elif source is not None:
+            found += source.items
+        else:
+            names = dict.fromkeys((*schema.domain.names, *schema.measures))
+            found += [Named(name, exp.column(name, quoted=True), measure=name not in schema.domain) for name in names]
+    return tuple(found)

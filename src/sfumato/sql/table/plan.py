@@ -1,0 +1,132 @@
+"""What a statement asks for where one plain SELECT does not say it: groups put together, then steps on their rows.
+
+A row of a table is its keys, then its aggregates, then the number of the grouping set that it comes from, then ranks,
+in the order in which steps add them. Steps and items are expressions over such rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sfumato.domain.predicates import Predicate
+from sfumato.sql.plan import Select
+from sfumato.sql.values.tree import Tree, Value
+
+RankKind = Literal["rank", "denserank", "rownumber"]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The groups that share the values of all expressions of GROUP BY.
+
+    keys: these values. where: the rows; a group that can have none of them is not there.
+    """
+
+    keys: tuple[Value, ...]
+    where: Predicate
+
+
+@dataclass(frozen=True)
+class Part:
+    """One grouping set.
+
+    select: its columns are the attributes of its GROUP BY, then for each block the aggregates of the table.
+    keys: where each key of the table is found: among the attributes or among the block's keys; None where it is NULL.
+    """
+
+    select: Select
+    blocks: tuple[Block, ...]
+    keys: tuple[tuple[Literal["attribute", "block"], int] | None, ...]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule of ORDER BY."""
+
+    by: Tree
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Keep the rows for which a condition is true."""
+
+    condition: Tree
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Add a cell to every row: its rank among the rows that agree in some expressions."""
+
+    kind: RankKind
+    within: tuple[Tree, ...]
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True)
+class Sort:
+    """Bring the rows into an order."""
+
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True)
+class Take:
+    """Keep some rows only, by place."""
+
+    limit: int | None
+    offset: int
+
+
+@dataclass(frozen=True)
+class Once:
+    """Of rows that agree in all these expressions keep the first."""
+
+    by: tuple[Tree, ...]
+
+
+Step = Keep | Rank | Sort | Take | Once
+
+
+@dataclass(frozen=True)
+class Item:
+    """A column of the answer; number: whether it has an interval."""
+
+    name: str
+    tree: Tree
+    number: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """Groups, steps on their rows in order, and what is shown of them in the end.
+
+    differences: for each aggregate, whether it says how far two things are apart.
+    """
+
+    parts: tuple[Part, ...]
+    keys: int
+    differences: tuple[bool, ...]
+    steps: tuple[Step, ...]
+    items: tuple[Item, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def aggregates(self) -> int:
+        return len(self.differences)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The rows of several tables one after the other, and steps on what they show."""
+
+    tables: tuple[Table, ...]
+    steps: tuple[Step, ...] = field(default=())
+
+    @property
+    def selects(self) -> Iterator[Select]:
+        """Every plain SELECT that has to be answered."""
+        return (part.select for table in self.tables for part in table.parts)

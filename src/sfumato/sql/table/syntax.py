@@ -1,0 +1,172 @@
+"""Small questions about syntax, and small changes of it, that leave the tree they are given as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sfumato.errors import QueryError
+from sfumato.sql.scope import in_words, number, quoted, unsupported
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+RANKS = ("rank", "denserank", "rownumber")
+
+
+@dataclass(frozen=True)
+class Named:
+    """An item of a select list; name: its alias, or that of the column that * stands for. measure: one of those."""
+
+    name: str | None
+    node: Any
+    measure: bool = False
+
+
+class Source(Protocol):
+    """What a SELECT may take its rows from."""
+
+    @property
+    def items(self) -> tuple[Named, ...]: ...
+
+
+def is_star(node: exp.Expression) -> bool:
+    return node.key == "star" or (node.key == "column" and node.this.key == "star")
+
+
+def is_rank(node: exp.Expression) -> bool:
+    return node.key == "window" and node.this.key in RANKS
+
+
+def aggregates_in(nodes: Any) -> list[Any]:
+    """Aggregates of rows: not ranks, nor totals over groups, though what these add up may be one."""
+    from sqlglot import exp
+
+    found = []
+    for root in _listed(nodes):
+        for node in root.find_all(exp.AggFunc, exp.Subquery):
+            inside_from = node.find_ancestor(exp.From) is not None and isinstance(node, exp.Subquery)
+            total = isinstance(node.parent, exp.Window) and not isinstance(node, exp.Subquery)
+            if node.key not in RANKS and not total and not inside_from:
+                found.append(node)
+    return found
+
+
+def totals_in(nodes: Any) -> list[Any]:
+    """Windows that add up groups."""
+    from sqlglot import exp
+
+    return [node for root in _listed(nodes) for node in root.find_all(exp.Window) if not is_rank(node)]
+
+
+def ranks_replaced(nodes: Iterable[Any], before: int) -> tuple[list[Any], list[Any]]:
+    """The nodes with every rank replaced by a word for it, and the ranks; before: how many there are already."""
+    from sqlglot import exp
+
+    ranks: list[Any] = []
+
+    def replaced(node: exp.Expression) -> exp.Expression:
+        if not is_rank(node):
+            return node
+        if node not in ranks:
+            ranks.append(node)
+        return exp.Var(this=f"rank {before + ranks.index(node)}")
+
+    return [node.transform(replaced) for node in nodes], ranks
+
+
+def rank_number(node: exp.Expression) -> int | None:
+    """Which rank a word stands for that `ranks_replaced` has put there."""
+    name = node.name if node.key == "var" else ""
+    return int(name[5:]) if name.startswith("rank ") else None
+
+
+def alias_resolver(items: Iterable[Named], columns: set[str]) -> Callable[[Any], Any]:
+    """A change of syntax that puts what an alias stands for in its place, except where a column has that name."""
+    from sqlglot import exp
+
+    known = {item.name.lower(): item.node for item in items if item.name and item.name.lower() not in columns}
+
+    def resolved(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() in known:
+            found = known[node.name.lower()]
+            return node if found == node else in_parentheses(found)
+        return node
+
+    return lambda root: root.transform(resolved)  # which changes nothing inside what it has put in
+
+
+def substituted(select: Any, source: Source | None) -> Any:
+    """A SELECT with the columns of its source replaced by their expressions."""
+    from sqlglot import exp
+
+    if source is None:
+        return select
+    known = {name_of(item).lower(): item.node for item in source.items}
+    table = (select.args.get("from_") or select.args.get("from")).this
+    called = (table.alias or table.name).lower()
+    own = {item.alias.lower() for item in select.expressions if item.key == "alias"}
+
+    def replaced(node: Any) -> Any:
+        if isinstance(node, exp.Subquery):
+            return node.copy()  # which has columns of its own
+        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+            return node
+        if node.table and node.table.lower() != called:
+            raise QueryError(f"no table {node.table!r} in FROM; write {node.name} without a table before it")
+        if node.name.lower() in known:
+            return in_parentheses(known[node.name.lower()])
+        if node.name.lower() in own and not node.table:
+            return node
+        raise QueryError(f"no column {node.name!r} in the subquery; there are {', '.join(known)}")
+
+    copy = select.copy()
+    for name, part in list(copy.args.items()):
+        if name.rstrip("_") in ("from", "with"):
+            continue
+        if isinstance(part, list):
+            copy.set(name, [one.transform(replaced) for one in part])
+        elif isinstance(part, exp.Expression):
+            copy.set(name, part.transform(replaced))
+    return copy
+
+
+def name_of(item: Named) -> str:
+    """What a SELECT around this one calls an item."""
+    if item.name:
+        return item.name
+    return str(item.node.name) if item.node.key == "column" else default_name(item.node) or quoted(item.node)
+
+
+def default_name(node: Any) -> str | None:
+    """What a plain aggregate is called that has no alias."""
+    names = {"count": "count", "countif": "count"}
+    if node.key in ("sum", "avg") and node.this is not None and node.this.key == "column":
+        return f"{node.key}_{node.this.name}"
+    return names.get(node.key)
+
+
+def in_parentheses(node: Any) -> Any:
+    from sqlglot import exp
+
+    copy = node.copy()
+    simple = isinstance(copy, exp.Column | exp.Literal | exp.Func | exp.Paren | exp.Window | exp.Var)
+    return copy if simple and copy.key not in ("and", "or", "case") else exp.Paren(this=copy)
+
+
+def whole(clause: Any, word: str) -> int | None:
+    """The number of a LIMIT or OFFSET."""
+    if clause is None:
+        return None
+    expression = clause.args.get("expression")
+    if expression is None or clause.args.get("limit_options") or clause.args.get("expressions"):
+        raise unsupported(f"{in_words(clause)} of this form", f"write {word} 10")
+    value = number(expression)
+    if value is None or value < 0 or not value.is_integer():
+        raise QueryError(f"{word} needs a whole number that is not negative")
+    return int(value)
+
+
+def _listed(nodes: Any) -> list[Any]:
+    return list(nodes) if isinstance(nodes, list | tuple) else [nodes]

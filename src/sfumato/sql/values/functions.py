@@ -1,0 +1,185 @@
+"""What functions and operators give for plain values, with SQL's NULL as None; names are those of `translate.py`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from typing import Any
+
+from sfumato.errors import QueryError
+from sfumato.sql.values import dates
+
+
+def call(name: str, args: Sequence[Any]) -> Any:
+    """The value of a function. NULL in gives NULL out, except where SQL says otherwise."""
+    if name in _WITH_NULLS:
+        return plain(_WITH_NULLS[name](*args))
+    if any(arg is None for arg in args):
+        return None
+    word, _, detail = name.partition(":")
+    if word == "part":
+        return dates.part(detail, *args)
+    if word == "start":
+        return dates.start(detail, *args)
+    try:
+        return plain(_STRICT[name](*args))
+    except (TypeError, ValueError, OverflowError):
+        raise QueryError(f"{' and '.join(map(_shown, args))} cannot be put together like this") from None
+
+
+def plain(value: Any) -> Any:
+    """A whole number as int, so that FLOOR(age / 10) reads 3 and not 3.0."""
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    return value
+
+
+def compared(left: Any, right: Any) -> int:
+    """-1, 0 or 1, as in SQL: text beside a number or a date is read as one."""
+    if isinstance(left, datetime) or isinstance(right, datetime):
+        left, right = dates.as_moment(left), dates.as_moment(right)
+    elif isinstance(left, date) or isinstance(right, date):
+        left, right = dates.as_date(left), dates.as_date(right)
+    elif isinstance(left, str) != isinstance(right, str):
+        left, right = _number(left), _number(right)
+    return int(left > right) - int(left < right)
+
+
+def _shown(value: object) -> str:
+    return repr(value) if isinstance(value, str) else str(value)
+
+
+def _number(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        raise QueryError(f"{value!r} is compared with a number; compare numbers with numbers") from None
+
+
+def _divided(left: float, right: float) -> float | None:
+    return left / right if right else None
+
+
+def round_half_up(value: float, decimals: int = 0) -> float:
+    """ROUND: halves go away from zero, as in SQL and not as in Python."""
+    scale = 10.0 ** int(decimals)
+    return math.copysign(math.floor(abs(value) * scale + 0.5) / scale, value)
+
+
+def _like(text: Any, pattern: Any, *, ignore_case: bool = False) -> bool:
+    parts = (".*" if mark == "%" else "." if mark == "_" else re.escape(mark) for mark in str(pattern))
+    flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
+    return re.fullmatch("".join(parts), _text(text), flags) is not None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _in_list(value: Any, *listed: Any) -> bool | None:
+    if value is None:
+        return None
+    known = [one for one in listed if one is not None]
+    return True if any(compared(value, one) == 0 for one in known) else (None if len(known) < len(listed) else False)
+
+
+def _case(*args: Any) -> Any:
+    """condition, value, condition, value, ..., otherwise."""
+    for condition, value in zip(args[:-1:2], args[1:-1:2], strict=True):
+        if condition is not None and condition:
+            return value
+    return args[-1]
+
+
+def _and(*args: Any) -> bool | None:
+    if any(arg is not None and not arg for arg in args):
+        return False
+    return None if any(arg is None for arg in args) else True
+
+
+def _or(*args: Any) -> bool | None:
+    if any(args):
+        return True
+    return None if any(arg is None for arg in args) else False
+
+
+def _first(*args: Any) -> Any:
+    return next((arg for arg in args if arg is not None), None)
+
+
+def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
+    """GREATEST and LEAST, which pass over NULL in DuckDB."""
+    return lambda *args: choose((arg for arg in args if arg is not None), default=None)
+
+
+def _piece(text: Any, start: int, length: int | None = None) -> str:
+    begin = max(int(start) - 1, 0)
+    return _text(text)[begin : None if length is None else begin + int(length)]
+
+
+def _to_boolean(value: Any) -> bool:
+    return str(value).lower() in ("true", "t", "1", "yes") if isinstance(value, str) else bool(value)
+
+
+_WITH_NULLS: dict[str, Callable[..., Any]] = {
+    "and": _and,
+    "or": _or,
+    "case": _case,
+    "coalesce": _first,
+    "in": _in_list,
+    "is_null": lambda value: value is None,
+    "is_true": lambda value: value is not None and bool(value),
+    "greatest": _extreme(max),
+    "least": _extreme(min),
+    "concat": lambda *args: "".join(_text(arg) for arg in args if arg is not None),
+}
+_STRICT: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": _divided,
+    "mod": lambda a, b: math.fmod(a, b) if b else None,
+    "intdiv": lambda a, b: math.trunc(a / b) if b else None,
+    "pow": lambda a, b: float(a) ** b,
+    "neg": lambda a: -a,
+    "abs": abs,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "trunc": math.trunc,
+    "round": round_half_up,
+    "to_integer": lambda value: round(float(value)),
+    "to_number": float,
+    "to_text": _text,
+    "to_date": dates.as_date,
+    "to_boolean": _to_boolean,
+    "nullif": lambda a, b: None if compared(a, b) == 0 else a,
+    "not": lambda a: not a,
+    "eq": lambda a, b: compared(a, b) == 0,
+    "neq": lambda a, b: compared(a, b) != 0,
+    "lt": lambda a, b: compared(a, b) < 0,
+    "lte": lambda a, b: compared(a, b) <= 0,
+    "gt": lambda a, b: compared(a, b) > 0,
+    "gte": lambda a, b: compared(a, b) >= 0,
+    "between": lambda a, low, high: compared(low, a) <= 0 and compared(a, high) <= 0,
+    "lower": lambda text: _text(text).lower(),
+    "upper": lambda text: _text(text).upper(),
+    "trim": lambda text: _text(text).strip(),
+    "length": lambda text: len(_text(text)),
+    "left": lambda text, count: _text(text)[: int(count)],
+    "right": lambda text, count: _text(text)[-int(count) :] if count else "",
+    "substring": _piece,
+    "joined": lambda a, b: _text(a) + _text(b),
+    "like": _like,
+    "ilike": lambda text, pattern: _like(text, pattern, ignore_case=True),
+    "startswith": lambda text, start: _text(text).startswith(start),
+    "endswith": lambda text, end: _text(text).endswith(end),
+    "contains": lambda text, part: part in _text(text),
+}

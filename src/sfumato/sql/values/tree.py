@@ -1,0 +1,78 @@
+"""An expression as plain values: constants, places of a row, and calls of named functions.
+
+The same tree is worked out twice: on the public values of attributes, where it says which cells belong together, and on
+the rows of an answer, whose numbers have intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from typing import Any
+
+Value = str | int | float | bool | date | None
+
+
+@dataclass(frozen=True)
+class Const:
+    """A value that is the same in every row."""
+
+    value: Value
+
+
+@dataclass(frozen=True)
+class Ref:
+    """What stands at a place of the row."""
+
+    place: int
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """The value that a table gives for what stands at a place of the row."""
+
+    place: int
+    table: tuple[tuple[Value, Value], ...]
+
+    @cached_property
+    def found(self) -> dict[Value, Value]:
+        return dict(self.table)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of other expressions."""
+
+    name: str
+    args: tuple[Tree, ...]
+
+
+Tree = Const | Ref | Lookup | Call
+
+
+def evaluate(tree: Tree, row: Sequence[Any], call: Callable[[str, list[Any]], Any]) -> Any:
+    """What an expression gives for a row; call: works out a function, by name."""
+    if isinstance(tree, Const):
+        return tree.value
+    if isinstance(tree, Ref):
+        return row[tree.place]
+    if isinstance(tree, Lookup):
+        return tree.found.get(row[tree.place])
+    return call(tree.name, [evaluate(arg, row, call) for arg in tree.args])
+
+
+def places(tree: Tree) -> frozenset[int]:
+    """The places of a row that an expression looks at."""
+    if isinstance(tree, Call):
+        return frozenset(place for arg in tree.args for place in places(arg))
+    return frozenset() if isinstance(tree, Const) else frozenset({tree.place})
+
+
+def calls(tree: Tree) -> Iterator[Call]:
+    """Every call inside an expression, from the outside in."""
+    if isinstance(tree, Call):
+        yield tree
+        for arg in tree.args:
+            yield from calls(arg)

@@ -1,0 +1,73 @@
+"""sfumato check, from the curator's side: figures on a terminal, marked, and nowhere else."""
+
+import pytest
+from running import sfumato
+
+SCHEMA = """
+dataset: visits
+privacy_unit: {column: patient, contributions: 1}
+attributes:
+  age: {type: integer, lower: 0, upper: 99}
+  sex: {type: category, values: [F, M]}
+"""
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "visits.yaml").write_text(SCHEMA)
+    rows = ["p,5,F", "p,120,M", "q,x,F", "r,7,männl.", "s,7,männl.", ",7,F", "broken"]
+    (tmp_path / "visits.csv").write_bytes(("patient;age;sex\n" + "\n".join(rows).replace(",", ";")).encode("cp1252"))
+    return tmp_path
+
+
+OPTIONS = ("check", "visits.csv", "--schema", "visits.yaml", "--delimiter", ";", "--encoding", "cp1252")
+
+
+def test_a_pipe_is_refused_unless_it_is_meant(table):
+    run = sfumato(*OPTIONS)
+    assert run.returncode == 1 and run.stdout == ""
+    assert "is for a terminal only" in run.stderr and "--even-if-not-a-terminal" in run.stderr
+
+
+def test_what_is_shown_and_how_it_is_marked(table):
+    run = sfumato(*OPTIONS, "--even-if-not-a-terminal")
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
+    assert lines[0].startswith("FOR YOUR EYES ONLY") and sum(line.startswith("FOR YOUR EYES") for line in lines) == 2
+    assert "1 record could not be read as rows" in run.stdout and "6 rows read." in run.stdout
+    (age,) = [line.split() for line in lines if line.startswith("attributes.age ")]
+    (sex,) = [line.split() for line in lines if line.startswith("attributes.sex ")]
+    assert age[1:] == ["integer", "-", "1", "1", "-"] and sex[1:] == ["category", "-", "-", "-", "2"]
+    assert "attributes.sex, not listed, the most frequent: 'männl.' (2)" in run.stdout
+    assert "attributes.age, unreadable, the most frequent: 'x' (1)" in run.stdout
+    assert "1 row has no patient" in run.stdout
+    assert "Of 1 patient in the rest, 1 with more than 1 row: 1 row over the limit not counted." in run.stdout
+    assert "A release would count 1 row." in run.stdout
+    assert "Why: none of this is protected by noise" in lines[-1]
+
+
+def test_nothing_is_spent_and_nothing_is_written(table, monkeypatch):
+    monkeypatch.setenv("SFUMATO_LEDGER", str(table / "ledger.db"))
+    before = set(table.iterdir())
+    assert sfumato(*OPTIONS, "--even-if-not-a-terminal").returncode == 0
+    assert set(table.iterdir()) == before
+
+
+def test_unreadable_numbers_and_dates_come_with_what_could_be_stated(table):
+    (table / "visits.yaml").write_text(SCHEMA + "  day: {type: date, lower: 2024-01-01, upper: 2024-12-31}\n")
+    (table / "visits.csv").write_text("patient;age;sex;day\np;1,5;F;31.12.2024\n")
+    run = sfumato(*OPTIONS, "--even-if-not-a-terminal")
+    assert "'1,5' (1); if numbers are written so, state it, such as --decimal ," in run.stdout
+    assert "'31.12.2024' (1); if dates are written so, state the form, such as --dates %d.%m.%Y" in run.stdout
+
+
+def test_values_of_a_stranger_are_shown_and_not_obeyed(table):
+    (table / "visits.csv").write_text("patient;age;sex\np;1;\x1b[31mF\n")
+    run = sfumato(*OPTIONS, "--even-if-not-a-terminal")
+    assert run.returncode == 0 and "\x1b" not in run.stdout
+
+
+def test_the_standard_input_is_told_to_be_a_file(table):
+    run = sfumato("check", "-", "--schema", "visits.yaml", "--columns", "patient,age,sex", "--even-if-not-a-terminal")
+    assert run.returncode == 1 and "use a file" in run.stderr
