@@ -27,14 +27,15 @@ from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
 
 ORDERS = (2, 3, 4)  # attributes of the sets that are looked at
-WEIGHTS = {2: 6, 3: 2, 4: 1}  # shares of the budget
+WEIGHTS = {2: 4, 3: 4, 4: 1}  # shares of the budget
 MOST_SETS = {2: 1000, 3: 240, 4: 48}  # that are looked at
 MOST_CELLS = 2**16  # of a set that is looked at
 ROUGHLY = 1e-4  # of the rows, to which sets are joined for a look
 WIDER = 1.2  # times the measured size, as errors have longer tails than the normal ones they are taken for
 GROUPS = (1, 2, 4, 8, 16, 32, 64, 128)  # in which sets are taken, besides each by itself
 CLEAR = 0.25  # of what is claimed of a group, as which its noise may be to take sets in more groups
-LEAST, MOST = 0.5, 1e4  # factors on the variances of pairs
+LEAST, MOST = 0.5, 1e4  # factors on the variances of what was measured, and of pairs
+BY_CHANCE = 1.0  # the least spread of what nobody measured: that of rows which come independently, in a fitting model
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budg
                 one = known[places]
                 known[places] = replace(one, noise=scale * one.noise, model=scale * one.model)
             else:
-                single[places] = scale
+                single[places] = max(scale, BY_CHANCE)
         seen = [single[places] for places in sets if places in single]
         if seen:
             spreads[order - 1] = float(np.mean(seen))
@@ -81,11 +82,11 @@ def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budg
 def _scales(found: Measurement, groups: Whole, doubts: Sequence[Doubt], order: int) -> list[float]:
     """For every set, the factor on its doubtful variances that its group's misfit asks for."""
     error = float(np.sqrt(found.noise.variance))
-    least, most = (LEAST, MOST) if order < 3 else (0.0, 1e6)
+    most = MOST if order < 3 else 1e6
     labels, by_group = groups.tolist(), []
     for group, misfit in enumerate(found.answers.tolist()):
         members = [doubt for doubt, label in zip(doubts, labels, strict=True) if label == group]
-        by_group.append(scale_of(members, WIDER * misfit, error, least, most))
+        by_group.append(scale_of(members, WIDER * misfit, error, LEAST, most))
     return [by_group[label] for label in labels]
 
 
