@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.running import sfumato
+from running import sfumato
 
 PAGE = (Path(__file__).parent.parent / "docs" / "cookbook.md").read_text(encoding="utf-8")
 COMMANDS = [line.strip() for line in PAGE.splitlines() if line.startswith("    sfumato ")]
@@ -75,7 +75,7 @@ def test_what_the_page_says_of_answers(answers):
     """Notes that it promises, and numbers that the made-up tables must give within their own intervals."""
 
     def said(words: str) -> str:
-        ((command, found),) = [(one, found) for one, found in answers.items() if words in one]
+        (found,) = [found for command, found in answers.items() if words in command]
         return found.stdout + found.stderr
 
     assert "FOR YOUR EYES ONLY" in said("sfumato check")
