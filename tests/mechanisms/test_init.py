@@ -19,6 +19,7 @@ from sfumato.mechanisms import BY_NAME_ONLY, MECHANISMS, MODULES, considered, fi
 SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 OTHER_MEANINGS = {
     "cli/app.py": {"sfumato"},  # the program
+    "dbapi/": {"sfumato"},  # the word before :// in an address
     "kernel/ledger/ledger.py": {"sfumato"},  # a folder of the user
     "releases/": {"sfumato", "cells", "matrix", "laplace", "margins"},  # the format, members, kinds, families of query
     "queries/": {"cells", "matrix"},  # families of query and what they are made of, as a file names them

@@ -41,7 +41,10 @@ def main() -> None:
         _fail(said, kind="internal")
     finally:
         # Python looks for garbage before it ends, three times over all that was loaded; what is frozen it leaves alone.
-        gc.freeze()
+        # Not after an interrupt, when an engine that was stopped would tell of all that it could not clear away.
+        left = sys.exc_info()[1]
+        if left is None or (isinstance(left, SystemExit) and left.code in (None, 0)):
+            gc.freeze()
 
 
 def run() -> None:

@@ -8,7 +8,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.foretelling import MOST_IN_THREES, NOISES, SINGLE, WHOLE, foretell
+from sfumato.inference.margins.foretelling import MOST_IN_THREES, NOISES, WHOLE, foretell
 from sfumato.inference.margins.table import independent
 
 MARGINS = [np.array([600.0, 300.0, 100.0]), np.full(4, 250.0), np.array([900.0, 100.0])]
@@ -66,7 +66,7 @@ def test_a_misfit_that_rough_margins_explain_is_not_taken_for_dependence():
 
 def test_single_attributes_are_worth_more_than_their_number():
     worth = foretold(200.0, [np.full(3, 100.0)] * 7).worth
-    assert worth / worth[2] == pytest.approx([SINGLE * comb(5, 1) / comb(5, 3), 1.0, 1.0])
+    assert worth / worth[2] == pytest.approx([comb(5, 1) / comb(5, 3), 1.0, 1.0])
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3, 5, 8, MOST_IN_THREES + 2])

@@ -25,7 +25,6 @@ NOISES = np.logspace(-1.0, 6.0, 36)  # standard deviations at which errors are f
 SPREADS = np.logspace(-2.0, 0.75, 12)  # relative spreads that a pair may have
 ROUNDS = 10  # of learning the prior of spreads
 BEYOND_PAIRS = 0.4  # of the usual spread of its pairs, that of what three attributes and more have beyond them
-SINGLE = 1.2  # times what the number of sets makes errors of single attributes worth, as these are asked for most
 MOST_IN_THREES = 20  # attributes, up to which all sets of three are foretold
 WHOLE = range(4, 7)  # attributes for which the whole table is
 
@@ -81,7 +80,6 @@ def _weights(axes: int, orders: Sequence[int]) -> tuple[Floats, Floats]:
     """How much the errors of sets of one order count in those of another, and what the errors of each are worth."""
     weights = np.array([[sqrt(comb(k, j)) / comb(axes, j) if j <= k else 0.0 for j in orders] for k in orders])
     worth = np.array([float(max(1, comb(axes - 2, order))) if axes > 2 else 1.0 for order in orders])
-    worth[0] *= SINGLE
     return weights, worth / worth.sum()
 
 
