@@ -62,7 +62,7 @@ def release(codes: np.ndarray, sizes: list[int], cost: Cost) -> Release:
             "dataset": "t",
             "privacy_unit": "row",
             "attributes": {f"a{i}": {"type": "integer", "lower": 0, "upper": size - 1} for i, size in enumerate(sizes)},
-            "measures": {"m": {"lower": 0, "upper": 100, "step": "1/100"}},
+            "measures": {"m": {"lower": 0, "upper": 100, "step": "1/100", "missing": "drop"}},
         }
     )
     words = []

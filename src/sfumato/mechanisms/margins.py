@@ -53,8 +53,7 @@ class Settings:
     most_one_way: Fraction = Fraction(8, 100)
     misfit: Fraction = Fraction(1, 2500)
     most_misfits: Fraction = Fraction(4, 100)
-    check: Fraction = Fraction(5, 100)  # with delta
-    pure_check: Fraction = Fraction(25, 1000)  # makes noise larger by as much
+    check: Fraction = Fraction(5, 100)
     most_searched: int = 20
     count: int = COUNT
     pairs: Fraction = Fraction(1, 3)
@@ -81,8 +80,7 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     survey = _Survey(curator, schema, settings)
     for_tables, for_check = for_count, for_count
     if looks(schema):
-        part = settings.pure_check if budget.is_pure else settings.check
-        for_tables, for_check = for_count.split(1 - part, part)
+        for_tables, for_check = for_count.split(1 - settings.check, settings.check)
     checked = check(curator, schema, survey.counts(for_tables), for_check)
     survey.measured.extend(((), found) for found in checked.measured)
     tables, spreads = {"count": checked.tables}, {"count": checked.spreads}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 
@@ -18,18 +18,27 @@ from sfumato.arrays import Floats
 from sfumato.inference.model_error import OF_NORMAL
 
 HALVINGS = 60
+NEARLY_ALL = 0.8  # of what cells can be off by, as which errors are taken at most
 
 
 @dataclass(frozen=True, eq=False)
 class Doubt:
-    """What is claimed of the cells of one set of attributes: sure variances, and those that are to be scaled."""
+    """What is claimed of the cells of one set of attributes: sure variances, and those that are to be scaled.
+
+    most: what the error of each cell comes to at most, on average. Where few rows are expected they cannot be off by
+    more than there are: the mean of |count - guess| is at most mean + guess, however large the variance. Without this
+    bound the thousands of nearly empty cells of a sparse table would seem to explain what a few full ones are off by.
+    """
 
     sure: Floats
     doubtful: Floats
+    most: Floats | float = inf
 
     def size(self, scale: float) -> float:
         """The expected sum of the cells' errors."""
-        return OF_NORMAL * float(np.sqrt(self.sure + scale * self.doubtful).sum())
+        if scale == inf:
+            return float(np.broadcast_to(self.most, self.sure.shape).sum())
+        return float(np.minimum(OF_NORMAL * np.sqrt(self.sure + scale * self.doubtful), self.most).sum())
 
 
 def scale_of(doubts: Sequence[Doubt], measured: float, error: float, least: float = 0.0, most: float = 1e6) -> float:
@@ -42,6 +51,8 @@ def scale_of(doubts: Sequence[Doubt], measured: float, error: float, least: floa
     claimed = sum(doubt.size(1.0) for doubt in doubts)
     trust = claimed**2 / max(claimed**2 + error**2, 1e-300)
     wanted = claimed + trust * (measured + error / 2.0 - claimed)
+    # Near the most that cells can be off by, the sum tells that their variances are large and not how large.
+    wanted = min(wanted, NEARLY_ALL * sum(doubt.size(inf) for doubt in doubts))
     low, high = least, most
     if sum(doubt.size(low) for doubt in doubts) >= wanted:
         return least

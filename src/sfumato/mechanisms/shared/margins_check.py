@@ -67,7 +67,7 @@ def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budg
         groups = _groups(doubts, share, curator)
         guesses = [([names[place] for place in places], _whole(answer)) for places, answer in answers.items()]
         measured.append(curator.measure_margin_misfits(guesses, share, groups))
-        for places, scale in zip(sets, _scales(measured[-1], groups, doubts, order), strict=True):
+        for places, scale in zip(sets, _scales(measured[-1], groups, doubts), strict=True):
             if places in tables:
                 one = known[places]
                 known[places] = replace(one, noise=scale * one.noise, model=scale * one.model)
@@ -79,14 +79,13 @@ def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budg
     return Checked(known, Spreads(tuple(spreads), single), tuple(measured))
 
 
-def _scales(found: Measurement, groups: Whole, doubts: Sequence[Doubt], order: int) -> list[float]:
+def _scales(found: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> list[float]:
     """For every set, the factor on its doubtful variances that its group's misfit asks for."""
     error = float(np.sqrt(found.noise.variance))
-    most = MOST if order < 3 else 1e6
     labels, by_group = groups.tolist(), []
     for group, misfit in enumerate(found.answers.tolist()):
         members = [doubt for doubt, label in zip(doubts, labels, strict=True) if label == group]
-        by_group.append(scale_of(members, WIDER * misfit, error, LEAST, most))
+        by_group.append(scale_of(members, WIDER * misfit, error, LEAST, MOST))
     return [by_group[label] for label in labels]
 
 
@@ -132,7 +131,8 @@ def _doubt(
             spread = single.get(within, spreads[len(part) - 1])
             variances[part] = (1.0 if part == axes else spread) * sum_out(counts, part, axes)
     sure = JoinedErrors(bases, {part: each for part, each in variances.items() if part != axes})
-    return Doubt(sure.of_cells(), JoinedErrors(bases, {axes: variances[axes]}).of_cells())
+    own = JoinedErrors(bases, {axes: variances[axes]})
+    return Doubt(sure.of_cells(), own.of_cells(), counts + np.rint(counts))
 
 
 def _groups(doubts: Sequence[Doubt], share: Budget, curator: Curator) -> Whole:

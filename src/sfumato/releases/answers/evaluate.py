@@ -7,9 +7,9 @@ does not show every cell adds one more number, the rest: what the suppressed cel
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from math import ceil, floor, inf, nan
+from math import inf, nan
 
 import numpy as np
 
@@ -19,9 +19,8 @@ from sfumato.releases.answers.cell_weights import cell_weights, total
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.view import Sum, View
+from sfumato.releases.answers.whole_rows import of_whole_rows
 from sfumato.sql import Amount, Column
-
-RULE_OF_THREE = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +56,7 @@ class Evaluation:
                     unseen = float(sides[0].unseen[group])
                     found = self.view.suppressed.below_threshold(found, top, terms, unseen, self.confidence)
                 if self.view.estimated and _is_plain_count(column):
-                    found = _of_whole_rows(found)
+                    found = of_whole_rows(found, self.confidence)
             estimates.append(_estimate(found, column.scale, self.confidence))
         return estimates
 
@@ -91,17 +90,6 @@ class Evaluation:
 
         value = part("value")
         return (value, value, value) if asked.exact else (value, part("low"), part("high"))
-
-
-def _of_whole_rows(found: Interval) -> Interval:
-    """The interval of a count that was estimated: it ends at wholes, and where a model joins, leaves room for few rows.
-
-    Where next to no rows are expected they come as they like: none that were seen may be three (Hanley, Lippman-Hand
-    1983), which no variance tells.
-    """
-    few = RULE_OF_THREE if found.model > 0.0 else 0
-    low, high = min(found.low, found.value - few), max(found.high, found.value + few)
-    return replace(found, low=max(0, floor(low)), high=ceil(high))
 
 
 def _is_plain_count(column: Column) -> bool:

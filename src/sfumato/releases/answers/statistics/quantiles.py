@@ -25,8 +25,9 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.intervals.noise_sum import upper_quantile
 from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.evaluate import RULE_OF_THREE, Evaluation
+from sfumato.releases.answers.evaluate import Evaluation
 from sfumato.releases.answers.statistics.along import Along
+from sfumato.releases.answers.whole_rows import RULE_OF_THREE
 from sfumato.sql import Column
 from sfumato.sql.statistics.rules import Quantile
 

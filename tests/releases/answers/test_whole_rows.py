@@ -1,0 +1,38 @@
+"""Intervals of counts that a model has a say in: whole rows, long tails, clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sfumato.intervals.fieller import Interval
+from sfumato.releases.answers.whole_rows import RULE_OF_THREE, cluster, long_tail, of_whole_rows
+
+
+def test_measured_counts_only_end_at_wholes():
+    found = of_whole_rows(Interval(10.2, 2.0, 6.3, 14.1, 2.0, 0.0), 0.95)
+    assert (found.low, found.high) == (6, 15)
+
+
+def test_what_is_expected_to_be_empty_leaves_room_for_three():
+    found = of_whole_rows(Interval(0.0, 0.01, 0.0, 0.02, 0.0, 0.01), 0.95)
+    assert (found.low, found.high) == (0, RULE_OF_THREE)
+
+
+@pytest.mark.parametrize(("mean", "together"), [(0.05, 2), (0.5, 2), (5, 2), (5, 10), (20, 40), (200, 10), (200, 40)])
+def test_counts_that_come_in_clusters_are_held_where_some_are(mean, together):
+    """Negative binomial counts, of those that are not none: 20,000 draws, of which 94 % must be held.
+
+    If 95 % were, fewer would be seen with a chance of 1e-10.
+    """
+    draws = np.random.default_rng(3).negative_binomial(mean / (together - 1), 1 / together, 1_000_000)
+    some = draws[draws > 0][:20_000]
+    deviation = (mean * together) ** 0.5
+    bell = Interval(mean, deviation, max(0.0, mean - 1.96 * deviation), mean + 1.96 * deviation, 0.0, deviation)
+    found = of_whole_rows(bell, 0.95)
+    assert np.mean((some >= found.low) & (some <= found.high)) > 0.94
+
+
+def test_a_long_tail_is_a_bell_where_many_rows_are_expected():
+    assert long_tail(1e6, 1.0, 0.95) == pytest.approx(1e6 + 1960, abs=5)
+    assert cluster(0.0, 0.95) == 1
