@@ -18,7 +18,8 @@ from sfumato.mechanisms import BY_NAME_ONLY, MECHANISMS, MODULES, considered, fi
 
 SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 OTHER_MEANINGS = {
-    "cli/app.py": {"sfumato"},  # the program
+    "cli/": {"sfumato"},  # the program
+    "schema/columns.py": {"cells"},  # how many values are told apart
     "dbapi/": {"sfumato"},  # the word before :// in an address
     "kernel/ledger/ledger.py": {"sfumato"},  # a folder of the user
     "releases/": {"sfumato", "cells", "matrix", "laplace", "margins"},  # the format, members, kinds, families of query

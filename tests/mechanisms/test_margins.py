@@ -199,10 +199,3 @@ def test_shares_of_the_first_looks_are_bounded():
     for axes in (2, 14, 100):
         parts = settings.shares(axes, axes * (axes - 1) // 2)
         assert sum(parts) == 1 and parts[0] <= settings.most_one_way and parts[1] <= settings.most_misfits
-
-
-def test_a_check_costs_as_much_error_with_a_delta_as_without():
-    """Noise grows as 1 / share under pure epsilon, and as its root otherwise."""
-    settings = Settings()
-    larger = 1 / (1 - float(settings.pure_check)), 1 / np.sqrt(1 - float(settings.check))
-    assert larger[0] == pytest.approx(larger[1], abs=1e-3)

@@ -85,6 +85,7 @@ def draft(
 
     >>> print(draft("census", [("person_id", "BIGINT"), ("age", "INTEGER")]).split("attributes:")[1].split("# bins")[0])
     <BLANKLINE>
+      # age: {type: integer, lower: 0, upper: 120}  # an example; in place of this block
       age:
         type: integer
         lower:                  # the smallest value that the public already knows
