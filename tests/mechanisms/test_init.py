@@ -18,7 +18,7 @@ from sfumato.mechanisms import BY_NAME_ONLY, MECHANISMS, MODULES, considered, fi
 
 SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 OTHER_MEANINGS = {
-    "cli/": {"sfumato"},  # the program
+    "cli/": {"sfumato", "cells"},  # the program; how many there are
     "schema/columns.py": {"cells"},  # how many values are told apart
     "dbapi/": {"sfumato"},  # the word before :// in an address
     "kernel/ledger/ledger.py": {"sfumato"},  # a folder of the user
