@@ -46,7 +46,7 @@ def cluster(together: float, confidence: float) -> int:
     """How many rows a cluster has at most, so sure; `together`: the rows that come with a row, on average.
 
     >>> [cluster(each, 0.95) for each in (0.5, 1.0, 5.0, 20.0)]
-    [2, 3, 9, 30]
+    [2, 3, 9, 25]
     """
     share = together / (1.0 + together)
     rows = np.arange(1, ceil(20.0 * together) + 20)
