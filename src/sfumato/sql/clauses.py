@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.predicates import read_condition
-from sfumato.sql.scope import Scope, in_words, unsupported
+from sfumato.sql.scope import Scope, in_words, number, unsupported
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -62,3 +62,16 @@ def where(select: exp.Expression, scope: Scope) -> Predicate:
     """The rows that WHERE keeps."""
     clause = select.args.get("where")
     return read_condition(clause.this, scope) if clause else Predicate.everything()
+
+
+def whole(clause: Any, word: str) -> int | None:
+    """The number of a LIMIT or OFFSET."""
+    if clause is None:
+        return None
+    expression = clause.args.get("expression")
+    if expression is None or clause.args.get("limit_options") or clause.args.get("expressions"):
+        raise unsupported(f"{in_words(clause)} of this form", f"write {word} 10")
+    value = number(expression)
+    if value is None or value < 0 or not value.is_integer():
+        raise QueryError(f"{word} needs a whole number that is not negative")
+    return int(value)

@@ -15,7 +15,7 @@ from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.aggregates import read_column
 from sfumato.sql.beyond import beyond_notes
-from sfumato.sql.clauses import check_clauses, table_scope, where
+from sfumato.sql.clauses import check_clauses, table_scope, where, whole
 from sfumato.sql.plan import Column, Cut, Key, Order, Select
 from sfumato.sql.reading import parse, read_workload, silence, too_deep
 from sfumato.sql.scope import Scope, bare, in_words, number, unsupported
@@ -59,7 +59,7 @@ def compile_tree(tree: exp.Expression, schema: Schema) -> Select:
     columns = _named([_item(node, query) for node in query.items])
     if not any(isinstance(column, Column) for column in columns):
         raise unsupported("a SELECT without an aggregate", "add COUNT(*), SUM(...) or AVG(...)")
-    limit, offset = _whole(tree.args.get("limit"), "LIMIT"), _whole(tree.args.get("offset"), "OFFSET") or 0
+    limit, offset = whole(tree.args.get("limit"), "LIMIT"), whole(tree.args.get("offset"), "OFFSET") or 0
     order_by = _order_by(tree.args.get("order"), query, columns)
     return noted(Select(columns, query.group_by, query.rows, order_by, limit, offset), scope)
 
@@ -181,19 +181,6 @@ def _place(node: exp.Expression, items: list[Any], clause: str) -> int:
     if place is None or not place.is_integer() or not 1 <= place <= length:
         raise QueryError(f"{clause} {node.name} is not a place in the select list; its places are 1 to {length}")
     return int(place) - 1
-
-
-def _whole(clause: Any, word: str) -> int | None:
-    """The number of a LIMIT or OFFSET."""
-    if clause is None:
-        return None
-    expression = clause.args.get("expression")
-    if expression is None or clause.args.get("limit_options") or clause.args.get("expressions"):
-        raise unsupported(f"{in_words(clause)} of this form", f"write {word} 10")
-    value = number(expression)
-    if value is None or value < 0 or not value.is_integer():
-        raise QueryError(f"{word} needs a whole number that is not negative")
-    return int(value)
 
 
 def _cuts_that_matter(select: Select, scope: Scope) -> tuple[Cut, ...]:

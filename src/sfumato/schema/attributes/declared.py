@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal
@@ -38,9 +39,9 @@ class Attributed(Column):
         return self.missing is not None
 
     @property
+    @abstractmethod
     def places(self) -> int:
         """How many cells there are for values."""
-        raise NotImplementedError
 
     @property
     def size(self) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
+from sfumato.sql.clauses import whole
 from sfumato.sql.scope import quoted, unsupported
 from sfumato.sql.table.grouping import grouping_sets
 from sfumato.sql.table.syntax import (
@@ -21,7 +22,6 @@ from sfumato.sql.table.syntax import (
     ranks_replaced,
     substituted,
     totals_in,
-    whole,
 )
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import QueryError
-from sfumato.sql.scope import in_words, number, quoted, unsupported
+from sfumato.sql.scope import quoted
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -153,19 +153,6 @@ def in_parentheses(node: Any) -> Any:
     copy = node.copy()
     simple = isinstance(copy, exp.Column | exp.Literal | exp.Func | exp.Paren | exp.Window | exp.Var)
     return copy if simple and copy.key not in ("and", "or", "case") else exp.Paren(this=copy)
-
-
-def whole(clause: Any, word: str) -> int | None:
-    """The number of a LIMIT or OFFSET."""
-    if clause is None:
-        return None
-    expression = clause.args.get("expression")
-    if expression is None or clause.args.get("limit_options") or clause.args.get("expressions"):
-        raise unsupported(f"{in_words(clause)} of this form", f"write {word} 10")
-    value = number(expression)
-    if value is None or value < 0 or not value.is_integer():
-        raise QueryError(f"{word} needs a whole number that is not negative")
-    return int(value)
 
 
 def _listed(nodes: Any) -> list[Any]:
