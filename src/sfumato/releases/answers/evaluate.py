@@ -55,7 +55,7 @@ class Evaluation:
                 if self.view.suppressed is not None and _is_plain_count(column):
                     unseen = float(sides[0].unseen[group])
                     found = self.view.suppressed.below_threshold(found, top, terms, unseen, self.confidence)
-                if self.view.estimated and _is_plain_count(column):
+                if self.view.estimated and _counts_rows(column):
                     found = of_whole_rows(found, self.confidence)
             estimates.append(_estimate(found, column.scale, self.confidence))
         return estimates
@@ -93,7 +93,12 @@ class Evaluation:
 
 
 def _is_plain_count(column: Column) -> bool:
-    return [(amount.of, amount.factor, amount.present) for amount in column.numerator] == [(None, 1.0, None)]
+    return _counts_rows(column) and column.numerator[0].present is None
+
+
+def _counts_rows(column: Column) -> bool:
+    """Whether it counts rows, or those that have a value: never fewer than none."""
+    return [(amount.of, amount.factor) for amount in column.numerator] == [(None, 1.0)]
 
 
 def _estimate(found: Interval, scale: float, confidence: float) -> Estimate:
