@@ -31,6 +31,7 @@ from sfumato.releases.answers.whole_rows import RULE_OF_THREE
 from sfumato.sql import Column
 from sfumato.sql.statistics.rules import Quantile
 
+SECOND = 1.0 / 86_400  # in days
 ROUNDS = 24  # of looking at the noise where an end seems to be
 
 
@@ -159,7 +160,8 @@ class _Search:
     def values(self) -> tuple[Floats, Floats]:
         """The least and the greatest value in each cell of the attribute that the rows may have."""
         axis = self.along.axis
-        low, high = axis.edges[:-1], axis.edges[1:] - (1.0 if axis.discrete else 0.0)
+        # A cell of days ends with its last day, one of hours with its last second.
+        low, high = axis.edges[:-1], axis.edges[1:] - (1.0 if axis.discrete else SECOND if axis.timed else 0.0)
         spans = [span for box in self.along.predicate.boxes for span in box[axis.name].spans]
         if spans:  # a condition on the attribute itself
             least, most = min(a for (a, _), _ in spans), max(b for _, (b, _) in spans)
@@ -183,7 +185,8 @@ def _estimate(search: _Search, place: int, known: bool, whole: bool) -> Estimate
     if isnan(value):
         error = model = nan
     noise = max(error**2 - model**2, 0.0) ** 0.5
-    return Estimate(value, error, least, most, confidence, noise, model, dates=search.along.axis.kind == "date")
+    dates, timed = search.along.axis.kind == "date", search.along.axis.timed
+    return Estimate(value, error, least, most, confidence, noise, model, dates, timed)
 
 
 def _value(search: _Search, place: int, first: int, last: int) -> float:
