@@ -44,7 +44,7 @@ def check(
             "a check shows exact private figures and is for a terminal only; if this pipe or file is as well guarded "
             "as the table, add --even-if-not-a-terminal"
         )
-    public = written(Schema.load(schema), file)
+    public = written(Schema.load(schema), file, table)
     show(open_table(table, name=name, allow_views=allow_views, schema=public).look(public), public)
 
 
