@@ -93,3 +93,18 @@ def test_times_are_shown_as_finely_as_they_are_told_apart(tmp_path, monkeypatch,
         for sign in ("<", ">=")
     ]
     assert sorted(map(len, rows)) == [0, 1]
+
+
+def test_the_least_value_of_what_is_a_measure_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("pay.yaml").write_text(
+        "dataset: staff\nprivacy_unit: row\nbudget: {epsilon: 100}\nattributes:\n"
+        "  pay: {type: integer, lower: 0, upper: 9}\n  sex: {type: category, values: [F, M]}\n"
+        "  age: {type: integer, lower: 0, upper: 3}\nmeasures:\n  pay: {lower: 0, upper: 9}\n"
+    )
+    Path("pay.csv").write_text("pay,sex,age\n" + "".join(f"{3 + n % 4},{'FM'[n % 2]},{n % 3}\n" for n in range(900)))
+    words = ["--schema", "pay.yaml", "--epsilon", "50", "--mechanism", "margins", "-o", "p.sfumato"]
+    assert sfumato("release", "pay.csv", *words).returncode == 0
+    asked = "SELECT MIN(pay) AS a, MEDIAN(pay) AS b, AVG(pay) AS c FROM staff"
+    (row,) = json.loads(sfumato("query", "p.sfumato", asked, "--format", "json").stdout)
+    assert row["a_low"] <= 3 <= row["a_high"] and 4 <= row["b"] <= 5 and abs(row["c"] - 4.5) < 0.2

@@ -63,7 +63,7 @@ def _keyed(read: Callable[[object], Value], example: str) -> Callable[[object], 
         try:
             found = [(as_text(category_value(key)), read(entry)) for key, entry in value.items()]
         except ValueError as problem:
-            raise ValueError(f"holds an entry that {problem}") from None
+            raise ValueError(f"holds an entry that {str(problem).partition(', or use type: boolean')[0]}") from None
         if len(dict(found)) < len(found):
             raise ValueError("has a key twice, once as a number and once as text; keep one")
         return dict(found)
