@@ -70,16 +70,15 @@ def test_its_intervals_hold():
 def test_from_the_command_line_with_its_options(tmp_path):
     csv.write_csv(answers(), tmp_path / "t.csv")
     (tmp_path / "t.yaml").write_text(json.dumps(SCHEMA))
-    made = sfumato(
-        "release", tmp_path / "t.csv", "--schema", tmp_path / "t.yaml", "--epsilon", "1", "--mechanism", "bayes",
-        "--with", "degree=1", "-o", tmp_path / "t.sfumato",
-    )  # fmt: skip
+    table, schema, out = (str(tmp_path / name) for name in ("t.csv", "t.yaml", "t.sfumato"))
+    how = ("--epsilon", "1", "--mechanism", "bayes", "--with", "degree=1")
+    made = sfumato("release", table, "--schema", schema, *how, "-o", out)
     assert made.returncode == 0, made.stderr
-    opened = sf.open(tmp_path / "t.sfumato")
+    opened = sf.open(out)
     assert opened.options == {"degree": "1"} and opened.mechanism == "bayes"
-    asked = sfumato("query", tmp_path / "t.sfumato", "SELECT q0, COUNT(*) AS n FROM t GROUP BY q0", "--format", "json")
+    asked = sfumato("query", out, "SELECT q0, COUNT(*) AS n FROM t GROUP BY q0", "--format", "json")
     assert len(json.loads(asked.stdout)) == 3
-    drawn = sfumato("sample", tmp_path / "t.sfumato", "--rows", "100", "-o", tmp_path / "rows.csv")
+    drawn = sfumato("sample", out, "--rows", "100", "-o", str(tmp_path / "rows.csv"))
     assert drawn.returncode == 0
 
 
