@@ -40,7 +40,7 @@ def test_penalties_are_whole_numbers_one_for_each_margin(penalties):
 def test_the_farthest_margin_is_chosen_at_a_large_epsilon_and_penalties_count():
     counts = np.array([[50, 0], [0, 50]])
     curator = curator_of(SQUARE, counts, epsilon=1000)
-    assert curator.select_margin(GUESSES, (0, 30, 0), Budget.pure(500)) == 0
-    assert curator.select_margin(GUESSES, (30, 0, 0), Budget.pure(500)) == 1
+    assert curator.select_margin(GUESSES, (0, 30, 30), Budget.pure(500)) == 0
+    assert curator.select_margin(GUESSES, (30, 0, 30), Budget.pure(500)) == 1
     with pytest.raises(PrivacyError):  # all is spent
         curator.select_margin(GUESSES, (0, 0, 0), Budget.pure(1))
