@@ -55,7 +55,7 @@ def rows_of(families: Sequence[Family], tables: Mapping[Places, Floats], rows: i
     drawn: Codes = np.zeros((1 + max(family.place for family in families), rows), dtype=np.int64)
     for family in families:
         order = [family.places.index(place) for place in (*family.parents, family.place)]
-        step = Step.by(family.place, family.parents, np.transpose(tables[family.places], order))
+        step = Step.by(family.place, family.parents, np.transpose(tables[family.places], order) + LITTLE)
         drawn[family.place] = step.draw_evenly(drawn, random)
     return drawn
 

@@ -45,13 +45,14 @@ class Settings:
 
     shares: for one-way margins, choices, tables and the check; choices have the paper's 0.3. useful: standard
     deviations of noise that an average cell of a family must hold in rows, the paper's theta. rows: that tables are
-    counted from, while families are chosen and in the end. most_choices: families that are weighed against each other
-    in one round. most_cells: of a family.
+    counted from at most, while families are chosen and in the end; per_cell: of the largest pair. most_choices: families
+    that are weighed against each other in one round. most_cells: of a family.
     """
 
     shares: tuple[Fraction, ...] = (Fraction(10, 100), Fraction(30, 100), Fraction(55, 100), Fraction(5, 100))
     useful: float = 4.0
     rows: tuple[int, int] = (2**15, 2**18)
+    per_cell: int = 2**10
     most_choices: int = 400
     most_cells: int = 2**18
 
@@ -181,7 +182,8 @@ class _Building:
         for family in self.families:
             near = smoothed(pooled(self.noisy, family.places)[0], [one_way[place] for place in family.places])
             tables[family.places] = near
-        return rows_of(self.families, tables, number, RandomNumbers(0))
+        pair = prod(sorted(self.sizes)[-2:])
+        return rows_of(self.families, tables, min(number, SETTINGS.per_cell * pair), RandomNumbers(0))
 
 
 def example(contributions: int) -> Schema:
