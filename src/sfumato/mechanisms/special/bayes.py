@@ -45,8 +45,8 @@ class Settings:
 
     shares: for one-way margins, choices, tables and the check; choices have the paper's 0.3. useful: standard
     deviations of noise that an average cell of a family must hold in rows, the paper's theta. rows: that tables are
-    counted from at most, while families are chosen and in the end; per_cell: of the largest pair. most_choices: families
-    that are weighed against each other in one round. most_cells: of a family.
+    counted from at most, while families are chosen and in the end; per_cell: of the largest pair. most_choices:
+    families that are weighed against each other in one round. most_cells: of a family.
     """
 
     shares: tuple[Fraction, ...] = (Fraction(10, 100), Fraction(30, 100), Fraction(55, 100), Fraction(5, 100))
