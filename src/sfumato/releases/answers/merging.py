@@ -50,6 +50,7 @@ def merged_terms(
     ]
     order = np.argsort(group, kind="stable")
     starts, ends = (np.searchsorted(group[order], present, side=side) for side in ("left", "right"))
+    known: dict[tuple[int, ...], Terms] = {}  # groups with the same noises get them as the same value
     for place, number in enumerate(present.tolist()):
         box = _box(order[starts[place] : ends[place]], grid)
         if box is None:
@@ -57,7 +58,10 @@ def merged_terms(
         errors = [one.errors(number, box) for one in each]
         if all(one is not None for one in errors):
             parts = [one.noises(error) for one, error in zip(each, errors, strict=True) if error is not None]
-            found[place] = None if None in parts else tuple(term for part in parts for term in part or ())
+            same = tuple(map(id, parts))
+            if same not in known:
+                known[same] = None if None in parts else tuple(term for part in parts for term in part or ())
+            found[place] = known[same]
     return found
 
 

@@ -1,0 +1,50 @@
+"""Independent noises side by side: what the answers of all groups with the same noises are worked out from.
+
+A GROUP BY asks hundreds of questions of the same noises, each with weights of its own; a sum over thousands of cells
+has thousands of them. As arrays they are weighed together, and what does not hang on the question is found once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+
+from sfumato.arrays import Flags, Floats
+from sfumato.intervals.noise_sum import half_width_of, moments_of
+from sfumato.measurement import Noise
+
+
+class Noises:
+    """Noises, each many times over, with the weights that they have in some sums: (noises, columns)."""
+
+    def __init__(self, noises: Sequence[Noise], many: Floats, weights: Floats, model: Flags) -> None:
+        first: dict[int, int] = {}
+        which = [first.setdefault(id(noise), place) for place, noise in enumerate(noises)]
+        known = {place: moments_of(noises[place]) for place in first.values()}
+        self._moments = np.array([known[place] for place in which], dtype=np.float64).reshape(len(which), 2).T
+        self.many, self.weights, self.model = many, weights, model
+        self._widths: dict[tuple[int, float], float] = {}
+
+    @cached_property
+    def variances(self) -> Floats:
+        """Of each noise, as often as it is there."""
+        return np.asarray(self._moments[0] * self.many)
+
+    def stderr(self, weights: Floats) -> tuple[float, float]:
+        """The standard error of a weighted sum: what comes from noise, and what from assumptions."""
+        parts = self.variances * weights**2
+        assumed = float(parts[self.model].sum())
+        return sqrt(float(parts[~self.model].sum())), sqrt(assumed)
+
+    def width(self, weights: Floats, confidence: float) -> float:
+        """The smallest q that a weighted sum keeps within, on either side, with this probability."""
+        return half_width_of(weights, self._moments[0], self._moments[1], self.many, confidence)
+
+    def width_along(self, column: int, confidence: float) -> float:
+        """The same with the weights of one column, remembered."""
+        if (column, confidence) not in self._widths:
+            self._widths[column, confidence] = self.width(self.weights[:, column], confidence)
+        return self._widths[column, confidence]
