@@ -74,7 +74,7 @@ class _Statistic:
     def errors(self, number: int, box: tuple[Codes, ...]) -> Weighed | None:
         """The errors of one group; None where too many cells are told apart."""
         axes = self._axes(box)
-        if axes is None:
+        if axes is None or self._fit.too_many(axes):
             return None
         mentioned = np.ix_(*(axes[place].first for place in self._places))
         weights = self._split[mentioned] * (self._group[mentioned] == number)[..., None] + self._whole[mentioned]
