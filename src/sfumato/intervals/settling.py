@@ -17,6 +17,7 @@ from sfumato.arrays import Floats
 from sfumato.intervals.noises import Noises
 
 SETTLED = 2.5e-4  # of the distance from value to end: a move after which the end is taken, rounded outwards by as much
+MANY = 128  # noises from which the start is left out: they are nearly normal, and take time
 ROUNDS = 4  # in which it settles, or is searched for otherwise
 
 
@@ -44,7 +45,9 @@ class Side:
 
         It is past the end, never short of it, or the start where that has no room.
         """
-        r = start
+        r, guessed = start, self._guess(start)
+        if guessed is not None and start < guessed < limit:
+            r = guessed
         for _ in range(ROUNDS):
             onward = self._solved(self._reach(r))
             if onward is None:
@@ -56,6 +59,12 @@ class Side:
                 return min(max(onward, r) + SETTLED * (onward - start), limit)
             r = onward
         return None
+
+    def _guess(self, start: float) -> float | None:
+        """Where the end would be if so many noises were about normal together; None where they are few."""
+        if len(self.noises.many) < MANY:
+            return None
+        return self._solved(self.noises.nearly(self._weights(start), self.confidence))
 
     def _weights(self, r: float) -> Floats:
         return np.asarray(self.n - r * self.d[int(r < 0.0)])
