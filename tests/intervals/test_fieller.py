@@ -251,13 +251,13 @@ def test_ends_are_found_with_few_laws(monkeypatch):
 
 @pytest.mark.parametrize("rows", [3e3, 3e5])
 def test_an_average_of_many_values_takes_two_laws_for_each_end(rows, monkeypatch):
-    """Of which that of the start is one and the same."""
+    """At most: the first guess, of a sum that is nearly normal, takes none, and a sure denominator neither."""
     asked = []
     width = Noises.width
     monkeypatch.setattr(Noises, "width", lambda *given: asked.append(1) or width(*given))
     terms = [term(ONE, 7, float(hour), 1.0) for hour in range(24)]
     found = ratio_interval(exactly(11.3 * rows), exactly(rows), terms, 0.95, (0.0, 23.0))
-    assert len(asked) == 5 and found.low < 11.3 < found.high  # and one for the denominator
+    assert len(asked) <= 4 and found.low < 11.3 < found.high
 
 
 @pytest.mark.parametrize("top", [5e3, 3e4, -3e4, 100.0])

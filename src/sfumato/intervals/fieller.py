@@ -151,7 +151,7 @@ def ratio_interval(
     )
     model = max(top.high - top.low + abs(value) * (bottom.high - bottom.low), 0.0) / bottom.value / sqrt(12.0)
     model = hypot(model, assumed)
-    positive = bottom.low > noises.width_along(_BOTTOM + _LOW, confidence)
+    positive = noises.surely_within(_BOTTOM + _LOW, bottom.low, confidence)
     denominators = (bottom.low, bottom.high), (weights[:, _BOTTOM + _LOW], weights[:, _BOTTOM + _HIGH])
     above = Side(noises, confidence, top.high, weights[:, _HIGH], *denominators)
     below = Side(noises, confidence, -top.low, -weights[:, _LOW], *denominators)

@@ -64,14 +64,14 @@ def half_width(terms: Terms, confidence: float) -> float:
     >>> half_width([(1.0, Laplace(Fraction(1)), 1)], 0.95), half_width([(1.0, Laplace(Fraction(1)), 4)], 0.95)
     (3.0, 5.0)
     """
-    _check(confidence)
+    check_confidence(confidence)
     unit, signature = normalised(terms)
     return unit * two_sided_quantile(signature, float(confidence)) if signature else 0.0
 
 
 def half_width_of(weight: Floats, variance: Floats, sigma_squared: Floats, many: Floats, confidence: float) -> float:
     """The same of noises side by side; sigma squared is 0 for Laplace noise."""
-    _check(confidence)
+    check_confidence(confidence)
     unit, signature = merged(weight, variance, sigma_squared, many)
     return unit * two_sided_quantile(signature, float(confidence)) if signature else 0.0
 
@@ -91,7 +91,7 @@ def upper_quantile(terms: Terms, probability: float) -> float:
     return width if probability > 0.5 else -width
 
 
-def _check(confidence: float) -> None:
+def check_confidence(confidence: float) -> None:
     if not 0.0 < confidence < 1.0:
         raise QueryError(f"confidence must lie between 0 and 1, such as 0.95; got {confidence}")
 

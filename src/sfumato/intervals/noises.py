@@ -14,8 +14,10 @@ from statistics import NormalDist
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
-from sfumato.intervals.noise_sum import half_width_of, moments_of
+from sfumato.intervals.noise_sum import check_confidence, half_width_of, moments_of
 from sfumato.measurement import Noise
+
+NEARLY = 0.05  # kurtosis up to which a width is guessed, before it is worked out: its square does not matter
 
 
 class Noises:
@@ -44,13 +46,23 @@ class Noises:
         """The smallest q that a weighted sum keeps within, on either side, with this probability."""
         return half_width_of(weights, self._moments[0], self._moments[1], self.many, confidence)
 
-    def nearly(self, weights: Floats, confidence: float) -> float:
-        """About that width in standard errors, as if the sum were normal but for its fourth moment."""
+    def nearly(self, weights: Floats, confidence: float) -> float | None:
+        """About that width in standard errors, of a sum that is normal but for its fourth moment; None if it is not."""
         variance, sigma_squared = self._moments
         squares = weights**2
         fourth = np.where(sigma_squared, 0.0, self.many * (variance + 3.0 * variance**2)) @ squares**2
+        kurtosis = float(fourth) / max(float(self.variances @ squares) ** 2, 1e-300)
+        if not kurtosis < NEARLY:
+            return None
         z = -NormalDist().inv_cdf((1.0 - confidence) / 2.0)
-        return z + float(fourth / (self.variances @ squares) ** 2) * (z**3 - 3.0 * z) / 24.0
+        return z + kurtosis * (z**3 - 3.0 * z) / 24.0
+
+    def surely_within(self, column: int, least: float, confidence: float) -> bool:
+        """Whether the sum of one column keeps within a distance, on either side, with this probability."""
+        check_confidence(confidence)
+        spread = sqrt(float(self.variances @ self.weights[:, column] ** 2))
+        # By Chebyshev's inequality; most often that is enough, and takes no distribution.
+        return least > spread / sqrt(1.0 - confidence) or least > self.width_along(column, confidence)
 
     def width_along(self, column: int, confidence: float) -> float:
         """The same with the weights of one column, remembered."""

@@ -17,7 +17,6 @@ from sfumato.arrays import Floats
 from sfumato.intervals.noises import Noises
 
 SETTLED = 2.5e-4  # of the distance from value to end: a move after which the end is taken, rounded outwards by as much
-MANY = 128  # noises from which the start is left out: they are nearly normal, and take time
 ROUNDS = 4  # in which it settles, or is searched for otherwise
 
 
@@ -61,10 +60,9 @@ class Side:
         return None
 
     def _guess(self, start: float) -> float | None:
-        """Where the end would be if so many noises were about normal together; None where they are few."""
-        if len(self.noises.many) < MANY:
-            return None
-        return self._solved(self.noises.nearly(self._weights(start), self.confidence))
+        """Where the end would be if the noises were about normal together; None where they are not."""
+        q = self.noises.nearly(self._weights(start), self.confidence)
+        return None if q is None else self._solved(q)
 
     def _weights(self, r: float) -> Floats:
         return np.asarray(self.n - r * self.d[int(r < 0.0)])
