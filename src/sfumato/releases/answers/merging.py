@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.inference.fits.base import Errors, Fit
-from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.linear import BySquares
 from sfumato.intervals.fieller import Term
 from sfumato.intervals.noise_terms import terms_of
 from sfumato.least_squares.classes import Along, told_apart
@@ -38,7 +38,7 @@ def merged_terms(
 ) -> list[Terms]:
     """The noises of every present group; () where they have to be found by laying out all cells."""
     found: list[Terms] = [() for _ in present]
-    fits = [one.fit.merged(domain) if isinstance(one.fit, LinearFit) else None for one in asked]
+    fits = [one.fit.merged(domain) if isinstance(one.fit, BySquares) else None for one in asked]
     if any(fit is None for fit in fits):
         return found
     places = sorted(domain.place(name) for name in names)
