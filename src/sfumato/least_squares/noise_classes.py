@@ -26,7 +26,7 @@ def noises_along(which: Codes | None, rows: Sequence[int]) -> tuple[list[Codes],
     found = [each for each in classes if each is not None]
     if len(found) < len(rows):
         return None
-    examples = [np.unique(each, return_index=True)[1] for each in found]
+    examples = [np.array([np.argmax(each == number) for number in range(each.max() + 1)]) for each in found]
     return found, grid[np.ix_(*examples)].astype(np.int64)
 
 
