@@ -24,7 +24,7 @@ from sfumato.audit.subjects.subject import Subject
 from sfumato.errors import MechanismError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms import MECHANISMS
+from sfumato.mechanisms import every_name, find_mechanism
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -93,9 +93,9 @@ class Report:
 def attack(names: Sequence[str] | None, effort: Effort, progress: Tick, *, workers: int = 1) -> Report:
     """Attack the mechanisms of these names, or everything there is; several at a time, if there are workers."""
     for name in names or ():
-        if name not in MECHANISMS:
-            raise MechanismError(f"no mechanism {name!r}; there are {', '.join(MECHANISMS)}")
-    chosen = list(names or MECHANISMS)
+        if name not in every_name():
+            raise MechanismError(f"no mechanism {name!r}; there are {', '.join(every_name())}")
+    chosen = list(names or every_name())
     taken = {subject.name for name in chosen for subject in mechanism_subjects(name)}
     primitives = [] if names else [subject for subject in all_subjects() if subject.name not in taken]
     sources = [] if names else sources_here()
@@ -156,7 +156,10 @@ def _attack_one(name: str, effort: Effort) -> tuple[Row, list[ReplayFinding]]:
     runs = int(min(effort.releases, affordable))
     findings = [_sampled(subject, runs) for subject in subjects]
     replayed = replay_findings(name)
-    if MECHANISMS[name].adaptive:
+    mechanism = find_mechanism(name)
+    if mechanism.special:  # it answers questions of its own, whose intervals its own tests and page speak of
+        return _row(name, findings), replayed
+    if mechanism.adaptive:
         replayed += [descent_finding(name, budget) for budget in (Budget.pure(1), Budget.zcdp(1))]
     return with_coverage(_row(name, findings), name, effort), replayed
 
@@ -184,7 +187,7 @@ def with_coverage(row: Row, name: str, effort: Effort) -> Row:
     calibrate(name, tables, lambda case: 1, entropy, asked=ASKED)
     runs = int(min(effort.coverage, max(FEWEST_COVERAGE, effort.seconds / (perf_counter() - began))))
     found = calibrate(name, tables, lambda case: runs, entropy, asked=ASKED)
-    known = MECHANISMS[name].known_limits
+    known = find_mechanism(name).known_limits
     clean = unlisted(found, known)
     off = bool(complaints(name, found, known)) or pooled(one for one in clean if one.exact).too_many(part_alpha())
     partly = len(clean) < len(found)

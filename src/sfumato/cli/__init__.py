@@ -50,7 +50,7 @@ def main() -> None:
 def run() -> None:
     from sfumato.cli.app import only
     from sfumato.cli.shared.manner import begin
-    from sfumato.cli.stopping import EXIT_CODE, Interrupted
+    from sfumato.cli.shared.stopping import EXIT_CODE, Interrupted
 
     begin()
     if "_SFUMATO_COMPLETE" in os.environ:

@@ -7,9 +7,23 @@ from copy import copy
 
 import typer
 
-from sfumato.cli import audit, check, completion, demo, info, init, ledger, plan, query, release, reproduce, sample
+from sfumato.cli import (
+    audit,
+    check,
+    completion,
+    demo,
+    info,
+    init,
+    ledger,
+    plan,
+    predict,
+    query,
+    release,
+    reproduce,
+    sample,
+)
 from sfumato.cli.shared.exits import HELP
-from sfumato.cli.stopping import Stoppable
+from sfumato.cli.shared.stopping import Stoppable
 
 app = typer.Typer(
     name="sfumato",
@@ -30,6 +44,7 @@ app.command("release", short_help="Publish a table as one file that anyone may q
 app.command("query", short_help="Ask a release in SQL; every number has an error bar.")(query.query)
 app.command("info", short_help="What a release holds, promises, left out, and how good it is.")(info.info)
 app.command("sample")(sample.sample)
+app.command("predict", short_help="What a published model says of your own rows.")(predict.predict)
 app.add_typer(ledger.app, name="ledger")
 app.command("audit")(audit.audit)
 app.command("reproduce")(reproduce.reproduce)

@@ -37,8 +37,14 @@ def info(
         for rule in about.counted:
             say(f"  {rule}")
         say()
-    say(f"Errors: {about.errors}. Typically:")
-    table(about.error_headers, about.typical_rows, left=(0,))
+    say(f"Errors: {about.errors}.{' Typically:' * bool(about.typical)}")
+    if about.typical:
+        table(about.error_headers, about.typical_rows, left=(0,))
     say()
+    if about.findings:
+        say("Found:")
+        for finding in about.findings:
+            say(f"  {finding}")
+        say()
     for place, example in enumerate(about.examples):
         say(f"{'Try: ' if place == 0 else '     '}{command('query', release, example)}")

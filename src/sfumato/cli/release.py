@@ -9,7 +9,7 @@ import typer
 
 from sfumato.cli.input.file_options import Given, takes_file_options
 from sfumato.cli.shared.manner import JSON, QUIET
-from sfumato.mechanisms import MODULES
+from sfumato.mechanisms import every_name
 
 if TYPE_CHECKING:
     from sfumato.kernel.ledger.ledger import Ledger
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def mechanisms_like(incomplete: str) -> list[str]:
     """What a shell can complete a mechanism's name to."""
-    return [name for name in ("auto", *MODULES) if name.startswith(incomplete)]
+    return [name for name in ("auto", *every_name()) if name.startswith(incomplete)]
 
 
 TABLE = typer.Argument(
@@ -33,11 +33,14 @@ DELTA = typer.Option(None, "--delta", help="Allow Gaussian noise at this delta, 
 MECHANISM = typer.Option(
     "auto",
     "--mechanism",
-    help=f"auto takes what `sfumato plan` would; or one of {', '.join(MODULES)}.",
+    help=f"auto takes what `sfumato plan` would; or one of {', '.join(every_name())}.",
     autocompletion=mechanisms_like,
 )
 WORKLOAD = typer.Option(
     None, "--workload", help="A file of SELECT statements that matter most; mechanisms adapt to it."
+)
+WITH = typer.Option(
+    [], "--with", metavar="NAME=VALUE", help="An option of the mechanism, as its page has it; several times if needed."
 )
 LEDGER = typer.Option(None, "--ledger", help="The ledger file; by default one for each user (or SFUMATO_LEDGER).")
 REQUIRE = typer.Option(
@@ -80,6 +83,7 @@ def release(
     delta: str | None = DELTA,
     mechanism: str = MECHANISM,
     workload: Path | None = WORKLOAD,
+    options: list[str] = WITH,
     ledger: Path | None = LEDGER,
     require_ledger: bool = REQUIRE,
     another_unit: bool = ANOTHER_UNIT,
@@ -95,7 +99,7 @@ def release(
 ) -> None:
     """Publish a table: reserve the budget, read once, add noise, write one file that anyone may query."""
     from sfumato.cli.input.file_options import written
-    from sfumato.cli.stopping import Interrupted, left_behind
+    from sfumato.cli.shared.stopping import Interrupted, left_behind
 
     begun: list[str] = []
     try:
@@ -107,6 +111,10 @@ def release(
         if if_missing and _is_there(out, public, book, epsilon, delta, mechanism):
             return
         how: dict[str, Any] = {"delta": delta, "mechanism": mechanism, "workload": workload, "ledger": book}
+        if options:
+            from sfumato.mechanisms.options import stated_options
+
+            how["options"] = stated_options(options)
         how |= {"another_unit": another_unit, "table_name": name, "allow_views": allow_views}
         how |= {"even_if_useless": even_if_useless, "again": again}
         if dry_run:

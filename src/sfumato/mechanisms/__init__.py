@@ -32,6 +32,9 @@ MODULES = {
     "laplace": "sfumato.mechanisms.laplace",
 }
 
+# For one purpose each: asked for by name, tried and attacked on tables of their own, never taken by `auto`.
+SPECIAL: dict[str, str] = {}
+
 # What `auto` never takes where cells are laid out, by what each says of itself: a choice need not load these.
 BY_NAME_ONLY = frozenset(
     {"sparse-cells", "residual", "wavelet", "kdtree", "ispe", "dawa", "mwem", "pmw", "division", "laplace"}
@@ -39,10 +42,10 @@ BY_NAME_ONLY = frozenset(
 
 
 class _Mechanisms(Mapping[str, "Mechanism"]):
-    """The value at the end of each module, imported when it is looked up."""
+    """The value at the end of each module that publishes tables of any schema, imported when it is looked up."""
 
     def __getitem__(self, name: str) -> Mechanism:
-        return cast("Mechanism", import_module(MODULES[name]).MECHANISM)
+        return _found_in(MODULES[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(MODULES)
@@ -54,15 +57,24 @@ class _Mechanisms(Mapping[str, "Mechanism"]):
 MECHANISMS = _Mechanisms()
 
 
+def every_name() -> tuple[str, ...]:
+    """Those that publish tables of any schema, then those for one purpose each."""
+    return (*MODULES, *SPECIAL)
+
+
 def find_mechanism(name: str) -> Mechanism:
     """The mechanism of that name.
 
     >>> find_mechanism("hierarchical").gaussian
     True
     """
-    if name not in MODULES:
-        raise MechanismError(f"no mechanism {name!r}; there are auto, {', '.join(MODULES)}")
-    return MECHANISMS[name]
+    if name not in every_name():
+        raise MechanismError(f"no mechanism {name!r}; there are auto, {', '.join(every_name())}")
+    return _found_in({**MODULES, **SPECIAL}[name])
+
+
+def _found_in(module: str) -> Mechanism:
+    return cast("Mechanism", import_module(module).MECHANISM)
 
 
 def considered() -> Iterator[Mechanism]:

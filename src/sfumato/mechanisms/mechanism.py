@@ -7,8 +7,9 @@ summary and a function; all else has a default.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from sfumato.domain import LARGEST_NUMBER
 from sfumato.errors import MechanismError
@@ -92,6 +93,9 @@ class Mechanism:
     that nothing in a plan depends on the clock.
     known_limits: where its 95 % intervals are known to hold too seldom; the audit checks each figure.
     remark: a sentence worth adding to a plan, from the expected errors of all that were priced, or None.
+    example: for one with a purpose of its own, a small schema that suits it, for so many rows of a person: audits and
+    tests try it there, with the options of `tried_with`. options: a frozen dataclass of what a user may state by
+    `--with`; `run` and `refuses` take one as `options=`. chosen: what was stated, as text.
     """
 
     name: str
@@ -105,7 +109,7 @@ class Mechanism:
     sparse: bool = False
     by_margins: bool = False
     refuses: Refusal = fits_every_schema
-    answers: Literal["everything", "its workload"] = "everything"
+    answers: Literal["everything", "its workload", "its own questions"] = "everything"
     checks_itself: bool = False
     optimised: bool = False
     for_auto: bool = True
@@ -114,6 +118,26 @@ class Mechanism:
     work: Work = A_FEW_PASSES
     known_limits: tuple[Limit, ...] = ()
     remark: Remark | None = None
+    example: Callable[[int], Schema] | None = None
+    options: type[Any] | None = None
+    tried_with: Mapping[str, str] = field(default_factory=dict)
+    chosen: Mapping[str, str] = field(default_factory=dict)
+
+    def with_options(self, stated: Mapping[str, object]) -> Mechanism:
+        """The same with what a user states: names of options, and values as text or of their own types."""
+        from sfumato.mechanisms.options import as_texts, read_options
+
+        if not stated:
+            return self
+        made = read_options(self.name, self.options, stated)
+        run, refuses = cast(Any, self.run), cast(Any, self.refuses)
+        bound = partial(run, options=made), partial(refuses, options=made)
+        return replace(self, run=bound[0], refuses=bound[1], chosen=as_texts(made))
+
+    @property
+    def special(self) -> bool:
+        """Whether it serves one purpose, on schemas that suit it."""
+        return self.example is not None
 
     @property
     def error(self) -> Literal["exact", "simulated", "measured"]:

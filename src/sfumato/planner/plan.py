@@ -9,7 +9,7 @@ from math import isfinite
 from os import PathLike
 from pathlib import Path
 
-from sfumato.errors import BudgetError, QueryError
+from sfumato.errors import BudgetError, MechanismError, QueryError
 from sfumato.kernel.budget import Amount, Budget, as_epsilon
 from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import MECHANISMS, find_mechanism, sparse_mechanism
@@ -65,6 +65,11 @@ def make_plan(
         )
     spent = None if epsilon is None else as_epsilon(epsilon)
     only = None if mechanism == "auto" else find_mechanism(mechanism)
+    if only is not None and only.special:
+        raise MechanismError(
+            f"{only.name} serves one purpose and is not priced beside others; its page docs/{only.docs} says what to "
+            "expect, and `release --dry-run` what it would cost"
+        )
     statements = None if workload is None else read_statements(workload, schema)
     if (wide := _by_margins(schema, only)) is not None and statements is None:
         return plan_margins(wide, schema, spent, error, confidence, chosen=only is None)

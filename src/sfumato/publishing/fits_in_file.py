@@ -39,6 +39,11 @@ def check_writable(schema: Schema, cost: Cost, mechanism: Mechanism, workload: W
         fraction_text(measure.step), fraction_text(measure.centre)
     for amount in (cost.epsilon, cost.delta, cost.budget.rho or Fraction(1)):
         fraction_text(amount)
+    if mechanism.special:  # which spends as it sees fit
+        _check_with_room(
+            noise_for(cost.budget, schema.privacy_unit.contributions, l1=Fraction(1), l2_squared=Fraction(1))
+        )
+        return
     if mechanism.is_sparse(schema):
         from sfumato.mechanisms.sparse_cells import planned_noises
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
-from sfumato.errors import BudgetError, QueryError
+from sfumato.errors import BudgetError, MechanismError, QueryError
 from sfumato.kernel.budget import Amount
 from sfumato.kernel.cost import Cost
 from sfumato.limits import MOST_DENSE
@@ -37,10 +38,16 @@ def prepare(
     mechanism: str = "auto",
     workload: Workload | str | Path | None = None,
     even_if_useless: bool = False,
+    options: Mapping[str, object] | None = None,
 ) -> Prepared:
-    """Settle mechanism, cost and workload; refuse what does not fit, could not be written or would tell nothing."""
-    prepared = _settled(schema, epsilon, delta, mechanism, workload)
-    if not even_if_useless:
+    """Settle mechanism, cost and workload; refuse what does not fit, could not be written or would tell nothing.
+
+    options: of the mechanism, by name, which must then be named too.
+    """
+    if options and mechanism == "auto":
+        raise MechanismError("--with is about one mechanism; name it with --mechanism")
+    prepared = _settled(schema, epsilon, delta, mechanism, workload, options or {})
+    if not even_if_useless and not prepared.mechanism.special:
         from sfumato.publishing.usefulness import refuse_useless
 
         refuse_useless(schema, prepared.mechanism, prepared.workload, prepared.cost.budget)
@@ -48,12 +55,17 @@ def prepare(
 
 
 def _settled(
-    schema: Schema, epsilon: Amount, delta: Amount | None, mechanism: str, workload: Workload | str | Path | None
+    schema: Schema,
+    epsilon: Amount,
+    delta: Amount | None,
+    mechanism: str,
+    workload: Workload | str | Path | None,
+    options: Mapping[str, object],
 ) -> Prepared:
     cost = Cost.stated(epsilon, delta)
     asked = _workload(workload, schema)
     if mechanism != "auto":
-        return _fitting(Prepared(schema, find_mechanism(mechanism), cost, asked))
+        return _fitting(Prepared(schema, find_mechanism(mechanism).with_options(options), cost, asked))
     plain = _chosen(schema, Cost(cost.epsilon), asked)
     if not cost.pure:
         allowed = _chosen(schema, cost, asked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import exp
@@ -37,6 +37,7 @@ def release(
     delta: Amount | None = None,
     mechanism: str = "auto",
     workload: Workload | str | Path | None = None,
+    options: Mapping[str, object] | None = None,
     ledger: Ledger | str | Path | None = None,
     another_unit: bool = False,
     table_name: str | None = None,
@@ -53,6 +54,7 @@ def release(
     epsilon: what this release costs, charged to `schema.dataset` in the ledger before the table is read.
     delta: allows mechanisms that can use it Gaussian noise; it is charged too, unless the mechanism needs none.
     workload: the queries that matter most: SELECT statements as text or in a file; if None, what everybody asks.
+    options: what a mechanism with a purpose of its own is to do, by name; its page says which there are.
     another_unit: states that a further promise is meant where the ledger knows the dataset with another privacy unit.
     allow_views: read a view, a lazy frame or a relation too; the promise is then about the rows it gives.
     even_if_useless: go on even if, by the schema's `expected_rows`, every count of a single value would be noise.
@@ -62,6 +64,7 @@ def release(
     """
     how: dict[str, Any] = {"delta": delta, "mechanism": mechanism, "workload": workload, "another_unit": another_unit}
     how |= {
+        "options": options,
         "even_if_useless": even_if_useless,
         "ledger": ledger,
         "table_name": table_name,
@@ -117,7 +120,8 @@ def _made(
             raise PrivacyError("the mechanism spent more than was reserved; nothing is published")
         guarantee = describe_guarantee(cost.budget, schema, cost, derived=source_table.derived(schema))
         marking = _mark_published(book, opened.receipt, step)
-        yield Release(content, mechanism.name, guarantee, source.private, opened.receipt.to_dict(), marking), prepared
+        facts = (content, mechanism.name, guarantee, source.private, opened.receipt.to_dict(), marking)
+        yield Release(*facts, options=mechanism.chosen), prepared
 
 
 def table_for(schema: Schema, table: Any, name: str | None, allow_views: bool) -> Table:

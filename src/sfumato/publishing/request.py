@@ -24,7 +24,7 @@ def digest_of_request(table: Any, name: str | None, prepared: Prepared, workload
     where = name_of_table(table)
     if where is None:
         return None
-    facts = {
+    facts: dict[str, Any] = {
         "table": where,
         "name": name,
         "schema": _without(prepared.schema, *NOT_ASKED_FOR),
@@ -33,6 +33,8 @@ def digest_of_request(table: Any, name: str | None, prepared: Prepared, workload
         "delta": str(prepared.cost.delta),
         "workload": _text_of(workload),
     }
+    if prepared.mechanism.chosen:
+        facts["options"] = dict(prepared.mechanism.chosen)
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ class Release:
     """A published content with its guarantee. No private data, no curator and no budget are needed to use it.
 
     What a method needs is imported when it is called: publishing needs no SQL, and asking needs no noise.
-    published: told the digest of the file when it is saved.
+    published: told the digest of the file when it is saved. options: of the mechanism, as they were stated.
     """
 
     content: Content
@@ -41,6 +41,7 @@ class Release:
     private: bool
     receipt: dict[str, Any] | None = None
     published: Callable[[str], None] | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def schema(self) -> Schema:
@@ -94,6 +95,15 @@ class Release:
             confidence=confidence,
         )
 
+    def predict(self, rows: Any, *, confidence: float = 0.95) -> pa.Table:
+        """What a published model says of rows, one prediction for each: of a path, a pandas, polars or Arrow frame.
+
+        The rows are the caller's own and stay so; it costs no privacy.
+        """
+        from sfumato.releases.rows.encode import read_rows
+
+        return self.content.predict(read_rows(rows), confidence)
+
     def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
         """Draw synthetic rows from the release, the same ones for the same seed. It costs nothing: rows are public."""
         import pyarrow as pa
@@ -132,7 +142,9 @@ class Release:
 
         artifact = read_artifact(Path(path), most_cells)
         about = artifact.manifest
-        return cls(read_content(artifact), about.mechanism.name, about.guarantee, about.private, about.receipt)
+        facts = (about.mechanism.name, about.guarantee, about.private, about.receipt)
+        options = {name: str(value) for name, value in about.mechanism.options.items()}
+        return cls(read_content(artifact), *facts, options=options)
 
     def refuse_unless_private(self) -> Release:
         """Stop a release made with a testing generator from being served as if it protected anyone."""

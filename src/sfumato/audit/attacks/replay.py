@@ -14,7 +14,6 @@ import json
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
 from math import inf
 from typing import cast
 
@@ -34,7 +33,7 @@ from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Laplace
-from sfumato.mechanisms import find_mechanism
+from sfumato.mechanisms import SPECIAL, find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.contents.content import Content
 from sfumato.releases.file.manifest import content_of
@@ -43,6 +42,7 @@ from sfumato.releases.release import Release
 from sfumato.schema import Schema
 
 Run = Callable[[Curator, Schema, Budget], object]
+FEW_CELLS = 8  # of a mechanism's own example, on which tables of three rows are tried
 MOST_COMPLAINTS = 20  # a broken mechanism is broken on most pairs
 
 
@@ -143,25 +143,33 @@ def replay_findings(
     run: what to run; the mechanism of that name if not said. A row's measure is at either bound, between, or missing.
     budget: epsilon 8 if not said, under which a few rows pass a threshold and what is then done with them is audited.
     """
-    run = run or cast(Run, find_mechanism(name).run)  # the default workload
-    budget = budget or Budget.pure(8)
-    findings = []
-    shapes = [(k, measured, False) for k, measured in product((1, 2), (False, True))]
-    for k, measured, square in [*shapes, (1, False, True)]:
-        cells, rows = (3, 3) if measured else (4, 3 if square else 4)
-        schema = square_schema(k) if square else small_schema(cells, k, measured=measured)
-        half = schema.measures["m"].half_units if measured else 0
+    budget, findings = budget or Budget.pure(8), []
+    for words, schema, rows in _shapes(name):
+        if run is None:
+            mechanism = find_mechanism(name)
+            run = cast(Run, mechanism.with_options(mechanism.tried_with).run)  # the default workload
+        half = next((measure.half_units for measure in schema.measures.values()), None)
         pairs, worst, complaints = 0, 0.0, list[Complaint]()
-        levels: tuple[tuple[int | None, ...], ...] = ((-half,), (1,), (half,), (None,)) if measured else ((),)
-        for pairs, (one, other) in enumerate(neighbouring_tables(cells, rows, k, levels), 1):
+        levels: tuple[tuple[int | None, ...], ...] = ((),) if half is None else ((-half,), (1,), (half,), (None,))
+        contributions = schema.privacy_unit.contributions
+        for pairs, (one, other) in enumerate(neighbouring_tables(schema.domain.size, rows, contributions, levels), 1):
             found = replay(run, schema, one, other, budget, curator=curator, seed=pairs)
             worst = max(worst, found.loss)
             complaints += found.complaints
             if len(complaints) >= MOST_COMPLAINTS:
                 break
-        shape = f"{k} row{'s' * (k > 1)} per person{', with a measure' * measured}{', two attributes' * square}"
+        shape = f"{contributions} row{'s' * (contributions > 1)} per person{words}"
         findings.append(ReplayFinding(f"{name}, {shape}", budget.amount, worst, pairs, complaints))
     return findings
+
+
+def _shapes(name: str) -> list[tuple[str, Schema, int]]:
+    """Schemas on which all tables of so many rows are tried: those of any table, or a mechanism's own example."""
+    if name in SPECIAL and (example := find_mechanism(name).example) is not None:
+        return [("", example(k), 3 if example(k).domain.size <= FEW_CELLS else 2) for k in (1, 2)]
+    plain = [("", small_schema(4, k, measured=False), 4) for k in (1, 2)]
+    summed = [(", with a measure", small_schema(3, k, measured=True), 3) for k in (1, 2)]
+    return [plain[0], summed[0], plain[1], summed[1], (", two attributes", square_schema(1), 3)]
 
 
 def _file(made: object, schema: Schema, budget: Budget) -> Hashable:

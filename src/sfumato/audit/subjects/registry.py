@@ -15,7 +15,7 @@ from sfumato.audit.subjects.primitives import BUDGET, ONE, Counts, PooledEntropy
 from sfumato.audit.subjects.published import Layout, Shown, shown
 from sfumato.audit.subjects.subject import Outputs, Subject
 from sfumato.kernel.sampling.entropy import Entropy, TestingEntropy
-from sfumato.mechanisms import MECHANISMS
+from sfumato.mechanisms import every_name, find_mechanism
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.store import contents_of
@@ -29,12 +29,13 @@ EMPTY_CELL: Counts = (0, 15, 0, 3, 40, 0)  # rows in each cell before a person a
 
 def all_subjects() -> list[Subject]:
     """Primitives and whole mechanisms: a mechanism that is added to the registry is attacked without further ado."""
-    return primitives() + [subject for name in MECHANISMS for subject in mechanism_subjects(name)]
+    return primitives() + [subject for name in every_name() for subject in mechanism_subjects(name)]
 
 
 def mechanism_subject(name: str, *, contributions: int = 1, before: Counts = EMPTY_CELL) -> Subject:
     """A mechanism of the registry, with one measure, at epsilon 1: a person adds `contributions` rows to cell 0."""
-    return subject_of(MECHANISMS[name], contributions=contributions, before=before)
+    mechanism = find_mechanism(name)
+    return subject_of(mechanism.with_options(mechanism.tried_with), contributions=contributions, before=before)
 
 
 def mechanism_subjects(name: str) -> list[Subject]:
@@ -46,17 +47,19 @@ def mechanism_subjects(name: str) -> list[Subject]:
 
 def subject_of(mechanism: Mechanism, *, contributions: int = 1, before: Counts = EMPTY_CELL) -> Subject:
     """Any mechanism as a subject, in the registry or not."""
-    schema = audit_schema(contributions)
-    half = schema.measures["m"].half_units
+    schema = audit_schema(contributions) if mechanism.example is None else mechanism.example(contributions)
+    cells = schema.domain.size
+    half = next((measure.half_units for measure in schema.measures.values()), None)
+    before = tuple(before[cell % CELLS] for cell in range(cells))
     after = (before[0] + contributions, *before[1:])
-    sums = (0,) * CELLS, (contributions * half, *[0] * (CELLS - 1))  # the new rows all have the highest value
+    sums = (0,) * cells, (contributions * (half or 0), *[0] * (cells - 1))  # the new rows all have the highest value
     tables = aggregate_of(before, sums[0]), aggregate_of(after, sums[1])
     guarantee = describe_guarantee(BUDGET, schema)
 
     def release(which: int, entropy: Entropy) -> Shown:
         curator = curator_of(schema.domain, tables[which], entropy, contributions, half)
-        cube = mechanism.run(curator, schema, BUDGET, None)
-        return shown(contents_of(Release(cube, mechanism.name, guarantee, entropy.private)), CELLS)
+        content = mechanism.run(curator, schema, BUDGET, None)
+        return shown(contents_of(Release(content, mechanism.name, guarantee, entropy.private)), cells)
 
     @cache
     def layout() -> Layout:

@@ -58,6 +58,14 @@ def tell_published(published: Published, book: Ledger, delta: str | None, worklo
             from sfumato.planner.questions import read_statements
 
             ((first, _), *_) = read_statements(workload, public)
+    about = made.content.about
+    for finding in about.findings:
+        say(f"{finding}.")
+    if about.examples:
+        first = about.examples[0]
+    elif not made.content.answers_counts:
+        say(f"Try: {command('info', published.path)}")
+        return
     say(f"Try: {command('query', published.path, first)}")
 
 

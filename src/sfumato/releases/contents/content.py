@@ -23,6 +23,8 @@ from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:  # publishing needs neither SQL nor intervals nor rows, and starts the sooner without
+    import pyarrow as pa
+
     from sfumato.releases.answers.alike import Kinds
     from sfumato.releases.answers.estimate import Estimate
     from sfumato.releases.answers.result import Result
@@ -44,13 +46,16 @@ class About:
     """What a content says of itself.
 
     extent: how much is published, in words. measured: everything the curator handed out for it. errors: how the errors
-    of its answers arise, in a sentence.
+    of its answers arise, in a sentence. findings: what it has learnt, a sentence each, besides what it can be asked.
+    examples: questions that it answers, where these are not counts of any cells.
     """
 
     attributes: tuple[str, ...]
     extent: str
     measured: tuple[Measurement, ...]
     errors: str
+    findings: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +72,7 @@ class Content(ABC):
     """Something published that answers questions. It holds no private data."""
 
     answers_linear: ClassVar[bool] = False  # whether linear queries over the cells have answers
+    answers_counts: ClassVar[bool] = True  # whether counts by any attributes have answers
     uses: ClassVar[frozenset[str]] = frozenset()  # fields of a manifest that only some kinds have
     schema: Schema
 
@@ -91,10 +97,14 @@ class Content(ABC):
         """The estimated count of every cell of the domain, laid out."""
         raise QueryError("this kind of release does not lay out its cells; ask it by SQL")
 
+    def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
+        """What a model that was published says of rows; the same rows with further columns."""
+        raise QueryError("this release holds no model to predict with; ask it by SQL")
+
     @property
-    @abstractmethod
     def row_model(self) -> RowModel:
         """What synthetic rows are drawn from. It is made once; drawing, values, files and the rest are shared."""
+        raise QueryError("this kind of release cannot draw rows; release margins or cells for that")
 
     @property
     @abstractmethod

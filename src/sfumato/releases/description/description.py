@@ -25,7 +25,8 @@ class Description:
     """A release in words and numbers. It prints as text, shows itself as HTML in a notebook, and is a dict for JSON.
 
     extent: how much is published. errors: how the errors of answers arise. typical: how large they are, at
-    `confidence`. counted: by which rules rows and values entered. examples: queries that it answers.
+    `confidence`. counted: by which rules rows and values entered. examples: queries that it answers. findings: what a
+    model that it holds has learnt.
     """
 
     schema: Schema
@@ -37,6 +38,7 @@ class Description:
     confidence: float
     counted: tuple[str, ...]
     examples: tuple[str, ...]
+    findings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The description of types that JSON knows; what is unknown is None."""
@@ -51,6 +53,7 @@ class Description:
             "confidence": self.confidence,
             "typical_errors": [{"counts_of": one.counts_of, "half_width": one.half_width} for one in self.typical],
             "examples": list(self.examples),
+            **({"findings": list(self.findings)} if self.findings else {}),
         }
 
     @property
@@ -84,7 +87,8 @@ class Description:
             columns,
             ["Counted by rule:", *(f"  {rule}" for rule in self.counted)] if self.counted else [],
             [f"Errors: {self.errors}.", *typical],
-            ["Ask:", *(f"  {example}" for example in self.examples)],
+            ["Found:", *(f"  {finding}" for finding in self.findings)] if self.findings else [],
+            ["Ask:", *(f"  {example}" for example in self.examples)] if self.examples else [],
         ]
         return "\n\n".join("\n".join(map(printable, part)) for part in parts if part)
 
@@ -100,13 +104,14 @@ def describe(release: Release, confidence: float = 0.95, *, with_errors: bool = 
     with_errors: ask it how large its errors typically are, which takes seconds where ten million cells were fitted.
     """
     about = release.content.about
-    typical = typical_errors(release.content, confidence) if with_errors else ()
-    examples = example_queries(release.schema)
+    countable = release.content.answers_counts
+    typical = typical_errors(release.content, confidence) if with_errors and countable else ()
+    examples = about.examples or (example_queries(release.schema) if countable else ())
     if any(one.half_width is None for one in typical):  # it answers what it was made for and perhaps nothing else
         examples = tuple(text for text in examples if _answers(release, text))
     schema, rules = release.schema, what_is_counted(release.schema)
     made = (release.mechanism, release.guarantee, about.extent, about.errors)
-    return Description(schema, *made, typical, confidence, rules, examples)
+    return Description(schema, *made, typical, confidence, rules, examples, about.findings)
 
 
 def _answers(release: Release, text: str) -> bool:

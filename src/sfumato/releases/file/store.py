@@ -42,7 +42,7 @@ def contents_of(release: Release) -> Contents:
     manifest = Manifest(
         kind=written.kind,
         schema=release.content.schema.to_dict(),
-        mechanism=MechanismRecord(release.mechanism),
+        mechanism=MechanismRecord(release.mechanism, dict(release.options)),
         guarantee=release.guarantee,
         private=release.private,
         statistics=written.statistics,

@@ -1,0 +1,46 @@
+"""sfumato predict: what a published model says of rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from sfumato.cli.query import MOST_CELLS, RELEASE
+from sfumato.cli.shared.manner import ANSWER_ONLY
+
+
+def predict(
+    release: Path = RELEASE,
+    rows: Path = typer.Argument(help="Your own rows, .csv or .parquet, with the model's columns.", show_default=False),
+    out: Path | None = typer.Option(
+        None, "-o", "--out", help="Write them here, with the predictions, as .csv or .parquet.", show_default=False
+    ),
+    confidence: float = typer.Option(0.95, "--confidence", help="How sure intervals are, where there are any."),
+    most_cells: int | None = MOST_CELLS,
+    quiet: bool = ANSWER_ONLY,
+) -> None:
+    """Judge your own rows by a model that was published. Reads no private data, costs nothing."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    from sfumato.cli.show import say
+    from sfumato.publishing.publish import open_release
+    from sfumato.releases.file.earlier import keep_earlier
+    from sfumato.releases.rows.write import check_place, rows_file
+
+    if out is not None:
+        check_place(out)
+    judged = open_release(release, most_cells=most_cells).predict(rows, confidence=confidence)
+    if out is None:
+        text = pa.BufferOutputStream()
+        csv.write_csv(judged, text)
+        typer.echo(text.getvalue().to_pybytes().decode(), nl=False)
+        return
+    with rows_file(out, judged.schema) as write:
+        for batch in judged.to_batches():
+            write(batch)
+        kept = keep_earlier(out)
+    say(f"{out}: {judged.num_rows:,} rows, with predictions of a published model.")
+    if kept is not None:
+        say(f"An earlier file of that name was kept as {kept}.")
