@@ -21,20 +21,31 @@ from sfumato.least_squares.kron import KronSquares, closest_products
 from sfumato.least_squares.marginals import MarginalSquares
 from sfumato.least_squares.noise_classes import noises_along
 from sfumato.measurement import Design
-from sfumato.queries import Haar, Identity, Kron, Marginals, NominalHaar, Queries, Stack, Total, Tree
+from sfumato.queries import Haar, Identity, Kron, NominalHaar, Queries, Stack, Total, Tree
 
 AT_ONCE = 2**18  # numbers that are worked on at a time, so that they stay near the processor
-QUICK = (Identity, Total, Tree, Haar, NominalHaar)  # whose inverse takes time and memory in proportion to their rows
+QUICK = (Identity, Tree, Haar, NominalHaar)  # whose inverse takes time and memory in proportion to their rows
 MOST_SPACES = 8  # times the cells that tables by levels may lay out while they are solved
 
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """What is asked along one axis, with which precisions, and the inverse of that."""
+    """What is asked along one axis, with which precisions. Nothing is worked out before it is needed."""
 
     queries: Queries
     precisions: Floats
-    inverse: LeastSquares
+
+    @cached_property
+    def inverse(self) -> LeastSquares:
+        return least_squares(self.queries, 1.0 / self.precisions)
+
+    @property
+    def quick(self) -> bool:
+        """Whether every cell is determined, in time and memory in proportion to the rows; seen at a glance."""
+        if isinstance(self.queries, Stack):
+            tables = MarginalSquares.of(self.queries, self.precisions)
+            return tables is not None and tables.certain and tables.laid_out <= MOST_SPACES
+        return type(self.queries) in QUICK or (type(self.queries) is Total and self.queries.columns == 1)
 
     def cells(self, answers: Floats) -> Floats:
         """Answers, (rows, any number), as estimates of the cells."""
@@ -51,8 +62,9 @@ def axes_of(design: Design) -> list[Axis] | None:
     """The axes of a design that determines every cell and is quickly solved; None for any other."""
     queries = design.queries
     if type(queries) is not Kron:
-        axis = _axis(queries, 1.0 / design.sizes)
-        return None if axis is None else [axis]
+        precisions = design.sizes
+        axis = Axis(queries, np.reciprocal(precisions, out=precisions))
+        return [axis] if axis.quick else None
     found = noises_along(design.which, [factor.rows for factor in queries.factors])
     if found is None:
         return None
@@ -61,19 +73,8 @@ def axes_of(design: Design) -> list[Axis] | None:
     lists, products = closest_products(1.0 / sizes[kinds.reshape(-1)], kinds.shape)
     if not products:
         return None
-    axes = [_axis(*each) for each in zip(queries.factors, map(np.take, lists, classes), strict=True)]
-    solved = [axis for axis in axes if axis is not None]
-    return solved if len(solved) == len(axes) else None
-
-
-def _axis(queries: Queries, precisions: Floats) -> Axis | None:
-    inverse: LeastSquares | None = None
-    if type(queries) in QUICK:
-        inverse = least_squares(queries, 1.0 / precisions)
-    elif type(queries) is Stack or type(queries) is Marginals:
-        tables = MarginalSquares.of(queries, precisions)
-        inverse = tables if tables is not None and tables.laid_out <= MOST_SPACES else None
-    return Axis(queries, precisions, inverse) if inverse is not None and inverse.certain else None
+    axes = [Axis(*each) for each in zip(queries.factors, map(np.take, lists, classes), strict=True)]
+    return axes if all(axis.quick for axis in axes) else None
 
 
 def inverse_of(axes: Sequence[Axis]) -> LeastSquares:

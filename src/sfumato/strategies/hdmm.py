@@ -98,7 +98,7 @@ def product_strategy(domain: Domain, workload: Workload, pure: bool, *, bits: in
         if gram.n > 1:
             parts += [tree_for(gram, pure, "optimised", tree_bits), greedy_for(gram, pure, min(10, tree_bits))]
         if 1 < gram.n <= most:
-            sums[axis] = better_sums(gram, sums[axis], pure) if axis in sums else best_sums(gram, pure)
+            sums[axis] = better_sums(gram, sums[axis], pure) if axis in sums else best_sums(gram, pure, swept=axes > 1)
             parts.append(with_sums(sums[axis], pure, whole))
         return min(parts, key=lambda part: part.error(gram, pure))
 

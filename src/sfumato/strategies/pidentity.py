@@ -26,7 +26,7 @@ MOST_CELLS = 4096  # beyond, trees are as good as it gets here
 LARGEST = 8.0  # weight of a cell in a sum, relative to its own: keeps cells from vanishing when they are rounded
 FIRST_LOOKS = 30  # of the optimiser at the error, from which the best of several starts is known
 LOOKS = {256: 500, 1024: 32, 4096: 30}  # in all from that one, for up to so many cells
-AGAIN = 12  # from sums that were best for nearly the same, where there are more than FEW_CELLS
+A_SWEEP = 16  # of more than FEW_CELLS in each sweep, where there are several axes
 FEW_WRITTEN = 128  # cells up to which what is asked of them is sooner multiplied when it is written out
 CLOSE = 1e-6  # relative gain over ten steps that ends it sooner
 
@@ -52,20 +52,22 @@ def with_sums(theta: Floats, pure: bool, bits: int) -> AxisPart:
 
 def better_sums(gram: Gram, before: Floats, pure: bool) -> Floats:
     """Sums for what is asked now, from those that were best for nearly the same."""
-    return _optimised(gram, before, pure, _looks(gram.n) if gram.n <= FEW_CELLS else AGAIN)[1]
+    return _optimised(gram, before, pure, _looks(gram.n, swept=True))[1]
 
 
 @lru_cache(maxsize=256)
-def best_sums(gram: Gram, pure: bool) -> Floats:
-    """Theta before it is divided by the size of the columns."""
+def best_sums(gram: Gram, pure: bool, *, swept: bool = False) -> Floats:
+    """Theta before it is divided by the size of the columns. swept: it will be made better in another sweep."""
     starts = _starts(gram.n)
     if len(starts) > 1:
         found = [_optimised(gram, start, pure, FIRST_LOOKS) for start in starts]
         starts = [min(found, key=lambda one: one[0])[1]]
-    return _optimised(gram, starts[0], pure, _looks(gram.n))[1]
+    return _optimised(gram, starts[0], pure, _looks(gram.n, swept))[1]
 
 
-def _looks(n: int) -> int:
+def _looks(n: int, swept: bool) -> int:
+    if swept and n > FEW_CELLS:
+        return A_SWEEP
     return next(looks for cells, looks in LOOKS.items() if n <= cells)
 
 
