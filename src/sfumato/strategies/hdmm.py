@@ -91,15 +91,17 @@ def product_strategy(domain: Domain, workload: Workload, pure: bool, *, bits: in
     axes = max(1, sum(size > 1 for size in domain.shape))
     whole, tree_bits = min(12, bits // axes), min(12, WEIGHT_BITS // axes)
     most = MOST_CELLS if axes == 1 else MOST_CELLS_BESIDE_OTHERS
-    sums: dict[int, Floats] = {}  # of each axis, as the sweep before left them
+    before: dict[int, tuple[Gram, Floats]] = {}  # what was asked of each axis in the sweep before, and its sums
 
     def choose(axis: int, gram: Gram) -> AxisPart:
         parts = [AxisPart.cells(gram.n)]
         if gram.n > 1:
             parts += [tree_for(gram, pure, "optimised", tree_bits), greedy_for(gram, pure, min(10, tree_bits))]
         if 1 < gram.n <= most:
-            sums[axis] = better_sums(gram, sums[axis], pure) if axis in sums else best_sums(gram, pure, swept=axes > 1)
-            parts.append(with_sums(sums[axis], pure, whole))
+            asked, sums = before.get(axis) or (gram, best_sums(gram, pure, swept=axes > 1))
+            sums = sums if asked == gram else better_sums(gram, sums, pure)
+            before[axis] = gram, sums
+            parts.append(with_sums(sums, pure, whole))
         return min(parts, key=lambda part: part.error(gram, pure))
 
     return combined(axis_by_axis(domain, workload, choose, SWEEPS))
