@@ -227,4 +227,5 @@ def _scaled(one: Estimate, scale: float) -> Estimate:
         noise=one.noise * size,
         model=one.model * size,
         dates=False,
+        timed=False,
     )
