@@ -15,12 +15,13 @@ from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.partition import PartitionFit
 from sfumato.inference.fits.scaled_shape import ScaledShape
 from sfumato.inference.fits.shrinkage import ShrinkageFit
+from sfumato.inference.fits.solved import SolvedFit
 from sfumato.inference.fits.tree import fit_tree
 from sfumato.inference.halvings import Halvings
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.queries import Identity, Ranges, Total, Tree
+from sfumato.queries import Identity, Kron, Ranges, Total, Tree
 from sfumato.releases.contents.cube import Cube
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
@@ -38,11 +39,11 @@ SCHEMA = Schema.from_dict(
 )
 SIZE = SCHEMA.domain.size
 LABELS = np.array([0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2, 2])
-KINDS = ("linear", "even", "tree", "nested", "shape", "leaves")
+KINDS = ("linear", "solved", "even", "tree", "nested", "shape", "leaves")
 
 
 def example(kind: str) -> Fit:
-    """A fit of the count: least squares, buckets (even ones, or in a tree), halved buckets, one shape, or a tree."""
+    """A fit of the count: squares (kept, or solved), buckets (even, or in a tree), halved ones, a shape, a tree."""
     curator = curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=4)
     half = Budget.pure("1/2")
     totals = curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(Tree(3, 2), half)
@@ -50,6 +51,8 @@ def example(kind: str) -> Fit:
     total = curator.measure(Total(SIZE), half)
     if kind == "linear":
         return LinearFit.of_answers(curator.measure(Identity(SIZE), half))
+    if kind == "solved":
+        return SolvedFit.of_answers(curator.measure(Kron(Tree(7, 2), Identity(2)), half))
     if kind == "shape":
         whole = curator.reduce(Partition(SCHEMA.domain, np.zeros(SIZE, dtype=np.int64))).measure(Identity(1), half)
         return ScaledShape.like(LinearFit.of_answers(whole), np.arange(1.0, SIZE + 1)).with_spread(7.25, misfit)

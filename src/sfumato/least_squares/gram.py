@@ -65,12 +65,31 @@ class Gram:
         """The sum of all entries: what the workload asks of an even table."""
         return float(self.times(np.ones((1, self.n))).sum())
 
+    @cached_property
+    def _terms(self) -> tuple[list[tuple[Floats, Floats]], float]:
+        """The terms that differ from cell to cell, and what the others, such as the total, ask of all alike."""
+        pairs = [*zip(self.earlier, self.later, strict=True)]
+        flat = [bool((one == one[0]).all() and (other == other[0]).all()) for one, other in pairs]
+        even = sum(float(one[0] * other[0]) for (one, other), same in zip(pairs, flat, strict=True) if same)
+        return [pair for pair, same in zip(pairs, flat, strict=True) if not same], even
+
     def times(self, rows: Floats) -> Floats:
         """rows V, for rows of as many numbers as there are cells."""
         result = rows * self.single
-        for earlier, later in zip(self.earlier, self.later, strict=True):
-            before, after = np.cumsum(rows * earlier, axis=1), rows * later
-            result += before * later + (np.cumsum(after[:, ::-1], axis=1)[:, ::-1] - after) * earlier
+        terms, even = self._terms
+        if even:
+            result += even * rows.sum(axis=1, keepdims=True)
+        part = np.empty_like(result)  # used again and again: making room takes longer than what is put there
+        for earlier, later in terms:
+            np.multiply(rows, earlier, out=part)
+            np.cumsum(part, axis=1, out=part)
+            part *= later
+            result += part
+            np.multiply(rows, later, out=part)
+            np.cumsum(part, axis=1, out=part)
+            np.subtract(part[:, -1:].copy(), part, out=part)  # what comes after each cell
+            part *= earlier
+            result += part
         return result if self.full is None else result + rows @ self.full
 
     def squares(self, vector: Floats, cuts: Codes) -> Floats:

@@ -124,6 +124,11 @@ class MarginalSquares(LeastSquares):
     def certain(self) -> bool:
         return bool((self._values > 0).all())
 
+    @property
+    def laid_out(self) -> float:
+        """How many numbers solving lays out, at most, for each cell: those of all spaces."""
+        return prod(sum(widths) / size for widths, size in zip(self._grid.widths, self.sizes, strict=True))
+
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
         """Axis by axis, the spaces one after the other; the coarse ones are short."""
         values = self._values.reshape([len(widths) for widths in self._grid.widths])

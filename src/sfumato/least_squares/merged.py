@@ -14,8 +14,9 @@ import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.least_squares.base import LeastSquares
-from sfumato.least_squares.classes import Along, Way, digest, ranked, refined, unmerged, words
+from sfumato.least_squares.classes import Along, Way, digest, refined, unmerged
 from sfumato.least_squares.families import least_squares
+from sfumato.least_squares.noise_classes import narrow, noise_classes
 from sfumato.least_squares.products import kind
 from sfumato.measurement import Design
 from sfumato.queries import Haar, Identity, Kron, NominalHaar, Queries, Stack, Total, Tree
@@ -44,7 +45,7 @@ class Merged:
         self._design, self.shape, self._blocks = design, shape, blocks
         ends = np.cumsum([prod(factor.rows for factor in factors) for factors in blocks])[:-1]
         which = np.zeros(design.queries.rows, dtype=np.int64) if design.which is None else design.which
-        parts = np.split(which, ends)
+        parts = np.split(narrow(which), ends)
         self._which = [p.reshape([f.rows for f in factors]) for p, factors in zip(parts, blocks, strict=True)]
         self._along: dict[tuple[int, bytes], Along | None] = {}
         self._solvers: dict[tuple[bytes, ...], tuple[Design, Codes, LeastSquares]] = {}
@@ -126,8 +127,4 @@ class Merged:
 
     def _noises(self, number: int, place: int) -> Codes:
         """Classes of a block's rows along an axis by the noise that they carry, whatever the rows along other axes."""
-        kinds = np.moveaxis(self._which[number], place, 0)
-        kinds = kinds.reshape(len(kinds), -1)
-        if (kinds == kinds[:1]).all():
-            return np.zeros(len(kinds), dtype=np.int64)
-        return ranked(np.asarray(kinds.astype(np.uint64) @ words(kinds.shape[1])))
+        return noise_classes(self._which[number], place)

@@ -72,7 +72,10 @@ class Woodbury(LeastSquares):
         """The price of the cells alone, less what the further rows tell about them."""
         rows = self._few.dense() if self._apart else self._few
         alone = rows / self._cells[:, 0]
-        return float((gram.diagonal / self._cells[:, 0]).sum() - (self._shared(alone) * gram.times(alone)).sum())
+        cells, asked = float((gram.diagonal / self._cells[:, 0]).sum()), gram.times(alone)
+        if self._apart:
+            return cells - float((self._shared(alone) * asked).sum())
+        return cells - float(np.trace(self._shared(asked @ alone.T)))  # few by few, before anything is solved
 
     def _shared(self, rows: Floats) -> Floats:
         """The inverse of the matrix in the middle, times this."""

@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf, isfinite, nan, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
-from sfumato.planner.questions import Item
 from sfumato.queries import Queries
 from sfumato.queries.workload import places_among
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.contents.content import Content
 from sfumato.releases.contents.cube import Cube
+
+if TYPE_CHECKING:  # questions are statements, and a choice that is tried out needs no SQL
+    from sfumato.planner.questions import Item
 
 MOST_SAMPLED = 32  # queries of a block that stand for all of them where they are many
 AT_ONCE = 2**22  # numbers laid out at a time

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, log, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,13 +21,14 @@ from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.planner.price import Line, price, sampled
 from sfumato.planner.public_tables import Counts, guessed_rows, prior_tables
-from sfumato.planner.questions import Item
 from sfumato.planner.release_without_data import sparse_stand_in, with_measures
 from sfumato.queries import Queries, Workload
 from sfumato.releases.contents.content import Content
 from sfumato.releases.contents.cube import Cube
-from sfumato.releases.contents.sparse_cube import SparseCube
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.planner.questions import Item
 
 MOST_SIMULATED = 2**14  # cells up to which mechanisms are tried out
 MOST_ROWS = 2000  # queries of a block that are looked at
@@ -112,6 +114,8 @@ def _stated(item: Item, trials: Trials, schema: Schema, budget: Budget, confiden
     content = next(iter(trials.by_shape.values()))[0].content
     if isinstance(content, Cube):
         return price(item, with_measures(schema, budget, content.fits[0]), confidence)
+    from sfumato.releases.contents.sparse_cube import SparseCube
+
     if isinstance(content, SparseCube):
         return price(item, sparse_stand_in(schema, budget), confidence)
     return price(item, trials.with_measures, confidence)

@@ -154,9 +154,20 @@ class Scaled(Queries):
             return np.asarray(self.queries._totals(power) * weights)
         return self.queries._magnitudes(power)._back(weights[:, None])[:, 0]
 
+    def _by_block(self) -> Queries | None:
+        """The same where every block of a stack has a weight of its own: then no sum needs a number for each cell."""
+        if not isinstance(self.queries, Stack):
+            return None
+        pieces = list(self.queries._pieces(self.weights))
+        if any((part != part[0]).any() for _, part in pieces):
+            return None
+        return Stack(*(Scaled(block, part[0]) for block, part in pieces))
+
     def _peak(self, power: int) -> int | float:
         if self.weights.ndim:
-            return Queries._peak(self, power)
+            self._must_fit(self.queries._peak(power) * _largest(powers(self.weights, power)))
+            blocks = self._by_block()
+            return Queries._peak(self, power) if blocks is None else blocks._peak(power)
         return self.queries._peak(power) * _largest(self.weights) ** power
 
     def _level(self, power: int) -> int | float | None:

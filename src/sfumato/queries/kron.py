@@ -103,6 +103,9 @@ class Kron(Queries):
         return reduce(np.kron, (factor._gram(None) for factor in self.factors))
 
     def _select(self, index: Array) -> Queries:
+        sides = _sides(index, [factor.rows for factor in self.factors])
+        if sides is not None:
+            return Kron(*(factor._select(side) for factor, side in zip(self.factors, sides, strict=True)))
         chosen: list[Queries] = []
         order, step, rest = np.zeros_like(index), 1, index
         for factor in reversed(self.factors):
@@ -125,6 +128,30 @@ class Kron(Queries):
 
     def _dense(self) -> Array:
         return reduce(np.kron, (factor._dense() for factor in self.factors))
+
+
+def _sides(index: Array, sizes: list[int]) -> list[Array] | None:
+    """The rows of each factor of which these are all combinations, in order; None where they are not.
+
+    Rows of one noise are mostly a level of each tree. Seeing that takes one pass; any other selection takes many.
+    """
+    sides, rest = [], index
+    for size in sizes[:0:-1]:
+        if not len(rest):
+            return None
+        start = int(rest[0]) // size * size
+        inside = (rest[:size] >= start) & (rest[:size] < start + size)
+        count = len(inside) if inside.all() else int(inside.argmin())
+        if len(rest) % count:
+            return None
+        grid = rest.reshape(-1, count)
+        side = grid[0] - start
+        starts = grid[:, 0] - side[0]
+        if (starts % size).any() or (grid != starts[:, None] + side).any():
+            return None
+        sides.append(side)
+        rest = starts // size
+    return [rest, *reversed(sides)]
 
 
 def _numbered(places: Array, count: int) -> tuple[Array, Array]:

@@ -145,8 +145,7 @@ class AllRanges(Indicators):
         return self._select(np.array([place]))._row(0)
 
     def _dense(self) -> Array:
-        column = np.arange(self.columns)
-        return np.array([(low <= column) & (column <= high) for low in column for high in column[low:]], dtype=np.int64)
+        return Ranges(self.columns, *self._ends())._dense()
 
 
 def range_sums(x: Array, lows: Codes, highs: Codes) -> Array:

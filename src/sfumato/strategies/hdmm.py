@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.least_squares.expected_error import overall_error
 from sfumato.least_squares.gram import Gram
@@ -19,7 +20,7 @@ from sfumato.queries.strategy import Strategy
 from sfumato.strategies.greedy import greedy_for
 from sfumato.strategies.marginal import marginal_strategy
 from sfumato.strategies.per_axis import AxisPart, axis_by_axis, combined
-from sfumato.strategies.pidentity import MOST_CELLS, p_identity_for
+from sfumato.strategies.pidentity import MOST_CELLS, best_sums, better_sums, with_sums
 from sfumato.strategies.trees import WEIGHT_BITS, tree_for, tree_strategy
 from sfumato.strategies.wavelets import wavelet_strategy
 
@@ -90,15 +91,17 @@ def product_strategy(domain: Domain, workload: Workload, pure: bool, *, bits: in
     axes = max(1, sum(size > 1 for size in domain.shape))
     whole, tree_bits = min(12, bits // axes), min(12, WEIGHT_BITS // axes)
     most = MOST_CELLS if axes == 1 else MOST_CELLS_BESIDE_OTHERS
-    return combined(
-        axis_by_axis(domain, workload, lambda axis, gram: _best_on_axis(gram, pure, whole, tree_bits, most), SWEEPS)
-    )
+    before: dict[int, tuple[Gram, Floats]] = {}  # what was asked of each axis in the sweep before, and its sums
 
+    def choose(axis: int, gram: Gram) -> AxisPart:
+        parts = [AxisPart.cells(gram.n)]
+        if gram.n > 1:
+            parts += [tree_for(gram, pure, "optimised", tree_bits), greedy_for(gram, pure, min(10, tree_bits))]
+        if 1 < gram.n <= most:
+            asked, sums = before.get(axis) or (gram, best_sums(gram, pure, swept=axes > 1))
+            sums = sums if asked == gram else better_sums(gram, sums, pure)
+            before[axis] = gram, sums
+            parts.append(with_sums(sums, pure, whole))
+        return min(parts, key=lambda part: part.error(gram, pure))
 
-def _best_on_axis(gram: Gram, pure: bool, bits: int, tree_bits: int, most: int) -> AxisPart:
-    parts = [AxisPart.cells(gram.n)]
-    if gram.n > 1:
-        parts += [tree_for(gram, pure, "optimised", tree_bits), greedy_for(gram, pure, min(10, tree_bits))]
-    if 1 < gram.n <= most:
-        parts.append(p_identity_for(gram, pure, bits))
-    return min(parts, key=lambda part: part.error(gram, pure))
+    return combined(axis_by_axis(domain, workload, choose, SWEEPS))

@@ -25,7 +25,9 @@ FEW_CELLS = 256  # up to which several numbers of sums are tried
 MOST_CELLS = 4096  # beyond, trees are as good as it gets here
 LARGEST = 8.0  # weight of a cell in a sum, relative to its own: keeps cells from vanishing when they are rounded
 FIRST_LOOKS = 30  # of the optimiser at the error, from which the best of several starts is known
-LOOKS = {256: 500, 1024: 45, 4096: 30}  # in all from that one, for up to so many cells
+LOOKS = {256: 500, 1024: 32, 4096: 30}  # in all from that one, for up to so many cells
+A_SWEEP = 16  # of more than FEW_CELLS in each sweep, where there are several axes
+FEW_WRITTEN = 128  # cells up to which what is asked of them is sooner multiplied when it is written out
 CLOSE = 1e-6  # relative gain over ten steps that ends it sooner
 
 
@@ -38,19 +40,35 @@ def p_identity_for(gram: Gram, pure: bool, bits: int = 12) -> AxisPart:
     >>> part.queries, part.queries.constant_column_sum
     (Stack(Scaled(Identity(64), 64 weights), Weighted(4 x 64)), 4096)
     """
-    matrix = _whole(_best_sums(gram, pure), pure, bits)
-    queries = Identity(gram.n) if matrix is None else Stack(Scaled(Identity(gram.n), matrix[0]), Weighted(matrix[1]))
+    return with_sums(best_sums(gram, pure), pure, bits)
+
+
+def with_sums(theta: Floats, pure: bool, bits: int) -> AxisPart:
+    """All cells of an axis and these sums, as whole numbers."""
+    n, matrix = theta.shape[1], _whole(theta, pure, bits)
+    queries = Identity(n) if matrix is None else Stack(Scaled(Identity(n), matrix[0]), Weighted(matrix[1]))
     return AxisPart(queries, np.ones(queries.rows))
 
 
+def better_sums(gram: Gram, before: Floats, pure: bool) -> Floats:
+    """Sums for what is asked now, from those that were best for nearly the same."""
+    return _optimised(gram, before, pure, _looks(gram.n, swept=True))[1]
+
+
 @lru_cache(maxsize=256)
-def _best_sums(gram: Gram, pure: bool) -> Floats:
-    """Theta before it is divided by the size of the columns."""
+def best_sums(gram: Gram, pure: bool, *, swept: bool = False) -> Floats:
+    """Theta before it is divided by the size of the columns. swept: it will be made better in another sweep."""
     starts = _starts(gram.n)
     if len(starts) > 1:
         found = [_optimised(gram, start, pure, FIRST_LOOKS) for start in starts]
         starts = [min(found, key=lambda one: one[0])[1]]
-    return _optimised(gram, starts[0], pure, next(looks for cells, looks in LOOKS.items() if gram.n <= cells))[1]
+    return _optimised(gram, starts[0], pure, _looks(gram.n, swept))[1]
+
+
+def _looks(n: int, swept: bool) -> int:
+    if swept and n > FEW_CELLS:
+        return A_SWEEP
+    return next(looks for cells, looks in LOOKS.items() if n <= cells)
 
 
 def _starts(n: int) -> list[Floats]:
@@ -83,15 +101,21 @@ def error_and_gradient(theta: Floats, gram: Gram, pure: bool) -> tuple[float, Fl
     sums = theta * d
     C = sums * apart
     core = np.linalg.inv(np.eye(len(theta)) + C @ sums.T)
-    CV = gram.times(C)
-    B, BV = core @ C, core @ CV  # B = sums X^-1
-    error = float((gram.diagonal * apart).sum() - (B * CV).sum())
+    CV = C @ gram.dense if gram.n <= FEW_WRITTEN else gram.times(C)
+    both = CV @ C.T
+    error = float((gram.diagonal * apart).sum() - (core * both).sum())
 
-    rest = (BV @ B.T) @ C
-    by_sums = -2.0 * (BV * apart - rest)
-    by_d = -2.0 * d * (gram.diagonal * apart**2 + (C * (rest - 2.0 * apart * BV)).sum(axis=0))
-    through_d = (by_sums * theta).sum(axis=0) + by_d
-    return error, by_sums * d - through_d * (d**2 if pure else d**3 * theta)
+    BV = core @ CV  # with B = sums X^-1
+    BV *= apart
+    rest = (core @ both @ core.T) @ C
+    by_sums = rest - BV
+    rest -= 2.0 * BV
+    rest *= C
+    by_d = -2.0 * d * (gram.diagonal * apart**2 + rest.sum(axis=0))
+    through_d = 2.0 * np.einsum("ij,ij->j", by_sums, theta) + by_d
+    by_sums *= 2.0 * d
+    by_sums -= through_d * (d**2 if pure else d**3 * theta)
+    return error, by_sums
 
 
 def _whole(theta: Floats, pure: bool, bits: int) -> tuple[Floats, Floats] | None:

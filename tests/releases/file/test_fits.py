@@ -78,7 +78,8 @@ def test_shared_queries_are_written_once_and_the_same_release_gives_the_same_byt
     assert one.read_bytes() == other.read_bytes()
     manifest = read_artifact(one).manifest
     assert len(manifest.queries) == 1 and [fit.measurements[0].queries for fit in manifest.fits] == [0, 0]
-    assert manifest.kind == "fitted-cube" and manifest.version == 2
+    assert manifest.kind == "fitted-cube" and manifest.version == 4
+    assert list(manifest.members) == ["numbers"]  # what follows from the measurements is not kept
 
 
 @pytest.mark.parametrize("kind", ["even", "shape", "tree", "nested", "leaves"])
@@ -458,7 +459,68 @@ def test_estimates_of_other_cells_than_those_of_the_schema_are_refused(tmp_path)
         return replace(manifest, fits=fits, statistics=statistics, queries=queries, arrays=[1, 1])
 
     with pytest.raises(ReleaseFileError, match="for each cell of its schema"):
-        Release.load(rewritten(tmp_path / "r.sfumato", made("plain"), forged))
+        Release.load(rewritten(tmp_path / "r.sfumato", made("levels"), forged))
+
+
+def with_cells(manifest, members):
+    """Estimates beside those that are left to be solved for."""
+    members["cells"] = {name: np.zeros(SIZE, dtype=np.int64) for name in ("count", "parts of count")}
+
+
+def undetermined(manifest, members):
+    """Totals along one attribute in place of its cells: a tenth of the answers."""
+    parts = manifest.queries[0]["parts"]
+    rows = TREE.rows
+    members["numbers"]["value"] = members["numbers"]["value"][: -4 * rows + 2 * rows]
+    queries = [{**manifest.queries[0], "parts": [parts[0], {"family": "total", "columns": 2}]}]
+    lengths = [rows if length == 2 * rows else length for length in manifest.arrays]
+    return replace(manifest, queries=queries, arrays=lengths)
+
+
+def in_place(**changes):
+    return lambda manifest, members: replace(
+        manifest, statistics=[replace(one, **changes) for one in manifest.statistics]
+    )
+
+
+SOLVED_FORGERIES = {
+    "an earlier version": lambda manifest, members: replace(manifest, version=2),
+    "kept all the same": with_cells,
+    "said to be kept": in_place(member="cells", column="count"),
+    "another column": in_place(column="values"),
+    "too little": undetermined,
+    "kept by its family": lambda manifest, members: replace(
+        manifest, fits=[replace(fit, family="linear") for fit in manifest.fits], version=2
+    ),
+    "an array": lambda manifest, members: replace(
+        manifest, fits=[replace(manifest.fits[0], arrays={"labels": 0}), *manifest.fits[1:]]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOLVED_FORGERIES)
+def test_forged_fits_without_estimates_are_refused(name, tmp_path):
+    with pytest.raises(ReleaseFileError) as caught:
+        Release.load(rewritten(tmp_path / "r.sfumato", made("tree"), SOLVED_FORGERIES[name]))
+    assert str(caught.value).isprintable()
+    Release.load(rewritten(tmp_path / "r.sfumato", made("tree"), lambda manifest, members: None))
+
+
+def test_a_version_without_estimates_has_such_fits(tmp_path):
+    with pytest.raises(ReleaseFileError, match="do not go with its version"):
+        Release.load(rewritten(tmp_path / "r.sfumato", made("levels"), lambda m, members: replace(m, version=4)))
+
+
+def test_an_answer_from_the_file_is_the_answer_before_it_was_saved(tmp_path):
+    for name in STRATEGIES:
+        release = made(name)
+        opened = Release.load(release.save(tmp_path / f"{name}.sfumato"))
+        for sql in (
+            "SELECT COUNT(*) AS n, SUM(charge) AS s FROM census",
+            "SELECT sex, COUNT(*) AS n FROM census WHERE age < 4 GROUP BY sex",
+            "SELECT age, sex, COUNT(*) AS n FROM census GROUP BY age, sex",
+        ):
+            assert repr(opened.query(sql).records()) == repr(release.query(sql).records())
 
 
 def test_a_forger_who_changes_nothing_is_let_in(tmp_path):

@@ -76,14 +76,22 @@ class Fit(Protocol):
 class FitReader:
     """What a stranger's file keeps of one fit; every piece but the estimate is taken once, and none is left.
 
-    arrays: what `record` returned, of any length and with any numbers. measurements: each is made when it is known how
-    many cells or buckets it must span; None for one, of any statistic, that no estimate leans on.
+    kept: the estimate, None where it is left to be solved for. arrays: what `record` returned, of any length and
+    with any numbers. measurements: each is made when it is known how many cells or buckets it must span; None for one,
+    of any statistic, that no estimate leans on.
     """
 
     domain: Domain
-    estimate: Floats
+    kept: Floats | None
     arrays: Arrays
     measurements: list[Callable[[int | None], Measurement]]
+
+    @property
+    def estimate(self) -> Floats:
+        """The estimate that the file keeps."""
+        if self.kept is None:
+            raise QueryError("it lacks an estimate")
+        return self.kept
 
     def whole(self, name: str) -> Whole:
         """An array of whole numbers."""

@@ -10,6 +10,8 @@ from importlib import import_module
 
 from sfumato.inference.fits.base import Fit
 
+WITHOUT_ESTIMATE = frozenset({"solved"})  # families of which a file keeps measurements alone
+
 
 class _Families(UserDict[str, type[Fit] | str]):
     """Classes, or where they live."""
@@ -28,6 +30,7 @@ FAMILIES = _Families(
         "linear": "sfumato.inference.fits.linear.LinearFit",
         "regional": "sfumato.inference.fits.partition.PartitionFit",
         "nested": "sfumato.inference.fits.shrinkage.ShrinkageFit",
+        "solved": "sfumato.inference.fits.solved.SolvedFit",
         "shaped": "sfumato.inference.fits.scaled_shape.ScaledShape",
         "tree": "sfumato.inference.fits.tree.TreeFit",
     }

@@ -20,23 +20,8 @@ if TYPE_CHECKING:
     from sfumato.least_squares.merged import Merged
 
 
-@dataclass(frozen=True, eq=False)
-class LinearFit(OfOneMeasurement):
-    """Least squares: the unbiased estimate of least variance from noisy answers to linear queries."""
-
-    family = "linear"
-    room = 3
-
-    measurement: Measurement
-    estimate: Floats
-
-    @classmethod
-    def of_answers(cls, measurement: Measurement) -> LinearFit:
-        """The least-squares fit to a measurement."""
-        design = measurement.design
-        weighed = measurement.answers / design.sizes
-        estimate = least_squares(design.queries, design.sizes).solve((design.queries.T @ weighed)[:, None])[0][:, 0]
-        return cls(measurement, in_parts(estimate))
+class BySquares(OfOneMeasurement):
+    """Least squares, wherever the estimate is kept: its errors follow from what was asked, with which noise."""
 
     @cached_property
     def _inverse(self) -> LeastSquares:
@@ -58,6 +43,25 @@ class LinearFit(OfOneMeasurement):
         weights = (design.queries @ solved) / design.sizes[:, None]
         sums = columns.shape[1]
         return Errors(design, weights, np.zeros((sums, sums)), ~known)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFit(BySquares):
+    """Least squares whose estimate is kept: of few numbers, of no closed form, or in a file of an earlier version."""
+
+    family = "linear"
+    room = 3
+
+    measurement: Measurement
+    estimate: Floats
+
+    @classmethod
+    def of_answers(cls, measurement: Measurement) -> LinearFit:
+        """The least-squares fit to a measurement."""
+        design = measurement.design
+        weighed = measurement.answers / design.sizes
+        estimate = least_squares(design.queries, design.sizes).solve((design.queries.T @ weighed)[:, None])[0][:, 0]
+        return cls(measurement, in_parts(estimate))
 
     def record(self, domain: Domain) -> Arrays:
         return {}

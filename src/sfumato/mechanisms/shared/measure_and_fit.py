@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.base import Fit
+from sfumato.inference.fits.solved import SolvedFit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
@@ -59,14 +60,15 @@ def designs(strategy: Strategy, schema: Schema, budget: Budget) -> dict[str, Des
 
 def measure_and_fit(curator: Curator, schema: Schema, strategy: Strategy, budget: Budget) -> Cube:
     """Measure a strategy for every statistic and fit all cells by least squares."""
-    fits, asked = [], designs(strategy, schema, budget)
+    fits: list[Fit] = []
+    asked = designs(strategy, schema, budget)
     for of in schema.weights:
         design = asked[of]
         scales = [noise.parameter for noise in design.noises]
         measured = curator.measure(
             design.queries, of=of, scales=scales if design.which is not None else scales[0], which=design.which
         )
-        fits += [LinearFit.of_answers(each) for each in with_missing(measured)]
+        fits += [SolvedFit.of_answers(each) for each in with_missing(measured)]
     return Cube(schema, fits=tuple(fits))
 
 
@@ -85,8 +87,8 @@ def every_cell(schema: Schema, workload: Workload | None = None, pure: bool = Tr
     return Strategy(Identity(schema.domain.size))
 
 
-def plain_cells(curator: Curator, shares: Sequence[Budget]) -> tuple[LinearFit, ...]:
+def plain_cells(curator: Curator, shares: Sequence[Budget]) -> tuple[Fit, ...]:
     """The measures of a mechanism that is clever about the count alone: noise on every cell."""
     asked, measures = Identity(curator.domain.size), curator.statistics[1:]
     found = (curator.measure(asked, share, of=of) for of, share in zip(measures, shares, strict=True))
-    return tuple(LinearFit.of_answers(each) for measured in found for each in with_missing(measured))
+    return tuple(SolvedFit.of_answers(each) for measured in found for each in with_missing(measured))

@@ -16,7 +16,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.inference.fits.base import Fit
 from sfumato.inference.fits.grouped import ByGroup, Grouped
-from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.linear import BySquares
 from sfumato.intervals.noise_terms import at_once, noises_of, spread_over, terms_of
 from sfumato.intervals.rows_inside import Sign, signs_of_rows
 from sfumato.releases.answers.cell_weights import ByStatistic
@@ -64,7 +64,7 @@ class FittedNoise:
     ) -> list[Noise]:
         """The noises of every present group in one statistic."""
         fit, found = asked.fit, list[Noise]([() for _ in present])
-        if isinstance(fit, LinearFit) and (merged := fit.merged(self.domain)) is not None:
+        if isinstance(fit, BySquares) and (merged := fit.merged(self.domain)) is not None:
             found = merged_terms(asked, merged, self.domain, names, group, present, answer)
         elif isinstance(fit, ByGroup) and len(present) > 1:
             found = self._at_once(fit, asked, names, group, present, answer) or found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -29,9 +29,8 @@ class Gathered:
         return len(self.values["count"])
 
 
-def gather(domain: Domain, values: Mapping[str, Floats], names: tuple[str, ...]) -> Gathered:
-    """All cells of a domain, along the named attributes."""
-    places = sorted(domain.place(name) for name in names)
+def gathered(domain: Domain, summed: Mapping[str, Floats], places: Sequence[int]) -> Gathered:
+    """All cells along some axes of a domain, in order; summed: for each statistic, the sums over the other axes."""
     others = tuple(place for place in range(len(domain.axes)) if place not in places)
     shape = tuple(domain.shape[place] for place in places)
     codes = {
@@ -40,7 +39,6 @@ def gather(domain: Domain, values: Mapping[str, Floats], names: tuple[str, ...])
         ).reshape(-1)
         for place in places
     }
-    summed = {of: each.reshape(domain.shape).sum(axis=others).reshape(-1) for of, each in values.items()}
     return Gathered(codes, summed, prod(domain.shape[place] for place in others))
 
 

@@ -6,7 +6,7 @@ Kind `cube`: every cell was measured by itself. Kind `fitted-cube`: cells were f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,13 +15,14 @@ import numpy as np
 from sfumato.arrays import Floats, Whole
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.inference.fits.base import PARTS, Fit
+from sfumato.inference.fits.families import WITHOUT_ESTIMATE
 from sfumato.inference.fits.noisy_cells import NoisyCells
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Identity, Queries
 from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file import members
 from sfumato.releases.file.fits import Reading, from_whole_numbers, in_whole_numbers, write_fits
-from sfumato.releases.file.manifest import Manifest
+from sfumato.releases.file.manifest import Manifest, Statistic
 from sfumato.releases.file.members import CELLS, NUMBERS, VALUE, Columns, parts_column
 from sfumato.releases.file.query_records import Arrays
 from sfumato.releases.file.strict_json import refusal
@@ -67,11 +68,23 @@ class Cube(ContentOfCells):
     def view(self, kinds: Kinds) -> View:
         from sfumato.releases.answers.counted_noise import CountedNoise
         from sfumato.releases.answers.fitted_noise import FittedNoise
-        from sfumato.releases.answers.gathered import gather
+        from sfumato.releases.answers.gathered import gathered
         from sfumato.releases.answers.view import View
 
         noises = CountedNoise(self.noises) if self.plain else FittedNoise(self.fits, self.domain)
-        return View(self.schema, gather(self.domain, self.values, tuple(kinds)), noises)
+        places = sorted(self.domain.place(name) for name in kinds)
+        summed = {fit.of: self._along(fit, places) for fit in self.fits}
+        return View(self.schema, gathered(self.domain, summed, places), noises)
+
+    def _along(self, fit: Fit, places: Sequence[int]) -> Floats:
+        """The estimates of one statistic along some axes, summed over the others."""
+        if fit.family in WITHOUT_ESTIMATE:
+            from sfumato.inference.fits.solved import SolvedFit
+
+            if isinstance(fit, SolvedFit):
+                return fit.sums(self.domain, places)
+        others = tuple(place for place in range(len(self.domain.axes)) if place not in places)
+        return np.asarray(fit.estimate.reshape(self.domain.shape).sum(axis=others)).reshape(-1)
 
     def linear(self, queries: Queries, confidence: float) -> Sequence[Estimate]:
         from sfumato.releases.answers.answer import check_confidence
@@ -121,13 +134,17 @@ class Cube(ContentOfCells):
             if len(columns) < len(self.fits):
                 raise ReleaseFileError("a file keeps each statistic of noisy cells once; put several into a fit")
             return Written("cube", statistics, {CELLS: columns})
-        for one, fit in zip(statistics, self.fits, strict=True):
-            columns[one.column], columns[parts_column(one.column)] = in_whole_numbers(fit.estimate)
+        for place, fit in enumerate(self.fits):
+            if fit.family in WITHOUT_ESTIMATE:
+                statistics[place] = replace(statistics[place], member=NUMBERS, column=VALUE)
+                continue
+            column = statistics[place].column
+            columns[column], columns[parts_column(column)] = in_whole_numbers(fit.estimate)
         written = write_fits(self.fits, self.domain)
         arrays = written.arrays.all
         further = {"fits": written.fits, "queries": written.queries, "arrays": [len(array) for array in arrays]}
-        numbers = {VALUE: np.concatenate(arrays)}
-        return Written("fitted-cube", statistics, {CELLS: columns, NUMBERS: numbers}, further)
+        kept = {CELLS: columns} if columns else {}
+        return Written("fitted-cube", statistics, {**kept, NUMBERS: {VALUE: np.concatenate(arrays)}}, further)
 
     @classmethod
     def check(cls, manifest: Manifest, schema: Schema) -> None:
@@ -137,8 +154,11 @@ class Cube(ContentOfCells):
         listed = [one.of for one in manifest.statistics] if fitted else []
         if [fit.of for fit in manifest.fits] != listed or (not fitted and (manifest.queries or manifest.arrays)):
             raise refusal("its manifest has fits or arrays that do not go with its kind or its statistics")
-        parts = [(one.member, parts_column(one.column)) for one in manifest.statistics]
-        members.check_columns(manifest, [*parts, (NUMBERS, VALUE)] if fitted else [])
+        kept, solved = _with_estimates(manifest)
+        if any((one.member, one.column) != (NUMBERS, VALUE) for one in solved):
+            raise refusal("its manifest names a place for estimates that are left out")
+        parts = [(one.member, parts_column(one.column)) for one in kept]
+        members.check_columns(manifest, [*parts, (NUMBERS, VALUE)] if fitted else [], kept)
         rows = dict.fromkeys(manifest.members, schema.domain.size)
         members.check_rows(manifest, rows | {NUMBERS: sum(manifest.arrays)} if fitted else rows)
 
@@ -153,7 +173,7 @@ class Cube(ContentOfCells):
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Cube:
         columns: dict[str, Whole] = {}
-        for name in dict.fromkeys(one.member for one in manifest.statistics):
+        for name in dict.fromkeys(one.member for one in _with_estimates(manifest)[0]):
             columns |= member(name)
         if manifest.kind == "cube":
             noises = {one.of: one.noise.noise for one in manifest.statistics if one.noise is not None}
@@ -164,8 +184,18 @@ class Cube(ContentOfCells):
         reading = Reading(manifest.queries, arrays, schema.domain)
         fits = []
         for one, record in zip(manifest.statistics, manifest.fits, strict=True):
-            # Taken out, so that they are not kept beside the estimate that is made of them.
-            estimate = from_whole_numbers(columns.pop(one.column), columns.pop(parts_column(one.column)))
+            estimate = None
+            if record.family not in WITHOUT_ESTIMATE:
+                # Taken out, so that they are not kept beside the estimate that is made of them.
+                estimate = from_whole_numbers(columns.pop(one.column), columns.pop(parts_column(one.column)))
             fits.append(reading.fit(record, estimate))
         reading.refuse_leftovers()
         return cls(schema, tuple(fits))
+
+
+def _with_estimates(manifest: Manifest) -> tuple[list[Statistic], list[Statistic]]:
+    """The statistics that are kept by cell, and those that are left to be solved for."""
+    families = [fit.family for fit in manifest.fits] or [""] * len(manifest.statistics)
+    pairs = [*zip(manifest.statistics, families, strict=True)]
+    kept = [one for one, family in pairs if family not in WITHOUT_ESTIMATE]
+    return kept, [one for one, family in pairs if family in WITHOUT_ESTIMATE]

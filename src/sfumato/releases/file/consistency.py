@@ -8,7 +8,8 @@ from typing import Any
 from sfumato.errors import BudgetError, SchemaError
 from sfumato.kernel.budget import epsilon_for
 from sfumato.releases.contents.content import kind_named
-from sfumato.releases.file.manifest import Guarantee, Manifest
+from sfumato.releases.file.fits import leaves_out_estimates
+from sfumato.releases.file.manifest import SOLVED_VERSION, Guarantee, Manifest
 from sfumato.releases.file.members import Columns
 from sfumato.releases.file.parquet import check_sizes
 from sfumato.releases.file.room import check_room
@@ -29,6 +30,8 @@ def check_manifest(manifest: Manifest, most_cells: int | None = None) -> Schema:
     schema = _schema(manifest)
     _check_guarantee(manifest.guarantee)
     _check_files(manifest)
+    if (manifest.version == SOLVED_VERSION) != leaves_out_estimates(manifest.fits):
+        raise refusal("its manifest has fits that do not go with its version, or lacks them")
     kind = kind_named(manifest.kind)
     _check_statistics(manifest, schema, every=kind.answers_linear)
     for field in OF_SOME_KINDS - kind.uses:

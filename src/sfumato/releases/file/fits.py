@@ -7,6 +7,7 @@ fit it is said to come from is refused.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -17,7 +18,7 @@ from sfumato.domain import Domain
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.inference.fits.base import PARTS, Fit, FitReader
 from sfumato.inference.fits.base import Arrays as FitArrays
-from sfumato.inference.fits.families import FAMILIES
+from sfumato.inference.fits.families import FAMILIES, WITHOUT_ESTIMATE
 from sfumato.limits import MOST_SPANNED
 from sfumato.measurement import Measurement
 from sfumato.queries import Queries
@@ -63,6 +64,11 @@ class WrittenFits:
         )
 
 
+def leaves_out_estimates(fits: Iterable[FitRecord]) -> bool:
+    """Whether the estimates of some fits are left to be solved for."""
+    return any(fit.family in WITHOUT_ESTIMATE for fit in fits)
+
+
 def write_fits(fits: tuple[Fit, ...], domain: Domain) -> WrittenFits:
     """The records of fits over the cells of a domain; their estimates are kept apart, with the cells."""
     written = WrittenFits()
@@ -80,9 +86,9 @@ class Reading:
     domain: Domain
     _built: dict[int, Queries] = field(default_factory=dict)
 
-    def fit(self, record: FitRecord, estimate: Floats) -> Fit:
-        """One fit, whatever its kind, with the estimate that was published of it."""
-        if estimate.shape != (self.domain.size,):
+    def fit(self, record: FitRecord, estimate: Floats | None) -> Fit:
+        """One fit, whatever its kind, with the estimate that was published of it; None: it is to be solved for."""
+        if estimate is not None and estimate.shape != (self.domain.size,):
             raise refusal("it does not have an estimate for each cell of its schema")
         try:
             measurements = [partial(self._measurement, one, record.of) for one in record.measurements]
@@ -90,10 +96,7 @@ class Reading:
             fit = FAMILIES[record.family].read(file)
             if file.arrays or file.measurements:
                 raise QueryError("it has measurements or arrays that do not go with its kind")
-            found = fit.estimate
-            follows = len(found) == len(estimate) and (
-                found is estimate or np.allclose(found, estimate, 1e-9, 2 / PARTS)
-            )
+            follows = estimate is None or fit.estimate is estimate or _alike(fit.estimate, estimate)
         except QueryError as error:
             raise refusal(f"a fit in it contradicts itself: {error}") from None
         except (LookupError, ValueError):  # ValueError: equations without a solution

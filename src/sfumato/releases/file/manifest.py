@@ -32,6 +32,7 @@ from sfumato.version import __version__
 
 FORMAT_VERSION: Final = 2  # 2 brought fitted cubes, Gaussian noise and guarantees with a delta; 1 is still read
 DETAILED_VERSION: Final = 3  # with details, which only contents that need them have
+SOLVED_VERSION: Final = 4  # with fits that are kept without their estimates
 MOST_MANIFEST_BYTES = 2**20
 
 Details = TypeVar("Details")
@@ -73,7 +74,8 @@ class Statistic:
     """One published column: noisy whole numbers, each worth `step`, around `centre` per row.
 
     of: "count" or the name of a measure. member, column: where its values are kept. noise: none for a fitted cube,
-    whose cells are estimates; there the column "parts of " + column adds 1024ths.
+    whose cells are estimates; there the column "parts of " + column adds 1024ths, or, where estimates are left to be
+    solved for, member and column are those of the arrays.
     """
 
     of: Text
@@ -128,7 +130,7 @@ class Manifest:
     details: dict[str, JsonValue] = field(default_factory=dict)
     members: dict[MemberName, Member] = field(default_factory=dict)
     format: Literal["sfumato"] = "sfumato"
-    version: Literal[1, 2, 3] = FORMAT_VERSION
+    version: Literal[1, 2, 3, 4] = FORMAT_VERSION
     written_by: Text = f"sfumato {__version__}"
     limits: Literal["docs/known-limits.md"] = "docs/known-limits.md"
 
@@ -178,7 +180,7 @@ def parse_manifest(raw: bytes) -> tuple[Manifest, str]:
     version = content.get("version")
     if type(version) is not int or version < 1:
         raise refusal("its manifest does not name the version of its format")
-    if version > DETAILED_VERSION:
+    if version > SOLVED_VERSION:
         raise refusal(f"it was made by a newer Sfumato (format {version})", "upgrade to open it")
     if ("details" in content) != (version == DETAILED_VERSION):
         raise refusal("its manifest has details that do not go with its version, or lacks them")

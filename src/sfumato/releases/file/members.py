@@ -45,9 +45,15 @@ def arrays_in(manifest: Manifest, numbers: Whole) -> list[Whole]:
     return np.split(numbers, list(accumulate(manifest.arrays))[:-1]) if manifest.arrays else []
 
 
-def check_columns(manifest: Manifest, besides: Sequence[tuple[str, str]]) -> None:
-    """Refuse members that do not hold exactly the statistics' columns and those `besides`, (member, column) each."""
-    places = [(one.member, one.column) for one in manifest.statistics] + list(besides)
+def check_columns(
+    manifest: Manifest, besides: Sequence[tuple[str, str]], statistics: Sequence[Statistic] | None = None
+) -> None:
+    """Refuse members that do not hold exactly the columns of all or some statistics and those `besides`.
+
+    besides: member and column each.
+    """
+    kept_by = manifest.statistics if statistics is None else statistics
+    places = [(one.member, one.column) for one in kept_by] + list(besides)
     kept = [(name, column) for name, member in manifest.members.items() for column in member.columns]
     if sorted(places) != sorted(kept):
         raise refusal("its statistics are not the columns of its members, one each")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sfumato.arrays import Whole
 from sfumato.errors import ReleaseFileError
-from sfumato.releases.contents.content import Content, kind_named
+from sfumato.releases.contents.content import Content, Written, kind_named
 from sfumato.releases.file.artifact import Artifact, write_artifact
-from sfumato.releases.file.manifest import DETAILED_VERSION, FORMAT_VERSION, Manifest, MechanismRecord
+from sfumato.releases.file.fits import leaves_out_estimates
+from sfumato.releases.file.manifest import DETAILED_VERSION, FORMAT_VERSION, SOLVED_VERSION, Manifest, MechanismRecord
 from sfumato.releases.file.members import NUMBERS, VALUE, Columns, arrays_in
 
 if TYPE_CHECKING:
@@ -46,10 +47,17 @@ def contents_of(release: Release) -> Contents:
         private=release.private,
         statistics=written.statistics,
         receipt=release.receipt,
-        version=DETAILED_VERSION if written.further.get("details") else FORMAT_VERSION,
+        version=_version(written),
         **written.further,
     )
     return Contents(manifest, written.members)
+
+
+def _version(written: Written) -> Literal[2, 3, 4]:
+    """The least version of the format that has all that is written, so that older Sfumatos read what they can."""
+    if written.further.get("details"):
+        return DETAILED_VERSION
+    return SOLVED_VERSION if leaves_out_estimates(written.further.get("fits", ())) else FORMAT_VERSION
 
 
 def save_release(release: Release, path: Path) -> None:
