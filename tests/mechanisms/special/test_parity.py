@@ -47,12 +47,12 @@ def test_the_papers_example_is_learnt_every_time():
 
 
 def test_the_share_that_fits_is_covered():
-    """Of 300 releases 95 % should cover; below 87 % or above 99.7 % has a chance under 1e-6 or so."""
+    """Of 120 releases 95 % should cover; fewer than 99 cover with a chance under 1e-6."""
     schema, counts = schema_of(5), table(5, 0b1010, 4000, wrong=0.1)
     x, y = np.arange(32) >> 1, np.arange(32) & 1
     truth = counts[odd(x & 0b1010) == y].sum() / counts.sum()
-    found = [released(schema, counts, "0.2", seed).agreement() for seed in range(300)]
-    assert 261 <= sum(one.low <= truth <= one.high for one in found) <= 299
+    found = [released(schema, counts, "0.2", seed).agreement() for seed in range(120)]
+    assert sum(one.low <= truth <= one.high for one in found) >= 99
 
 
 def test_twenty_attributes_and_a_label_in_the_middle():

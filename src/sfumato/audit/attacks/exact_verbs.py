@@ -48,7 +48,7 @@ MISFITS = {
     "guesses": Misfit(Weighted(np.array([[1, 0, 0]] * 21)), np.array([0] * 20 + [1])),
 }
 # Every rule on three cells, and tables that a row of data brings closer or further away.
-CANDIDATES = {
+CANDIDATES: dict[str, RowsRight | LargestMisfit] = {
     "rows that rules get right": RowsRight(
         np.array([[code >> cell & 1 for cell in range(3)] for code in range(8)]) == 1
     ),

@@ -18,10 +18,11 @@ from sfumato.audit.mutants.curators import replaying, sifted
 from sfumato.audit.mutants.noise import Run, honest
 from sfumato.audit.mutants.reader_checks import checks as reader_checks
 from sfumato.audit.mutants.reading import Check, sum_moves
-from sfumato.audit.mutants.special import parity
+from sfumato.audit.mutants.special import pac, parity
 from sfumato.audit.subjects.subject import Subject
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.mechanisms.special.pac import pac as pac_release
 from sfumato.mechanisms.special.parity import parity as parity_release
 from sfumato.releases.answers.result import Result
 from sfumato.releases.file.artifact import read_artifact
@@ -192,6 +193,14 @@ MUTANTS: dict[str, Mutant] = {
                 ("parity, label from the table", parity.label_from_the_table, parity.EVEN),
                 ("parity, contradictions left empty", parity.contradictions_left_empty, parity.CLEAR),
             )
+        ),
+        _checked("pac, saving taken twice", pac.saved_twice, pac.saved_twice, pac.saved_once, "exact"),
+        _sampled(
+            "pac, error not hidden",
+            pac.counted_exactly,
+            pac.released(pac.counted_exactly),
+            pac.released(pac_release),
+            MANY // 250,
         ),
         _checked(
             "sum without clipping", reading.unclipped_steps, sum_moves(reading.unclipped_steps), _REAL_SUM, "reading"

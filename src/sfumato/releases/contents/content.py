@@ -39,6 +39,7 @@ KINDS = {
     "sparse-cube": "sfumato.releases.contents.sparse_cube.SparseCube",
     "margins": "sfumato.releases.contents.margins.Margins",
     "parity": "sfumato.releases.contents.parity_cube.ParityCube",
+    "rule": "sfumato.releases.contents.rule.Rule",
 }
 
 
