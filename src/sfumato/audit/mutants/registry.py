@@ -18,7 +18,7 @@ from sfumato.audit.mutants.curators import replaying, sifted
 from sfumato.audit.mutants.noise import Run, honest
 from sfumato.audit.mutants.reader_checks import checks as reader_checks
 from sfumato.audit.mutants.reading import Check, sum_moves
-from sfumato.audit.mutants.special import pac, parity
+from sfumato.audit.mutants.special import blr, pac, parity
 from sfumato.audit.subjects.subject import Subject
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Ledger
@@ -201,6 +201,13 @@ MUTANTS: dict[str, Mutant] = {
             pac.released(pac.counted_exactly),
             pac.released(pac_release),
             MANY // 250,
+        ),
+        _checked("blr, saving for counts", blr.saved_as_counts, blr.saved_as_counts, blr.saved_nothing, "exact"),
+        _checked(
+            "blr, scaled by the table",
+            blr.scaled_by_the_table,
+            replaying(blr.scaled_by_the_table),
+            replaying(blr.scaled_by_noise),
         ),
         _checked(
             "sum without clipping", reading.unclipped_steps, sum_moves(reading.unclipped_steps), _REAL_SUM, "reading"
