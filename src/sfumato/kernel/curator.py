@@ -27,6 +27,7 @@ from sfumato.kernel.rows import Rows
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw, sparse_hits
 from sfumato.kernel.verbs.exponential import choose
+from sfumato.kernel.verbs.largest_misfit import LargestMisfit
 from sfumato.kernel.verbs.margin_distances import checked_penalties, distance
 from sfumato.kernel.verbs.misfits import (
     group_sums,
@@ -37,7 +38,8 @@ from sfumato.kernel.verbs.misfits import (
     noise_of_margins,
 )
 from sfumato.kernel.verbs.partitioning import cheapest, checked_order, cutting, line_up
-from sfumato.kernel.verbs.scores import Misfit, MostRows, Rank, Score
+from sfumato.kernel.verbs.rows_right import RowsRight
+from sfumato.kernel.verbs.scores import SCORES, Misfit, Score
 from sfumato.kernel.verbs.sparse_vector import above_noises, checked_threshold, first_exceeding
 from sfumato.kernel.verbs.stated_noise import check_kind, epsilon_to_choose, in_proportion, noises_of, pure_epsilon
 from sfumato.limits import MOST_DENSE
@@ -156,14 +158,18 @@ class Curator:
 
     def select(self, score: Score, budget: Budget) -> int:
         """The candidate with the best score, by the exponential mechanism; charged to every cell it looks at."""
-        if type(score) not in (MostRows, Rank, Misfit):
+        if type(score) not in SCORES:
             raise PrivacyError("select takes a score of sfumato.kernel.verbs.scores, whose sensitivity is proved")
         check_kind(budget, self.charge)
         self._check_size()
         if isinstance(score, Misfit):
             self._check_misfit(score)
+        elif isinstance(score, RowsRight | LargestMisfit):
+            self._check_candidates(score)
         self._charge_all(budget)
-        return choose(score.scores(self._dense("count")), self._choice_rate(budget, score.sensitivity), self._entropy)
+        # Where all scores move the same way, numerator and normaliser do not move apart (docs/privacy.md, section 5).
+        rate = self._choice_rate(budget, score.sensitivity) * (2 if isinstance(score, RowsRight) else 1)
+        return choose(score.scores(self._dense("count")), rate, self._entropy)
 
     def select_margin(
         self, guesses: Sequence[tuple[Sequence[str], NDArray[np.int64]]], penalties: Sequence[int], budget: Budget
@@ -341,6 +347,16 @@ class Curator:
         if not is_frozen(misfit.targets):
             raise PrivacyError("a misfit must be made afresh, not copied: its targets could change while it is used")
         if not misfit.sensitivity:
+            raise QueryError("these queries touch no cell")
+
+    def _check_candidates(self, score: RowsRight | LargestMisfit) -> None:
+        if isinstance(score, LargestMisfit):
+            self._check(score.queries)
+        if score.columns != self.domain.size:
+            raise QueryError(f"the candidates span {score.columns} cells, the domain has {self.domain.size}")
+        if not all(map(is_frozen, score.arrays)):
+            raise PrivacyError("a score must be made afresh, not copied: what it holds could change while it is used")
+        if not score.sensitivity:
             raise QueryError("these queries touch no cell")
 
     def _above_noises(self, epsilon: Fraction, misfit: Misfit) -> tuple[Noise, Noise]:

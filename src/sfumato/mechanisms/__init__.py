@@ -33,7 +33,12 @@ MODULES = {
 }
 
 # For one purpose each: asked for by name, tried and attacked on tables of their own, never taken by `auto`.
-SPECIAL: dict[str, str] = {"bayes": "sfumato.mechanisms.special.bayes"}
+SPECIAL: dict[str, str] = {
+    "bayes": "sfumato.mechanisms.special.bayes",
+    "parity": "sfumato.mechanisms.special.parity",
+    "pac": "sfumato.mechanisms.special.pac",
+    "blr": "sfumato.mechanisms.special.blr",
+}
 
 # What `auto` never takes where cells are laid out, by what each says of itself: a choice need not load these.
 BY_NAME_ONLY = frozenset(

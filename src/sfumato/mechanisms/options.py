@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 from typing import Any, get_type_hints
 
 from sfumato.errors import MechanismError
 
 
 def stated_options(given: Sequence[str]) -> dict[str, object]:
-    """`name=value` texts by name.
+    """`name=value` texts by name; `name=@file` is what a file holds.
 
     >>> stated_options(["of=age", "quantiles=0.1,0.9"])
     {'of': 'age', 'quantiles': '0.1,0.9'}
@@ -27,8 +28,16 @@ def stated_options(given: Sequence[str]) -> dict[str, object]:
             raise MechanismError(f"--with takes name=value, such as --with target=income, not {text!r}")
         if name.strip() in found:
             raise MechanismError(f"--with states {name.strip()} twice; state it once")
-        found[name.strip()] = value.strip()
+        found[name.strip()] = _held(value.strip()[1:]) if value.strip().startswith("@") else value.strip()
     return found
+
+
+def _held(path: str) -> str:
+    """The text of a file: what it says is stated, so that a request is known again by it and not by its name."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        raise MechanismError(f"--with cannot read the file {path!r}; after name=@ stands the path of a text") from None
 
 
 def read_options(mechanism: str, options: type[Any] | None, stated: Mapping[str, object]) -> Any:

@@ -31,9 +31,11 @@ from sfumato.audit.attacks.watching import Drawn, watching
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.largest_misfit import LargestMisfit
+from sfumato.kernel.verbs.rows_right import RowsRight
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace
-from sfumato.queries import AllRanges, Prefix, Weighted
+from sfumato.queries import AllRanges, Identity, Prefix, Weighted
 
 Chances = Callable[[Counts], Sequence[float]]
 
@@ -44,6 +46,14 @@ MISFITS = {
     "weights": Misfit(Weighted(np.array([[2, -1, 0], [1, 0, -2], [0, 1, 1]])), np.array([1, -1, 4])),
     # One query against many guesses: a row of data raises the first misfits and lowers the last.
     "guesses": Misfit(Weighted(np.array([[1, 0, 0]] * 21)), np.array([0] * 20 + [1])),
+}
+# Every rule on three cells, and tables that a row of data brings closer or further away.
+CANDIDATES: dict[str, RowsRight | LargestMisfit] = {
+    "rows that rules get right": RowsRight(
+        np.array([[code >> cell & 1 for cell in range(3)] for code in range(8)]) == 1
+    ),
+    "table by its cells": LargestMisfit(Identity(3), np.array([[0, 0, 0], [4, 0, 0], [1, 1, 2], [2, 2, 0]])),
+    "table by weights": LargestMisfit(Weighted(np.array([[2, -1, 0], [0, 1, 1]])), np.array([[0, 0], [3, 1], [-2, 4]])),
 }
 PRICES = ((1, 1, 1), (2, 2, 6))  # of buckets of 1, 2 and 4 cells
 
@@ -135,6 +145,8 @@ def verb_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
             for threshold in (0, 4):
                 distribution = looking(misfit, threshold, epsilon, k)
                 found[f"first misfit of {name} above {threshold}"] = largest_ratio(distribution, 3, 4, k)
+        for name, score in CANDIDATES.items():
+            found[f"select {name}"] = largest_loss(selecting(score, epsilon, k), (3,), 4, k)
         findings += [
             ExactFinding(f"{name}, {k} row{'s' * (k > 1)} per person", epsilon, loss, pairs)
             for name, (loss, pairs) in found.items()

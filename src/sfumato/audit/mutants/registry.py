@@ -18,9 +18,12 @@ from sfumato.audit.mutants.curators import replaying, sifted
 from sfumato.audit.mutants.noise import Run, honest
 from sfumato.audit.mutants.reader_checks import checks as reader_checks
 from sfumato.audit.mutants.reading import Check, sum_moves
+from sfumato.audit.mutants.special import blr, pac, parity
 from sfumato.audit.subjects.subject import Subject
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.mechanisms.special.pac import pac as pac_release
+from sfumato.mechanisms.special.parity import parity as parity_release
 from sfumato.releases.answers.result import Result
 from sfumato.releases.file.artifact import read_artifact
 
@@ -186,6 +189,28 @@ MUTANTS: dict[str, Mutant] = {
         _replayed("scale from the data", curators.ScaleFromDataCurator, curators.with_even_shares),
         _descending("descent, leaves paid twice", descents.paid_twice, descents.descending(descents.paid_twice)),
         _descending("descent by true counts", descents.steered_by_the_table, descents.steered_by_the_table),
+        *(
+            _sampled(name, run, parity.released(run, before), parity.released(parity_release, before), MANY // 250)
+            for name, run, before in (
+                ("parity, label from the table", parity.label_from_the_table, parity.EVEN),
+                ("parity, contradictions left empty", parity.contradictions_left_empty, parity.CLEAR),
+            )
+        ),
+        _checked("pac, saving taken twice", pac.saved_twice, pac.saved_twice, pac.saved_once, "exact"),
+        _sampled(
+            "pac, error not hidden",
+            pac.counted_exactly,
+            pac.released(pac.counted_exactly),
+            pac.released(pac_release),
+            MANY // 250,
+        ),
+        _checked("blr, saving for counts", blr.saved_as_counts, blr.saved_as_counts, blr.saved_nothing, "exact"),
+        _checked(
+            "blr, scaled by the table",
+            blr.scaled_by_the_table,
+            replaying(blr.scaled_by_the_table),
+            replaying(blr.scaled_by_noise),
+        ),
         _checked(
             "sum without clipping", reading.unclipped_steps, sum_moves(reading.unclipped_steps), _REAL_SUM, "reading"
         ),

@@ -1,7 +1,7 @@
 """Scores that `select` may maximise, each with a proved sensitivity.
 
 A score is a whole number per candidate. Its sensitivity is the most that one row of data can change any candidate's
-score. Only the scores of this file are accepted, so that a wrong sensitivity cannot come from outside. `Misfit` also
+score. Only those named at the end are accepted, so that a wrong sensitivity cannot come from outside. `Misfit` also
 says what `measure_misfit` adds up and what `first_above` compares.
 """
 
@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
+from sfumato.kernel.verbs.largest_misfit import LargestMisfit
+from sfumato.kernel.verbs.rows_right import RowsRight
 from sfumato.queries import Queries
 from sfumato.queries.arrays import LARGEST, frozen
 
@@ -118,4 +120,5 @@ class Misfit:
         return np.asarray(np.abs(np.maximum(apart, -(2**63 - 1))), dtype=np.int64)
 
 
-Score = MostRows | Rank | Misfit
+Score = MostRows | Rank | Misfit | RowsRight | LargestMisfit
+SCORES = (MostRows, Rank, Misfit, RowsRight, LargestMisfit)

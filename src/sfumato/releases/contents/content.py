@@ -38,6 +38,8 @@ KINDS = {
     "fitted-cube": "sfumato.releases.contents.cube.Cube",
     "sparse-cube": "sfumato.releases.contents.sparse_cube.SparseCube",
     "margins": "sfumato.releases.contents.margins.Margins",
+    "parity": "sfumato.releases.contents.parity_cube.ParityCube",
+    "rule": "sfumato.releases.contents.rule.Rule",
 }
 
 

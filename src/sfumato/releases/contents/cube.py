@@ -175,7 +175,7 @@ class Cube(ContentOfCells):
         columns: dict[str, Whole] = {}
         for name in dict.fromkeys(one.member for one in _with_estimates(manifest)[0]):
             columns |= member(name)
-        if manifest.kind == "cube":
+        if manifest.kind != "fitted-cube":
             noises = {one.of: one.noise.noise for one in manifest.statistics if one.noise is not None}
             every_cell, kept = Identity(schema.domain.size), manifest.statistics
             measured = (Measurement(one.of, every_cell, columns[one.column], (noises[one.of],)) for one in kept)

@@ -1,0 +1,127 @@
+"""Classes of rules to choose from: conditions on attributes, each with its text in SQL and the cells it holds in.
+
+thresholds: one ordered attribute, from or below any edge of its cells. stumps: such a threshold of any ordered
+attribute, or a value of another one, or all but that. conjunctions: up to so many of these, of different attributes,
+all at once. given: conditions that the user writes. All but the last hold the two rules that say the same of every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import combinations, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.domain import EPOCH, Axis, Domain
+from sfumato.errors import QueryError
+from sfumato.releases.rules.condition import condition_of, holds_in_cells
+from sfumato.schema import Schema
+
+Mask = NDArray[np.bool_]
+Literal = tuple[str, str, Mask]  # the attribute, the text, and for each of its cells whether it holds
+
+MOST_RULES = 2**16  # time: each is looked at in every cell
+MOST_ENTRIES = 2**27  # rules times cells: memory, a byte each
+ALWAYS, NEVER = "1 = 1", "1 = 0"
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """texts: in SQL. holds: for every rule and cell of a domain."""
+
+    texts: tuple[str, ...]
+    holds: Mask
+
+
+def literals_of(axis: Axis) -> list[Literal]:
+    """The shortest conditions on one attribute; rows without a value fulfil none, as in SQL."""
+    name = _in_sql(axis.name)
+    places = np.arange(axis.size)
+    valued = places < axis.places
+    found: list[Literal] = []
+    if axis.ordered:
+        for cut in range(1, axis.places):
+            edge = _edge(axis, cut)
+            found += [
+                (axis.name, f"{name} >= {edge}", (places >= cut) & valued),
+                (axis.name, f"{name} < {edge}", places < cut),
+            ]
+        return found
+    for place, value in enumerate(axis.values):
+        shown = str(value).lower() if isinstance(value, bool) else "'" + str(value).replace("'", "''") + "'"
+        found.append((axis.name, f"{name} = {shown}", places == place))
+        if axis.places > 2:
+            found.append((axis.name, f"{name} <> {shown}", (places != place) & valued))
+    return found
+
+
+def how_many(domain: Domain, attributes: Sequence[str], literals: int) -> int:
+    """How many conjunctions of up to so many literals there are; stumps are those of one."""
+    sums = [1] + [0] * literals  # of products over sets of attributes, by their size
+    for name in attributes:
+        own = len(literals_of(domain[name]))
+        sums = [sums[0], *(sums[k] + own * sums[k - 1] for k in range(1, literals + 1))]
+    return sum(sums[1:]) + 2
+
+
+def conjunctions(domain: Domain, attributes: Sequence[str], literals: int) -> Rules:
+    """Every conjunction of up to so many literals of different attributes."""
+    by_name = [literals_of(domain[name]) for name in attributes]
+    texts, rows = [ALWAYS, NEVER], [np.ones(domain.size, dtype=bool), np.zeros(domain.size, dtype=bool)]
+    spread = [[(text, _spread(domain, name, mask)) for name, text, mask in own] for own in by_name]
+    for count in range(1, literals + 1):
+        for chosen in combinations(spread, count):
+            for parts in product(*chosen):
+                texts.append(" AND ".join(text for text, _ in parts))
+                rows.append(np.logical_and.reduce([mask for _, mask in parts]))
+    return Rules(tuple(texts), np.array(rows))
+
+
+def given(texts: Sequence[str], schema: Schema, domain: Domain, label: str) -> Rules:
+    """Conditions that the user wrote, over the attributes of a domain."""
+    rows = []
+    for text in texts:
+        predicate = condition_of(text, schema)
+        outside = [name for name in predicate.names if name not in domain or name == label]
+        if outside:
+            raise QueryError(f"the rule {text!r} looks at {outside[0]}, which is the label or not among its attributes")
+        rows.append(holds_in_cells(predicate, domain))
+    return Rules(tuple(texts), np.array(rows))
+
+
+def written_rules(text: str) -> tuple[str, ...]:
+    """The conditions of a text, one a line, or with semicolons between; lines that begin with -- are comments.
+
+    >>> written_rules("age >= 30; sex = 'F'")
+    ('age >= 30', "sex = 'F'")
+    """
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("--"))
+    return tuple(dict.fromkeys(_stripped(lines)))
+
+
+def _stripped(lines: Iterator[str]) -> Iterator[str]:
+    for line in lines:
+        yield from (part.strip() for part in line.split(";") if part.strip())
+
+
+def _spread(domain: Domain, name: str, mask: Mask) -> Mask:
+    shape = [axis.size if axis.name == name else 1 for axis in domain]
+    return np.broadcast_to(mask.reshape(shape), domain.shape).reshape(-1)
+
+
+def _in_sql(name: str) -> str:
+    from sqlglot.tokens import Tokenizer
+
+    plain = name.isidentifier() and name.upper() not in Tokenizer.KEYWORDS
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
+def _edge(axis: Axis, cut: int) -> str:
+    edge = float(axis.edges[cut])
+    if axis.kind != "date":
+        return str(int(edge)) if edge.is_integer() else repr(edge)
+    moment = datetime(EPOCH.year, EPOCH.month, EPOCH.day) + timedelta(hours=round(edge * 24))
+    return f"'{moment:%Y-%m-%d %H:%M}'" if axis.timed else f"DATE '{moment:%Y-%m-%d}'"

@@ -1,0 +1,77 @@
+"""Parity: noise on every cell of bits, and the hidden vector learnt from what was released.
+
+Xiao, Xiong, Yuan, TR-2010-003, section 6. The paper learns the vector bit by bit, by elimination in samples of the
+released rows and a majority over many repetitions. Corrected: noisy cells below zero are kept (cutting them off adds
+the noise rate eta_2 that the paper then has to live with), the number of rows stays private, and all vectors are
+compared at once by the fast Walsh-Hadamard transform, which uses every row, needs no samples, and has a probability of
+being right that holds for every table. The elimination stands beside it in `reproduce`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.mechanisms.cells import cells
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.measure_and_fit import every_cell
+from sfumato.queries import Workload
+from sfumato.releases.contents.cube import Cube
+from sfumato.releases.contents.parity_cube import ParityCube, why_no_bits
+from sfumato.schema import Schema
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may state. label: the attribute that may be a parity of the others; the last one if left open."""
+
+    label: str | None = None
+
+
+PLAIN = Options()
+
+
+def parity(
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
+) -> ParityCube:
+    """Publish noisy cells; whoever reads them learns the vector.
+
+    budget: spent as `cells` does, on counts and measures. Learning from what was released costs nothing.
+    """
+    released = cells(curator, schema, budget)
+    assert isinstance(released, Cube)  # noqa: S101 (at most 2^20 cells)
+    return ParityCube(schema, released.fits, label_of(schema, options))
+
+
+def label_of(schema: Schema, options: Options) -> str:
+    return schema.domain.names[-1] if options.label is None else options.label
+
+
+def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
+    return why_no_bits(schema.domain, label_of(schema, options))
+
+
+def example(contributions: int) -> Schema:
+    """Three bits, of which the last may be the parity of the others."""
+    return Schema.from_dict(
+        {
+            "dataset": "bits",
+            "privacy_unit": {"column": "person", "contributions": contributions},
+            "attributes": {name: {"type": "category", "values": ["0", "1"]} for name in ("a", "b", "odd")},
+        }
+    )
+
+
+MECHANISM = Mechanism(
+    name="parity",
+    summary="noise on every cell of bits, and which parity of the others one of them follows",
+    paper="Xiao, Xiong, Yuan 2010",
+    run=parity,
+    strategy=every_cell,
+    refuses=refuses,
+    for_auto=False,
+    example=example,
+    options=Options,
+    tried_with={"label": "odd"},
+)
