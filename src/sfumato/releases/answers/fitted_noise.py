@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
@@ -17,6 +18,7 @@ from sfumato.inference.fits.base import Fit
 from sfumato.inference.fits.grouped import ByGroup, Grouped
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.intervals.noise_terms import at_once, noises_of, spread_over, terms_of
+from sfumato.intervals.rows_inside import Sign, signs_of_rows
 from sfumato.releases.answers.cell_weights import ByStatistic
 from sfumato.releases.answers.gathered import Gathered
 from sfumato.releases.answers.groups import Groups
@@ -88,6 +90,18 @@ class FittedNoise:
         if errors is None:
             return None
         return [None if one.unknown[list(answer)].any() else terms_of(one, answer) for one in errors]
+
+    def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
+        """What was measured of sets of cells alone."""
+        (count,) = (fit for fit in self.fits if fit.of == "count")
+        found: list[Sign] = []
+        for start in range(0, within.shape[1], at_once(self.domain.size)):
+            some = within[:, start : start + at_once(self.domain.size)].astype(np.float64)
+            signs = signs_of_rows(count, spread_over(self.domain, tuple(cells.codes), some) > 0.5)
+            if signs is None:
+                return None
+            found += signs
+        return found
 
     def _laid_out(
         self, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]

@@ -235,4 +235,5 @@ def _scaled(one: Estimate, scale: float) -> Estimate:
         noise=one.noise * size,
         model=one.model * size,
         dates=False,
+        timed=False,
     )
