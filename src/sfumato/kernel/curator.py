@@ -1,7 +1,7 @@
 """The curator: holder of the private counts, and the only one who adds noise to them.
 
 Six verbs spend: `measure`, `measure_misfit`, `measure_margin_misfits`, `select`, `first_above` and `best_partition`;
-three restrict: `reduce`, `split` and `margin`. The budget is stated once: the noise scale is derived from what is
+three restrict: `reduce`, `split` and `margin`; `lines` does both. The budget is stated once: the noise scale is derived from what is
 charged, or the charge from the noise scale, never both from outside.
 """
 
@@ -26,6 +26,7 @@ from sfumato.kernel.margin_counts import MarginCounts
 from sfumato.kernel.rows import Rows
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw, sparse_hits
+from sfumato.kernel.verbs.dealing import check_lines, deal, in_lines
 from sfumato.kernel.verbs.exponential import choose
 from sfumato.kernel.verbs.misfits import (
     group_sums,
@@ -162,8 +163,8 @@ class Curator:
         if isinstance(score, Misfit):
             self._check_misfit(score)
         self._charge_all(budget)
-        # k rows change a score by k * sensitivity; the 2 pays for numerator and normaliser moving apart.
-        rate = epsilon_to_choose(budget) / (2 * self.charge.contributions * score.sensitivity)
+        # k rows move two scores apart by k * spread at most, and with them the logarithms of two chances.
+        rate = epsilon_to_choose(budget) / (self.charge.contributions * score.spread)
         return choose(score.scores(self._dense("count")), rate, self._entropy)
 
     def measure_misfit(self, misfit: Misfit, budget: Budget, groups: Codes | None = None) -> Measurement:
@@ -272,6 +273,26 @@ class Curator:
         """
         domain, aggregate = self._margins.along(names)
         return Curator(domain, aggregate, self._units, self.charge, self._entropy, everywhere=True)
+
+    def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Curator:
+        """A curator with a charge of its own, over the cells of some attributes, each cut into pieces.
+
+        names: the last one is ordered, and its cells lie next to each other, one line for each combination of values of
+        the others; rows in which it is missing are not seen. pieces: a power of two; the rows of a cell are dealt out
+        to its pieces (`verbs/dealing.py`).
+
+        The whole budget is charged here, to every cell. Whatever is asked of the lines costs no more than it together,
+        for their own charge is held to it; and there disjoint parts do not count against each other.
+        """
+        check_kind(budget, self.charge)
+        check_lines(self._margins.domain_along(names), names, pieces)
+        self._charge_all(budget)
+        domain, aggregate = self._margins.along(names)
+        counts = deal(in_lines(domain, names, aggregate), pieces)
+        held = np.flatnonzero(counts)
+        whole = Domain((Axis("place", "integer", np.arange(len(counts) + 1.0)),))
+        charge = Charge(budget, self.charge.contributions, whole.size)
+        return Curator(whole, Aggregate(held, counts[held]), {"count": 1}, charge, self._entropy)
 
     # -- inside
 

@@ -1,7 +1,8 @@
 """Scores that `select` may maximise, each with a proved sensitivity.
 
 A score is a whole number per candidate. Its sensitivity is the most that one row of data can change any candidate's
-score. Only the scores of this file are accepted, so that a wrong sensitivity cannot come from outside. `Misfit` also
+score. Its spread is the most by which the changes of two candidates can differ: twice the sensitivity at most, and that
+is what the exponential mechanism pays for (docs/privacy.md, theorem 6). Only the scores of this file are accepted, so that a wrong sensitivity cannot come from outside. `Misfit` also
 says what `measure_misfit` adds up and what `first_above` compares.
 """
 
@@ -31,6 +32,10 @@ class MostRows:
     def sensitivity(self) -> int:
         return 1
 
+    @property
+    def spread(self) -> int:
+        return 2
+
     def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return counts
 
@@ -47,6 +52,10 @@ class Rank:
     One more row changes n by 1 and U(j), L(j) by 0 or 1 each, so a n - b U(j) changes by a or by a - b, and
     b L(j) - a n by -a or by b - a. The larger of these in size is max(a, b - a), the sensitivity; taking a maximum of
     terms does not increase it.
+
+    The least and the greatest value, a = 0 and a = b, pay half: of the greatest, score(j) = U(j) - n, which one more
+    row lowers by 1 for the cells before its own and leaves alone for the others. No score rises, so no two changes are
+    further apart than 1; the least value is its mirror image.
 
     Products that 64 bits cannot hold are worked out in Python's own whole numbers. A distance beyond 2^62 counts as
     2^62: cutting off at a fixed number brings scores only closer.
@@ -69,6 +78,10 @@ class Rank:
     def sensitivity(self) -> int:
         a, b = self.quantile.as_integer_ratio()
         return max(a, b - a)
+
+    @property
+    def spread(self) -> int:
+        return 1 if self.quantile in (0, 1) else 2 * self.sensitivity
 
     def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         a, b = self.quantile.as_integer_ratio()
@@ -112,6 +125,10 @@ class Misfit:
     @property
     def sensitivity(self) -> int:
         return int(self.queries.entry_bound)
+
+    @property
+    def spread(self) -> int:
+        return 2 * self.sensitivity
 
     def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         apart = self.queries.apply_wrapping(counts) - self.targets  # modulo 2^64, as arrays of int64 are
