@@ -1,8 +1,8 @@
 """The curator: holder of the private counts, and the only one who adds noise to them.
 
 Six verbs spend: `measure`, `measure_misfit`, `measure_margin_misfits`, `select`, `first_above` and `best_partition`;
-three restrict: `reduce`, `split` and `margin`; `lines` does both. The budget is stated once: the noise scale is derived from what is
-charged, or the charge from the noise scale, never both from outside.
+three restrict: `reduce`, `split` and `margin`; `lines` does both. The budget is stated once: the noise scale is derived
+from what is charged, or the charge from the noise scale, never both from outside.
 """
 
 from __future__ import annotations

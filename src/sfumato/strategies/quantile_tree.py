@@ -7,15 +7,17 @@ after the other (Kaplan, Schnapp, Stemmer, ICML 2022). The least and the greates
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
 from sfumato.arrays import Codes, Whole
 
-GROWTH = 8  # how much longer each run of pieces is than the one before it, away from a cut
+ENOUGH = 8  # rows in the run next to a cut, in scales of the noise that it is counted with
+GROWTH = 4  # how much longer each run of pieces is than the one before it, away from a cut
 FINEST = 2**15  # parts of the stretch between two cuts: no run is shorter
 
 
@@ -93,16 +95,20 @@ def errors_of(chosen: Sequence[Choice]) -> dict[Fraction, dict[Fraction, float]]
     return weights
 
 
-def runs_between(cuts: Sequence[int], length: int) -> Whole:
+def runs_between(cuts: Mapping[Fraction, int], length: int, rows: float, scale: float) -> Whole:
     """Where runs of pieces begin and end, whose rows are counted: short next to a cut, the longer the further away.
 
-    >>> runs_between([40], 100).tolist()
-    [0, 1, 9, 31, 39, 40, 41, 49, 91, 99, 100]
+    cuts: by quantile. rows: about how many there are. scale: of the noise that runs are counted with; a run next to a
+    cut is so long that on average it holds a few times as many rows, for fewer would not show.
+
+    >>> runs_between({Fraction(1, 2): 40}, 100, rows=300.0, scale=1.0).tolist()
+    [0, 3, 15, 25, 37, 40, 44, 60, 80, 96, 100]
     """
-    edges = {0, length, *cuts}
-    ends = sorted(edges)
-    for a, b in zip(ends[:-1], ends[1:], strict=True):
-        step = -(-(b - a) // FINEST)
+    placed = {Fraction(0): 0, **{q: cut for q, cut in cuts.items() if 0 < q < 1}, Fraction(1): length}
+    edges = {*placed.values(), *cuts.values()}
+    for (p, a), (q, b) in pairwise(sorted(placed.items())):
+        parts = min(max(rows * float(q - p) / (ENOUGH * scale), 1.0), FINEST)
+        step = max(1, int((b - a) / parts))
         reach = step
         while 2 * reach < b - a:
             edges |= {a + reach, b - reach}

@@ -62,7 +62,9 @@ class Tape:
     heard: Tape | None = None
     calls: list[Call] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    borne: dict[int, tuple[Fraction, ...]] = field(default_factory=dict)  # by each cell of a charge, after its last call
+    borne: dict[int, tuple[Fraction, ...]] = field(
+        default_factory=dict
+    )  # by each cell of a charge, after its last call
 
     def add(self, call: Call) -> Call:
         """Keep a call, and say which call's result is to be handed out."""

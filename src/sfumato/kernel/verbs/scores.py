@@ -1,9 +1,10 @@
 """Scores that `select` may maximise, each with a proved sensitivity.
 
 A score is a whole number per candidate. Its sensitivity is the most that one row of data can change any candidate's
-score. Its spread is the most by which the changes of two candidates can differ: twice the sensitivity at most, and that
-is what the exponential mechanism pays for (docs/privacy.md, theorem 6). Only the scores of this file are accepted, so that a wrong sensitivity cannot come from outside. `Misfit` also
-says what `measure_misfit` adds up and what `first_above` compares.
+score. Its spread is the most by which the changes of two candidates can differ: twice the sensitivity at most, and what
+the exponential mechanism pays for (docs/privacy.md, section 5). Only the scores of this file are accepted, so that a
+wrong sensitivity cannot come from outside. `Misfit` also says what `measure_misfit` adds up and what `first_above`
+compares.
 """
 
 from __future__ import annotations

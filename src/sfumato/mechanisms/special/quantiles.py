@@ -1,8 +1,9 @@
 """Quantiles: the exponential mechanism on ranks, many at once, from the middle outwards.
 
-After Xiao, Xiong, Yuan, TR-2010-003, section 7, whose algorithm for the largest value is not private: a row that is read
-early changes what all later rows do (docs/quantiles.md). Here the score of a value is how far its rank lies from the one
-that is wanted, and rows beyond a chosen quantile are left to those on the other side (strategies/quantile_tree.py).
+After Xiao, Xiong, Yuan, TR-2010-003, section 7, whose algorithm for the largest value is not private: a row that is
+read early changes what all later rows do (docs/quantiles.md). Here the score of a value is how far its rank lies from
+the one that is wanted, and rows beyond a chosen quantile are left to those on the other side
+(strategies/quantile_tree.py).
 """
 
 from __future__ import annotations
@@ -44,14 +45,16 @@ class Options:
 
 @dataclass(frozen=True)
 class Settings:
-    """choose, count: how the budget is shared between choices and the counts that tell how sure they are.
+    """choose, count, total: how the budget is shared between choices, the counts that tell how sure they are, and all
+    rows of a line, which tell how finely to count.
 
     most_pieces: of all lines together, and of one value or bin. finest: the largest denominator of a quantile.
     """
 
-    choose: int = 4
-    count: int = 1
-    most_pieces: int = 2**20
+    choose: int = 90
+    count: int = 9
+    total: int = 1
+    most_pieces: int = 2**18
     most_in_one: int = 2**12
     finest: int = 1000
     most_quantiles: int = 200
@@ -64,11 +67,11 @@ def quantiles(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
 ) -> Quantiles:
     """Choose every quantile of every line, then count the rows between them."""
-    of = options.of or _ordered(schema)
+    of = options.of or _ordered(schema, options.by)
     wanted = choices(options.quantiles)
     shares = budget.evenly(len(of))
     lines = [_line(curator, schema, share, name, wanted, options) for name, share in zip(of, shares, strict=True)]
-    epsilon = shares[0].split(SETTINGS.choose, SETTINGS.count)[0].amount
+    epsilon = _parts(shares[0])[0].amount
     return Quantiles(schema, options.by, tuple(sorted(set(options.quantiles))), epsilon, tuple(lines))
 
 
@@ -79,16 +82,23 @@ def _line(
     pieces = options.pieces or _pieces(groups * schema.domain[of].places)
     length = schema.domain[of].places * pieces
     lines = curator.lines([*options.by, of], budget, pieces=pieces)
-    to_choose, to_count = budget.split(SETTINGS.choose, SETTINGS.count)
+    to_choose, to_count, to_total = _parts(budget)
 
     each = Partition(lines.domain, np.arange(lines.domain.size) // length)
     cuts = [_cuts(line, wanted, to_choose) for line in lines.split(each)]
-    edges = [runs_between(list(found.values()), length) for found in cuts]
+    total = lines.reduce(each).measure(Identity(groups), to_total)
+    scale = float(lines.charge.contributions / to_count.amount)
+    edges = [runs_between(found, length, float(rows), scale) for found, rows in zip(cuts, total.answers, strict=True)]
     starts = np.cumsum([0, *(len(ends) - 1 for ends in edges[:-1])])
     labels = np.concatenate([start + labels_of(ends) for start, ends in zip(starts, edges, strict=True)])
     runs = lines.reduce(Partition(lines.domain, labels))
     counted = runs.measure(Identity(runs.domain.size), to_count)
-    return Line(of, pieces, np.array([[found[q] for q in sorted(found)] for found in cuts]), counted)
+    return Line(of, pieces, np.array([[found[q] for q in sorted(found)] for found in cuts]), total, counted)
+
+
+def _parts(budget: Budget) -> tuple[Budget, Budget, Budget]:
+    choose, count, total = budget.split(SETTINGS.choose, SETTINGS.count, SETTINGS.total)
+    return choose, count, total
 
 
 def _cuts(line: Curator, wanted: Sequence[Choice], budget: Budget) -> dict[Fraction, int]:
@@ -101,7 +111,7 @@ def _cuts(line: Curator, wanted: Sequence[Choice], budget: Budget) -> dict[Fract
         if end - first > 1:
             label = np.full(line.domain.size, -1, dtype=np.int64)
             label[first:end] = np.arange(end - first)
-            (share,) = (Budget.pure(budget.amount * one.share),)
+            share = Budget.pure(budget.amount * one.share)
             place = line.reduce(Partition(line.domain, label)).select(Rank(one.within), share)
         # The piece that was chosen belongs to those before the cut; of the least value, to those after it.
         cuts[one.quantile] = min(end, first + place + (one.quantile > 0))
@@ -114,32 +124,45 @@ def _pieces(cells: int) -> int:
     return 1 << (most.bit_length() - 1)
 
 
-def _ordered(schema: Schema) -> tuple[str, ...]:
-    return tuple(axis.name for axis in schema.domain if axis.ordered)
+def _ordered(schema: Schema, by: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(axis.name for axis in schema.domain if axis.ordered and axis.name not in by)
 
 
 def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
     """Why it does not fit, or None."""
+    return _wrong_attributes(schema, options) or _wrong_quantiles(options) or _too_many(schema, options)
+
+
+def _wrong_attributes(schema: Schema, options: Options) -> str | None:
     named = (*options.of, *options.by)
     if missing := next((name for name in named if name not in schema.domain), None):
         return f"there is no attribute {missing!r}; there are {', '.join(schema.domain.names)}"
     if twice := next((name for name in named if named.count(name) > 1), None):
         return f"{twice} is named twice in of and by; name it once"
-    of = options.of or tuple(name for name in _ordered(schema) if name not in options.by)
+    of = options.of or _ordered(schema, options.by)
     if unordered := next((name for name in of if not schema.domain[name].ordered), None):
         return f"{unordered} has no order; quantiles are of an integer, a number or a date"
-    if not of:
-        return "no attribute has an order; quantiles are of an integer, a number or a date"
+    return None if of else "no attribute has an order; quantiles are of an integer, a number or a date"
+
+
+def _wrong_quantiles(options: Options) -> str | None:
     if not options.quantiles or len(options.quantiles) > SETTINGS.most_quantiles:
         return f"it takes 1 to {SETTINGS.most_quantiles} quantiles, not {len(options.quantiles)}"
     if outside := next((q for q in options.quantiles if not 0 <= q <= 1), None):
         return f"a quantile lies between 0 and 1, not {float(outside):g}"
     if fine := next((q for q in options.quantiles if q.denominator > SETTINGS.finest), None):
         return f"a quantile has at most three decimals, such as 0.999; {float(fine):g} has more"
-    pieces = options.pieces or 1
+    return None
+
+
+def _too_many(schema: Schema, options: Options) -> str | None:
+    pieces = 1 if options.pieces is None else options.pieces
     if pieces < 1 or pieces & (pieces - 1):
         return f"pieces is 1, 2, 4, 8, ..., not {options.pieces}"
-    cells = max(prod(schema.domain[name].size for name in (*options.by, one)) for one in of)
+    cells = max(
+        prod(schema.domain[name].size for name in (*options.by, one))
+        for one in options.of or _ordered(schema, options.by)
+    )
     if cells * pieces > MOST_DENSE:
         return f"{cells * pieces:.3g} pieces are too many to lay out; take fewer groups, or wider bins"
     return None

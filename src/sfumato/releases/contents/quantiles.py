@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.arrays import Codes
+from sfumato.arrays import Codes, Whole
 from sfumato.domain import Axis
 from sfumato.domain.boxes import cover
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
-from sfumato.measurement import Measurement
+from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.releases.answers.answer import check_confidence, result_of
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
-from sfumato.releases.answers.quantile_line import Found, QuantileLine
+from sfumato.releases.answers.statistics.quantile_line import Found, QuantileLine
 from sfumato.releases.contents import quantiles_file
 from sfumato.releases.contents.content import About, Content, Written
 from sfumato.releases.file.manifest import Manifest
@@ -43,13 +43,22 @@ FEW = 12  # findings that are printed
 class Line:
     """Of one attribute: into how many pieces a cell is cut, where each group's quantiles are, and counts between.
 
-    cuts: for each group and quantile, how many pieces lie before it. counted: the runs of all groups in order.
+    cuts: for each group and quantile, how many pieces lie before it. total: rows of each group, with noise. counted:
+    the runs of all groups in order.
     """
 
     of: str
     pieces: int
     cuts: Codes
+    total: Measurement
     counted: Measurement
+
+    def edges(self, quantiles: Sequence[Fraction], length: int) -> Iterator[tuple[dict[Fraction, int], Whole]]:
+        """Where quantiles and runs are, group by group."""
+        scale = line_scale(self.counted.noise)
+        for cuts, rows in zip(self.cuts.tolist(), self.total.answers.tolist(), strict=True):
+            placed = dict(zip(quantiles, cuts, strict=True))
+            yield placed, runs_between(placed, length, float(rows), scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +82,9 @@ class Quantiles(Content):
         found: dict[str, list[QuantileLine]] = {}
         for line in self.lines:
             start, found[line.of] = 0, []
-            for cuts in line.cuts.tolist():
-                edges = runs_between(cuts, self.domain[line.of].places * line.pieces)
+            for placed, edges in line.edges(self.quantiles, self.domain[line.of].places * line.pieces):
                 counts = line.counted.answers[start : start + len(edges) - 1]
                 start += len(edges) - 1
-                placed = dict(zip(self.quantiles, cuts, strict=True))
                 found[line.of].append(QuantileLine(wanted, placed, edges, counts, line.counted.noise, scale))
         return found
 
@@ -110,6 +117,11 @@ class Quantiles(Content):
                 notes[f"the quantile {float(share):g} was not chosen; it is interpolated, with a wider interval"] = None
             found.append(self._estimate(rule, position, confidence))
         return found if rule.grouped else found * len(groups.present)
+
+    def value_of(self, of: str, group: int, quantile: Fraction, confidence: float = 0.95) -> Estimate:
+        """One quantile of one group, without SQL."""
+        rule = Quantile(Predicate.everything(), of, float(quantile))
+        return self._estimate(rule, self._lines[of][group].find(quantile, confidence), confidence)
 
     def _group(self, predicate: Predicate, of: str, codes: dict[str, int]) -> int:
         """The one group that a question is about; anything between groups has no answer here."""
@@ -157,7 +169,7 @@ class Quantiles(Content):
         return About(
             (*self._lines, *self.by),
             f"{extent} for each {' and '.join(self.by)}" if self.by else extent,
-            tuple(line.counted for line in self.lines),
+            tuple(measured for line in self.lines for measured in (line.total, line.counted)),
             "quantiles were chosen by rank with the exponential mechanism, and rows between them counted with noise, "
             "which tells how far the ranks may be off in values",
             self._findings if groups == 1 else (),
@@ -167,10 +179,10 @@ class Quantiles(Content):
     @property
     def _findings(self) -> tuple[str, ...]:
         said = []
-        for of, (line,) in self._lines.items():
+        for of in self._lines:
             axis = self.domain[of]
             for quantile in self.quantiles:
-                estimate = self._estimate(Quantile(Predicate.everything(), of, 0.0), line.find(quantile, 0.95), 0.95)
+                estimate = self.value_of(of, 0, quantile)
                 name = NAMES.get(quantile, f"{float(quantile):g} quantile")
                 value, low, high = (_text(axis, each) for each in (estimate.value, estimate.low, estimate.high))
                 said.append(f"{name} of {of}: {value} (95 % interval {low} to {high})")
@@ -184,7 +196,9 @@ class Quantiles(Content):
         for of in self._lines:
             named = {Fraction(0): f"MIN({_quoted(of)})", Fraction(1): f"MAX({_quoted(of)})"}
             some = [named.get(q, f"QUANTILE({_quoted(of)}, {float(q):g})") for q in self.quantiles[:FEW]]
-            said.append(f"SELECT {listed}{', '.join(f'{each} AS q{n}' for n, each in enumerate(some))} FROM release{grouped}")
+            said.append(
+                f"SELECT {listed}{', '.join(f'{each} AS q{n}' for n, each in enumerate(some))} FROM release{grouped}"
+            )
         return said
 
     def write(self) -> Written:
@@ -201,6 +215,12 @@ class Quantiles(Content):
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Quantiles:
         return cls(schema, *quantiles_file.parts(manifest, schema, member))
+
+
+def line_scale(noise: Noise) -> float:
+    """The scale of the noise that runs are counted with."""
+    assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon alone is taken)
+    return float(noise.scale)
 
 
 def _value(axis: Axis, cells: float, whole: bool) -> float:

@@ -1,6 +1,7 @@
 """How a file keeps quantiles: where they part the pieces of every line, and noisy counts of the runs between.
 
 cuts     for each attribute, group and quantile: how many pieces lie before it
+totals   for each attribute and group: its noisy rows
 counts   for each attribute, group and run (strategies/quantile_tree.py): its noisy rows
 """
 
@@ -23,27 +24,30 @@ from sfumato.queries import Identity
 from sfumato.releases.contents.content import Written
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import Columns
-from sfumato.releases.file.records import Exact, PositiveExact, Text, noise_record, record
+from sfumato.releases.file.records import Exact, PositiveExact, Scale, Text, noise_record, record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
-from sfumato.strategies.quantile_tree import runs_between
 
 if TYPE_CHECKING:
     from sfumato.releases.contents.quantiles import Line, Quantiles
 
-COLUMNS = {"cuts": ["place"], "counts": ["count"]}
+COLUMNS = {"cuts": ["place"], "totals": ["rows"], "counts": ["count"]}
 MOST_QUANTILES = 200
 
 
 @record
 class QuantilesRecord:
-    """What a manifest says of quantiles. epsilon: of all choices on one row; pieces: of a value, by attribute."""
+    """What a manifest says of quantiles.
+
+    pieces: of a value, by attribute. epsilon: of all choices of one attribute. total: the scale of the noise of totals.
+    """
 
     of: Annotated[list[Text], Field(min_length=1)]
     by: list[Text]
     quantiles: Annotated[list[Exact], Field(min_length=1, max_length=MOST_QUANTILES)]
     pieces: list[Annotated[int, Field(ge=1, le=MOST_DENSE)]]
     epsilon: PositiveExact
+    total: Scale
 
 
 def written(content: Quantiles) -> Written:
@@ -55,9 +59,11 @@ def written(content: Quantiles) -> Written:
         list(content.quantiles),
         [line.pieces for line in lines],
         content.epsilon,
+        _laplace(lines[0].total.noise).scale,
     )
     columns: dict[str, dict[str, Whole]] = {
         "cuts": {"place": np.concatenate([line.cuts.reshape(-1) for line in lines])},
+        "totals": {"rows": np.concatenate([line.total.answers for line in lines])},
         "counts": {"count": np.concatenate([line.counted.answers for line in lines])},
     }
     details: dict[str, Any] = TypeAdapter(QuantilesRecord).dump_python(about, mode="json")
@@ -87,6 +93,8 @@ def check(manifest: Manifest, schema: Schema) -> None:
         raise refusal("its statistics are not those of quantiles")
     if manifest.members["cuts"].rows != groups * len(about.quantiles) * len(about.of):
         raise refusal("it does not have a place for each of its quantiles")
+    if manifest.members["totals"].rows != groups * len(about.of):
+        raise refusal("it does not have a total for each of its groups")
 
 
 def check_values(columns: Columns) -> None:
@@ -106,16 +114,20 @@ def parts(
     places, counts = member("cuts")["place"].reshape(len(about.of), groups, -1), member("counts")["count"]
     noise = manifest.statistics[0].noise
     assert noise is not None  # noqa: S101 (checked when the file was opened)
+    totals = member("totals")["rows"].reshape(len(about.of), groups)
     lines, start = [], 0
-    for of, pieces, cuts in zip(about.of, about.pieces, places, strict=True):
+    for of, pieces, cuts, rows in zip(about.of, about.pieces, places, totals, strict=True):
         length = schema.domain[of].places * pieces
         if (np.diff(cuts, axis=1) < 0).any() or (cuts > length).any():
             raise refusal("its quantiles are not in order, or lie outside its schema")
-        end = start + sum(len(runs_between(each.tolist(), length)) - 1 for each in cuts)
+        total = Measurement("count", Identity(groups), rows, (Laplace(about.total),))
+        none = Measurement("count", Identity(1), counts[:1], (noise.noise,))
+        runs = Line(of, pieces, cuts, total, none).edges(about.quantiles, length)
+        end = start + sum(len(edges) - 1 for _, edges in runs)
         if end > len(counts):
             raise refusal("it has fewer counts than runs between its quantiles")
-        answers = counts[start:end]
-        lines.append(Line(of, pieces, cuts, Measurement("count", Identity(end - start), answers, (noise.noise,))))
+        counted = Measurement("count", Identity(end - start), counts[start:end], (noise.noise,))
+        lines.append(Line(of, pieces, cuts, total, counted))
         start = end
     if start != len(counts):
         raise refusal("it has more counts than runs between its quantiles")
@@ -123,6 +135,10 @@ def parts(
 
 
 def _statistics(noise: Noise) -> list[Statistic]:
+    return [Statistic("count", "counts", "count", noise_record(_laplace(noise)))]
+
+
+def _laplace(noise: Noise) -> Laplace:
     if not isinstance(noise, Laplace):
         raise QueryError("quantiles are counted with Laplace noise")
-    return [Statistic("count", "counts", "count", noise_record(noise))]
+    return noise

@@ -2,7 +2,8 @@
 
 Xiao, Xiong, Yuan 2010, section 4.1.2. The exact audit finds that one row changes the paper's output by more than it
 claims (see sfumato.audit.mutants.limited_domain, whose exact arithmetic this file repeats in floating point, for tables
-of 10,000 rows). Ours is the exponential mechanism with the rank as its score, as `select` runs it.
+of 10,000 rows). Ours is the exponential mechanism with the rank as its score, as the mechanism `quantiles` chooses the
+greatest value (docs/quantiles.md), at the paper's alpha and at the loss that its algorithm really has.
 """
 
 from __future__ import annotations
@@ -58,10 +59,10 @@ def paper_output(values: Whole, alpha: Fraction, cells: int, width: int) -> Floa
 
 
 def our_output(values: Whole, alpha: Fraction, cells: int, quantile: Fraction) -> Floats:
-    """The distribution of `select` with the rank score: exp(alpha score / (2 sensitivity)), normalised."""
+    """The distribution of `select` with the rank score: exp(alpha score / spread), normalised."""
     rank = Rank(quantile)
     scores = rank.scores(np.bincount(values, minlength=cells))
-    weights = np.exp(float(alpha) * (scores - scores.max()) / (2.0 * rank.sensitivity))
+    weights = np.exp(float(alpha) * (scores - scores.max()) / rank.spread)
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 
 
@@ -72,10 +73,12 @@ def paper_loss(values: Whole, places: range) -> float:
     return max(float(np.abs(whole - one).max()) for one in without) / float(ALPHA)
 
 
-def outcome(rows: int, spread: float, seed: int, quantile: Fraction = Fraction(1)) -> Outcome:
-    """Both outputs for one synthetic table."""
+def outcome(
+    rows: int, spread: float, seed: int, quantile: Fraction = Fraction(1), epsilon: Fraction = ALPHA
+) -> Outcome:
+    """Both outputs for one synthetic table. epsilon: of ours."""
     values = made_up_values(rows, spread, seed)
-    ours = our_output(values, ALPHA, VALUES, quantile)
+    ours = our_output(values, epsilon, VALUES, quantile)
     return Outcome(int(values.max()), paper_output(values, ALPHA, VALUES, WIDTH), ours)
 
 

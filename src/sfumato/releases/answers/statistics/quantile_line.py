@@ -2,14 +2,15 @@
 
 Positions count pieces along the line; R(x) is the number of rows before position x and n that of all. A cut v that was
 chosen as the quantile q lies at a rank R(v) = q n + E, where E adds up the errors of the choices that led to it
-(strategies/quantile_tree.py). A choice by the exponential mechanism has P(position) in proportion to exp(-|rank error| /
-scale), so where rows lie evenly over the few pieces around the quantile, as dealt out pieces of a cell do, its rank error
-has the Laplace distribution of that scale. Runs of pieces between cuts were counted with noise, so that
+(strategies/quantile_tree.py). A choice by the exponential mechanism has P(position) in proportion to
+exp(-|rank error| / scale), so where rows lie evenly over the few pieces around the quantile, as those dealt out from a
+cell do, its rank error has the Laplace distribution of that scale. Runs of pieces between cuts were counted with noise,
+so that
 
     T(x) = R(x) - p n = [R(x) - R(v)] + (q - p) n + E
 
-is known for every end x of a run up to noise of known distribution, whatever quantile p is wanted. Positions where T may
-be 0 make the interval: the quantile lies at one position, and the interval misses it only if the test of that one fails.
+is known for every end x of a run up to noise of known distribution, whatever quantile p is wanted. Positions where T
+may be 0 make the interval: the quantile lies at one of them, and is missed only if the test of that one fails.
 For a quantile that was not chosen, p is not q: the count of all rows comes in with its noise, and runs between the cuts
 are taken whole.
 
@@ -97,6 +98,8 @@ class QuantileLine:
         first, last = int(accepted[0]), int(accepted[-1])
         low = self._end(first, max(first - 1, 0), -tested, reach, chosen)
         high = self._end(last, min(last + 1, len(tested) - 1), tested, reach, chosen)
+        if chosen:  # whatever the counts say, the piece that was chosen is one of those that may hold it
+            low, high = min(low, self.cuts[quantile] - 1.0), max(high, float(self.cuts[quantile]))
         value = self.cuts[quantile] - 0.5 if chosen else self._crossing(tested)
         return Found(min(max(value, low), high), low, high, chosen)
 
