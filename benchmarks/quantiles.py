@@ -2,8 +2,8 @@
 
     python benchmarks/quantiles.py [--runs 50]
 
-Times are of the processor, so that what else a machine does leaves them alone. Rank errors are distances from the wanted
-rank to the ranks that the chosen value holds.
+Times are of the processor, so that what else a machine does leaves them alone. Rank errors are distances from the
+wanted rank to the ranks that the chosen value holds.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def largest() -> None:
         found = outcome(10_000, 20.0, seed, epsilon=epsilon)
         hits.append((found.hits(found.paper), found.hits(found.ours)))
     paper, ours = np.mean(hits, axis=0)
-    print(f"greatest value of 10,000 rows, alpha 0.05, measured loss of the paper's {measured:.2f} alpha: [Max-4, Max]")
+    print(f"greatest of 10,000 rows, alpha 0.05, measured loss of the paper's {measured:.2f} alpha: [Max-4, Max]")
     print(
         f"  paper, printed {PRINTED[10_000]}, its algorithm {paper:.4f}, ours at epsilon {float(epsilon):.4f} {ours:.4f}"
     )

@@ -18,6 +18,7 @@ from sfumato.audit.mutants.curators import replaying, sifted
 from sfumato.audit.mutants.noise import Run, honest
 from sfumato.audit.mutants.reader_checks import checks as reader_checks
 from sfumato.audit.mutants.reading import Check, sum_moves
+from sfumato.audit.mutants.special import quantiles
 from sfumato.audit.subjects.subject import Subject
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Ledger
@@ -184,6 +185,13 @@ MUTANTS: dict[str, Mutant] = {
         _replayed("scale from the data", curators.ScaleFromDataCurator, curators.with_even_shares),
         _descending("descent, leaves paid twice", descents.paid_twice, descents.descending(descents.paid_twice)),
         _descending("descent by true counts", descents.steered_by_the_table, descents.steered_by_the_table),
+        *(
+            _checked(name, kind, quantiles.replaying_lines(run, kind), quantiles.replaying_lines(run))
+            for name, kind, run in (
+                ("quantiles, lines for nothing", quantiles.FreeLinesCurator, quantiles.lines_until_refused),
+                ("quantiles, rows dealt in shares", quantiles.ReshuffledCurator, quantiles.below_the_median),
+            )
+        ),
         _checked(
             "sum without clipping", reading.unclipped_steps, sum_moves(reading.unclipped_steps), _REAL_SUM, "reading"
         ),

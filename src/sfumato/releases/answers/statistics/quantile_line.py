@@ -89,9 +89,7 @@ class QuantileLine:
         anchor, errors = self._anchors[nearest]
         ahead = float(nearest - quantile)
         tested = self.before - self.before[anchor] + ahead * self.before[-1]
-        runs = np.arange(len(self.edges)) - anchor
-        terms = [[*errors, *self._run_terms(int(run), ahead)] for run in runs]
-        reach = self._reaches(tested, terms, (1.0 + confidence) / 2.0)
+        reach = self._reaches(tested, anchor, ahead, errors, (1.0 + confidence) / 2.0)
         accepted = np.flatnonzero(np.abs(tested) <= reach)
         if not len(accepted):  # between two edges
             accepted = np.array([max(0, int((tested < 0).sum()) - 1)])
@@ -103,19 +101,24 @@ class QuantileLine:
         value = self.cuts[quantile] - 0.5 if chosen else self._crossing(tested)
         return Found(min(max(value, low), high), low, high, chosen)
 
-    def _run_terms(self, run: int, ahead: float) -> list[tuple[float, Noise, int]]:
-        """The noise of T at an edge so many runs behind its anchor; before it, where negative."""
-        between = (1.0 if run > 0 else -1.0) + ahead
-        return [(between, self.noise, abs(run)), (ahead, self.noise, len(self.counts) - abs(run))]
-
-    def _reaches(self, tested: Floats, terms: list[list[tuple[float, Noise, int]]], level: float) -> Floats:
+    def _reaches(
+        self, tested: Floats, anchor: int, ahead: float, errors: list[tuple[float, Noise, int]], level: float
+    ) -> Floats:
         """How far T may be off at every edge, at that level; looked at where it matters."""
-        spread = [sum(w * w * noise.variance * many for w, noise, many in each) ** 0.5 for each in terms]
-        reach = SURELY * np.array(spread)
+        run = np.arange(len(self.edges)) - anchor
+        between, others = np.sign(run) + ahead, len(self.counts) - np.abs(run)
+        of_choices = sum(weight**2 * noise.variance for weight, noise, _ in errors)
+        of_runs = self.noise.variance * (between**2 * np.abs(run) + ahead**2 * others)
+        reach = SURELY * np.sqrt(of_choices + of_runs)
         for place in np.flatnonzero(np.abs(tested) <= reach):
-            some = [term for term in terms[place] if term[0] and term[2]]
+            terms = [
+                *errors,
+                (float(between[place]), self.noise, abs(int(run[place]))),
+                (ahead, self.noise, int(others[place])),
+            ]
+            some = [term for term in terms if term[0] and term[2]]
             reach[place] = upper_quantile(some, level) if some else 0.0
-        return reach
+        return np.asarray(reach)
 
     def _end(self, inside: int, outside: int, rising: Floats, reach: Floats, evenly: bool) -> float:
         """Where T leaves what it may be, between the last edge inside and the one beyond; evenly: or the whole run."""
