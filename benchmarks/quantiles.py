@@ -23,7 +23,7 @@ from sfumato.mechanisms import find_mechanism
 from sfumato.reproduce.tr_2010_003.largest import ALPHA, PRINTED, outcome
 from sfumato.schema import Schema
 
-ROWS, VALUES = 1_000_000, 100_000
+ROWS, VALUES, FINE = 1_000_000, 100_000, 2**16
 DECILES = [Fraction(k, 10) for k in range(1, 10)]
 
 
@@ -36,13 +36,14 @@ def schema_of(values: int) -> Schema:
 
 def tables(rows: int, values: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(14)
+    heap = values / 80
     gamma = rng.gamma(3, values / 20, rows)
     drawn = {
         "normal": rng.normal(values / 2, values / 10, rows),
         "skewed": values / 60 * np.exp(rng.normal(0, 1, rows)),
         "two humps": np.where(rng.random(rows) < 0.3, rng.normal(0.2, 1 / 60, rows), rng.normal(0.7, 0.05, rows))
         * values,
-        "heaped": np.where(rng.random(rows) < 0.5, np.rint(gamma / 50) * 50, gamma),
+        "heaped": np.where(rng.random(rows) < 0.5, np.rint(gamma / heap) * heap, gamma),
     }
     return {n: np.bincount(np.clip(v, 0, values - 1).astype(int), minlength=values) for n, v in drawn.items()}
 
@@ -89,18 +90,16 @@ def largest() -> None:
         hits.append((found.hits(found.paper), found.hits(found.ours)))
     paper, ours = np.mean(hits, axis=0)
     print(f"greatest of 10,000 rows, alpha 0.05, measured loss of the paper's {measured:.2f} alpha: [Max-4, Max]")
-    print(
-        f"  paper, printed {PRINTED[10_000]}, its algorithm {paper:.4f}, ours at epsilon {float(epsilon):.4f} {ours:.4f}"
-    )
+    print(f"  printed {PRINTED[10_000]}, its algorithm {paper:.4f}, ours at epsilon {float(epsilon):.4f} {ours:.4f}")
 
 
 def coverage(runs: int) -> None:
-    print("95 % intervals: share that holds the true value, and width in rows times epsilon")
-    schema, entropy, pooled = schema_of(4096), SystemEntropy(), []
+    print("95 % intervals: share that holds the true value")
+    schema, entropy, pooled = schema_of(FINE), SystemEntropy(), []
     for rows, epsilon in ((10_000, Fraction(1)), (100_000, Fraction(1, 10))):
         for wanted in ("0,0.25,0.5,0.75,1", ",".join(str(float(q)) for q in DECILES)):
             mechanism = find_mechanism("quantiles").with_options({"quantiles": wanted})
-            for name, counts in tables(rows, 4096).items():
+            for name, counts in tables(rows, FINE).items():
                 held, up_to, there = [], counts.cumsum(), np.flatnonzero(counts)
                 for _ in range(runs):
                     curator = over_counts(schema, counts, Budget.pure(epsilon), entropy)
@@ -111,9 +110,8 @@ def coverage(runs: int) -> None:
                         truth = (there[0] if quantile == 0 else there[-1]) if truth is None else truth
                         held.append(found.low <= truth <= found.high)
                 pooled += held
-                print(
-                    f"  {rows:7,} rows, epsilon {float(epsilon):g}, {wanted.count(',') + 1} of {name}: {np.mean(held):.3f}"
-                )
+                words = f"{rows:7,} rows, epsilon {float(epsilon):g}, {len(content.quantiles)} of {name}"
+                print(f"  {words}: {np.mean(held):.3f}")
     print(f"  pooled {np.mean(pooled):.3f} of {len(pooled):,}")
 
 

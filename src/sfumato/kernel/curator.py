@@ -37,6 +37,7 @@ from sfumato.kernel.verbs.misfits import (
     noise_of_margins,
 )
 from sfumato.kernel.verbs.partitioning import cheapest, checked_order, cutting, line_up
+from sfumato.kernel.verbs.revenue import Revenue
 from sfumato.kernel.verbs.scores import Misfit, MostRows, Rank, Score
 from sfumato.kernel.verbs.sparse_vector import above_noises, checked_threshold, first_exceeding
 from sfumato.kernel.verbs.stated_noise import check_kind, epsilon_to_choose, in_proportion, noises_of, pure_epsilon
@@ -154,14 +155,16 @@ class Curator:
         answers.setflags(write=False)
         return Measurement(of, queries, answers, noises, which)
 
-    def select(self, score: Score, budget: Budget) -> int:
+    def select(self, score: Score | Revenue, budget: Budget) -> int:
         """The candidate with the best score, by the exponential mechanism; charged to every cell it looks at."""
-        if type(score) not in (MostRows, Rank, Misfit):
-            raise PrivacyError("select takes a score of sfumato.kernel.verbs.scores, whose sensitivity is proved")
+        if type(score) not in (MostRows, Rank, Misfit, Revenue):
+            raise PrivacyError("select takes a score of sfumato.kernel.verbs, whose sensitivity is proved")
         check_kind(budget, self.charge)
         self._check_size()
         if isinstance(score, Misfit):
             self._check_misfit(score)
+        if isinstance(score, Revenue):
+            self._check_prices(score)
         self._charge_all(budget)
         # k rows move two scores apart by k * spread at most, and with them the logarithms of two chances.
         rate = epsilon_to_choose(budget) / (self.charge.contributions * score.spread)
@@ -339,6 +342,12 @@ class Curator:
             raise PrivacyError("a misfit must be made afresh, not copied: its targets could change while it is used")
         if not misfit.sensitivity:
             raise QueryError("these queries touch no cell")
+
+    def _check_prices(self, revenue: Revenue) -> None:
+        if len(revenue.prices) != self.domain.size:
+            raise QueryError(f"{self.domain.size} cells need as many prices, got {len(revenue.prices)}")
+        if not is_frozen(revenue.prices):
+            raise PrivacyError("prices must be made afresh, not copied: they could change while they are used")
 
     def _above_noises(self, epsilon: Fraction, misfit: Misfit) -> tuple[Noise, Noise]:
         return above_noises(epsilon, self.charge.contributions * misfit.sensitivity)

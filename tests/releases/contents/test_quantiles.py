@@ -48,7 +48,8 @@ def test_every_way_to_write_a_quantile_answers():
     made = release()
     (row,) = made.query(
         "SELECT MEDIAN(height) AS a, QUANTILE(height, 0.5) AS b, "
-        "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY height) AS c, MIN(height) AS d, MAX(height) AS e, MEDIAN(born) AS f FROM people WHERE sex = 'F'"
+        "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY height) AS c, "
+        "MIN(height) AS d, MAX(height) AS e, MEDIAN(born) AS f FROM people WHERE sex = 'F'"
     )
     assert row[0] == row[1] == row[2] and abs(row[0].value - 150) < 4
     assert row[0].low <= row[0].value <= row[0].high

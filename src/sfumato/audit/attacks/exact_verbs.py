@@ -31,6 +31,7 @@ from sfumato.audit.attacks.watching import Drawn, watching
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.revenue import Revenue
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace
 from sfumato.queries import AllRanges, Prefix, Weighted
@@ -45,6 +46,7 @@ MISFITS = {
     # One query against many guesses: a row of data raises the first misfits and lowers the last.
     "guesses": Misfit(Weighted(np.array([[1, 0, 0]] * 21)), np.array([0] * 20 + [1])),
 }
+PRICED = {"steep prices": np.array([1, 2, 9]), "flat prices": np.array([0, 3, 3])}
 PRICES = ((1, 1, 1), (2, 2, 6))  # of buckets of 1, 2 and 4 cells
 
 
@@ -135,6 +137,8 @@ def verb_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
             for threshold in (0, 4):
                 distribution = looking(misfit, threshold, epsilon, k)
                 found[f"first misfit of {name} above {threshold}"] = largest_ratio(distribution, 3, 4, k)
+        for name, coins in PRICED.items():
+            found[f"select revenue at {name}"] = largest_loss(selecting(Revenue(coins), epsilon, k), (3,), 4, k)
         findings += [
             ExactFinding(f"{name}, {k} row{'s' * (k > 1)} per person", epsilon, loss, pairs)
             for name, (loss, pairs) in found.items()

@@ -23,6 +23,7 @@ from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.revenue import Revenue
 from sfumato.kernel.verbs.scores import Misfit, Score
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Queries
@@ -143,7 +144,7 @@ class Recorder:
         assert isinstance(published, Measurement)  # noqa: S101 (the calls agree in what they asked)
         return published
 
-    def select(self, score: Score, budget: Budget) -> int:
+    def select(self, score: Score | Revenue, budget: Budget) -> int:
         """Let the curator choose, and write it down."""
         self.__begin()
         made = self.__inner.select(score, budget)

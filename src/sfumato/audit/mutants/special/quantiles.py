@@ -1,4 +1,4 @@
-"""NOT PRIVATE: quantiles with a step of their proof left out, kept so that the replay audit can be seen to catch them."""
+"""NOT PRIVATE: lines with a step of their proof left out, so that the replay audit can be seen to catch them."""
 
 from __future__ import annotations
 
