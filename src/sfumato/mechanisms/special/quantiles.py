@@ -54,7 +54,7 @@ class Settings:
     choose: int = 90
     count: int = 9
     total: int = 1
-    most_pieces: int = 2**18
+    most_pieces: int = 2**20
     most_in_one: int = 2**12
     finest: int = 1000
     most_quantiles: int = 200
