@@ -60,7 +60,7 @@ def test_intervals_of_95_percent_hold_as_often_as_they_say():
     for seed in range(60):
         content = made(hill(), Fraction(1, 2), seed, quantiles=",".join(str(float(q)) for q in DECILES))
         for quantile in DECILES:
-            found = content._lines["x"][0].find(quantile, 0.95)
+            found = content.by_attribute["x"][0].find(quantile, 0.95)
             target = float(quantile) * up_to[-1]
             cell = int(np.searchsorted(up_to, target))
             inside = (target - (up_to[cell] - counts[cell])) / counts[cell]

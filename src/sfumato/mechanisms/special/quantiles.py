@@ -22,7 +22,8 @@ from sfumato.kernel.verbs.scores import Rank
 from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Identity, Workload
-from sfumato.releases.contents.quantiles import Line, Quantiles
+from sfumato.releases.contents.quantiles import Quantiles
+from sfumato.releases.contents.quantiles_file import Line
 from sfumato.schema import Schema
 from sfumato.strategies.quantile_tree import Choice, choices, labels_of, runs_between
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -12,24 +12,23 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.arrays import Codes, Whole
 from sfumato.domain import Axis
 from sfumato.domain.boxes import cover
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
-from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.releases.answers.answer import check_confidence, result_of
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.statistics.quantile_line import Found, QuantileLine
 from sfumato.releases.contents import quantiles_file
 from sfumato.releases.contents.content import About, Content, Written
+from sfumato.releases.contents.quantiles_file import Line
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import Columns
 from sfumato.schema import Schema
 from sfumato.sql.plan import Column, Select
 from sfumato.sql.statistics.rules import Quantile
-from sfumato.strategies.quantile_tree import choices, runs_between
+from sfumato.strategies.quantile_tree import choices
 
 if TYPE_CHECKING:
     from sfumato.releases.answers.result import Result
@@ -37,28 +36,6 @@ if TYPE_CHECKING:
 FINEST = 10**6  # parts of a share that SQL asks for
 NAMES = {Fraction(0): "least", Fraction(1, 2): "median", Fraction(1): "greatest"}
 FEW = 12  # findings that are printed
-
-
-@dataclass(frozen=True, eq=False)
-class Line:
-    """Of one attribute: into how many pieces a cell is cut, where each group's quantiles are, and counts between.
-
-    cuts: for each group and quantile, how many pieces lie before it. total: rows of each group, with noise. counted:
-    the runs of all groups in order.
-    """
-
-    of: str
-    pieces: int
-    cuts: Codes
-    total: Measurement
-    counted: Measurement
-
-    def edges(self, quantiles: Sequence[Fraction], length: int) -> Iterator[tuple[dict[Fraction, int], Whole]]:
-        """Where quantiles and runs are, group by group."""
-        scale = line_scale(self.counted.noise)
-        for cuts, rows in zip(self.cuts.tolist(), self.total.answers.tolist(), strict=True):
-            placed = dict(zip(quantiles, cuts, strict=True))
-            yield placed, runs_between(placed, length, float(rows), scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +52,7 @@ class Quantiles(Content):
     lines: tuple[Line, ...]
 
     @cached_property
-    def _lines(self) -> dict[str, list[QuantileLine]]:
+    def by_attribute(self) -> dict[str, list[QuantileLine]]:
         """For each attribute, the line of each group."""
         wanted = choices(self.quantiles)
         scale = self.schema.privacy_unit.contributions / self.epsilon
@@ -99,8 +76,8 @@ class Quantiles(Content):
 
     def _estimates(self, column: Column, groups: Groups, confidence: float, notes: dict[str, None]) -> list[Estimate]:
         rule = column.rule
-        if not isinstance(rule, Quantile) or rule.of not in self._lines:
-            there = ", ".join(self._lines)
+        if not isinstance(rule, Quantile) or rule.of not in self.by_attribute:
+            there = ", ".join(self.by_attribute)
             raise QueryError(
                 f"this release holds quantiles of {there} and nothing else; ask for MEDIAN, MIN, MAX or "
                 f"QUANTILE of {there}, or release with another mechanism"
@@ -111,7 +88,7 @@ class Quantiles(Content):
         found = []
         for row in range(len(groups.present) if rule.grouped else 1):
             codes = {name: int(groups.code(name)[row]) for name in groups.names} if rule.grouped else {}
-            line = self._lines[rule.of][self._group(rule.predicate, rule.of, codes)]
+            line = self.by_attribute[rule.of][self._group(rule.predicate, rule.of, codes)]
             position = line.find(share, confidence)
             if not position.chosen:
                 notes[f"the quantile {float(share):g} was not chosen; it is interpolated, with a wider interval"] = None
@@ -121,7 +98,7 @@ class Quantiles(Content):
     def value_of(self, of: str, group: int, quantile: Fraction, confidence: float = 0.95) -> Estimate:
         """One quantile of one group, without SQL."""
         rule = Quantile(Predicate.everything(), of, float(quantile))
-        return self._estimate(rule, self._lines[of][group].find(quantile, confidence), confidence)
+        return self._estimate(rule, self.by_attribute[of][group].find(quantile, confidence), confidence)
 
     def _group(self, predicate: Predicate, of: str, codes: dict[str, int]) -> int:
         """The one group that a question is about; anything between groups has no answer here."""
@@ -165,9 +142,9 @@ class Quantiles(Content):
     @cached_property
     def about(self) -> About:
         groups = prod(self.domain[name].size for name in self.by)
-        extent = f"{len(self.quantiles)} quantiles of {', '.join(self._lines)}"
+        extent = f"{len(self.quantiles)} quantiles of {', '.join(self.by_attribute)}"
         return About(
-            (*self._lines, *self.by),
+            (*self.by_attribute, *self.by),
             f"{extent} for each {' and '.join(self.by)}" if self.by else extent,
             tuple(measured for line in self.lines for measured in (line.total, line.counted)),
             "quantiles were chosen by rank with the exponential mechanism, and rows between them counted with noise, "
@@ -179,7 +156,7 @@ class Quantiles(Content):
     @property
     def _findings(self) -> tuple[str, ...]:
         said = []
-        for of in self._lines:
+        for of in self.by_attribute:
             axis = self.domain[of]
             for quantile in self.quantiles:
                 estimate = self.value_of(of, 0, quantile)
@@ -193,7 +170,7 @@ class Quantiles(Content):
         said = []
         listed = "".join(f"{_quoted(name)}, " for name in self.by)
         grouped = f" GROUP BY {listed[:-2]}" if self.by else ""
-        for of in self._lines:
+        for of in self.by_attribute:
             named = {Fraction(0): f"MIN({_quoted(of)})", Fraction(1): f"MAX({_quoted(of)})"}
             some = [named.get(q, f"QUANTILE({_quoted(of)}, {float(q):g})") for q in self.quantiles[:FEW]]
             said.append(
@@ -215,12 +192,6 @@ class Quantiles(Content):
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Quantiles:
         return cls(schema, *quantiles_file.parts(manifest, schema, member))
-
-
-def line_scale(noise: Noise) -> float:
-    """The scale of the noise that runs are counted with."""
-    assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon alone is taken)
-    return float(noise.scale)
 
 
 def _value(axis: Axis, cells: float, whole: bool) -> float:

@@ -7,7 +7,8 @@ counts   for each attribute, group and run (strategies/quantile_tree.py): its no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field, TypeAdapter
 
-from sfumato.arrays import Whole
+from sfumato.arrays import Codes, Whole
 from sfumato.errors import QueryError
 from sfumato.limits import MOST_DENSE
 from sfumato.measurement import Laplace, Measurement, Noise
@@ -27,12 +28,35 @@ from sfumato.releases.file.members import Columns
 from sfumato.releases.file.records import Exact, PositiveExact, Scale, Text, noise_record, record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
+from sfumato.strategies.quantile_tree import runs_between
 
 if TYPE_CHECKING:
-    from sfumato.releases.contents.quantiles import Line, Quantiles
+    from sfumato.releases.contents.quantiles import Quantiles
 
 COLUMNS = {"cuts": ["place"], "totals": ["rows"], "counts": ["count"]}
 MOST_QUANTILES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Of one attribute: into how many pieces a cell is cut, where each group's quantiles are, and counts between.
+
+    cuts: for each group and quantile, how many pieces lie before it. total: rows of each group, with noise. counted:
+    the runs of all groups in order.
+    """
+
+    of: str
+    pieces: int
+    cuts: Codes
+    total: Measurement
+    counted: Measurement
+
+    def edges(self, quantiles: Sequence[Fraction], length: int) -> Iterator[tuple[dict[Fraction, int], Whole]]:
+        """Where quantiles and runs are, group by group."""
+        scale = line_scale(self.counted.noise)
+        for cuts, rows in zip(self.cuts.tolist(), self.total.answers.tolist(), strict=True):
+            placed = dict(zip(quantiles, cuts, strict=True))
+            yield placed, runs_between(placed, length, float(rows), scale)
 
 
 @record
@@ -48,6 +72,12 @@ class QuantilesRecord:
     pieces: list[Annotated[int, Field(ge=1, le=MOST_DENSE)]]
     epsilon: PositiveExact
     total: Scale
+
+
+def line_scale(noise: Noise) -> float:
+    """The scale of the noise that runs are counted with."""
+    assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon alone is taken)
+    return float(noise.scale)
 
 
 def written(content: Quantiles) -> Written:
@@ -107,8 +137,6 @@ def parts(
     manifest: Manifest, schema: Schema, member: Callable[[str], Columns]
 ) -> tuple[tuple[str, ...], tuple[Fraction, ...], Fraction, tuple[Line, ...]]:
     """Groups, quantiles, epsilon and lines of a file nobody has vouched for."""
-    from sfumato.releases.contents.quantiles import Line
-
     about = details_as(QuantilesRecord, manifest)
     groups = prod(schema.domain[name].size for name in about.by)
     places, counts = member("cuts")["place"].reshape(len(about.of), groups, -1), member("counts")["count"]

@@ -25,7 +25,7 @@ def test_both_are_caught_and_their_controls_are_not():
 def test_lines_for_nothing_leave_the_charge_alone():
     schema = Schema.from_dict({**CENSUS, "measures": {}})
     plain = curator_of(schema, np.ones((100, 2)))
-    free = FreeLinesCurator(plain.domain, plain._held, {"count": 1}, plain.charge, TestingEntropy(1))
+    free = FreeLinesCurator(plain.domain, plain._aggregate, {"count": 1}, plain.charge, TestingEntropy(1))
     free.lines(["age"], Budget.pure(1))
     assert free.charge.fullest == 0
     assert len(below_the_median(plain, schema, Budget.pure(1))) == 2
