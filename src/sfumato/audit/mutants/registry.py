@@ -180,6 +180,8 @@ MUTANTS: dict[str, Mutant] = {
         _replayed("overlapping partition", curators.OverlappingCurator, curators.totals_of_groups),
         _along_margins("margins charged as one", margins.MarginsAsOneCurator, margins.misfits_in_one_sum),
         _along_margins("margins not added up", margins.MarginsApartCurator, margins.margins_until_refused),
+        _along_margins("a choice twice as sharp", margins.SharpChoiceCurator, margins.a_chosen_margin),
+        _along_margins("a choice for nothing", margins.FreeChoiceCurator, margins.a_chosen_margin),
         _replayed("missing values, half the noise", curators.MissingBySumsCurator, curators.with_even_shares),
         _replayed("missing values in both", curators.MissingInBothCurator, curators.with_even_shares),
         _replayed("scale from the data", curators.ScaleFromDataCurator, curators.with_even_shares),
