@@ -137,7 +137,8 @@ class Quantiles(Content):
         model = min(float(high[last] - low[last]) / 12**0.5, error)
         noise = max(error**2 - model**2, 0.0) ** 0.5
         value = min(max(value, least), most)
-        return Estimate(value, error, least, most, confidence, noise, model, dates=axis.kind == "date")
+        dates = axis.kind == "date"
+        return Estimate(value, error, least, most, confidence, noise, model, dates=dates, timed=axis.timed)
 
     @cached_property
     def about(self) -> About:
@@ -204,9 +205,9 @@ def _value(axis: Axis, cells: float, whole: bool) -> float:
 
 def _text(axis: Axis, value: float) -> str:
     if axis.kind == "date":
-        from sfumato.releases.answers.result import _day
+        from sfumato.releases.answers.result import when
 
-        return str(_day(value))
+        return str(when(value, timed=axis.timed))
     return f"{value:,.6g}"
 
 
