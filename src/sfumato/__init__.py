@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sfumato.planner.plan import make_plan as plan
     from sfumato.publishing.publish import open_release as open  # noqa: A004
     from sfumato.publishing.publish import release as release
+    from sfumato.releases.description.group_privacy import group_privacy as group_privacy
     from sfumato.releases.release import Release as Release
     from sfumato.schema import Schema as Schema
 
@@ -28,12 +29,13 @@ _PUBLIC = {
     "Schema": ("sfumato.schema", "Schema"),
     "SfumatoError": ("sfumato.errors", "SfumatoError"),
     "connect": ("sfumato.dbapi", "connect"),
+    "group_privacy": ("sfumato.releases.description.group_privacy", "group_privacy"),
     "open": ("sfumato.publishing.publish", "open_release"),
     "plan": ("sfumato.planner.plan", "make_plan"),
     "release": ("sfumato.publishing.publish", "release"),
 }
 
-__all__ = ["Release", "Schema", "SfumatoError", "__version__", "connect", "open", "plan", "release"]
+__all__ = ["Release", "Schema", "SfumatoError", "__version__", "connect", "group_privacy", "open", "plan", "release"]
 
 
 def __getattr__(name: str) -> Any:

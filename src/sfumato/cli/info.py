@@ -25,10 +25,12 @@ def info(
         return
     from sfumato.cli.shared.pasting import command
     from sfumato.cli.show import say, table
+    from sfumato.releases.description.group_privacy import in_words
     from sfumato.schema.columns import HEADERS
 
     say(f": {about.extent}, mechanism {about.mechanism}, {about.promise}.", bold=about.schema.dataset)
     say(about.guarantee.statement)
+    say(in_words(about.groups))
     say()
     table(HEADERS, about.column_rows, left=(0, 1, 2, 4))
     say()

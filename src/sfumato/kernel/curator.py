@@ -1,8 +1,8 @@
 """The curator: holder of the private counts, and the only one who adds noise to them.
 
 Seven verbs spend: `measure`, `measure_misfit`, `measure_margin_misfits`, `select`, `select_margin`, `first_above` and
-`best_partition`; three restrict: `reduce`, `split` and `margin`. The budget is stated once: the noise scale is derived
-from what is charged, or the charge from the noise scale, never both from outside.
+`best_partition`; three restrict: `reduce`, `split` and `margin`; `lines` does both. The budget is stated once:
+the noise scale is derived from what is charged, or the charge from the noise scale, never both from outside.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from sfumato.kernel.margin_counts import MarginCounts
 from sfumato.kernel.rows import Rows
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw, sparse_hits
+from sfumato.kernel.verbs.dealing import check_lines, deal, in_lines
 from sfumato.kernel.verbs.exponential import choose
 from sfumato.kernel.verbs.largest_misfit import LargestMisfit
 from sfumato.kernel.verbs.margin_distances import checked_penalties, distance
@@ -38,6 +39,7 @@ from sfumato.kernel.verbs.misfits import (
     noise_of_margins,
 )
 from sfumato.kernel.verbs.partitioning import cheapest, checked_order, cutting, line_up
+from sfumato.kernel.verbs.revenue import Revenue
 from sfumato.kernel.verbs.rows_right import RowsRight
 from sfumato.kernel.verbs.scores import SCORES, Misfit, Score
 from sfumato.kernel.verbs.sparse_vector import above_noises, checked_threshold, first_exceeding
@@ -164,12 +166,10 @@ class Curator:
         self._check_size()
         if isinstance(score, Misfit):
             self._check_misfit(score)
-        elif isinstance(score, RowsRight | LargestMisfit):
+        elif isinstance(score, RowsRight | LargestMisfit | Revenue):
             self._check_candidates(score)
         self._charge_all(budget)
-        # Where all scores move the same way, numerator and normaliser do not move apart (docs/privacy.md, section 5).
-        rate = self._choice_rate(budget, score.sensitivity) * (2 if isinstance(score, RowsRight) else 1)
-        return choose(score.scores(self._dense("count")), rate, self._entropy)
+        return choose(score.scores(self._dense("count")), self._choice_rate(budget, score.spread), self._entropy)
 
     def select_margin(
         self, guesses: Sequence[tuple[Sequence[str], NDArray[np.int64]]], penalties: Sequence[int], budget: Budget
@@ -186,7 +186,7 @@ class Curator:
         scores = np.zeros(len(domains), dtype=np.int64)
         for place, counts in self._margins.counts(domains):
             scores[place] = distance(counts, misfits[place].targets) - fines[place]
-        return choose(scores, self._choice_rate(budget, 1), self._entropy)
+        return choose(scores, self._choice_rate(budget, 2), self._entropy)
 
     def measure_misfit(self, misfit: Misfit, budget: Budget, groups: Codes | None = None) -> Measurement:
         """How far the counts lie from public targets: the noisy sum of |A[j] x - targets[j]| over each group of rows.
@@ -292,6 +292,26 @@ class Curator:
         domain, aggregate = self._margins.along(names)
         return Curator(domain, aggregate, self._units, self.charge, self._entropy, everywhere=True)
 
+    def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Curator:
+        """A curator with a charge of its own, over the cells of some attributes, each cut into pieces.
+
+        names: the last one is ordered, and its cells lie next to each other, one line for each combination of values of
+        the others; rows in which it is missing are not seen. pieces: a power of two; the rows of a cell are dealt out
+        to its pieces (`verbs/dealing.py`).
+
+        The whole budget is charged here, to every cell. Whatever is asked of the lines costs no more than it together,
+        for their own charge is held to it; and there disjoint parts do not count against each other.
+        """
+        check_kind(budget, self.charge)
+        check_lines(self._margins.domain_along(names), names, pieces)
+        self._charge_all(budget)
+        domain, aggregate = self._margins.along(names)
+        counts = deal(in_lines(domain, names, aggregate), pieces)
+        held = np.flatnonzero(counts)
+        whole = Domain((Axis("place", "integer", np.arange(len(counts) + 1.0)),))
+        charge = Charge(budget, self.charge.contributions, whole.size)
+        return Curator(whole, Aggregate(held, counts[held]), {"count": 1}, charge, self._entropy)
+
     # -- inside
 
     def _restrict(self, kept: Codes, groups: Codes, size: int, name: str) -> Curator:
@@ -329,9 +349,9 @@ class Curator:
         share = Charge(budget, self.charge.contributions, 1).limit
         self.charge.admit([self._spread(Load(1, share))])
 
-    def _choice_rate(self, budget: Budget, sensitivity: int) -> Fraction:
-        """k rows change a score by k * sensitivity; the 2 pays for numerator and normaliser moving apart."""
-        return epsilon_to_choose(budget) / (2 * self.charge.contributions * sensitivity)
+    def _choice_rate(self, budget: Budget, spread: int) -> Fraction:
+        """k rows move two scores apart by k * spread at most, and with them the logarithms of two chances."""
+        return epsilon_to_choose(budget) / (self.charge.contributions * spread)
 
     def _asked_of_margins(
         self, guesses: Sequence[tuple[Sequence[str], NDArray[np.int64]]]
@@ -349,7 +369,7 @@ class Curator:
         if not misfit.sensitivity:
             raise QueryError("these queries touch no cell")
 
-    def _check_candidates(self, score: RowsRight | LargestMisfit) -> None:
+    def _check_candidates(self, score: RowsRight | LargestMisfit | Revenue) -> None:
         if isinstance(score, LargestMisfit):
             self._check(score.queries)
         if score.columns != self.domain.size:

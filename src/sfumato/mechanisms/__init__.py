@@ -34,6 +34,7 @@ MODULES = {
 
 # For one purpose each: asked for by name, tried and attacked on tables of their own, never taken by `auto`.
 SPECIAL: dict[str, str] = {
+    "quantiles": "sfumato.mechanisms.special.quantiles",
     "bayes": "sfumato.mechanisms.special.bayes",
     "parity": "sfumato.mechanisms.special.parity",
     "pac": "sfumato.mechanisms.special.pac",

@@ -15,6 +15,7 @@ from sfumato.planner.forecast import Outlook
 from sfumato.planner.price import Line
 from sfumato.planner.public_tables import ROWS_PER_CELL
 from sfumato.releases.answers.result import decimals_for
+from sfumato.releases.description.group_privacy import group_privacy, in_words
 
 MOST_COMPARED = 7  # questions that fit beside each other
 
@@ -79,6 +80,8 @@ def report(plan: Plan) -> Iterator[str | Comparison]:
         yield f"What it cannot know: {plan.choice.unknown}"
     if plan.error is not None:
         yield f"All of these need epsilon {_epsilon(_chosen(plan))}."
+    elif plan.epsilon is not None:
+        yield in_words(group_privacy(plan.epsilon))
     yield "No data was read and nothing was spent."
 
 

@@ -29,3 +29,16 @@ def test_one_row_moves_a_rank_by_its_sensitivity_at_most(rows, quantile):
 def test_quantiles_finer_than_any_use_are_refused():
     with pytest.raises(QueryError, match="write 1/10"):
         Rank(Fraction(0.1))
+
+
+@pytest.mark.parametrize("quantile", [Fraction(0), Fraction(1), Fraction(1, 2), Fraction(3, 4), Fraction(1, 10)])
+def test_one_row_moves_two_ranks_apart_by_their_spread_and_no_less(quantile):
+    """All tables of up to 4 rows in 4 cells; the spread is reached, so no higher rate would be private."""
+    score, widest = Rank(quantile), 0
+    for code in range(5**4):
+        counts = np.array([code // 5**place % 5 for place in range(4)])
+        for cell in range(4):
+            moved = score.scores(counts + (np.arange(4) == cell)) - score.scores(counts)
+            widest = max(widest, int(moved.max() - moved.min()))
+    assert widest <= score.spread
+    assert widest == score.spread or quantile not in (0, 1, Fraction(1, 2))

@@ -29,6 +29,7 @@ from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.revenue import Revenue
 from sfumato.kernel.verbs.scores import MostRows, Rank, Score
 from sfumato.measurement import Laplace
 from sfumato.queries import Identity
@@ -154,7 +155,7 @@ def curator_over(counts: Counts, epsilon: Fraction, contributions: int, kind: ty
     return kind(domain, Aggregate(held, vector[held]), {"count": 1}, charge, entropy), entropy
 
 
-def selecting(score: Score, epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator) -> Law:
+def selecting(score: Score | Revenue, epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator) -> Law:
     """What `Curator.select` chooses, with the scores and the rate it really uses."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:

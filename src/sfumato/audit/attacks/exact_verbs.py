@@ -32,6 +32,7 @@ from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.largest_misfit import LargestMisfit
+from sfumato.kernel.verbs.revenue import Revenue
 from sfumato.kernel.verbs.rows_right import RowsRight
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace
@@ -55,6 +56,7 @@ CANDIDATES: dict[str, RowsRight | LargestMisfit] = {
     "table by its cells": LargestMisfit(Identity(3), np.array([[0, 0, 0], [4, 0, 0], [1, 1, 2], [2, 2, 0]])),
     "table by weights": LargestMisfit(Weighted(np.array([[2, -1, 0], [0, 1, 1]])), np.array([[0, 0], [3, 1], [-2, 4]])),
 }
+PRICED = {"steep prices": np.array([1, 2, 9]), "flat prices": np.array([0, 3, 3])}
 PRICES = ((1, 1, 1), (2, 2, 6))  # of buckets of 1, 2 and 4 cells
 
 
@@ -147,6 +149,8 @@ def verb_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
                 found[f"first misfit of {name} above {threshold}"] = largest_ratio(distribution, 3, 4, k)
         for name, score in CANDIDATES.items():
             found[f"select {name}"] = largest_loss(selecting(score, epsilon, k), (3,), 4, k)
+        for name, coins in PRICED.items():
+            found[f"select revenue at {name}"] = largest_loss(selecting(Revenue(coins), epsilon, k), (3,), 4, k)
         findings += [
             ExactFinding(f"{name}, {k} row{'s' * (k > 1)} per person", epsilon, loss, pairs)
             for name, (loss, pairs) in found.items()

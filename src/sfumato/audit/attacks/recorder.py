@@ -23,6 +23,7 @@ from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.revenue import Revenue
 from sfumato.kernel.verbs.scores import Misfit, Score
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Queries
@@ -62,7 +63,9 @@ class Tape:
     heard: Tape | None = None
     calls: list[Call] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    borne: tuple[Fraction, ...] | None = None  # by each cell when the last call had ended
+    borne: dict[int, tuple[Fraction, ...]] = field(
+        default_factory=dict
+    )  # by each cell of a charge, after its last call
 
     def add(self, call: Call) -> Call:
         """Keep a call, and say which call's result is to be handed out."""
@@ -83,8 +86,9 @@ class Tape:
 class Recorder:
     """Stands before a curator, which must have been given `Watched` random bits."""
 
-    def __init__(self, inner: Curator, entropy: Watched, tape: Tape) -> None:
+    def __init__(self, inner: Curator, entropy: Watched, tape: Tape, *, within: bool = False) -> None:
         self.__inner, self.__entropy, self.__tape = inner, entropy, tape
+        self.__within = within  # whether its cells are not those of the table, so that the fullest stands for all
 
     @property
     def domain(self) -> Domain:
@@ -140,7 +144,7 @@ class Recorder:
         assert isinstance(published, Measurement)  # noqa: S101 (the calls agree in what they asked)
         return published
 
-    def select(self, score: Score, budget: Budget) -> int:
+    def select(self, score: Score | Revenue, budget: Budget) -> int:
         """Let the curator choose, and write it down."""
         self.__begin()
         made = self.__inner.select(score, budget)
@@ -253,33 +257,47 @@ class Recorder:
 
     def reduce(self, partition: Partition) -> Recorder:
         """A recorder before the curator's view, on the same tape."""
-        return Recorder(self.__inner.reduce(partition), self.__entropy, self.__tape)
+        return self.__before(self.__inner.reduce(partition))
 
     def split(self, partition: Partition) -> tuple[Recorder, ...]:
         """Recorders before the curator's views, on the same tape."""
-        return tuple(Recorder(part, self.__entropy, self.__tape) for part in self.__inner.split(partition))
+        return tuple(map(self.__before, self.__inner.split(partition)))
 
     def margin(self, names: Sequence[str]) -> Recorder:
         """A recorder before the curator's margin, on the same tape."""
-        return Recorder(self.__inner.margin(names), self.__entropy, self.__tape)
+        return self.__before(self.__inner.margin(names))
+
+    def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Recorder:
+        """A recorder before the curator of the lines, on the same tape, once it is written down what they cost."""
+        self.__begin()
+        made = self.__inner.lines(names, budget, pieces=pieces)
+        if made.charge.budget != budget or made.charge.contributions != self.charge.contributions:
+            self.__tape.faults.append("lines may spend something else than was charged for them")
+        self.__tape.add(Call(("lines", tuple(names), budget, pieces), self.__end(), (), (), None, None))
+        return Recorder(made, self.__entropy, self.__tape, within=True)
 
     # -- inside
+
+    def __before(self, inner: Curator) -> Recorder:
+        return Recorder(inner, self.__entropy, self.__tape, within=self.__within)
 
     def __misfits(self, misfit: Misfit) -> list[int]:
         return twins.misfits(misfit.queries, misfit.targets.tolist(), self.__inner._dense("count").tolist())
 
     def __begin(self) -> None:
         self.__entropy.log.clear()
-        borne, self.__tape.borne = self.__tape.borne, _borne(self.charge)
-        if borne not in (None, self.__tape.borne):
+        before, now = self.__tape.borne.get(id(self.charge)), _borne(self.charge)
+        self.__tape.borne[id(self.charge)] = now
+        if before not in (None, now):
             self.__tape.faults.append("the charge was changed between two calls")
 
     def __end(self) -> tuple[Fraction, ...]:
         if self.__entropy.loose:
             self.__tape.faults.append("random bits were taken past the exact samplers")
-        before, self.__tape.borne = self.__tape.borne, _borne(self.charge)
-        assert before is not None  # noqa: S101 (set when the call began)
-        return tuple(b - a for a, b in zip(before, self.__tape.borne, strict=True))
+        before, now = self.__tape.borne[id(self.charge)], _borne(self.charge)
+        self.__tape.borne[id(self.charge)] = now
+        loads = tuple(b - a for a, b in zip(before, now, strict=True))
+        return (max(loads),) if self.__within else loads
 
     def __compare(self, *pairs: tuple[Measurement, NDArray[np.int64]]) -> None:
         """Whether every answer carries its own noise, of the kind that the measurement states, in the order drawn."""

@@ -67,8 +67,8 @@ def a_chosen_margin(curator: Curator, schema: Schema, budget: Budget) -> int:
 class SharpChoiceCurator(Curator):
     """NOT PRIVATE: a choice follows its scores as if a row could move them in one direction only."""
 
-    def _choice_rate(self, budget: Budget, sensitivity: int) -> Fraction:
-        return 2 * super()._choice_rate(budget, sensitivity)
+    def _choice_rate(self, budget: Budget, spread: int) -> Fraction:
+        return 2 * super()._choice_rate(budget, spread)
 
 
 class FreeChoiceCurator(Curator):

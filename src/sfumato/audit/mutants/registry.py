@@ -18,7 +18,7 @@ from sfumato.audit.mutants.curators import replaying, sifted
 from sfumato.audit.mutants.noise import Run, honest
 from sfumato.audit.mutants.reader_checks import checks as reader_checks
 from sfumato.audit.mutants.reading import Check, sum_moves
-from sfumato.audit.mutants.special import blr, pac, parity
+from sfumato.audit.mutants.special import blr, pac, parity, quantiles
 from sfumato.audit.subjects.subject import Subject
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Ledger
@@ -210,6 +210,13 @@ MUTANTS: dict[str, Mutant] = {
             blr.scaled_by_the_table,
             replaying(blr.scaled_by_the_table),
             replaying(blr.scaled_by_noise),
+        ),
+        *(
+            _checked(name, kind, quantiles.replaying_lines(run, kind), quantiles.replaying_lines(run))
+            for name, kind, run in (
+                ("quantiles, lines for nothing", quantiles.FreeLinesCurator, quantiles.lines_until_refused),
+                ("quantiles, rows dealt in shares", quantiles.ReshuffledCurator, quantiles.below_the_median),
+            )
         ),
         _checked(
             "sum without clipping", reading.unclipped_steps, sum_moves(reading.unclipped_steps), _REAL_SUM, "reading"

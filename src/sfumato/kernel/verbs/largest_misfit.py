@@ -53,6 +53,10 @@ class LargestMisfit:
     def sensitivity(self) -> int:
         return int(self.queries.entry_bound)
 
+    @property
+    def spread(self) -> int:
+        return 2 * self.sensitivity
+
     def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         apart = self.queries.apply_wrapping(counts) - self.targets  # modulo 2^64, as arrays of int64 are
         return np.asarray(-np.abs(np.maximum(apart, -(2**63 - 1))).max(axis=1), dtype=np.int64)

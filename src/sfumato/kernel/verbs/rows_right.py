@@ -51,6 +51,10 @@ class RowsRight:
     def sensitivity(self) -> int:
         return 1
 
+    @property
+    def spread(self) -> int:
+        return 1
+
     def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         if float(counts.sum(dtype=np.float64)) > FEW_ROWS:  # an overflow would betray how many rows there are
             exact = [sum(counts[row].tolist()) for row in self.right]

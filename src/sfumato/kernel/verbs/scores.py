@@ -1,8 +1,10 @@
 """Scores that `select` may maximise, each with a proved sensitivity.
 
 A score is a whole number per candidate. Its sensitivity is the most that one row of data can change any candidate's
-score. Only those named at the end are accepted, so that a wrong sensitivity cannot come from outside. `Misfit` also
-says what `measure_misfit` adds up and what `first_above` compares.
+score. Its spread is the most by which the changes of two candidates can differ: twice the sensitivity at most, and what
+the exponential mechanism pays for (docs/privacy.md, section 5). Only those named at the end are accepted, so that a
+wrong sensitivity cannot come from outside. `Misfit` also says what `measure_misfit` adds up and what `first_above`
+compares.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
 from sfumato.kernel.verbs.largest_misfit import LargestMisfit
+from sfumato.kernel.verbs.revenue import Revenue
 from sfumato.kernel.verbs.rows_right import RowsRight
 from sfumato.queries import Queries
 from sfumato.queries.arrays import LARGEST, frozen
@@ -33,6 +36,10 @@ class MostRows:
     def sensitivity(self) -> int:
         return 1
 
+    @property
+    def spread(self) -> int:
+        return 2
+
     def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return counts
 
@@ -49,6 +56,10 @@ class Rank:
     One more row changes n by 1 and U(j), L(j) by 0 or 1 each, so a n - b U(j) changes by a or by a - b, and
     b L(j) - a n by -a or by b - a. The larger of these in size is max(a, b - a), the sensitivity; taking a maximum of
     terms does not increase it.
+
+    The least and the greatest value, a = 0 and a = b, pay half: of the greatest, score(j) = U(j) - n, which one more
+    row lowers by 1 for the cells before its own and leaves alone for the others. No score rises, so no two changes are
+    further apart than 1; the least value is its mirror image.
 
     Products that 64 bits cannot hold are worked out in Python's own whole numbers. A distance beyond 2^62 counts as
     2^62: cutting off at a fixed number brings scores only closer.
@@ -71,6 +82,10 @@ class Rank:
     def sensitivity(self) -> int:
         a, b = self.quantile.as_integer_ratio()
         return max(a, b - a)
+
+    @property
+    def spread(self) -> int:
+        return 1 if self.quantile in (0, 1) else 2 * self.sensitivity
 
     def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         a, b = self.quantile.as_integer_ratio()
@@ -115,10 +130,14 @@ class Misfit:
     def sensitivity(self) -> int:
         return int(self.queries.entry_bound)
 
+    @property
+    def spread(self) -> int:
+        return 2 * self.sensitivity
+
     def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         apart = self.queries.apply_wrapping(counts) - self.targets  # modulo 2^64, as arrays of int64 are
         return np.asarray(np.abs(np.maximum(apart, -(2**63 - 1))), dtype=np.int64)
 
 
-Score = MostRows | Rank | Misfit | RowsRight | LargestMisfit
-SCORES = (MostRows, Rank, Misfit, RowsRight, LargestMisfit)
+Score = MostRows | Rank | Misfit | RowsRight | LargestMisfit | Revenue
+SCORES = (MostRows, Rank, Misfit, RowsRight, LargestMisfit, Revenue)

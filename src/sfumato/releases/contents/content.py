@@ -40,6 +40,7 @@ KINDS = {
     "margins": "sfumato.releases.contents.margins.Margins",
     "parity": "sfumato.releases.contents.parity_cube.ParityCube",
     "rule": "sfumato.releases.contents.rule.Rule",
+    "quantiles": "sfumato.releases.contents.quantiles.Quantiles",
 }
 
 

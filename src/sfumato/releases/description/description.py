@@ -10,6 +10,7 @@ from sfumato.plain_text import aligned, as_rows, printable
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.shown.full_json import guarantee_record
 from sfumato.releases.description.examples import example_queries
+from sfumato.releases.description.group_privacy import GroupPromise, group_privacy, in_words
 from sfumato.releases.description.typical_errors import TypicalError, typical_errors
 from sfumato.schema import Schema
 from sfumato.schema.columns import HEADERS, column_records, columns_of
@@ -47,6 +48,7 @@ class Description:
             "mechanism": self.mechanism,
             "extent": self.extent,
             "guarantee": guarantee_record(self.guarantee),
+            "groups": [one.record for one in self.groups],
             "columns": column_records(self.schema),
             "counted": list(self.counted),
             "errors": self.errors,
@@ -61,6 +63,12 @@ class Description:
         """The guarantee in symbols."""
         promise = f"epsilon {float(self.guarantee.epsilon):g}"
         return promise + (f", delta {float(self.guarantee.delta):g}" if self.guarantee.delta else "")
+
+    @property
+    def groups(self) -> tuple[GroupPromise, ...]:
+        """What the guarantee means for several privacy units together."""
+        promised = self.guarantee
+        return group_privacy(promised.epsilon, delta=promised.delta, rho=promised.rho)
 
     @property
     def column_rows(self) -> list[list[str]]:
@@ -83,7 +91,7 @@ class Description:
         typical = aligned([self.error_headers, *self.typical_rows], left=(0,)) if self.typical else []
         parts = [
             [f"{self.schema.dataset}: {self.extent}, mechanism {self.mechanism}, {self.promise}"],
-            [self.guarantee.statement],
+            [self.guarantee.statement, in_words(self.groups)],
             columns,
             ["Counted by rule:", *(f"  {rule}" for rule in self.counted)] if self.counted else [],
             [f"Errors: {self.errors}.", *typical],

@@ -1,0 +1,122 @@
+"""Quantiles in numbers: nine deciles at once and one by one, the largest value beside the paper's, and coverage.
+
+    python benchmarks/quantiles.py [--runs 50]
+
+Times are of the processor, so that what else a machine does leaves them alone. Rank errors are distances from the
+wanted rank to the ranks that the chosen value holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from fractions import Fraction
+from time import process_time
+
+import numpy as np
+
+from sfumato.audit.mutants.limited_domain import limited_domain_loss
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.given_counts import over_counts
+from sfumato.kernel.sampling.entropy import SystemEntropy
+from sfumato.kernel.verbs.scores import Rank
+from sfumato.mechanisms import find_mechanism
+from sfumato.reproduce.tr_2010_003.largest import ALPHA, PRINTED, outcome
+from sfumato.schema import Schema
+
+ROWS, VALUES, FINE = 1_000_000, 100_000, 2**16
+DECILES = [Fraction(k, 10) for k in range(1, 10)]
+
+
+def schema_of(values: int) -> Schema:
+    attributes = {"x": {"type": "integer", "lower": 0, "upper": values - 1}}
+    return Schema.from_dict(
+        {"dataset": "x", "privacy_unit": "row", "budget": {"epsilon": 10}, "attributes": attributes}
+    )
+
+
+def tables(rows: int, values: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(14)
+    gamma = rng.gamma(3, values / 20, rows)
+    drawn = {
+        "normal": rng.normal(values / 2, values / 10, rows),
+        "skewed": values / 60 * np.exp(rng.normal(0, 1, rows)),
+        "two humps": np.where(rng.random(rows) < 0.3, rng.normal(0.2, 1 / 60, rows), rng.normal(0.7, 0.05, rows))
+        * values,
+        "heaped": np.where(rng.random(rows) < 0.5, np.rint(gamma * 2000 / values) * (values / 2000), gamma),
+        "tall heaps": np.where(rng.random(rows) < 0.5, np.rint(gamma * 80 / values) * (values / 80), gamma),
+    }
+    return {n: np.bincount(np.clip(v, 0, values - 1).astype(int), minlength=values) for n, v in drawn.items()}
+
+
+def rank_error(counts: np.ndarray, cell: int, quantile: Fraction) -> float:
+    up_to, target = counts[: cell + 1].sum(), float(quantile) * counts.sum()
+    return max(0.0, target - up_to, up_to - counts[cell] - target)
+
+
+def deciles(runs: int) -> None:
+    print(f"nine deciles of {ROWS:,} values of {VALUES:,}, epsilon 0.1: mean rank error")
+    schema, budget, entropy = schema_of(VALUES), Budget.pure(Fraction(1, 10)), SystemEntropy()
+    mechanism = find_mechanism("quantiles").with_options({"quantiles": ",".join(str(float(q)) for q in DECILES)})
+    for name, counts in tables(ROWS, VALUES).items():
+        apart, together, seconds = [], [], []
+        for _ in range(runs):
+            curator = over_counts(schema, counts, budget, entropy)
+            parts = budget.evenly(9)
+            apart += [
+                rank_error(counts, curator.select(Rank(q), part), q) for q, part in zip(DECILES, parts, strict=True)
+            ]
+            curator = over_counts(schema, counts, budget, entropy)
+            start = process_time()
+            (line,) = mechanism.run(curator, schema, budget, None).lines
+            seconds.append(process_time() - start)
+            cells = [(int(cut) - 1) // line.pieces for cut in line.cuts[0]]
+            together += [rank_error(counts, cell, q) for cell, q in zip(cells, DECILES, strict=True)]
+        ratio = np.mean(together) / np.mean(apart)
+        print(
+            f"  {name:10} one by one {np.mean(apart):6.1f}, at once {np.mean(together):6.1f}, "
+            f"ratio {ratio:.2f}, {np.mean(seconds):.2f} s"
+        )
+
+
+def largest() -> None:
+    """At the loss that the exact audit measures for the paper's algorithm."""
+    measured = limited_domain_loss(1, cells=4, rows=3)
+    epsilon = ALPHA * Fraction(measured).limit_denominator(1000)
+    hits = []
+    for seed in range(1, 11):
+        found = outcome(10_000, 20.0, seed, epsilon=epsilon)
+        hits.append((found.hits(found.paper), found.hits(found.ours)))
+    paper, ours = np.mean(hits, axis=0)
+    print(f"greatest of 10,000 rows, alpha 0.05, measured loss of the paper's {measured:.2f} alpha: [Max-4, Max]")
+    print(f"  printed {PRINTED[10_000]}, its algorithm {paper:.4f}, ours at epsilon {float(epsilon):.4f} {ours:.4f}")
+
+
+def coverage(runs: int) -> None:
+    print("95 % intervals: share that holds the true value")
+    schema, entropy, pooled = schema_of(FINE), SystemEntropy(), []
+    for rows, epsilon in ((10_000, Fraction(1)), (100_000, Fraction(1, 10))):
+        for wanted in ("0,0.25,0.5,0.75,1", ",".join(str(float(q)) for q in DECILES)):
+            mechanism = find_mechanism("quantiles").with_options({"quantiles": wanted})
+            for name, counts in tables(rows, FINE).items():
+                held, up_to, there = [], counts.cumsum(), np.flatnonzero(counts)
+                for _ in range(runs):
+                    curator = over_counts(schema, counts, Budget.pure(epsilon), entropy)
+                    content = mechanism.run(curator, schema, Budget.pure(epsilon), None)
+                    for quantile in content.quantiles:
+                        found = content.value_of("x", 0, quantile, 0.95)
+                        truth = int(np.searchsorted(up_to, float(quantile) * rows)) if 0 < quantile < 1 else None
+                        truth = (there[0] if quantile == 0 else there[-1]) if truth is None else truth
+                        held.append(found.low <= truth <= found.high)
+                pooled += held
+                words = f"{rows:7,} rows, epsilon {float(epsilon):g}, {len(content.quantiles)} of {name}"
+                print(f"  {words}: {np.mean(held):.3f}")
+    print(f"  pooled {np.mean(pooled):.3f} of {len(pooled):,}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=50)
+    runs = parser.parse_args().runs
+    largest()
+    deciles(runs)
+    coverage(max(1, runs // 2))

@@ -1,0 +1,199 @@
+"""Quantiles: the exponential mechanism on ranks, many at once, from the middle outwards.
+
+After Xiao, Xiong, Yuan, TR-2010-003, section 7, whose algorithm for the largest value is not private: a row that is
+read early changes what all later rows do (docs/quantiles.md). Here the score of a value is how far its rank lies from
+the one that is wanted, and rows beyond a chosen quantile are left to those on the other side
+(strategies/quantile_tree.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+
+from sfumato.domain import Partition
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.scores import Rank
+from sfumato.limits import MOST_DENSE
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.queries import Identity, Workload
+from sfumato.releases.contents.quantiles import Quantiles
+from sfumato.releases.contents.quantiles_file import Line
+from sfumato.schema import Schema
+from sfumato.strategies.quantile_tree import Choice, choices, labels_of, runs_between
+
+FIVE = tuple(Fraction(k, 4) for k in range(5))
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may state.
+
+    of: ordered attributes; all of them if none is named. by: attributes whose values have quantiles of their own.
+    pieces: into how many each value or bin is cut; as many as serve if not stated.
+    """
+
+    of: tuple[str, ...] = ()
+    quantiles: tuple[Fraction, ...] = FIVE
+    by: tuple[str, ...] = ()
+    pieces: int | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """choose, count, total: how the budget is shared between choices, the counts that tell how sure they are, and all
+    rows of a line, which tell how finely to count.
+
+    most_pieces: of all lines together, and of one value or bin. finest: the largest denominator of a quantile.
+    """
+
+    choose: int = 90
+    count: int = 9
+    total: int = 1
+    most_pieces: int = 2**20
+    most_in_one: int = 2**12
+    finest: int = 1000
+    most_quantiles: int = 200
+
+
+PLAIN, SETTINGS = Options(), Settings()
+
+
+def quantiles(
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
+) -> Quantiles:
+    """Choose every quantile of every line, then count the rows between them."""
+    of = options.of or _ordered(schema, options.by)
+    wanted = choices(options.quantiles)
+    shares = budget.evenly(len(of))
+    lines = [_line(curator, schema, share, name, wanted, options) for name, share in zip(of, shares, strict=True)]
+    epsilon = _parts(shares[0])[0].amount
+    return Quantiles(schema, options.by, tuple(sorted(set(options.quantiles))), epsilon, tuple(lines))
+
+
+def _line(
+    curator: Curator, schema: Schema, budget: Budget, of: str, wanted: Sequence[Choice], options: Options
+) -> Line:
+    groups = prod(schema.domain[name].size for name in options.by)
+    pieces = options.pieces or _pieces(groups * schema.domain[of].places)
+    length = schema.domain[of].places * pieces
+    lines = curator.lines([*options.by, of], budget, pieces=pieces)
+    to_choose, to_count, to_total = _parts(budget)
+
+    each = Partition(lines.domain, np.arange(lines.domain.size) // length)
+    cuts = [_cuts(line, wanted, to_choose) for line in lines.split(each)]
+    total = lines.reduce(each).measure(Identity(groups), to_total)
+    scale = float(lines.charge.contributions / to_count.amount)
+    edges = [runs_between(found, length, float(rows), scale) for found, rows in zip(cuts, total.answers, strict=True)]
+    starts = np.cumsum([0, *(len(ends) - 1 for ends in edges[:-1])])
+    labels = np.concatenate([start + labels_of(ends) for start, ends in zip(starts, edges, strict=True)])
+    runs = lines.reduce(Partition(lines.domain, labels))
+    counted = runs.measure(Identity(runs.domain.size), to_count)
+    return Line(of, pieces, np.array([[found[q] for q in sorted(found)] for found in cuts]), total, counted)
+
+
+def _parts(budget: Budget) -> tuple[Budget, Budget, Budget]:
+    choose, count, total = budget.split(SETTINGS.choose, SETTINGS.count, SETTINGS.total)
+    return choose, count, total
+
+
+def _cuts(line: Curator, wanted: Sequence[Choice], budget: Budget) -> dict[Fraction, int]:
+    """Where each quantile parts the pieces of a line."""
+    cuts: dict[Fraction, int] = {}
+    for one in wanted:
+        first = 0 if one.above == 0 else cuts[one.above]
+        end = line.domain.size if one.below == 1 else cuts[one.below]
+        place = 0
+        if end - first > 1:
+            label = np.full(line.domain.size, -1, dtype=np.int64)
+            label[first:end] = np.arange(end - first)
+            share = Budget.pure(budget.amount * one.share)
+            place = line.reduce(Partition(line.domain, label)).select(Rank(one.within), share)
+        # The piece that was chosen belongs to those before the cut; of the least value, to those after it.
+        cuts[one.quantile] = min(end, first + place + (one.quantile > 0))
+    return cuts
+
+
+def _pieces(cells: int) -> int:
+    """A power of two: fine enough that a piece holds few rows."""
+    most = max(1, min(SETTINGS.most_in_one, SETTINGS.most_pieces // cells))
+    return 1 << (most.bit_length() - 1)
+
+
+def _ordered(schema: Schema, by: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(axis.name for axis in schema.domain if axis.ordered and axis.name not in by)
+
+
+def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
+    """Why it does not fit, or None."""
+    return _wrong_attributes(schema, options) or _wrong_quantiles(options) or _too_many(schema, options)
+
+
+def _wrong_attributes(schema: Schema, options: Options) -> str | None:
+    named = (*options.of, *options.by)
+    if missing := next((name for name in named if name not in schema.domain), None):
+        return f"there is no attribute {missing!r}; there are {', '.join(schema.domain.names)}"
+    if twice := next((name for name in named if named.count(name) > 1), None):
+        return f"{twice} is named twice in of and by; name it once"
+    of = options.of or _ordered(schema, options.by)
+    if unordered := next((name for name in of if not schema.domain[name].ordered), None):
+        return f"{unordered} has no order; quantiles are of an integer, a number or a date"
+    return None if of else "no attribute has an order; quantiles are of an integer, a number or a date"
+
+
+def _wrong_quantiles(options: Options) -> str | None:
+    if not options.quantiles or len(options.quantiles) > SETTINGS.most_quantiles:
+        return f"it takes 1 to {SETTINGS.most_quantiles} quantiles, not {len(options.quantiles)}"
+    if outside := next((q for q in options.quantiles if not 0 <= q <= 1), None):
+        return f"a quantile lies between 0 and 1, not {float(outside):g}"
+    if fine := next((q for q in options.quantiles if q.denominator > SETTINGS.finest), None):
+        return f"a quantile has at most three decimals, such as 0.999; {float(fine):g} has more"
+    return None
+
+
+def _too_many(schema: Schema, options: Options) -> str | None:
+    pieces = 1 if options.pieces is None else options.pieces
+    if pieces < 1 or pieces & (pieces - 1):
+        return f"pieces is 1, 2, 4, 8, ..., not {options.pieces}"
+    cells = max(
+        prod(schema.domain[name].size for name in (*options.by, one))
+        for one in options.of or _ordered(schema, options.by)
+    )
+    if cells * pieces > MOST_DENSE:
+        return f"{cells * pieces:.3g} pieces are too many to lay out; take fewer groups, or wider bins"
+    return None
+
+
+def _example(contributions: int) -> Schema:
+    unit = "row" if contributions == 1 else {"column": "person", "contributions": contributions}
+    return Schema.from_dict(
+        {
+            "dataset": "small",
+            "privacy_unit": unit,
+            "budget": {"epsilon": 1000},
+            "attributes": {
+                "age": {"type": "integer", "lower": 0, "upper": 3},
+                "sex": {"type": "category", "values": ["F", "M"]},
+            },
+        }
+    )
+
+
+MECHANISM = Mechanism(
+    name="quantiles",
+    summary="median, least and greatest value and any quantiles, all at once and by group, by rank",
+    run=quantiles,
+    paper="TR-2010-003, section 7, corrected; Kaplan, Schnapp, Stemmer 2022",
+    by_margins=True,
+    refuses=refuses,
+    answers="its own questions",
+    for_auto=False,
+    example=_example,
+    options=Options,
+    tried_with={"of": "age", "by": "sex", "quantiles": "0,0.5,0.75", "pieces": "2"},
+)

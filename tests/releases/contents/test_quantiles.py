@@ -1,0 +1,138 @@
+"""The content of quantiles: SQL that it answers and refuses, and files that were made up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sfumato.errors import QueryError, ReleaseFileError
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.given_counts import over_counts
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.mechanisms import find_mechanism
+from sfumato.publishing.publish import describe_guarantee
+from sfumato.releases.contents.quantiles_file import QuantilesRecord
+from sfumato.releases.file.manifest import details_as
+from sfumato.releases.file.store import contents_of
+from sfumato.releases.release import Release
+from sfumato.schema import Schema
+
+SCHEMA = Schema.from_dict(
+    {
+        "dataset": "people",
+        "privacy_unit": "row",
+        "budget": {"epsilon": 9},
+        "attributes": {
+            "sex": {"type": "category", "values": ["F", "M"]},
+            "born": {"type": "date", "lower": "2000-01-01", "upper": "2000-01-31", "missing": "keep"},
+            "height": {"type": "number", "lower": 100, "upper": 200, "bins": 50},
+        },
+    }
+)
+
+
+def release(by: str = "sex", of: str = "height,born") -> Release:
+    counts = np.full(SCHEMA.domain.shape, 10, dtype=np.int64)
+    budget = Budget.pure(4)
+    curator = over_counts(SCHEMA, counts, budget, TestingEntropy(2))
+    run = (
+        find_mechanism("quantiles").with_options({"of": of, "by": by, "pieces": "64", "quantiles": "0,0.25,0.5,1"}).run
+    )
+    return Release(run(curator, SCHEMA, budget, None), "quantiles", describe_guarantee(budget, SCHEMA), private=False)
+
+
+def test_every_way_to_write_a_quantile_answers():
+    made = release()
+    (row,) = made.query(
+        "SELECT MEDIAN(height) AS a, QUANTILE(height, 0.5) AS b, "
+        "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY height) AS c, "
+        "MIN(height) AS d, MAX(height) AS e, MEDIAN(born) AS f FROM people WHERE sex = 'F'"
+    )
+    assert row[0] == row[1] == row[2] and abs(row[0].value - 150) < 4
+    assert row[0].low <= row[0].value <= row[0].high
+    assert row[3].low == 100 and row[4].high == 200  # nothing tells where the last row is
+    assert row[5].dates and abs(row[5].value - 10_972) < 3
+
+
+def test_groups_orders_and_limits_are_those_of_any_answer():
+    rows = release().query("SELECT sex, MEDIAN(height) AS m FROM people GROUP BY sex ORDER BY sex DESC LIMIT 1").rows
+    assert [row[0] for row in rows] == ["M"]
+
+
+def test_what_was_not_chosen_is_interpolated_and_said():
+    answer = release().query("SELECT sex, QUANTILE(height, 0.4) AS m FROM people GROUP BY sex")
+    assert any("0.4 was not chosen" in note for note in answer.notes)
+    for row in answer:
+        assert row[1].low <= 140 <= row[1].high and abs(row[1].value - 140) < 8
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELECT COUNT(*) FROM people", "holds quantiles of height, born"),
+        ("SELECT MEDIAN(height) FROM people", "group by sex"),
+        ("SELECT MEDIAN(height) FROM people WHERE sex IN ('F', 'M')", "group by sex"),
+        ("SELECT MEDIAN(height) FROM people WHERE sex = 'F' AND height > 150", "condition on height"),
+        ("SELECT born, MEDIAN(height) FROM people WHERE sex = 'F' GROUP BY born", "do not group by born"),
+        ("SELECT MAX(height) - MIN(height) FROM people WHERE sex = 'F'", "nothing else"),
+    ],
+)
+def test_what_it_cannot_know_is_refused_by_name(sql, words):
+    with pytest.raises(QueryError, match=words):
+        release().query(sql)
+
+
+def test_findings_and_examples_without_groups():
+    made = release(by="", of="height")
+    assert made.content.about.findings[2].startswith("median of height: ")
+    for sql in made.content.about.examples:
+        assert len(made.query(sql)) == 1
+    assert "Found:" in repr(made.describe())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"of": ["sex", "height"]},
+        {"of": ["height", "height"]},
+        {"of": ["nobody", "born"]},
+        {"quantiles": ["0", "1/2", "1/4", "1"]},
+        {"quantiles": ["0", "1/4", "1/2", "2"]},
+        {"pieces": [0, 1]},
+        {"pieces": [2**24, 2**24]},
+        {"pieces": [4]},
+        {"epsilon": "0"},
+        {"total": "-1"},
+        {"more": 1},
+    ],
+)
+def test_details_that_do_not_go_together_are_refused(change):
+    contents = contents_of(release())
+    manifest = replace(contents.manifest, details={**contents.manifest.details, **change})
+    with pytest.raises(ReleaseFileError):
+        kind = type(release().content)
+        kind.check(manifest, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("member", "column", "change", "words"),
+    [
+        ("cuts", "place", lambda x: x[::-1].copy(), "not in order"),
+        ("cuts", "place", lambda x: x + 2**40, "outside"),
+        ("counts", "count", lambda x: x[:-1], "fewer counts"),
+        ("counts", "count", lambda x: np.append(x, 1), "more counts"),
+        ("totals", "rows", lambda x: x * 0 + 2**40, "fewer counts"),
+    ],
+)
+def test_members_that_were_made_up_are_refused(member, column, change, words):
+    made = release()
+    contents = contents_of(made)
+    members = {name: dict(columns) for name, columns in contents.members.items()}
+    members[member][column] = change(np.asarray(members[member][column]))
+    with pytest.raises(ReleaseFileError, match=words):
+        type(made.content).read(contents.manifest, SCHEMA, members.__getitem__)
+    about = details_as(QuantilesRecord, contents.manifest)
+    assert about.epsilon == Fraction(4, 2) * Fraction(9, 10)  # of each attribute
