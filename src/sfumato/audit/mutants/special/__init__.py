@@ -1,0 +1,1 @@
+"""NOT PRIVATE: mechanisms of one purpose each, broken where their proof rests."""
