@@ -1,8 +1,8 @@
 """The curator: holder of the private counts, and the only one who adds noise to them.
 
 Six verbs spend: `measure`, `measure_misfit`, `measure_margin_misfits`, `select`, `first_above` and `best_partition`;
-three restrict: `reduce`, `split` and `margin`. The budget is stated once: the noise scale is derived from what is
-charged, or the charge from the noise scale, never both from outside.
+four restrict: `reduce`, `split`, `margin` and `subset`. The budget is stated once: the noise scale is derived from what
+is charged, or the charge from the noise scale, never both from outside.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Codes
+from sfumato.arrays import Codes, Whole
 from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.aggregate import Aggregate
@@ -39,6 +39,7 @@ from sfumato.kernel.verbs.partitioning import cheapest, checked_order, cutting, 
 from sfumato.kernel.verbs.scores import Misfit, MostRows, Rank, Score
 from sfumato.kernel.verbs.sparse_vector import above_noises, checked_threshold, first_exceeding
 from sfumato.kernel.verbs.stated_noise import check_kind, epsilon_to_choose, in_proportion, noises_of, pure_epsilon
+from sfumato.kernel.verbs.thinning import SUBSETS_AT_ONCE, checked_subset, subset_of, thinned
 from sfumato.limits import MOST_DENSE
 from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.queries import Cells, Identity, Queries, Total, trusted
@@ -77,6 +78,7 @@ class Curator:
         self._units = units  # the most one row changes a cell: 1 for "count", half_units for a measure, 1 where missing
         self._entropy = entropy
         self._view = view
+        self._thinned: tuple[tuple[int, int], Whole] | None = None  # of the last subsets that were looked at
         self._everywhere = everywhere  # whether its cells together are all of the table: a margin's are
 
     @property
@@ -272,6 +274,21 @@ class Curator:
         """
         domain, aggregate = self._margins.along(names)
         return Curator(domain, aggregate, self._units, self.charge, self._entropy, everywhere=True)
+
+    def subset(self, seed: int, number: int) -> Curator:
+        """A curator over about half of the rows, those that a public seed picks. Spends from the same charge.
+
+        One row more changes one count of a subset by 1 or not at all, and no other (verbs/thinning.py), so what is
+        measured here costs what it costs in the whole table.
+        """
+        word, bit = divmod(checked_subset(seed, number), SUBSETS_AT_ONCE)
+        if self._thinned is None or self._thinned[0] != (seed, word):  # many subsets come from one pass
+            self._thinned = (seed, word), thinned(self._aggregate, seed, word)
+        held = subset_of(self._aggregate, self._thinned[1][bit])
+        units = {"count": self._units["count"]}
+        return Curator(
+            self.domain, held, units, self.charge, self._entropy, view=self._view, everywhere=self._everywhere
+        )
 
     # -- inside
 

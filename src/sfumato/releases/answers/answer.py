@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from sfumato.domain import Label
+from sfumato.domain import Domain, Label
 from sfumato.errors import QueryError
 from sfumato.releases.answers.alike import Kinds, kinds_asked
 from sfumato.releases.answers.estimate import Estimate
@@ -33,6 +33,18 @@ def answer_select(select: Select, schema: Schema, view: Callable[[Kinds], View],
     evaluation = Evaluation(view(kinds_asked(select, schema)), groups, confidence)
     estimates = {column: estimates_of(column, evaluation) for column in dict.fromkeys(select.aggregates)}
 
+    shown = rows_shown(select, domain, groups, estimates)
+    names_shown = tuple(column.name for column in select.columns)
+    numbers = frozenset(column.name for column in select.columns if isinstance(column, Column))
+    notes = (*select.notes, *_notes(select, evaluation), *difference_notes(select.columns, shown, confidence))
+    return Result(names_shown, shown, confidence, (*notes, *remarks_on(shown, notes)), numbers=numbers)
+
+
+def rows_shown(
+    select: Select, domain: Domain, groups: Groups, estimates: Mapping[Column, Sequence[Estimate]]
+) -> tuple[tuple[Label | Estimate, ...], ...]:
+    """The rows of an answer in the order and number that a query asks for. estimates: by column and present group."""
+
     def cell(column: Key | Column, row: int) -> Label | Estimate:
         if isinstance(column, Column):
             return estimates[column][row]
@@ -51,11 +63,7 @@ def answer_select(select: Select, schema: Schema, view: Callable[[Kinds], View],
         missing = -np.inf if nulls_first != descending else np.inf
         rows.sort(key=lambda row, by=by, missing=missing: rank(by, row, missing), reverse=descending)  # type: ignore[misc]
     end = None if select.limit is None else select.offset + select.limit
-    shown = tuple(tuple(cell(column, row) for column in select.columns) for row in rows[select.offset : end])
-    names_shown = tuple(column.name for column in select.columns)
-    numbers = frozenset(column.name for column in select.columns if isinstance(column, Column))
-    notes = (*select.notes, *_notes(select, evaluation), *difference_notes(select.columns, shown, confidence))
-    return Result(names_shown, shown, confidence, (*notes, *remarks_on(shown, notes)), numbers=numbers)
+    return tuple(tuple(cell(column, row) for column in select.columns) for row in rows[select.offset : end])
 
 
 def check_confidence(confidence: float) -> None:

@@ -36,5 +36,5 @@ def _beside(value: Cell, bar: Cell) -> Cell:
     if not isinstance(value, Estimate) or not isinstance(bar, Estimate) or isnan(bar.value) or isnan(value.value):
         return bar
     number, away = value.value, abs(value.value - bar.value)  # which noise alone would not explain
-    ends = {"low": min(bar.low, number), "high": max(bar.high, number)}
-    return replace(bar, value=number, stderr=hypot(bar.stderr, away), model=hypot(bar.model, away), **ends)
+    low, high = min(bar.low, number), max(bar.high, number)
+    return replace(bar, value=number, stderr=hypot(bar.stderr, away), low=low, high=high, model=hypot(bar.model, away))

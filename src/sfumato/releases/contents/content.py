@@ -39,6 +39,7 @@ KINDS = {
     "sparse-cube": "sfumato.releases.contents.sparse_cube.SparseCube",
     "margins": "sfumato.releases.contents.margins.Margins",
     "coefficients": "sfumato.releases.contents.coefficients.Coefficients",
+    "conjunctions": "sfumato.releases.contents.conjunctions.Conjunctions",
 }
 
 

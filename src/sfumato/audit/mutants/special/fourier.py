@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from sfumato.arrays import Whole
+from sfumato.arrays import Codes
 from sfumato.audit.attacks.replay import Run, replay
 from sfumato.audit.subjects.small_tables import neighbouring_tables
 from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import Load
 from sfumato.kernel.curator import Curator
+from sfumato.measurement import Noise
 from sfumato.mechanisms.special.fourier import example, fourier
 from sfumato.queries import Queries
 from sfumato.releases.contents.coefficients import Coefficients, queries_of
@@ -39,8 +41,13 @@ def replaying_coefficients(run: Run, kind: type[Curator] = Curator) -> Check:
 class CoefficientsAsOneCurator(Curator):
     """NOT PRIVATE: all coefficients of a set of attributes are charged as one, as if they were cells of a histogram."""
 
-    def _per_cell(self, queries: Queries, *, squared: bool) -> Whole | int:
-        return 1
+    def _loads(self, queries: Queries, unit: int, noises: tuple[Noise, ...], which: Codes | None) -> list[Load]:
+        return [Load(1, unit / noise.parameter) for noise in noises]
+
+
+def honest(curator: Curator, schema: Schema, budget: Budget) -> Coefficients:
+    """The mechanism as it is."""
+    return fourier(curator, schema, budget)
 
 
 def scale_by_sets(curator: Curator, schema: Schema, budget: Budget) -> Coefficients:
