@@ -23,6 +23,7 @@ HOOKS: dict[type, dict[str, str]] = {
         "_margin_noise": "which noise the misfits of margins carry, and what it is charged",
         "_loads": "what a measurement is charged, cell by cell",
         "_restrict": "the curator of some cells",
+        "_held": "what it holds, before it is gathered by cell",
     },
     Charge: {"_loads": "what each cell has borne so far", "_denominator": "in which parts that is counted"},
     Recorder: {"_Recorder__inner": "the curator that is written down"},

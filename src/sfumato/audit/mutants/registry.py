@@ -18,7 +18,7 @@ from sfumato.audit.mutants.curators import replaying, sifted
 from sfumato.audit.mutants.noise import Run, honest
 from sfumato.audit.mutants.reader_checks import checks as reader_checks
 from sfumato.audit.mutants.reading import Check, sum_moves
-from sfumato.audit.mutants.special import fourier
+from sfumato.audit.mutants.special import conjunctions, fourier
 from sfumato.audit.subjects.subject import Subject
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Ledger
@@ -203,6 +203,18 @@ MUTANTS: dict[str, Mutant] = {
             fourier.fitted_to_the_truth,
             fourier.replaying_coefficients(fourier.fitted_to_the_truth),
             fourier.replaying_coefficients(fourier.honest),
+        ),
+        _checked(
+            "subsets not added up",
+            conjunctions.SubsetsApartCurator,
+            conjunctions.replaying_subsets(conjunctions.each_subset_in_full, conjunctions.SubsetsApartCurator),
+            conjunctions.replaying_subsets(conjunctions.honest),
+        ),
+        _checked(
+            "subsets by rank",
+            conjunctions.SubsetsByRankCurator,
+            conjunctions.replaying_subsets(conjunctions.honest, conjunctions.SubsetsByRankCurator),
+            conjunctions.replaying_subsets(conjunctions.honest),
         ),
         _keeping("a ledger for each release", ledgers.FreshLedger, ledgers.spends_twice),
         _keeping("rows and people added up", ledgers.UnitBlindLedger, ledgers.adds_two_promises),

@@ -85,8 +85,9 @@ def bound_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
     return Exhibit(
         "Section 4.2, theorem 4 and bound (5)",
         "All 3-way margins of binary attributes, 10,000 rows, epsilon 1, delta 0.05",
-        "The bound holds by far: it is made for the worst noise on every coefficient at once. The last three columns are root mean squared errors of a cell. Unbiased margins with the noise "
-        "placed where it costs least, and margins that are drawn towards smaller ones, have less error for the same budget.",
+        "The bound holds by far: it is made for the worst noise on every coefficient at once. The last three "
+        "columns are root mean squared errors of a cell. Unbiased margins with the noise placed where it costs "
+        "least, and margins that are drawn towards smaller ones, have less error for the same budget.",
         ("attributes", "|B|", "bound (5)", "largest error seen", "program", "unbiased", "drawn together"),
         tuple(rows),
         left=(),

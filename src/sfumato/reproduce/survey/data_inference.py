@@ -43,10 +43,10 @@ def inference_exhibit(entropy: Entropy, *, quick: bool) -> Exhibit:
     return Exhibit(
         "Section 4.1",
         "Pairs of six binary attributes inferred from single ones on random subsets, beside pairs that are measured",
-        "Inference works as described and asks fewer questions. Each is asked on t subsets, though, with noise in "
-        "proportion to t, and which rows a subset holds is chance: as a share of the rows, the error falls with their "
-        "fourth root, where that of pairs measured directly falls with the rows themselves. The error seen is less than foretold where answers are "
-        "held between what two counts must share and may share.",
+        "Inference works as described and asks fewer questions. Each is asked on t subsets, though, with noise in"
+        " proportion to t, and which rows a subset holds is chance: as a share of the rows, the error falls with "
+        "their fourth root, where that of pairs measured directly falls with the rows themselves. The error seen "
+        "is less than foretold where answers are held between what two counts must share and may share.",
         ("rows", "epsilon", "subsets", "foretold", "seen", "measured directly", "95 % intervals held"),
         tuple(rows),
         left=(),
@@ -65,9 +65,10 @@ def sample_exhibit() -> Exhibit:
     return Exhibit(
         "Section 4.1, sample size",
         "Rows from which all conjunctions of 2 l literals are within a share of the rows, epsilon 1, probability 0.95",
-        '"When the database is sufficiently large this tradeoff can be accomplished": for a tenth of the rows it takes '
-        "tens of billions, sixteen times as many for half of that, and for the survey's eta / m^2 more than 10^18. The last "
-        "column is what tables of 2 l attributes need for 0.05, measured directly (five standard errors).",
+        '"When the database is sufficiently large this tradeoff can be accomplished": for a tenth of the rows it '
+        "takes tens of billions, sixteen times as many for half of that, and for the survey's eta / m^2 more than"
+        " 10^18. The last column is what tables of 2 l attributes need for 0.05, measured directly (five standard"
+        " errors).",
         ("attributes", "l", "m", "within 0.1", "within 0.05", "within 0.1 / m^2", "directly, 0.05"),
         tuple(rows),
         left=(),
