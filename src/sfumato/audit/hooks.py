@@ -25,6 +25,7 @@ HOOKS: dict[type, dict[str, str]] = {
         "_charge_all": "what a choice is charged, in every cell",
         "_loads": "what a measurement is charged, cell by cell",
         "_restrict": "the curator of some cells",
+        "_held": "what it holds, before it is gathered by cell",
     },
     Charge: {"_loads": "what each cell has borne so far", "_denominator": "in which parts that is counted"},
     Recorder: {"_Recorder__inner": "the curator that is written down"},

@@ -1,7 +1,7 @@
 """The curator: holder of the private counts, and the only one who adds noise to them.
 
 Seven verbs spend: `measure`, `measure_misfit`, `measure_margin_misfits`, `select`, `select_margin`, `first_above` and
-`best_partition`; three restrict: `reduce`, `split` and `margin`; `lines` does both. The budget is stated once:
+`best_partition`; four restrict: `reduce`, `split`, `margin` and `subset`; `lines` does both. The budget is stated once:
 the noise scale is derived from what is charged, or the charge from the noise scale, never both from outside.
 """
 
@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Codes
+from sfumato.arrays import Codes, Whole
 from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.aggregate import Aggregate
@@ -44,6 +44,7 @@ from sfumato.kernel.verbs.rows_right import RowsRight
 from sfumato.kernel.verbs.scores import SCORES, Misfit, Score
 from sfumato.kernel.verbs.sparse_vector import above_noises, checked_threshold, first_exceeding
 from sfumato.kernel.verbs.stated_noise import check_kind, epsilon_to_choose, in_proportion, noises_of, pure_epsilon
+from sfumato.kernel.verbs.thinning import SUBSETS_AT_ONCE, checked_subset, subset_of, thinned
 from sfumato.limits import MOST_DENSE
 from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.queries import Cells, Identity, Queries, Total, trusted
@@ -82,6 +83,7 @@ class Curator:
         self._units = units  # the most one row changes a cell: 1 for "count", half_units for a measure, 1 where missing
         self._entropy = entropy
         self._view = view
+        self._thinned: tuple[tuple[int, int], Whole] | None = None  # of the last subsets that were looked at
         self._everywhere = everywhere  # whether its cells together are all of the table: a margin's are
 
     @property
@@ -311,6 +313,21 @@ class Curator:
         whole = Domain((Axis("place", "integer", np.arange(len(counts) + 1.0)),))
         charge = Charge(budget, self.charge.contributions, whole.size)
         return Curator(whole, Aggregate(held, counts[held]), {"count": 1}, charge, self._entropy)
+
+    def subset(self, seed: int, number: int) -> Curator:
+        """A curator over about half of the rows, those that a public seed picks. Spends from the same charge.
+
+        One row more changes one count of a subset by 1 or not at all, and no other (verbs/thinning.py), so what is
+        measured here costs what it costs in the whole table.
+        """
+        word, bit = divmod(checked_subset(seed, number), SUBSETS_AT_ONCE)
+        if self._thinned is None or self._thinned[0] != (seed, word):  # many subsets come from one pass
+            self._thinned = (seed, word), thinned(self._aggregate, seed, word)
+        held = subset_of(self._aggregate, self._thinned[1][bit])
+        units = {"count": self._units["count"]}
+        return Curator(
+            self.domain, held, units, self.charge, self._entropy, view=self._view, everywhere=self._everywhere
+        )
 
     # -- inside
 

@@ -39,6 +39,8 @@ SPECIAL: dict[str, str] = {
     "parity": "sfumato.mechanisms.special.parity",
     "pac": "sfumato.mechanisms.special.pac",
     "blr": "sfumato.mechanisms.special.blr",
+    "fourier": "sfumato.mechanisms.special.fourier",
+    "conjunctions": "sfumato.mechanisms.special.conjunctions",
 }
 
 # What `auto` never takes where cells are laid out, by what each says of itself: a choice need not load these.

@@ -263,6 +263,10 @@ class Recorder:
         """Recorders before the curator's views, on the same tape."""
         return tuple(map(self.__before, self.__inner.split(partition)))
 
+    def subset(self, seed: int, number: int) -> Recorder:
+        """A recorder before the curator of some rows, on the same tape."""
+        return Recorder(self.__inner.subset(seed, number), self.__entropy, self.__tape)
+
     def margin(self, names: Sequence[str]) -> Recorder:
         """A recorder before the curator's margin, on the same tape."""
         return self.__before(self.__inner.margin(names))

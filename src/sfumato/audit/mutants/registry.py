@@ -18,7 +18,7 @@ from sfumato.audit.mutants.curators import replaying, sifted
 from sfumato.audit.mutants.noise import Run, honest
 from sfumato.audit.mutants.reader_checks import checks as reader_checks
 from sfumato.audit.mutants.reading import Check, sum_moves
-from sfumato.audit.mutants.special import blr, pac, parity, quantiles
+from sfumato.audit.mutants.special import blr, conjunctions, fourier, pac, parity, quantiles
 from sfumato.audit.subjects.subject import Subject
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Ledger
@@ -225,6 +225,30 @@ MUTANTS: dict[str, Mutant] = {
             "NaN through clip", reading.nan_through_clip, sum_moves(reading.nan_through_clip), _REAL_SUM, "reading"
         ),
         *(_checked(name, made, check, sound, "reading") for name, (made, check, sound) in reader_checks().items()),
+        _checked(
+            "coefficients charged as one",
+            fourier.CoefficientsAsOneCurator,
+            fourier.replaying_coefficients(fourier.scale_by_sets, fourier.CoefficientsAsOneCurator),
+            fourier.replaying_coefficients(fourier.honest),
+        ),
+        _checked(
+            "table behind coefficients from the truth",
+            fourier.fitted_to_the_truth,
+            fourier.replaying_coefficients(fourier.fitted_to_the_truth),
+            fourier.replaying_coefficients(fourier.honest),
+        ),
+        _checked(
+            "subsets not added up",
+            conjunctions.SubsetsApartCurator,
+            conjunctions.replaying_subsets(conjunctions.each_subset_in_full, conjunctions.SubsetsApartCurator),
+            conjunctions.replaying_subsets(conjunctions.honest),
+        ),
+        _checked(
+            "subsets by rank",
+            conjunctions.SubsetsByRankCurator,
+            conjunctions.replaying_subsets(conjunctions.honest, conjunctions.SubsetsByRankCurator),
+            conjunctions.replaying_subsets(conjunctions.honest),
+        ),
         _keeping("a ledger for each release", ledgers.FreshLedger, ledgers.spends_twice),
         _keeping("rows and people added up", ledgers.UnitBlindLedger, ledgers.adds_two_promises),
         _keeping("a lost ledger made anew", ledgers.SilentLedger, ledgers.starts_afresh),

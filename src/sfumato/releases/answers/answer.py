@@ -44,6 +44,17 @@ def result_of(
     further: tuple[str, ...],
 ) -> Result:
     """The table that a query asked for, from an estimate of every aggregate for every group. further: notes."""
+    shown = rows_shown(select, domain, groups, estimates)
+    names_shown = tuple(column.name for column in select.columns)
+    numbers = frozenset(column.name for column in select.columns if isinstance(column, Column))
+    notes = (*select.notes, *further, *difference_notes(select.columns, shown, confidence))
+    return Result(names_shown, shown, confidence, (*notes, *remarks_on(shown, notes)), numbers=numbers)
+
+
+def rows_shown(
+    select: Select, domain: Domain, groups: Groups, estimates: Mapping[Column, Sequence[Estimate]]
+) -> tuple[tuple[Label | Estimate, ...], ...]:
+    """The rows of an answer in the order and number that a query asks for. estimates: by column and present group."""
 
     def cell(column: Key | Column, row: int) -> Label | Estimate:
         if isinstance(column, Column):
@@ -63,11 +74,7 @@ def result_of(
         missing = -np.inf if nulls_first != descending else np.inf
         rows.sort(key=lambda row, by=by, missing=missing: rank(by, row, missing), reverse=descending)  # type: ignore[misc]
     end = None if select.limit is None else select.offset + select.limit
-    shown = tuple(tuple(cell(column, row) for column in select.columns) for row in rows[select.offset : end])
-    names_shown = tuple(column.name for column in select.columns)
-    numbers = frozenset(column.name for column in select.columns if isinstance(column, Column))
-    notes = (*select.notes, *further, *difference_notes(select.columns, shown, confidence))
-    return Result(names_shown, shown, confidence, (*notes, *remarks_on(shown, notes)), numbers=numbers)
+    return tuple(tuple(cell(column, row) for column in select.columns) for row in rows[select.offset : end])
 
 
 def check_confidence(confidence: float) -> None:

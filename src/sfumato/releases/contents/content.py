@@ -41,6 +41,8 @@ KINDS = {
     "parity": "sfumato.releases.contents.parity_cube.ParityCube",
     "rule": "sfumato.releases.contents.rule.Rule",
     "quantiles": "sfumato.releases.contents.quantiles.Quantiles",
+    "coefficients": "sfumato.releases.contents.coefficients.Coefficients",
+    "conjunctions": "sfumato.releases.contents.conjunctions.Conjunctions",
 }
 
 

@@ -1,0 +1,226 @@
+"""Coefficients: noisy Walsh-Hadamard coefficients of margins, and a table of whole numbers that nearly has them.
+
+The coefficients are what the curator handed out. Numbers are those of the table, which agree with each other and are
+never negative; error bars come from the coefficients, whose noise is known, and hold for every table. Where cells are
+too many for a table, margins are those of the coefficients with the total raised until no cell is negative.
+
+sets       for each set of attributes: how many it has
+attributes the attributes of all sets, by their places in the schema
+answers    the noisy coefficients of all sets, one set after the other
+cells      the cells of the table that are not empty, and their rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from sfumato.arrays import Codes, Floats, Whole
+from sfumato.inference.contingency.walsh_parts import least_raise, parts_of
+from sfumato.inference.margins.table import Places, Table
+from sfumato.measurement import Measurement, Noise
+from sfumato.queries import Queries
+from sfumato.releases.answers.answer import answer_select
+from sfumato.releases.answers.beside import answer_beside
+from sfumato.releases.answers.gathered import Gathered, gather_listed
+from sfumato.releases.answers.groups import Groups
+from sfumato.releases.answers.result import Result
+from sfumato.releases.answers.view import Terms, View
+from sfumato.releases.contents.content import About, Content, Written
+from sfumato.releases.contents.margins import Margins
+from sfumato.releases.file.manifest import Manifest, Statistic, details_as
+from sfumato.releases.file.members import CELL, CELLS, Columns
+from sfumato.releases.file.records import NoiseRecord, noise_record, record
+from sfumato.releases.file.strict_json import refusal
+from sfumato.releases.rows.listed_cells import RowsOfListedCells
+from sfumato.releases.rows.model import RowModel
+from sfumato.schema import Schema
+from sfumato.sql import Select
+from sfumato.strategies.walsh import downward_closure, walsh_table
+
+COLUMNS = {"sets": ["attributes"], "attributes": ["attribute"], "answers": ["answer"], CELLS: [CELL, "count"]}
+MOST_ANSWERS = 2**22  # coefficients that a file may hold
+
+
+@record
+class CoefficientsRecord:
+    """What a manifest says of coefficients: whether there is a table behind them, and their noise."""
+
+    table: bool
+    noise: NoiseRecord
+
+
+class _NoNoise:
+    """The table is what it is."""
+
+    def terms(self, sides: object, cells: Gathered, groups: Groups) -> list[Terms]:
+        return [()] * len(groups.present)
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients(Content):
+    """sets: of attributes, with all their subsets. measured: their Walsh coefficients, set by set, with one noise.
+
+    cells, counts: the table, cells that are not empty; None where the total was raised instead.
+    """
+
+    uses: ClassVar[frozenset[str]] = frozenset({"details"})
+
+    schema: Schema
+    sets: tuple[Places, ...]
+    measured: tuple[Measurement, ...]
+    cells_kept: Codes | None
+    counts: Whole | None
+
+    @property
+    def noise(self) -> Noise:
+        return self.measured[0].noise
+
+    @cached_property
+    def parts(self) -> dict[Places, Table]:
+        """What the coefficients tell of every margin, by least squares."""
+        sizes = self.domain.shape
+        backs = {}
+        for places, one in zip(self.sets, self.measured, strict=True):
+            back = one.queries.T @ one.answers.astype(np.float64)
+            backs[places] = back.reshape([sizes[place] for place in places])
+        return parts_of(backs, sizes, self.noise.variance)
+
+    @cached_property
+    def unbiased(self) -> Margins:
+        """The margins as they were measured: agreeing with each other, with cells that may be negative."""
+        return Margins(self.schema, {"count": self.parts}, unbiased=True)
+
+    @cached_property
+    def raised_by(self) -> float:
+        """What was added to the total where there is no table."""
+        return 0.0 if self.counts is not None else least_raise(self.parts, self.domain.shape)
+
+    @cached_property
+    def raised(self) -> Margins:
+        """The margins with the total raised until no cell is negative."""
+        total = self.parts[()]
+        parts = self.parts | {(): replace(total, estimate=total.estimate + self.raised_by)}
+        return Margins(self.schema, {"count": parts}, unbiased=True)
+
+    def select(self, select: Select, confidence: float) -> Result:
+        def shown(asked: Select) -> Result:
+            return answer_select(asked, self.schema, self._table_view, confidence)
+
+        def measured(asked: Select) -> Result:
+            return answer_select(asked, self.schema, self.unbiased.view, confidence)
+
+        return answer_beside(select, shown, measured)
+
+    def _table_view(self, kinds: Mapping[str, Codes]) -> View:
+        if self.counts is None or self.cells_kept is None:
+            return self.raised.view(kinds)
+        gathered = gather_listed(self.domain, self.cells_kept, {"count": self.counts.astype(np.float64)}, tuple(kinds))
+        return View(self.schema, gathered, _NoNoise())
+
+    def cells(self) -> Floats:
+        if self.counts is None or self.cells_kept is None:
+            return self.raised.cells()
+        laid_out = np.zeros(self.domain.size)
+        laid_out[self.cells_kept] = self.counts
+        return laid_out
+
+    @cached_property
+    def row_model(self) -> RowModel:
+        if self.counts is None or self.cells_kept is None:
+            return self.raised.row_model
+        counts = {"count": self.counts.astype(np.float64)}
+        return RowsOfListedCells(self.schema, counts, {"count": 1.0}, self.cells_kept, {"count": 0.0})
+
+    @property
+    def about(self) -> About:
+        number = sum(len(one.answers) for one in self.measured)
+        orders = max(map(len, self.sets))
+        if self.counts is not None:
+            numbers = f"numbers are those of one table of {int(self.counts.sum()):,} rows, whole and never negative"
+        else:
+            numbers = f"{self.raised_by:,.0f} rows were added to the total, evenly, so that no cell is negative"
+        return About(
+            self.domain.names,
+            f"{number:,} coefficients of margins of up to {orders} attributes",
+            self.measured,
+            f"{numbers}; intervals come from the noisy coefficients alone and hold for every table",
+        )
+
+    def write(self) -> Written:
+        kept = np.zeros(0, dtype=np.int64)
+        cells, counts = (
+            (kept, kept) if self.counts is None or self.cells_kept is None else (self.cells_kept, self.counts)
+        )
+        columns: dict[str, dict[str, Whole]] = {
+            "sets": {"attributes": np.array([len(places) for places in self.sets], dtype=np.int64)},
+            "attributes": {"attribute": np.array([place for places in self.sets for place in places], dtype=np.int64)},
+            "answers": {"answer": np.concatenate([one.answers for one in self.measured])},
+            CELLS: {CELL: cells, "count": counts},
+        }
+        noise = TypeAdapter(NoiseRecord).dump_python(noise_record(self.noise), mode="json")
+        about: dict[str, Any] = {"table": self.counts is not None, "noise": noise}
+        return Written("coefficients", [_statistic()], columns, {"details": about})
+
+    @classmethod
+    def check(cls, manifest: Manifest, schema: Schema) -> None:
+        details_as(CoefficientsRecord, manifest)
+        if {name: member.columns for name, member in manifest.members.items()} != COLUMNS:
+            raise refusal("its members are not those of coefficients")
+        if manifest.statistics != [_statistic()] or schema.measures:
+            raise refusal("its statistics are not those of coefficients")
+        if manifest.members["answers"].rows > MOST_ANSWERS or manifest.members[CELLS].rows > schema.domain.size:
+            raise refusal("it has more coefficients or cells than Sfumato makes")
+
+    @classmethod
+    def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
+        axes = len(schema.domain.shape)
+        for name, most in (("attributes", axes), ("attribute", axes - 1), (CELL, schema.domain.size - 1)):
+            if name in columns and ((columns[name] < 0) | (columns[name] > most)).any():
+                raise refusal("its attributes or cells lie outside its schema")
+        if CELL in columns and ((np.diff(columns[CELL]) <= 0).any() or (columns["count"] < 1).any()):
+            raise refusal("its cells are not in order, or hold no rows")
+
+    @classmethod
+    def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Coefficients:
+        about, sizes = details_as(CoefficientsRecord, manifest), schema.domain.shape
+        orders, flat, answers = (
+            member("sets")["attributes"],
+            member("attributes")["attribute"],
+            member("answers")["answer"],
+        )
+        if int(orders.sum()) != len(flat):
+            raise refusal("its lists of attributes do not go together")
+        ends = pairwise([0, *accumulate(orders.tolist())])
+        sets = tuple(tuple(flat[start:end].tolist()) for start, end in ends)
+        if any(places != tuple(sorted(set(places))) for places in sets) or sets != downward_closure(sets, sizes):
+            raise refusal("its sets of attributes are not those of coefficients")
+        measured, start = [], 0
+        for places in sets:
+            queries = queries_of(places, sizes)
+            measured.append(Measurement("count", queries, answers[start : start + queries.rows], (about.noise.noise,)))
+            start += queries.rows
+            if start > len(answers):
+                break
+        if start != len(answers) or len(measured) != len(sets):
+            raise refusal("it does not hold the coefficients that it lists")
+        cells = member(CELLS)
+        if not about.table and len(cells[CELL]):
+            raise refusal("it holds a table where it says that there is none")
+        table = (cells[CELL], cells["count"]) if about.table else (None, None)
+        return cls(schema, sets, tuple(measured), *table)
+
+
+def queries_of(places: Places, sizes: tuple[int, ...]) -> Queries:
+    """The rows that a set of attributes was asked by."""
+    return walsh_table(tuple(sizes[place] for place in places))
+
+
+def _statistic() -> Statistic:
+    return Statistic("count", CELLS, "count", None)

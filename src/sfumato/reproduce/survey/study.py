@@ -1,0 +1,25 @@
+"""Dwork's survey (TAMC 2008): what its sections promise, beside what their mechanisms do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sfumato.kernel.sampling.entropy import Entropy
+from sfumato.reproduce.exhibits import Exhibit, Study, Tick
+from sfumato.reproduce.survey.contingency import bound_exhibit, raise_exhibit
+from sfumato.reproduce.survey.data_inference import inference_exhibit, sample_exhibit
+
+
+def study(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
+    """Data inference (4.1) and contingency tables (4.2)."""
+    parts: tuple[tuple[str, Callable[[], Exhibit]], ...] = (
+        ("data inference", lambda: inference_exhibit(entropy, quick=quick)),
+        ("data inference, rows needed", sample_exhibit),
+        ("contingency tables", lambda: bound_exhibit(entropy, quick=quick)),
+        ("contingency tables, large k", lambda: raise_exhibit(entropy, quick=quick)),
+    )
+    exhibits = []
+    for place, (name, part) in enumerate(parts):
+        tick(name, place / len(parts))
+        exhibits.append(part())
+    return Study("survey", "Survey: differential privacy, a survey of results", tuple(exhibits))
