@@ -176,7 +176,7 @@ def scaled(axes: Sequence[Axis], weights: Sequence[float], threshold: float) -> 
     return direction / length, offset / length
 
 
-def tests_of(net: Net, count: int) -> list[tuple[Floats, float]]:
+def questions_to_try(net: Net, count: int) -> list[tuple[Floats, float]]:
     """Halfspaces through points of the grid, of one attribute up to all: what a release tries itself on."""
     width = len(net.axes)
     directions = directions_at_random(net.seed, "tests", count, width)

@@ -32,7 +32,7 @@ from sfumato.releases.contents.halfspaces_file import (
     MOST_SEED,
 )
 from sfumato.schema import Schema
-from sfumato.strategies.halfspace_net import Net, grid_points, tests_of
+from sfumato.strategies.halfspace_net import Net, grid_points, questions_to_try
 
 if TYPE_CHECKING:
     from sfumato.queries import Workload
@@ -79,7 +79,7 @@ def halfspace(
             measured.append(_binned(seen, labels, net.offsets, next(shares)))
     made = Halfspaces(schema, net, tuple(measured))
     tests = min(TESTS, max(4, MOST_TESTED // seen.domain.size))
-    asked = tests_of(net, tests)
+    asked = questions_to_try(net, tests)
     inside = [np.flatnonzero(there & (points @ direction > offset)) for direction, offset in asked]
     targets = np.array([round(made.value(*each)[0]) for each in asked], dtype=np.int64)
     misfit = seen.measure_misfit(Misfit(Predicates(seen.domain.size, inside), targets), for_test)

@@ -22,7 +22,7 @@ from sfumato.releases.contents.content import About, Content, Written
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import Columns
 from sfumato.schema import Schema
-from sfumato.strategies.halfspace_net import Net, scaled, tests_of
+from sfumato.strategies.halfspace_net import Net, questions_to_try, scaled
 
 if TYPE_CHECKING:
     from sfumato.releases.answers.estimate import Estimate
@@ -99,7 +99,7 @@ class Halfspaces(Content):
         """
         if self.misfit is None:
             return 1.0
-        asked = [self.value(*each) for each in tests_of(self.net, self.tests)]
+        asked = [self.value(*each) for each in questions_to_try(self.net, self.tests)]
         noises, unsure = np.array([each[1] for each in asked]), np.array([each[2] for each in asked])
         target = float(self.misfit.answers[0]) + sqrt(self.misfit.noise.variance)
 

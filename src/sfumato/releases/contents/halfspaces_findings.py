@@ -47,7 +47,7 @@ def changed_by(dimensions: int, gamma: float) -> float:
     """Theorem 5: the chance, at most, that projecting changes the cosine of an angle by gamma / 4.
 
     >>> round(changed_by(20_000, 0.5), 4)
-    0.0177
+    0.0176
     """
     part = gamma / 16.0
     return min(1.0, 2.0 * exp(-(part**2 - part**3) * dimensions / 4.0))
@@ -57,7 +57,7 @@ def dimensions_needed(gamma: float, share: float) -> int:
     """The dimensions that theorem 5 asks for, so that at most a share / 4 of points change their angle by gamma / 4.
 
     >>> dimensions_needed(0.5, 0.1)
-    18529
+    18528
     """
     part = gamma / 16.0
     return int(np.ceil(4.0 * np.log(8.0 / share) / (part**2 - part**3)))
@@ -76,8 +76,8 @@ def _guarantee(content: Halfspaces) -> str:
     gamma = sin(net.angle)
     if net.plain:
         return (
-            f"nothing is projected: another halfspace answers, whose direction is within {degrees(net.angle):.1f} degrees "
-            f"(gamma {gamma:.2f}), rows near its line may be counted or not"
+            f"nothing is projected: another halfspace answers, whose direction is within "
+            f"{degrees(net.angle):.1f} degrees (gamma {gamma:.2f}), rows near its line may be counted or not"
         )
     return (
         f"{net.projections} projections to {net.dimensions} dimensions: the survey's theorem promises nothing for so "
