@@ -77,13 +77,13 @@ def test_it_answers_the_counts_that_it_was_learnt_from_and_refuses_others_by_nam
 
 
 def test_intervals_of_counts_shares_and_predictions_hold():
-    """12 releases of 3 classifiers, 350 numbers or so: 95 % hold, less 5 deviations (1e-6) is 89 %.
+    """8 releases of 3 classifiers, 230 numbers or so: 95 % hold, less 5 deviations (1e-6) is 88 %.
 
     Of 100 releases, 2,900 numbers, 93 to 97 % held.
     """
     counts, held = table(2000), []
     true = [*counts.sum(axis=0).reshape(-1), *counts.sum(axis=(0, 1))]
-    for seed in range(12):
+    for seed in range(8):
         for learner in LEARNERS:
             made = released(learner, seed, 1, counts)
             content = made.content
@@ -104,7 +104,7 @@ def test_intervals_of_counts_shares_and_predictions_hold():
             right = (rows * (content.model.labels[strata] == codes[2])).sum() / rows.sum()
             told = content.right_in(range(len(content.model.labels)), 0.95)
             held.append(told.low <= right <= told.high)
-    assert len(held) > 280 and np.mean(held) >= 0.89
+    assert len(held) > 180 and np.mean(held) >= 0.88
 
 
 def test_findings_say_how_often_it_is_right_and_the_tree_in_words():

@@ -62,9 +62,9 @@ def true_count(counts: np.ndarray, age: float, pay: float, threshold: float) -> 
 
 
 def test_intervals_hold():
-    """24 releases of two tables, 20 halfspaces each through points at random: 480 numbers; 95 % less 5 deviations, 90 %.
+    """24 releases of two tables, 20 halfspaces each through points at random: 95 % of 480, less 5 deviations, 90 %.
 
-    Halfspaces of a release share its net's errors, so that the deviation is wider: three times 1 % is allowed for.
+    Halfspaces of a release share the errors of its net, so that 2 % more are allowed for.
     """
     held, errors = [], []
     for shape in ("correlated", "clusters"):

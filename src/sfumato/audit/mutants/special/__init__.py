@@ -1,0 +1,1 @@
+"""NOT PRIVATE: broken variants of mechanisms for one purpose, a file each."""
