@@ -9,6 +9,7 @@ from sfumato.errors import QueryError
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.reproduce.exhibits import Study, Tick
 from sfumato.reproduce.ispe.study import study as ispe
+from sfumato.reproduce.survey.study import study as survey
 from sfumato.reproduce.tr_2010_003.study import study as tr_2010_003
 from sfumato.reproduce.wd.study import study as wd
 
@@ -19,7 +20,7 @@ class Reproduction(Protocol):
     def __call__(self, entropy: Entropy, tick: Tick, *, quick: bool) -> Study: ...
 
 
-PAPERS: dict[str, Reproduction] = {"tr-2010-003": tr_2010_003, "ispe": ispe, "wd": wd}
+PAPERS: dict[str, Reproduction] = {"tr-2010-003": tr_2010_003, "ispe": ispe, "wd": wd, "survey": survey}
 
 
 def reproduce(names: Sequence[str], entropy: Entropy, tick: Tick, *, quick: bool) -> list[Study]:

@@ -147,8 +147,8 @@ class Net:
         if (cells := prod(sizes)) <= MOST_TRIED:
             return grid_points(self.axes, np.arange(cells))
         chosen = public_numbers(self.seed, "points", MOST_TRIED * len(sizes)).reshape(len(sizes), MOST_TRIED)
-        codes = [(each * size).astype(np.int64) for each, size in zip(chosen, sizes, strict=True)]
-        return np.stack([scaled_middles(axis)[code] for axis, code in zip(self.axes, codes, strict=True)], axis=1)
+        along = zip(self.axes, chosen, sizes, strict=True)
+        return np.stack([scaled_middles(axis)[(each * size).astype(np.int64)] for axis, each, size in along], axis=1)
 
 
 def scaled_middles(axis: Axis) -> Floats:

@@ -1,0 +1,25 @@
+"""Dwork's survey (TAMC 2008): what its sections promise, beside what their mechanisms do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sfumato.kernel.sampling.entropy import Entropy
+from sfumato.reproduce.exhibits import Exhibit, Study, Tick
+from sfumato.reproduce.survey.halfspace import halfspace_exhibit, theorem_exhibit
+from sfumato.reproduce.survey.sq import learners_exhibit, oracle_exhibit
+
+
+def study(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
+    """Halfspaces (4.3) and statistical queries (5.1)."""
+    parts: tuple[tuple[str, Callable[[], Exhibit]], ...] = (
+        ("halfspaces, the theorem", theorem_exhibit),
+        ("halfspaces", lambda: halfspace_exhibit(entropy, quick=quick)),
+        ("statistical queries", lambda: oracle_exhibit(entropy, quick=quick)),
+        ("learners", lambda: learners_exhibit(entropy, quick=quick)),
+    )
+    exhibits = []
+    for place, (name, part) in enumerate(parts):
+        tick(name, place / len(parts))
+        exhibits.append(part())
+    return Study("survey", "Survey: differential privacy, a survey of results", tuple(exhibits))
