@@ -135,8 +135,10 @@ class Net:
             there = np.bincount(bins, minlength=self.offsets)
             share = np.bincount(bins, held, minlength=self.offsets) / np.maximum(there, 1)
             rising = float(direction @ self.vectors[number, place]) > 0
-            for empty in np.flatnonzero(there == 0):  # no point there; as its neighbour towards the line's outside
-                share[empty] = share[empty - 1] if rising and empty else share[min(empty + 1, self.offsets - 1)]
+            bare: list[int] = np.flatnonzero(there == 0).tolist()  # no point there: like the bin before it
+            for empty in bare if rising else bare[::-1]:
+                before = empty - 1 if rising else empty + 1
+                share[empty] = share[before] if 0 <= before < self.offsets else 0.0
             found.append((place, share))
         return found
 
@@ -147,8 +149,8 @@ class Net:
         if (cells := prod(sizes)) <= MOST_TRIED:
             return grid_points(self.axes, np.arange(cells))
         chosen = public_numbers(self.seed, "points", MOST_TRIED * len(sizes)).reshape(len(sizes), MOST_TRIED)
-        along = zip(self.axes, chosen, sizes, strict=True)
-        return np.stack([scaled_middles(axis)[(each * size).astype(np.int64)] for axis, each, size in along], axis=1)
+        codes = [(each * size).astype(np.int64) for each, size in zip(chosen, sizes, strict=True)]
+        return np.stack([scaled_middles(axis)[code] for axis, code in zip(self.axes, codes, strict=True)], axis=1)
 
 
 def scaled_middles(axis: Axis) -> Floats:

@@ -106,6 +106,14 @@ def test_sql_python_and_the_opened_file_agree(tmp_path):
     assert repr(opened.describe()) == repr(made.describe())
 
 
+def test_on_many_cells_it_is_tried_in_parts(monkeypatch, tmp_path):
+    monkeypatch.setattr("sfumato.mechanisms.special.halfspace.MOST_TESTED", 20 * SIZE * (SIZE + 1))
+    made = released(table("correlated"))
+    assert [len(each.answers) for each in made.content.misfits] == [1, 1, 1] and made.content.tests == 48
+    made.save(tmp_path / "r.sfumato")
+    assert Release.load(tmp_path / "r.sfumato").content.misfit == made.content.misfit
+
+
 @pytest.mark.parametrize(
     ("weights", "why"),
     [({}, "no direction of these weights"), ({"height": 1}, "along height"), ({"age": float("nan")}, "finite weights")],
@@ -132,7 +140,7 @@ def test_other_releases_say_that_they_do_not_count_along_lines():
         ({"offsets": 10**9}, "do not go with its kind"),
         ({"directions": 0}, "do not go with its kind"),
         ({"tests": 0}, "its test does not go"),
-        ({"noise_of_misfit": None}, "its test does not go"),
+        ({"noises_of_misfits": []}, "its test does not go"),
         ({"more": 1}, "do not go with its kind"),
     ],
 )

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FOR_TEST = Fraction(1, 10)  # of the budget, for measuring how far the net is off
 TESTS = 48  # halfspaces that it is tried on
 MOST_CELLS = 2**20  # that the attributes span
-MOST_TESTED = 2**23  # cells of all test questions together
+MOST_TESTED = 2**24  # cells of the test questions that are asked together
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,14 @@ def halfspace(
             labels = np.where(there, net.bins(points, projection, direction), -1)
             measured.append(_binned(seen, labels, net.offsets, next(shares)))
     made = Halfspaces(schema, net, tuple(measured))
-    tests = min(TESTS, max(4, MOST_TESTED // seen.domain.size))
-    asked = questions_to_try(net, tests)
-    inside = [np.flatnonzero(there & (points @ direction > offset)) for direction, offset in asked]
-    targets = np.array([round(made.value(*each)[0]) for each in asked], dtype=np.int64)
-    misfit = seen.measure_misfit(Misfit(Predicates(seen.domain.size, inside), targets), for_test)
-    return Halfspaces(schema, net, tuple(measured), misfit, tests)
+    asked, together = questions_to_try(net, TESTS), max(1, MOST_TESTED // seen.domain.size)
+    batches = [asked[start : start + together] for start in range(0, TESTS, together)]
+    misfits = []
+    for batch, share in zip(batches, for_test.evenly(len(batches)), strict=True):
+        inside = [np.flatnonzero(there & (points @ direction > offset)) for direction, offset in batch]
+        targets = np.array([round(made.value(*each)[0]) for each in batch], dtype=np.int64)
+        misfits.append(seen.measure_misfit(Misfit(Predicates(seen.domain.size, inside), targets), share))
+    return Halfspaces(schema, net, tuple(measured), tuple(misfits), TESTS)
 
 
 def _binned(seen: Curator, labels: np.ndarray, bins: int, budget: Budget) -> Measurement:

@@ -40,7 +40,7 @@ CONFIDENCE = 0.95
 class Halfspaces(Content):
     """net: the canonical halfspaces. measured: rows by bin along every direction, one after the other.
 
-    misfit: the noisy sum of what answers to the net's test questions are off by; tests: how many these are.
+    misfits: noisy sums of what answers to the net's test questions are off by; tests: how many these are.
     """
 
     answers_counts: ClassVar[bool] = False
@@ -49,7 +49,7 @@ class Halfspaces(Content):
     schema: Schema
     net: Net
     measured: tuple[Measurement, ...]
-    misfit: Measurement | None = None
+    misfits: tuple[Measurement, ...] = ()
     tests: int = 0
 
     @property
@@ -97,11 +97,11 @@ class Halfspaces(Content):
 
         Errors are thought of as normal, with the noise's variance and the square of this times those rows.
         """
-        if self.misfit is None:
+        if not self.misfits:
             return 1.0
         asked = [self.value(*each) for each in questions_to_try(self.net, self.tests)]
         noises, unsure = np.array([each[1] for each in asked]), np.array([each[2] for each in asked])
-        target = float(self.misfit.answers[0]) + sqrt(self.misfit.noise.variance)
+        target = sum(self.misfit)  # a standard error more, so as not to be taken in by luck
 
         def expected(times: float) -> float:
             return float(np.hypot(noises, times * unsure).sum()) * sqrt(2.0 / pi)
@@ -111,6 +111,12 @@ class Halfspaces(Content):
             middle = (low + high) / 2.0
             low, high = (middle, high) if expected(middle) < target else (low, middle)
         return high
+
+    @property
+    def misfit(self) -> tuple[float, float]:
+        """What answers to all test questions are off by together, and the standard error of that."""
+        every = [float(each.answers[0]) for each in self.misfits]
+        return sum(every), sqrt(sum(each.noise.variance for each in self.misfits))
 
     def halfspace(self, weights: Mapping[str, float], threshold: float, confidence: float) -> Estimate:
         """How many rows have a weighted sum of attributes above a threshold."""
@@ -176,7 +182,7 @@ class Halfspaces(Content):
         return About(
             self.domain.names,
             f"{self.net.halfspaces:,} halfspaces over {', '.join(self.over)}",
-            (*self.measured, *(() if self.misfit is None else (self.misfit,))),
+            (*self.measured, *self.misfits),
             "counts carry noise, and one halfspace answers for another; how far that is off was measured with noise",
             findings_of(self),
             examples_of(self),

@@ -1,7 +1,7 @@
 """How a file keeps halfspaces: the parameters of the net, from which it is made again, and the noisy counts.
 
 counts  the rows of every bin, direction by direction and projection by projection
-tested  the noisy sum of misfits, where there was a test
+tested  the noisy sums of misfits, of some test questions each
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ class HalfspacesRecord:
     seed: Annotated[int, Field(ge=0, le=MOST_SEED)]
     tests: Annotated[int, Field(ge=0, le=MOST_TESTS)]
     noise: NoiseRecord
-    noise_of_misfit: NoiseRecord | None
+    noises_of_misfits: Annotated[list[NoiseRecord], Field(max_length=MOST_TESTS)]
 
 
 def written(content: Halfspaces) -> Written:
     """All that a file keeps."""
-    net, misfit = content.net, content.misfit
+    net = content.net
     answers = np.concatenate([each.answers for each in content.measured])
-    tested = np.zeros(0, dtype=np.int64) if misfit is None else misfit.answers
+    tested = np.array([int(each.answers[0]) for each in content.misfits], dtype=np.int64)
     dump = TypeAdapter(NoiseRecord).dump_python
     details: dict[str, Any] = {
         "over": list(content.over),
         **{name: getattr(net, name) for name in ("projections", "dimensions", "directions", "offsets", "seed")},
         "tests": content.tests,
         "noise": dump(noise_record(content.measured[0].noise), mode="json"),
-        "noise_of_misfit": None if misfit is None else dump(noise_record(misfit.noise), mode="json"),
+        "noises_of_misfits": [dump(noise_record(each.noise), mode="json") for each in content.misfits],
     }
     return Written(
         "halfspaces", _statistics(), {"counts": {"count": answers}, "tested": {"misfit": tested}}, {"details": details}
@@ -79,7 +79,7 @@ def check(manifest: Manifest, schema: Schema) -> None:
     if known != about.over or len({*known}) < len(known) or any(schema.domain[name].places < 2 for name in known):
         raise refusal("its attributes are not numbers of its schema, each once")
     tested = manifest.members["tested"].rows
-    if (tested, about.noise_of_misfit is None) not in ((0, True), (1, False)) or (about.tests > 0) != (tested > 0):
+    if tested != len(about.noises_of_misfits) or (about.tests > 0) != (tested > 0) or tested > about.tests:
         raise refusal("its test does not go with its manifest")
     projections = 1 if about.dimensions >= len(about.over) else about.projections
     directions = 1 if min(about.dimensions, len(about.over)) == 1 else about.directions
@@ -89,7 +89,7 @@ def check(manifest: Manifest, schema: Schema) -> None:
 
 def parts(
     manifest: Manifest, schema: Schema, member: Callable[[str], Columns]
-) -> tuple[Net, tuple[Measurement, ...], Measurement | None, int]:
+) -> tuple[Net, tuple[Measurement, ...], tuple[Measurement, ...], int]:
     """What a file nobody has vouched for holds."""
     about = details_as(HalfspacesRecord, manifest)
     axes = tuple(schema.domain[name] for name in about.over)
@@ -102,10 +102,9 @@ def parts(
     measured = tuple(
         Measurement("count", bins, each, (about.noise.noise,)) for each in counts.reshape(-1, about.offsets)
     )
-    misfit = None
-    if about.noise_of_misfit is not None:
-        misfit = Measurement("misfit", Identity(1), tested, (about.noise_of_misfit.noise,))
-    return net, measured, misfit, about.tests
+    noises = zip(range(len(tested)), about.noises_of_misfits, strict=True)
+    misfits = tuple(Measurement("misfit", Identity(1), tested[n : n + 1], (one.noise,)) for n, one in noises)
+    return net, measured, misfits, about.tests
 
 
 def _statistics() -> list[Statistic]:

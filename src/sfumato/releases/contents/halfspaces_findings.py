@@ -87,10 +87,9 @@ def _guarantee(content: Halfspaces) -> str:
 
 
 def _measured(content: Halfspaces) -> tuple[str, ...]:
-    if content.misfit is None:
+    if not content.misfits:
         return ()
-    mean = max(0.0, float(content.misfit.answers[0]) / content.tests)
-    error = float(np.sqrt(content.misfit.noise.variance)) / content.tests
+    mean, error = (max(0.0, each / content.tests) for each in content.misfit)
     return (
         f"on {content.tests} halfspaces at random, answers were off by {mean:,.0f} rows on average "
         f"(± {error:,.0f}, noise of this figure)",
