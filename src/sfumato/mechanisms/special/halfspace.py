@@ -82,7 +82,7 @@ def halfspace(
     batches = [asked[start : start + together] for start in range(0, TESTS, together)]
     misfits = []
     for batch, share in zip(batches, for_test.evenly(len(batches)), strict=True):
-        inside = [np.flatnonzero(there & (points @ direction > offset)) for direction, offset in batch]
+        inside = [there & (points @ direction > offset) for direction, offset in batch]
         targets = np.array([round(made.value(*each)[0]) for each in batch], dtype=np.int64)
         misfits.append(seen.measure_misfit(Misfit(Predicates(seen.domain.size, inside), targets), share))
     return Halfspaces(schema, net, tuple(measured), tuple(misfits), TESTS)
