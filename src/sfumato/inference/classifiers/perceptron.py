@@ -1,7 +1,8 @@
 """A perceptron over cells: rows that it gets wrong pull its weights towards them, and only sums of these are asked for.
 
-Averaged over rounds (Freund, Schapire 1999). All numbers are whole: the label depends on no common factor of weights,
-so that sums are added up as they come and nothing is divided by the number of rows, which is private.
+Averaged over the later half of the rounds (after Freund, Schapire 1999): the first are about which class is the more
+common, and on tables with a rare class they would drown the rest. All numbers are whole: the label depends on no common
+factor of weights, so that sums are added up as they come and nothing is divided by the number of rows, which is private.
 """
 
 from __future__ import annotations
@@ -58,13 +59,13 @@ def pulls(weights: Whole, points: Whole, truth: Codes, classes: int) -> Whole:
 
 
 def learnt(updates: Sequence[Whole], axes: Sequence[Axis], classes: int) -> Additive:
-    """The classifier that noisy sums of pulls make, round by round: weights averaged over the rounds."""
+    """The classifier that noisy sums of pulls make, round by round: weights averaged over the later half."""
     width = sum(coordinates(axis).shape[1] for axis in axes) + 1
     weights = np.zeros((vectors(classes), width), dtype=np.int64)
     total = weights.copy()
-    for update in updates:
+    for number, update in enumerate(updates, 1):
         weights = weights + update.reshape(weights.shape)
-        total = total + weights
+        total = total + (weights if number > len(updates) // 2 else 0)
     by_class = np.vstack([np.zeros_like(total), total]) if classes == 2 else total
     tables, start = [], 0
     for axis in axes:
