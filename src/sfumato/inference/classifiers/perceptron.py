@@ -2,7 +2,7 @@
 
 Averaged over the later half of the rounds (after Freund, Schapire 1999): the first are about which class is the more
 common, and on tables with a rare class they would drown the rest. All numbers are whole: the label depends on no common
-factor of weights, so that sums are added up as they come and nothing is divided by the number of rows, which is private.
+factor of weights, so that sums are added up as they come and nothing is divided by the number of rows: it is private.
 """
 
 from __future__ import annotations
