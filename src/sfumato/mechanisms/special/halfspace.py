@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sfumato.queries import Workload
 
 FOR_TEST = Fraction(1, 10)  # of the budget, for measuring how far the net is off
-TESTS = 48  # halfspaces that it is tried on
+TESTS = 48  # halfspaces that it is tried on, at most; one for each cell where there are fewer
 MOST_CELLS = 2**20  # that the attributes span
 MOST_TESTED = 2**24  # cells of the test questions that are asked together
 
@@ -78,14 +78,15 @@ def halfspace(
             labels = np.where(there, net.bins(points, projection, direction), -1)
             measured.append(_binned(seen, labels, net.offsets, next(shares)))
     made = Halfspaces(schema, net, tuple(measured))
-    asked, together = questions_to_try(net, TESTS), max(1, MOST_TESTED // seen.domain.size)
-    batches = [asked[start : start + together] for start in range(0, TESTS, together)]
+    tests, together = min(TESTS, seen.domain.size), max(1, MOST_TESTED // seen.domain.size)
+    asked = questions_to_try(net, tests)
+    batches = [asked[start : start + together] for start in range(0, tests, together)]
     misfits = []
     for batch, share in zip(batches, for_test.evenly(len(batches)), strict=True):
         inside = [there & (points @ direction > offset) for direction, offset in batch]
         targets = np.array([round(made.value(*each)[0]) for each in batch], dtype=np.int64)
         misfits.append(seen.measure_misfit(Misfit(Predicates(seen.domain.size, inside), targets), share))
-    return Halfspaces(schema, net, tuple(measured), tuple(misfits), TESTS)
+    return Halfspaces(schema, net, tuple(measured), tuple(misfits), tests)
 
 
 def _binned(seen: Curator, labels: np.ndarray, bins: int, budget: Budget) -> Measurement:
