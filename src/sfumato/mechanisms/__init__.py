@@ -41,6 +41,8 @@ SPECIAL: dict[str, str] = {
     "blr": "sfumato.mechanisms.special.blr",
     "fourier": "sfumato.mechanisms.special.fourier",
     "conjunctions": "sfumato.mechanisms.special.conjunctions",
+    "sq": "sfumato.mechanisms.special.sq",
+    "halfspace": "sfumato.mechanisms.special.halfspace",
 }
 
 # What `auto` never takes where cells are laid out, by what each says of itself: a choice need not load these.

@@ -65,6 +65,8 @@ class Release:
             from sfumato.releases.description.statement import describe_columns
 
             return describe_columns(self, confidence)
+        if (own := self.content.answer_text(sql, confidence)) is not None:
+            return replace(own, counted=counted_in_short(self.schema))
         statement = compile_statement(sql, self.schema)
         for select in selects_of(statement) if strict else ():
             strict_check(select, self.domain)
@@ -103,6 +105,10 @@ class Release:
         from sfumato.releases.rows.encode import read_rows
 
         return self.content.predict(read_rows(rows), confidence)
+
+    def halfspace(self, weights: Mapping[str, float], threshold: float, *, confidence: float = 0.95) -> Estimate:
+        """How many rows have a weighted sum of attributes above a threshold, where a release counts along lines."""
+        return self.content.halfspace(weights, threshold, confidence)
 
     def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
         """Draw synthetic rows from the release, the same ones for the same seed. It costs nothing: rows are public."""

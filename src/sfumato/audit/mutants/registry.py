@@ -18,7 +18,7 @@ from sfumato.audit.mutants.curators import replaying, sifted
 from sfumato.audit.mutants.noise import Run, honest
 from sfumato.audit.mutants.reader_checks import checks as reader_checks
 from sfumato.audit.mutants.reading import Check, sum_moves
-from sfumato.audit.mutants.special import blr, conjunctions, fourier, pac, parity, quantiles
+from sfumato.audit.mutants.special import blr, conjunctions, fourier, halfspace, pac, parity, quantiles, sq
 from sfumato.audit.subjects.subject import Subject
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Ledger
@@ -184,6 +184,15 @@ MUTANTS: dict[str, Mutant] = {
         _along_margins("margins not added up", margins.MarginsApartCurator, margins.margins_until_refused),
         _along_margins("a choice twice as sharp", margins.SharpChoiceCurator, margins.a_chosen_margin),
         _along_margins("a choice for nothing", margins.FreeChoiceCurator, margins.a_chosen_margin),
+        _along_margins("sums charged as one", sq.SumsAsOneCurator, sq.round_of_a_perceptron),
+        _checked(
+            "tree split by the table",
+            sq.split_by_the_table,
+            margins.replaying_margins(sq.split_by_the_table),
+            margins.replaying_margins(sq.split_by_noisy_counts),
+        ),
+        _along_margins("directions not added up", halfspace.DirectionsApartCurator, halfspace.directions_until_refused),
+        _along_margins("halfspaces charged as bins", halfspace.HalfspacesAsBinsCurator, halfspace.nested_halfspaces),
         _replayed("missing values, half the noise", curators.MissingBySumsCurator, curators.with_even_shares),
         _replayed("missing values in both", curators.MissingInBothCurator, curators.with_even_shares),
         _replayed("scale from the data", curators.ScaleFromDataCurator, curators.with_even_shares),

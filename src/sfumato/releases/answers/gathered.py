@@ -42,6 +42,13 @@ def gathered(domain: Domain, summed: Mapping[str, Floats], places: Sequence[int]
     return Gathered(codes, summed, prod(domain.shape[place] for place in others))
 
 
+def gather(domain: Domain, values: Mapping[str, Floats], names: tuple[str, ...]) -> Gathered:
+    """All cells of a domain, along the named attributes."""
+    places = sorted(domain.place(name) for name in names)
+    others = tuple(place for place in range(len(domain.axes)) if place not in places)
+    return gathered(domain, {of: each.reshape(domain.shape).sum(axis=others) for of, each in values.items()}, places)
+
+
 def gather_listed(domain: Domain, cells: Codes, values: Mapping[str, Floats], names: tuple[str, ...]) -> Gathered:
     """Some cells of a domain, each by itself."""
     return Gathered({name: domain.codes_along(name, cells) for name in names}, values, 1)

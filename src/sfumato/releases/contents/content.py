@@ -43,6 +43,8 @@ KINDS = {
     "quantiles": "sfumato.releases.contents.quantiles.Quantiles",
     "coefficients": "sfumato.releases.contents.coefficients.Coefficients",
     "conjunctions": "sfumato.releases.contents.conjunctions.Conjunctions",
+    "classifier": "sfumato.releases.contents.classifier.Classifier",
+    "halfspaces": "sfumato.releases.contents.halfspaces.Halfspaces",
 }
 
 
@@ -93,6 +95,14 @@ class Content(ABC):
     @abstractmethod
     def select(self, select: Select, confidence: float) -> Result:
         """Answer a compiled SELECT, with an interval for every number."""
+
+    def answer_text(self, sql: str, confidence: float) -> Result | None:
+        """Answer a statement that is no sum over cells, as it was written; None where it is to be compiled as usual."""
+        return None
+
+    def halfspace(self, weights: Mapping[str, float], threshold: float, confidence: float) -> Estimate:
+        """How many rows have a weighted sum of attributes above a threshold."""
+        raise QueryError("this release does not count rows along lines; make one that does, see docs/halfspace.md")
 
     def linear(self, queries: Queries, confidence: float) -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts."""

@@ -8,15 +8,21 @@ from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.reproduce.exhibits import Exhibit, Study, Tick
 from sfumato.reproduce.survey.contingency import bound_exhibit, raise_exhibit
 from sfumato.reproduce.survey.data_inference import inference_exhibit, sample_exhibit
+from sfumato.reproduce.survey.halfspace import halfspace_exhibit, theorem_exhibit
+from sfumato.reproduce.survey.sq import learners_exhibit, oracle_exhibit
 
 
 def study(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
-    """Data inference (4.1) and contingency tables (4.2)."""
+    """Data inference (4.1), contingency tables (4.2), halfspaces (4.3) and statistical queries (5.1)."""
     parts: tuple[tuple[str, Callable[[], Exhibit]], ...] = (
         ("data inference", lambda: inference_exhibit(entropy, quick=quick)),
         ("data inference, rows needed", sample_exhibit),
         ("contingency tables", lambda: bound_exhibit(entropy, quick=quick)),
         ("contingency tables, large k", lambda: raise_exhibit(entropy, quick=quick)),
+        ("halfspaces, the theorem", theorem_exhibit),
+        ("halfspaces", lambda: halfspace_exhibit(entropy, quick=quick)),
+        ("statistical queries", lambda: oracle_exhibit(entropy, quick=quick)),
+        ("learners", lambda: learners_exhibit(entropy, quick=quick)),
     )
     exhibits = []
     for place, (name, part) in enumerate(parts):

@@ -1,0 +1,167 @@
+"""Statistical queries under privacy: an oracle that says how close its answers are, and how many rows that takes.
+
+Dwork's survey, 5.1, after Blum, Dwork, McSherry, Nissim 2005: an algorithm that asks for k shares of rows, each within
+a tolerance, can ask a curator instead, k counts with noise of scale k / epsilon. Corrected: the survey divides by the
+number of rows, which is private, so that here it is one more question, and its noise is part of the tolerance. One
+question may be about many predicates that no row meets twice (all values of an attribute, by class): these cost as
+much as one, where the survey would count each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, exp, inf, log, log1p
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Partition
+from sfumato.errors import BudgetError, QueryError
+from sfumato.kernel.budget import Budget, as_epsilon
+from sfumato.kernel.curator import Curator
+from sfumato.measurement import Laplace, Measurement
+from sfumato.queries import Identity, Queries, Total
+
+Number = int | float | Fraction
+
+
+class Questions:
+    """So many questions for one budget, each for an equal share of it; what is asked may depend on earlier answers."""
+
+    def __init__(self, curator: Curator, budget: Budget, number: int) -> None:
+        self.curator = curator
+        self._shares = [*budget.evenly(number)]
+
+    @property
+    def rest(self) -> Budget | None:
+        """What has not been spent."""
+        left = sum((share.amount for share in self._shares), Fraction(0))
+        return Budget.pure(left) if left else None
+
+    def counts(self, names: Sequence[str], labels: Codes | None = None, groups: int = 0) -> Measurement:
+        """The rows in each cell that some attributes span, or in each group of these cells; a cell belongs to one.
+
+        labels: the group of each cell, -1 for none. groups: how many there are, also of those that no cell belongs to.
+        """
+        seen = self.curator.margin(names)
+        if labels is None:
+            return seen.measure(Identity(seen.domain.size), self._next())
+        found = seen.reduce(Partition(seen.domain, labels))
+        measured = found.measure(Identity(found.domain.size), self._next())
+        answers = np.zeros(max(groups, found.domain.size), dtype=np.int64)
+        answers[: len(measured.answers)] = measured.answers
+        return Measurement("count", Identity(len(answers)), answers, measured.noises)
+
+    def sums(self, names: Sequence[str], weights: Queries) -> Measurement:
+        """Weighted sums over the rows, with weights for each cell that some attributes span."""
+        return self.curator.margin(names).measure(weights, self._next())
+
+    def _next(self) -> Budget:
+        if not self._shares:
+            raise BudgetError("all questions have been asked; say how many there will be when you begin")
+        return self._shares.pop(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """Shares of rows. tolerance: how far any is off at most, but for the delta that all replies share."""
+
+    shares: Floats
+    tolerance: float
+
+
+class Oracle:
+    """Answers statistical queries: shares of rows within a tolerance that it states.
+
+    With probability 1 - delta all of its replies keep their tolerances. These follow from the noises and the noisy
+    number of rows, for a share (a + z) / (n + w) is off by |z n - a w| / (n (n + w)) <= (|z| + |w|) / (n + w).
+    """
+
+    def __init__(self, curator: Curator, budget: Budget, questions: int, *, delta: float = 0.05) -> None:
+        self._number = questions + 1
+        shares = budget.split(1, questions) if questions > 0 else ()
+        if not shares or not 0.0 < delta < 1.0:
+            raise QueryError("an oracle answers 1, 2, 3, ... questions, and fails with a delta between 0 and 1")
+        self._curator, self._delta = curator, delta / self._number
+        self._shares = [*shares[1].evenly(questions)]
+        self.total = curator.measure(Total(curator.domain.size), shares[0])
+
+    def ask(self, queries: Queries) -> Reply:
+        """The share of rows that meet each of some predicates; the price follows from how many a row can meet."""
+        if not self._shares:
+            raise BudgetError("all questions have been asked; say how many there will be when you begin")
+        measured = self._curator.measure(queries, self._shares.pop(0))
+        rows = int(self.total.answers[0])
+        off = [noise_bound(one, number, self._delta) for one, number in ((measured, queries.rows), (self.total, 1))]
+        if rows <= 0:
+            return Reply(np.full(queries.rows, np.nan), inf)
+        return Reply(measured.answers / rows, min(1.0, sum(off) / rows))
+
+
+def noise_bound(measured: Measurement, number: int, delta: float) -> int:
+    """What none of so many noises exceeds in size, with probability 1 - delta: exactly, for they are independent."""
+    noise = measured.noise
+    if not isinstance(noise, Laplace):
+        raise QueryError("a tolerance is stated for pure epsilon")
+    return largest_noise(float(noise.scale), number, delta)
+
+
+def largest_noise(scale: float, number: int, delta: float) -> int:
+    """The smallest t with P(any of so many discrete Laplace noises is larger than t in size) <= delta.
+
+    >>> largest_noise(10.0, 1, 0.05), largest_noise(10.0, 20, 0.05)
+    (30, 60)
+    """
+    each = -np.expm1(log1p(-delta) / number)  # the chance that one of them may exceed it
+    # P(|Z| > t) = 2 q^(t + 1) / (1 + q), where q = exp(-1 / scale)
+    return max(0, ceil(-scale * log(each * (1.0 + exp(-1.0 / scale)) / 2.0) - 1.0 - 1e-9))
+
+
+def paper_rows(questions: int, epsilon: Number, tolerance: float, delta: float) -> int:
+    """The survey's sample size: n > (k / epsilon) ln(k / delta) / tolerance, with n known.
+
+    >>> paper_rows(10, 1, 0.01, 0.05)
+    5299
+    """
+    scale = float(questions / as_epsilon(epsilon))
+    return ceil(scale * log(questions / delta) / _checked(tolerance, delta))
+
+
+def exact_rows(questions: int, epsilon: Number, tolerance: float, delta: float) -> int:
+    """The same from the noise that is drawn.
+
+    >>> exact_rows(10, 1, 0.01, 0.05)
+    5300
+    """
+    scale = float(questions / as_epsilon(epsilon))
+    return ceil(largest_noise(scale, questions, delta) / _checked(tolerance, delta))
+
+
+def rows_needed(questions: int, epsilon: Number, tolerance: float, delta: float, *, at_once: int = 1) -> int:
+    """The rows from which an `Oracle` keeps a tolerance, the number of rows being one more question.
+
+    at_once: predicates of one question, of which a row meets one.
+
+    >>> rows_needed(10, 1, 0.01, 0.05)
+    11859
+    """
+    scale, share = float((questions + 1) / as_epsilon(epsilon)), delta / (questions + 1)
+    of_counts, of_total = (largest_noise(scale, number, share) for number in (at_once, 1))
+    return ceil((of_counts + of_total) / _checked(tolerance, delta)) + of_total
+
+
+def sampled_rows(questions: int, tolerance: float, delta: float) -> int:
+    """Rows drawn at random that speak for all others within a tolerance, by Hoeffding; no noise is counted here.
+
+    >>> sampled_rows(10, 0.01, 0.05)
+    29958
+    """
+    return ceil(log(2 * questions / delta) / (2 * _checked(tolerance, delta) ** 2))
+
+
+def _checked(tolerance: float, delta: float) -> float:
+    if not 0.0 < tolerance < 1.0 or not 0.0 < delta < 1.0:
+        raise QueryError("a tolerance and a delta lie between 0 and 1, such as 0.01 and 0.05")
+    return tolerance

@@ -1,0 +1,217 @@
+"""A learned classifier: noisy counts, from which the model is made again whenever a file is opened.
+
+What it predicts comes with the share of the table's rows that have that label, among those which the model cannot tell
+from the row in question (a stratum: a leaf of the tree, or a label and how clearly it won). These shares were measured
+with noise of their own after the model was made, so they say how good it is without leaning on what it assumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats, Whole
+from sfumato.domain import Axis, Domain
+from sfumato.errors import QueryError
+from sfumato.inference.classifiers.additive import Additive
+from sfumato.inference.classifiers.naive_bayes import naive_bayes, posterior
+from sfumato.inference.classifiers.perceptron import learnt
+from sfumato.inference.classifiers.tree import Tree
+from sfumato.measurement import Measurement
+from sfumato.releases.contents.content import About, ContentOfCells, Written
+from sfumato.releases.file.manifest import Manifest
+from sfumato.releases.file.members import Columns
+from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.intervals.fieller import Interval
+    from sfumato.releases.answers.alike import Kinds
+    from sfumato.releases.answers.result import Result
+    from sfumato.releases.answers.view import View
+    from sfumato.sql import Select
+
+Learner = Literal["naive-bayes", "id3", "perceptron"]
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier(ContentOfCells):
+    """target: what is predicted, from the features.
+
+    tables: the counts by class and one feature, in the order of the features; none for a perceptron. further: what else
+    was measured to learn from: deeper levels of a tree and its leaves, or sums of pulls, round by round. tree: of ID3.
+    tested: the rows of each stratum and class; None where there are too many cells to put rows into strata.
+    """
+
+    answers_counts: ClassVar[bool] = False
+    uses: ClassVar[frozenset[str]] = frozenset({"details"})
+
+    schema: Schema
+    learner: Learner
+    target: str
+    features: tuple[str, ...]
+    tables: tuple[Measurement, ...]
+    further: tuple[Measurement, ...] = ()
+    tree: Tree | None = None
+    tested: Measurement | None = None
+
+    @property
+    def axes(self) -> list[Axis]:
+        return [self.domain[name] for name in self.features]
+
+    @property
+    def classes(self) -> int:
+        return self.domain[self.target].size
+
+    @cached_property
+    def model(self) -> Additive | Tree:
+        """What sorts rows into strata."""
+        if self.tree is not None:
+            return self.tree
+        if self.learner == "perceptron":
+            return learnt([each.answers for each in self.further], self.axes, self.classes)
+        return naive_bayes(*self._counted)
+
+    @property
+    def _counted(self) -> tuple[list[Floats], list[float]]:
+        """The tables by value and class, and the standard errors of their cells."""
+        laid_out = [self.by_value(*pair) for pair in zip(self.features, self.tables, strict=True)]
+        return laid_out, [float(np.sqrt(each.noise.continuous_variance)) for each in self.tables]
+
+    def by_value(self, feature: str, measured: Measurement) -> Floats:
+        """Counts by value (rows) and class of one table, which a file keeps in the order of the schema."""
+        pair = self.domain.along([self.target, feature])
+        table = measured.answers.reshape(pair.shape).astype(np.float64)
+        return table if pair.names[0] == feature else np.ascontiguousarray(table.T)
+
+    @cached_property
+    def by_stratum(self) -> Whole | None:
+        """Noisy rows of each stratum (rows) and class."""
+        return None if self.tested is None else self.tested.answers.reshape(len(self.model.labels), self.classes)
+
+    # -- predictions
+
+    def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
+        """The rows with `predicted`, its `probability`, and the ends of its interval where it was tested."""
+        import pyarrow as pa
+
+        from sfumato.releases.answers.answer import check_confidence
+        from sfumato.releases.rows.encode import codes_in
+
+        check_confidence(confidence)
+        coded = codes_in(rows, self.domain, self.features)
+        codes = [coded[name] for name in self.features]
+        strata = self.model.strata(codes)
+        axis, labels = self.domain[self.target], self.model.labels[strata]
+        named = axis.labels()
+        told: list[list[float | None]]
+        if self.tested is None:
+            told = [self._posterior(codes, labels), [None] * len(labels), [None] * len(labels)]
+        else:
+            seen = {int(stratum): self.right_in([int(stratum)], confidence) for stratum in np.unique(strata)}
+            told = [[_known(getattr(seen[s], end)) for s in strata.tolist()] for end in ("value", "low", "high")]
+        columns = [pa.array([named[label] for label in labels.tolist()])]
+        columns += [pa.array(each, pa.float64()) for each in told]
+        for name, column in zip(
+            ("predicted", "probability", "probability_low", "probability_high"), columns, strict=True
+        ):
+            rows = rows.append_column(name, column)
+        return rows
+
+    def _posterior(self, codes: Sequence[Codes], labels: Codes) -> list[float | None]:
+        model = self.model
+        if not isinstance(model, Additive) or self.learner != "naive-bayes":
+            return [None] * len(labels)
+        return [*map(float, posterior(model.scores(codes))[np.arange(len(labels)), labels])]
+
+    def right_in(self, strata: Sequence[int], confidence: float) -> Interval:
+        """The share of the table's rows in some strata that have the label which the model gives them."""
+        return self.share_of(self._right(strata), strata, confidence)
+
+    def share_of(self, wanted: Sequence[tuple[int, int]], strata: Sequence[int], confidence: float) -> Interval:
+        """The share of some (stratum, class) cells in the rows of some strata, by the exact noise."""
+        from sfumato.intervals.fieller import Functional, Term, ratio_interval
+
+        counts, tested = self.by_stratum, self.tested
+        assert counts is not None and tested is not None  # noqa: S101 (asked for where there was a test)
+        top, bottom = float(sum(counts[cell] for cell in wanted)), float(counts[list(strata)].sum())
+        others = len(strata) * self.classes - len(wanted)
+        terms = [
+            Term.of(tested.noise, number, inside, inside, inside, 1.0, 1.0, 1.0)
+            for number, inside in ((len(wanted), 1.0), (others, 0.0))
+            if number
+        ]
+        return ratio_interval(Functional(top, top, top), Functional(bottom, bottom, bottom), terms, confidence, (0, 1))
+
+    def _right(self, strata: Sequence[int]) -> list[tuple[int, int]]:
+        return [(stratum, int(self.model.labels[stratum])) for stratum in strata]
+
+    # -- SQL
+
+    def select(self, select: Select, confidence: float) -> Result:
+        sums = {each.of or each.present for each in select.amounts} & {*self.schema.measures}
+        if sums:
+            raise QueryError(f"this release holds a classifier and counts, no sums of {min(sums, key=str)}; count rows")
+        return super().select(select, confidence)
+
+    def view(self, kinds: Kinds) -> View:
+        from sfumato.releases.contents.classifier_counts import view_of_counts
+
+        return view_of_counts(self, tuple(kinds))
+
+    # -- what it says of itself, and its file
+
+    @property
+    def about(self) -> About:
+        from sfumato.releases.contents.classifier_findings import examples_of, findings_of
+
+        strata = "" if self.tested is None else f", tested on {len(self.model.labels):,} kinds of rows"
+        tested = () if self.tested is None else (self.tested,)
+        return About(
+            self.domain.names,
+            f"a classifier of {self.target} by {len(self.features):,} attributes{strata}",
+            (*self.tables, *self.further, *tested),
+            "counts carry noise, whose size is known exactly; the classifier was made of them alone",
+            findings_of(self),
+            examples_of(self),
+        )
+
+    def write(self) -> Written:
+        from sfumato.releases.contents import classifier_file
+
+        return classifier_file.written(self)
+
+    @classmethod
+    def check(cls, manifest: Manifest, schema: Schema) -> None:
+        from sfumato.releases.contents import classifier_file
+
+        classifier_file.check(manifest, schema)
+
+    @classmethod
+    def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
+        """What the numbers mean is seen when they are read."""
+
+    @classmethod
+    def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Classifier:
+        from sfumato.releases.contents import classifier_file
+
+        return cls(schema, *classifier_file.parts(manifest, schema, member))
+
+
+def cells_by(domain: Domain, features: Sequence[str]) -> list[Codes]:
+    """Where every cell of a domain lies along each of some attributes; -1 along one that the domain does not have."""
+    cells = np.arange(domain.size, dtype=np.int64)
+    nowhere = np.full(1, -1, dtype=np.int64)
+    return [
+        domain.codes_along(name, cells) if name in domain else np.broadcast_to(nowhere, cells.shape)
+        for name in features
+    ]
+
+
+def _known(value: float) -> float | None:
+    return value if np.isfinite(value) else None

@@ -1,0 +1,195 @@
+"""Canonical halfspaces: random projections of a public grid, a net of directions in each, and offsets along these.
+
+Blum, Ligett, Roth (Survey 4.3). Everything here follows from the schema and a public seed. Points are the middles of
+cells, scaled so that every attribute runs from -1 to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import shake_256
+from math import pi, prod
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Axis
+
+SPREAD = 12  # candidates for each direction of a net, of which those far apart are kept
+MOST_TRIED = 2**14  # cells that stand for all where a share of the grid is worked out
+PROBES = 2000  # directions on which the width of a net is tried
+
+
+def public_numbers(seed: int, purpose: str, count: int) -> Floats:
+    """Numbers between 0 and 1 that everyone gets from the seed; nothing private hangs on them."""
+    raw = shake_256(f"{purpose} of seed {seed}".encode()).digest(8 * count)
+    whole = np.frombuffer(raw, dtype="<u8") >> np.uint64(11)
+    return (whole.astype(np.float64) + 0.5) / 2.0**53
+
+
+def directions_at_random(seed: int, purpose: str, count: int, dimensions: int) -> Floats:
+    """Unit vectors, evenly over the sphere."""
+    first, second = public_numbers(seed, purpose, 2 * count * dimensions).reshape(2, count, dimensions)
+    found = np.sqrt(-2.0 * np.log(first)) * np.cos(2.0 * pi * second)
+    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+
+
+def spread_directions(seed: int, count: int, dimensions: int) -> Floats:
+    """A net of directions, of which opposite ones are one: the axes, then whatever lies farthest from the rest."""
+    if dimensions == 1:
+        return np.ones((1, 1))
+    if dimensions == 2:
+        angles = np.arange(count) * pi / count
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    candidates = directions_at_random(seed, "net", SPREAD * count, dimensions)
+    kept = [*np.eye(dimensions)][:count]
+    nearest = np.abs(candidates @ np.array(kept).T).max(axis=1)
+    while len(kept) < count:
+        farthest = int(nearest.argmin())
+        kept.append(candidates[farthest])
+        nearest = np.maximum(nearest, np.abs(candidates @ candidates[farthest]))
+    return np.array(kept)
+
+
+@dataclass(frozen=True, eq=False)
+class Net:
+    """The canonical halfspaces over some axes.
+
+    projections: how many; dimensions: of each. Where there are no more axes than that, nothing is projected.
+    directions: in each. offsets: of the bins that each direction is cut into.
+    """
+
+    axes: tuple[Axis, ...]
+    projections: int
+    dimensions: int
+    directions: int
+    offsets: int
+    seed: int
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is projected."""
+        return self.dimensions >= len(self.axes)
+
+    @cached_property
+    def matrices(self) -> Floats:
+        """The projections: entries of 1 or -1 at random, divided by the root of the dimensions."""
+        width = len(self.axes)
+        if self.plain:
+            return np.eye(width)[None]
+        signs = public_numbers(self.seed, "projections", self.projections * width * self.dimensions) < 0.5
+        entries = np.where(signs, 1.0, -1.0).reshape(self.projections, width, self.dimensions)
+        return np.asarray(entries / np.sqrt(self.dimensions))
+
+    @cached_property
+    def canonical(self) -> Floats:
+        """The directions within a projection."""
+        return spread_directions(self.seed, self.directions, min(self.dimensions, len(self.axes)))
+
+    @cached_property
+    def vectors(self) -> Floats:
+        """Every canonical direction, by projection, as a direction among the attributes."""
+        return np.asarray(np.einsum("pak,dk->pda", self.matrices, self.canonical))
+
+    @cached_property
+    def reaches(self) -> Floats:
+        """How far points lie along every canonical direction, to either side."""
+        farthest = np.array([np.abs(scaled_middles(axis)).max() for axis in self.axes])
+        return np.asarray(np.abs(self.vectors) @ farthest + 1e-9)
+
+    @property
+    def halfspaces(self) -> int:
+        """How many canonical halfspaces there are."""
+        return prod(self.vectors.shape[:2]) * (self.offsets - 1)
+
+    @cached_property
+    def angle(self) -> float:
+        """How far a direction lies from the nearest canonical one, at most, in radians."""
+        dimensions = self.canonical.shape[1]
+        if dimensions <= 2:
+            return 0.0 if dimensions == 1 else pi / (2 * len(self.canonical))
+        probes = directions_at_random(self.seed, "probes", PROBES, dimensions)
+        return float(np.arccos(np.abs(probes @ self.canonical.T).max(axis=1).min().clip(0, 1)))
+
+    def bins(self, points: Floats, projection: int, direction: int) -> Codes:
+        """The bin that every point lies in, along a canonical direction."""
+        reach = self.reaches[projection, direction]
+        along = (points @ self.vectors[projection, direction] + reach) * (self.offsets / (2.0 * reach))
+        return np.asarray(np.clip(along.astype(np.int64), 0, self.offsets - 1))
+
+    def nearest(self, direction: Floats) -> list[int]:
+        """For each projection the canonical direction nearest to another; opposite ones are one."""
+        return [int(np.abs(self.canonical @ (direction @ matrix)).argmax()) for matrix in self.matrices]
+
+    def inside(self, direction: Floats, offset: float) -> list[tuple[int, Floats]]:
+        """For each projection the canonical direction that answers for a halfspace, and how much of each bin is inside.
+
+        A bin counts by the share of its points: all or nothing but near the line.
+        """
+        points, found = self.some_points, []
+        held = (points @ direction > offset).astype(np.float64)
+        for number, place in enumerate(self.nearest(direction)):
+            bins = self.bins(points, number, place)
+            there = np.bincount(bins, minlength=self.offsets)
+            share = np.bincount(bins, held, minlength=self.offsets) / np.maximum(there, 1)
+            rising = float(direction @ self.vectors[number, place]) > 0
+            bare: list[int] = np.flatnonzero(there == 0).tolist()  # no point there: like the bin before it
+            for empty in bare if rising else bare[::-1]:
+                before = empty - 1 if rising else empty + 1
+                share[empty] = share[before] if 0 <= before < self.offsets else 0.0
+            found.append((place, share))
+        return found
+
+    @cached_property
+    def some_points(self) -> Floats:
+        """Points of the grid, or some of them where there are too many, that stand for all."""
+        sizes = [axis.places for axis in self.axes]
+        if (cells := prod(sizes)) <= MOST_TRIED:
+            return grid_points(self.axes, np.arange(cells))
+        chosen = public_numbers(self.seed, "points", MOST_TRIED * len(sizes)).reshape(len(sizes), MOST_TRIED)
+        codes = [(each * size).astype(np.int64) for each, size in zip(chosen, sizes, strict=True)]
+        return np.stack([scaled_middles(axis)[code] for axis, code in zip(self.axes, codes, strict=True)], axis=1)
+
+
+def scaled_middles(axis: Axis) -> Floats:
+    """The middle of every cell with values, between -1 and 1."""
+    low, high = float(axis.edges[0]), float(axis.edges[-1])
+    whole = 1.0 if axis.discrete else 0.0
+    middles = (axis.edges[:-1] + axis.edges[1:] - whole) / 2.0
+    return np.asarray((2.0 * middles - low - (high - whole)) / max(high - whole - low, 1e-300))
+
+
+def grid_points(axes: Sequence[Axis], cells: Codes) -> Floats:
+    """The points of numbered cells of the grid that axes span, the last of which runs fastest."""
+    places = np.unravel_index(cells, [axis.places for axis in axes])
+    return np.stack([scaled_middles(axis)[place] for axis, place in zip(axes, places, strict=True)], axis=1)
+
+
+def scaled(axes: Sequence[Axis], weights: Sequence[float], threshold: float) -> tuple[Floats, float]:
+    """A condition weights * values > threshold as a unit direction and an offset among scaled points."""
+    spans = [(float(axis.edges[0]), float(axis.edges[-1]) - (1.0 if axis.discrete else 0.0)) for axis in axes]
+    halves = np.array([max(high - low, 1e-300) / 2.0 for low, high in spans])
+    middles = np.array([(low + high) / 2.0 for low, high in spans])
+    along = np.asarray(weights, dtype=np.float64)
+    direction, offset = along * halves, threshold - float(along @ middles)
+    length = float(np.linalg.norm(direction))
+    return direction / length, offset / length
+
+
+def questions_to_try(net: Net, count: int) -> list[tuple[Floats, float]]:
+    """Halfspaces through points of the grid, of one attribute up to all: what a release tries itself on."""
+    width = len(net.axes)
+    directions = directions_at_random(net.seed, "tests", count, width)
+    some = public_numbers(net.seed, "attributes of tests", count * width).reshape(count, width)
+    through = (public_numbers(net.seed, "places of tests", count) * len(net.some_points)).astype(np.int64)
+    found = []
+    for number in range(count):
+        kept = np.argsort(some[number])[: 1 + number % width]
+        direction = np.zeros(width)
+        direction[kept] = directions[number, kept]
+        direction /= np.linalg.norm(direction)
+        # A hair below the point, so that it lies inside.
+        found.append((direction, float(net.some_points[through[number]] @ direction) - 1e-9))
+    return found
