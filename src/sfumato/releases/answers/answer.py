@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from sfumato.domain import Label
+from sfumato.domain import Domain, Label
 from sfumato.errors import QueryError
 from sfumato.releases.answers.alike import Kinds, kinds_asked
 from sfumato.releases.answers.estimate import Estimate
@@ -32,6 +32,18 @@ def answer_select(select: Select, schema: Schema, view: Callable[[Kinds], View],
     groups = Groups.of(select, domain)
     evaluation = Evaluation(view(kinds_asked(select, schema)), groups, confidence)
     estimates = {column: estimates_of(column, evaluation) for column in dict.fromkeys(select.aggregates)}
+    return arranged(select, domain, groups, estimates, confidence, _notes(select, evaluation))
+
+
+def arranged(
+    select: Select,
+    domain: Domain,
+    groups: Groups,
+    estimates: Mapping[Column, Sequence[Estimate]],
+    confidence: float,
+    further: tuple[str, ...] = (),
+) -> Result:
+    """The table of a query, ordered and cut as it asks. estimates: of each aggregate, one for each present group."""
 
     def cell(column: Key | Column, row: int) -> Label | Estimate:
         if isinstance(column, Column):
@@ -54,7 +66,7 @@ def answer_select(select: Select, schema: Schema, view: Callable[[Kinds], View],
     shown = tuple(tuple(cell(column, row) for column in select.columns) for row in rows[select.offset : end])
     names_shown = tuple(column.name for column in select.columns)
     numbers = frozenset(column.name for column in select.columns if isinstance(column, Column))
-    notes = (*select.notes, *_notes(select, evaluation), *difference_notes(select.columns, shown, confidence))
+    notes = (*select.notes, *further, *difference_notes(select.columns, shown, confidence))
     return Result(names_shown, shown, confidence, (*notes, *remarks_on(shown, notes)), numbers=numbers)
 
 

@@ -38,6 +38,7 @@ KINDS = {
     "fitted-cube": "sfumato.releases.contents.cube.Cube",
     "sparse-cube": "sfumato.releases.contents.sparse_cube.SparseCube",
     "margins": "sfumato.releases.contents.margins.Margins",
+    "learned": "sfumato.releases.contents.learned.Learned",
 }
 
 

@@ -1,0 +1,139 @@
+"""MLDP: learn a model from noisy answers to training queries, and publish the model.
+
+Zhu, Xiong, Li, Zhou, Yu, Differentially private query learning: from data publishing to model publishing, 2017,
+algorithm 1. Corrected: the training set is chosen before any data is read, its sensitivity is what one row really
+changes, error bars are measured on noisy answers kept aside (the paper's theorem 4.4 does not hold), and the model is
+ONNX, which no one has to trust.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sfumato.domain.blocks import Blocks
+from sfumato.errors import MechanismError
+from sfumato.inference.learned import onnx_file
+from sfumato.inference.learned.kept_aside import tiles_beside
+from sfumato.inference.learned.lesson import Lesson
+from sfumato.inference.learned.runtime import MISSING, can_run
+from sfumato.inference.learned.training import MODELS, best_of, check_names, train
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.queries import Identity, Predicates, Workload
+from sfumato.releases.contents.learned import Learned
+from sfumato.schema import Schema
+from sfumato.strategies.training_queries import training_sets
+
+MOST_CELLS = 2**20
+MOST_FEATURES = 2**10  # blocks that a user may ask for
+MOST_TRAINING = 2**11
+
+
+@dataclass(frozen=True)
+class Settings:
+    """shares: of the budget, for the training set and for the answers that are kept aside."""
+
+    shares: tuple[int, int] = (1, 1)
+
+
+@dataclass(frozen=True)
+class Options:
+    """queries: what the training set is chosen from. model: what is trained; auto: the best by cross-validation.
+
+    features: at most so many blocks of cells, in whose terms the model sees queries. training: how many queries; 0 for
+    as many as reach every block by itself.
+    """
+
+    queries: Literal["ranges", "predicates", "subsets"] = "ranges"
+    model: str = "ridge"
+    features: int = 256
+    training: int = 0
+
+
+SETTINGS = Settings()
+PLAIN = Options()
+
+
+def mldp(
+    curator: Curator,
+    schema: Schema,
+    budget: Budget,
+    workload: Workload | None = None,
+    *,
+    options: Options = PLAIN,
+    settings: Settings = SETTINGS,
+) -> Learned:
+    """Choose queries, measure them, train, publish.
+
+    budget: half on the training set, half on the answers kept aside. The kernel charges every cell for the queries
+    that it is in, so the noise is that of the set's own sensitivity.
+    """
+    for_training, for_aside = budget.split(*settings.shares)
+    blocks = Blocks.at_most(schema.domain, options.features)
+    sets = training_sets(blocks, options.queries, options.training)
+    tiles = tiles_beside(blocks)
+
+    queries = Predicates(blocks.size, [row > 0 for row in sets])
+    trained = curator.reduce(blocks.partition).measure(queries, for_training)
+    aside = curator.reduce(tiles.partition).measure(Identity(tiles.size), for_aside)
+
+    # From here on only noisy answers and public features are used: post-processing.
+    lesson = Lesson(blocks.of_sets(sets), trained.answers.astype(np.float64), blocks.size, trained.noise.variance)
+    name = best_of(MODELS, lesson) if options.model == "auto" else options.model
+    model = train(name, lesson)
+    onnx = onnx_file.written(model.graph())
+    return Learned(schema, options.queries, name, blocks, trained, tiles, aside, onnx)
+
+
+def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
+    """Why a schema or options do not fit, before anything is spent."""
+    try:
+        check_names(options.model)
+    except MechanismError as error:
+        return str(error)
+    if not can_run():
+        return MISSING
+    if schema.measures:
+        return "a learned model answers counts; leave the measures out of the schema, or use auto"
+    if not 2 <= options.features <= MOST_FEATURES:
+        return f"features must lie between 2 and {MOST_FEATURES:,}"
+    if not 0 <= options.training <= MOST_TRAINING:
+        return f"training must lie between 0 (as many as are needed) and {MOST_TRAINING:,}"
+    blocks = Blocks.at_most(schema.domain, options.features)
+    if blocks.size < 2:
+        return "there is one cell only, so that every query has the same answer; declare attributes to learn from"
+    sets = training_sets(blocks, options.queries, options.training)
+    if options.training and np.linalg.matrix_rank(sets) < 2:
+        return f"{options.training} training queries all ask for the same; state training=0 or at least {blocks.size}"
+    if options.training > len(sets):
+        return f"there are {len(sets):,} different candidate queries only; state training={len(sets)} or less"
+    return None
+
+
+def example(contributions: int) -> Schema:
+    """Six ages."""
+    return Schema.from_dict(
+        {
+            "dataset": "visits",
+            "privacy_unit": {"column": "person", "contributions": contributions},
+            "attributes": {"hour": {"type": "integer", "lower": 0, "upper": 5}},
+        }
+    )
+
+
+MECHANISM = Mechanism(
+    name="mldp",
+    summary="publishes a model that answers fresh counts",
+    paper="Zhu, Xiong, Li, Zhou, Yu 2017",
+    run=mldp,
+    most_cells=MOST_CELLS,
+    refuses=refuses,
+    answers="its own questions",
+    for_auto=False,
+    options=Options,
+    example=example,
+)
