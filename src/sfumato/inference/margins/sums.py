@@ -17,7 +17,7 @@ from sfumato.inference.margins.table import Noisy, Places, Table, pooled, sum_ou
 
 SCATTERS = np.logspace(-5, 1, 25)  # of the largest size of one row's value: what means may scatter by
 LITTLE = 1e-9
-WIDER = 2.5  # times the variance of what was assumed, as means deviate with longer tails than normal ones
+WIDER = 3.5  # times the variance of what was assumed, as means deviate with longer tails than normal ones
 
 
 def sums_along(
