@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Floats
 from sfumato.domain.boxes import Box, Part, cover
 from sfumato.domain.grid import Domain, Partition
 
@@ -39,7 +39,7 @@ class Blocks:
         return cls(domain, tuple(tuple(k * size // run for k in range(run)) for run, size in sizes))
 
     def uneven(self, number: int) -> Blocks:
-        """Other blocks, at most so many, whose limits fall anywhere between those of these: no two have a common beat."""
+        """Other blocks, at most so many, of uneven length, whose limits fall anywhere between those of these."""
         coarse = Blocks.at_most(self.domain, number)
         starts = []
         for theirs, size in zip(coarse.starts, self.domain.shape, strict=True):
@@ -122,7 +122,7 @@ def along_axes(domain: Domain, box: Box, fixed: Mapping[str, int] | None = None,
     return found
 
 
-def along_runs(blocks: Blocks, first: Codes, last: Codes) -> list[Floats]:
+def along_runs(blocks: Blocks, first: Sequence[int], last: Sequence[int]) -> list[Floats]:
     """The box from one run to another along every axis, in shares of cells."""
     found = []
     for starts, low, high, size in zip(blocks.starts, first, last, blocks.domain.shape, strict=True):

@@ -21,8 +21,8 @@ from sfumato.inference.learned.trained import Bumps, Curve, Model, Network, Tree
 class Settings:
     """What was chosen by judgement, on tables made up, so that models stay small and are trained in a second.
 
-    penalty, tolerance: of support vectors, in spreads of the answers; width: of their bumps, in farthest distances. neurons, steps, decay: of the network's one layer. trees, depth: of
-    bagging; rounds, shallow, rate: of boosting.
+    penalty, tolerance: of support vectors, in spreads of the answers; width: of their bumps, in farthest distances.
+    neurons, steps, decay: of the network's one layer. trees, depth: of bagging; rounds, shallow, rate: of boosting.
     """
 
     penalty: float = 1000.0
@@ -66,9 +66,14 @@ def _support_vectors(rows: Floats, targets: Floats, unit: float, settings: Setti
 def _network(rows: Floats, targets: Floats, unit: float, settings: Settings) -> Curve:
     from sklearn.neural_network import MLPRegressor
 
-    shape = (settings.neurons,)
-    made = MLPRegressor(hidden_layer_sizes=shape, activation="tanh", solver="lbfgs", alpha=settings.decay, max_iter=settings.steps, random_state=0)
-    made.fit(rows, targets)
+    made = MLPRegressor(
+        hidden_layer_sizes=(settings.neurons,),
+        activation="tanh",
+        solver="lbfgs",
+        alpha=settings.decay,
+        max_iter=settings.steps,
+        random_state=0,
+    ).fit(rows, targets)
     (inner, outer), (first, last) = made.coefs_, made.intercepts_
     return Network(((inner, first), (unit * outer, unit * last)))
 

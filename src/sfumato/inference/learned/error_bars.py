@@ -1,4 +1,4 @@
-"""How far a model is off, from noisy answers that were kept aside: split conformal prediction, corrected for their noise.
+"""How far a model is off, from noisy answers kept aside: split conformal prediction, corrected for their noise.
 
 Tiles that the model never saw are measured with noise. Every box of neighbouring tiles is a question whose noisy answer
 is a sum of theirs, so that its misfit is what the model is off by, plus noise of known variance. Three numbers say how
@@ -59,7 +59,7 @@ class ErrorBars:
 
 
 def parts_of(rows: Floats, blocks: int) -> Floats:
-    """How much each question cuts, covers, and covers squared, in blocks. rows: features, the shares of blocks first."""
+    """How much each question cuts, covers, and covers squared, in blocks. rows: features, shares of blocks first."""
     shares = np.clip(rows[:, :blocks], 0.0, 1.0)
     cut, covered = 4.0 * (shares * (1.0 - shares)).sum(axis=1), shares.sum(axis=1)
     return np.stack([cut, covered, covered**2], axis=1)

@@ -8,7 +8,6 @@ worked out here, before anything runs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -23,7 +22,9 @@ MOST_NUMBERS = 2**19  # of all tables together: 4 MB
 Source = tuple[str, int]  # "x": the features; ("t", i): table i; ("n", i): what step i gives
 FEATURES: Source = ("x", 0)
 
-BadGraph = partial(QueryError)
+
+class BadGraph(QueryError):
+    """A model that is not one of ours."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 An ONNX file is a Protocol Buffers message. Converters and readers of it exist, but they write more operators than a
 model of queries needs and read more than is safe (files beside the file, operators of other makers, trees that run in
-circles), so the few fields that are needed are spelled here. Bytes from a file are accepted if the model in them, spelled
-again, gives exactly these bytes: nothing can hide in what is left out.
+circles), so the few fields that are needed are spelled here. Bytes from a file are accepted if the model in them,
+spelled again, gives exactly these bytes: nothing can hide in what is left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sfumato.errors import QueryError
 from sfumato.inference.learned.graph import FEATURES, INPUTS, BadGraph, Graph, Source, Step
 
 IR_VERSION, OPSET = 8, 17  # of 2022: any runtime since reads them
@@ -162,6 +161,3 @@ def _bytes(value: int | bytes) -> bytes:
     if isinstance(value, int):
         raise ValueError("a number where a message should be")
     return value
-
-
-__all__ = ["MOST_BYTES", "QueryError", "read", "written"]

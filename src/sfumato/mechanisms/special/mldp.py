@@ -95,19 +95,24 @@ def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN)
         check_names(options.model)
     except MechanismError as error:
         return str(error)
+    ranges = {"features": (2, options.features, MOST_FEATURES), "training": (0, options.training, MOST_TRAINING)}
+    wrong = [
+        f"{name} must lie between {a} and {b:,}" for name, (a, stated, b) in ranges.items() if not a <= stated <= b
+    ]
     if not can_run():
-        return MISSING
+        wrong.append(MISSING)
     if schema.measures:
-        return "a learned model answers counts; leave the measures out of the schema, or use auto"
-    if not 2 <= options.features <= MOST_FEATURES:
-        return f"features must lie between 2 and {MOST_FEATURES:,}"
-    if not 0 <= options.training <= MOST_TRAINING:
-        return f"training must lie between 0 (as many as are needed) and {MOST_TRAINING:,}"
+        wrong.append("a learned model answers counts; leave the measures out of the schema, or use auto")
+    return wrong[0] if wrong else cannot_learn(schema, options)
+
+
+def cannot_learn(schema: Schema, options: Options) -> str | None:
+    """Why a training set would teach nothing, or None."""
     blocks = Blocks.at_most(schema.domain, options.features)
     if blocks.size < 2:
         return "there is one cell only, so that every query has the same answer; declare attributes to learn from"
     sets = training_sets(blocks, options.queries, options.training)
-    if options.training and np.linalg.matrix_rank(sets) < 2:
+    if np.linalg.matrix_rank(sets) < 2:
         return f"{options.training} training queries all ask for the same; state training=0 or at least {blocks.size}"
     if options.training > len(sets):
         return f"there are {len(sets):,} different candidate queries only; state training={len(sets)} or less"

@@ -6,7 +6,7 @@ ONNX. Error bars are worked out from the answers kept aside when the release is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -68,7 +68,7 @@ class Learned(Content):
         noise = self.aside.noise.variance * sums.sum(axis=1)
         return ErrorBars.of(misfits, parts_of(rows, self.blocks.size), noise)
 
-    def counts(self, asked: list[tuple[Predicate, Mapping[str, int]]], confidence: float) -> list[Estimate]:
+    def counts(self, asked: Sequence[tuple[Predicate, Mapping[str, int]]], confidence: float) -> list[Estimate]:
         """How many rows lie in each of several predicates, at one cell of some attributes each."""
         if not asked:
             return []
@@ -82,7 +82,7 @@ class Learned(Content):
         found = zip(*(np.maximum(each, 0.0).tolist() for each in (values, errors, low, high)), strict=True)
         return [Estimate(v, error, a, b, confidence, 0.0, error) for v, error, a, b in found]
 
-    def _answers(self, asked: list[tuple[Predicate, Mapping[str, int]]], part: Part) -> tuple[Floats, Floats]:
+    def _answers(self, asked: Sequence[tuple[Predicate, Mapping[str, int]]], part: Part) -> tuple[Floats, Floats]:
         rows = np.array(
             [
                 self.blocks.of_boxes([along_axes(self.domain, box, fixed, part) for box in predicate.boxes])
@@ -162,6 +162,6 @@ def _counted(column: Column) -> tuple[Predicate, bool]:
     amount = column.numerator[0] if plain else None
     if amount is None or amount.of is not None or amount.present is not None or amount.factor != 1.0:
         raise QueryError(
-            f"a learned model answers COUNT(*) with any WHERE, not {column.name}; release with auto for other statistics"
+            f"a learned model answers COUNT(*) with any WHERE, not {column.name}; release with auto for the rest"
         )
     return amount.predicate, amount.grouped

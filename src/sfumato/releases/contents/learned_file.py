@@ -120,7 +120,8 @@ def parts(
 
 def _queries(query: Whole, block: Whole, number: int, blocks: int) -> Predicates:
     places = query * blocks + block
-    if (block >= blocks).any() or (np.diff(places) <= 0).any() or not np.array_equal(np.unique(query), np.arange(number)):
+    every = np.array_equal(np.unique(query), np.arange(number))
+    if not every or (block >= blocks).any() or (np.diff(places) <= 0).any():
         raise refusal("its training queries are not sets of its blocks, in order")
     ends = np.searchsorted(query, np.arange(number + 1))
     return Predicates(blocks, [block[a:b] for a, b in pairwise(ends.tolist())])
