@@ -19,7 +19,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain.blocks import GOLDEN, Blocks
 
 BRANCHING = 4  # parts that a set of a layer falls into in the next
-FURTHER_LAYERS = 40  # of candidates beyond the first ones, where more queries are wanted than those have
+FURTHER_LAYERS = 8  # turns of candidates, the first one included, where a number of queries is stated
 
 
 @lru_cache(maxsize=32)
