@@ -25,8 +25,11 @@ FURTHER_LAYERS = 8  # turns of candidates, the first one included, where a numbe
 @lru_cache(maxsize=32)
 def training_sets(blocks: Blocks, kind: str, number: int) -> Floats:
     """The chosen queries, a row each, over the blocks; number: how many, or 0 for as many as reach every block."""
-    pool = candidates(blocks, kind, further=number > 0)
-    chosen = choose(pool, number or len(pool))
+    first = candidates(blocks, kind)
+    chosen = choose(first, number or len(first))
+    if number > len(first):
+        more = candidates(blocks, kind, further=True)[len(first) :]
+        chosen = np.concatenate([chosen, choose(more, number - len(first))]) if len(more) else chosen
     chosen.setflags(write=False)
     return chosen
 
