@@ -91,12 +91,24 @@ def test_cross_validation_takes_a_model_that_is_as_good_as_any():
         ({"features": "1"}, "features must lie between 2 and 1,024"),
         ({"training": "99999"}, "training must lie between 0 and 2,048"),
         ({"training": "1"}, "1 training queries all ask for the same"),
+        ({"model": "gaussian", "training": "500"}, "different candidate queries only"),
         ({"queries": "predicates", "training": "500"}, "different candidate queries only"),
     ],
-    ids=["model", "features", "training", "cannot be learned from", "candidates"],
+    ids=["model", "features", "training", "cannot be learned from", "candidates", "subsets"],
 )
 def test_what_cannot_be_learned_is_refused_before_anything_is_spent(options, words):
     assert words in (MLDP.with_options(options).why_not(SCHEMA) or "")
+
+
+def test_a_model_that_could_not_be_published_is_refused():
+    """Bumps keep every training query; trees keep less, and none is tried at that size."""
+    attributes = {"x": {"type": "integer", "lower": 0, "upper": 5000}}
+    large = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": attributes})
+    assert "too large; state features=256" in (
+        MLDP.with_options({"model": "svm", "features": "1024"}).why_not(large) or ""
+    )
+    for model in ("ridge", "network"):
+        assert MLDP.with_options({"model": model, "features": "1024"}).why_not(large) is None
 
 
 def test_measures_and_single_cells_are_refused():

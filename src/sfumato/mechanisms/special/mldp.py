@@ -31,6 +31,7 @@ from sfumato.strategies.training_queries import training_sets
 MOST_CELLS = 2**20
 MOST_FEATURES = 2**10  # blocks that a user may ask for
 MOST_TRAINING = 2**11
+MOST_KEPT = 3 * 2**17  # features of all training queries together, which most models keep
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,8 @@ def cannot_learn(schema: Schema, options: Options) -> str | None:
     sets = training_sets(blocks, options.queries, options.training)
     if np.linalg.matrix_rank(sets) < 2:
         return f"{options.training} training queries all ask for the same; state training=0 or at least {blocks.size}"
+    if options.model not in ("ridge", "network") and len(sets) * blocks.features > MOST_KEPT:
+        return f"a model {options.model} of {blocks.size:,} blocks is too large; state features=256 or less"
     if options.training > len(sets):
         return f"there are {len(sets):,} different candidate queries only; state training={len(sets)} or less"
     return None

@@ -146,9 +146,7 @@ def subsets(entropy: Entropy, *, quick: bool) -> Exhibit:
     options = Options(queries="subsets")
     ours = np.mean([ways.mechanism_error(counts, asked, 1.0, entropy, options) for _ in range(runs)])
     singles = np.eye(BINS)
-    alone = np.mean(
-        [ways.model_error(ways.learnt(counts, singles, 1.0, entropy), counts, asked) for _ in range(runs)]
-    )
+    alone = np.mean([ways.model_error(ways.learnt(counts, singles, 1.0, entropy), counts, asked) for _ in range(runs)])
     rows = (
         ("Laplace on all 1,023 subsets (sensitivity 512)", digits(ways.laplace_error(asked, 1.0))),
         ("learnt, sets in layers, half the budget for error bars", digits(float(ours))),
