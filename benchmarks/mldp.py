@@ -1,8 +1,8 @@
 """A learned model against Laplace noise on the queries and against a table of cells: 1,000 fresh ranges at epsilon 1.
 
 Run from the project's folder: python benchmarks/mldp.py [--runs 5] [--cells 1024] [--models]
-Tables are made up: smooth, heavy-tailed, sparse, without shape. Laplace on the workload has noise of scale 1,000 / epsilon
-by the plainest reckoning, and of the true joint sensitivity of the 1,000 ranges (about half) by ours.
+Tables are made up: smooth, heavy-tailed, sparse, without shape. Laplace on the workload has noise of scale
+1,000 / epsilon by the plainest reckoning, and of the true joint sensitivity of the 1,000 ranges (about half) by ours.
 """
 
 from __future__ import annotations

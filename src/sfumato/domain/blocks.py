@@ -29,11 +29,15 @@ class Blocks:
     starts: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def at_most(cls, domain: Domain, number: int) -> Blocks:
-        """As many runs of equal length as go, the longest axis being made coarser first."""
+    def at_most(cls, domain: Domain, number: int, whole: str | None = None) -> Blocks:
+        """As many runs of equal length as go, the longest axis being made coarser first.
+
+        whole: an axis that stays as it is, so that there may be more blocks than wanted where it is long.
+        """
         runs = list(domain.shape)
-        while prod(runs) > number:
-            longest = max(range(len(runs)), key=lambda place: runs[place])
+        kept = None if whole is None else domain.place(whole)
+        while prod(runs) > number and any(run > 1 for place, run in enumerate(runs) if place != kept):
+            longest = max((place for place in range(len(runs)) if place != kept), key=lambda place: runs[place])
             runs[longest] = (runs[longest] + 1) // 2
         sizes = zip(runs, domain.shape, strict=True)
         return cls(domain, tuple(tuple(k * size // run for k in range(run)) for run, size in sizes))

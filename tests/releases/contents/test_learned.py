@@ -137,13 +137,31 @@ def test_parts_that_do_not_go_together_are_refused(tmp_path):
         Release.load(saved_with(tmp_path, onnx=small.onnx))
 
 
+def test_similarities_are_asked_for_pairs_and_survive_a_file(tmp_path):
+    rows = [{"age": 3, "other": 4}, {"age": 3, "other": 99}]
+    with pytest.raises(QueryError, match="holds no model to predict with"):
+        RELEASE.predict(rows)
+    mechanism = find_mechanism("mldp").with_options({"queries": "similarity", "between": "age"})
+    content = mechanism.run(curator_of(SCHEMA, COUNTS, epsilon=50), SCHEMA, Budget.pure(50), None)
+    release = replace(RELEASE, content=content)
+    release.save(tmp_path / "r.sfumato")
+    opened = Release.load(tmp_path / "r.sfumato")
+    near, unknown = opened.predict(rows).to_pylist()
+    assert near["similarity_low"] <= near["similarity"] <= near["similarity_high"] and near["similarity"] > 0.8
+    assert unknown["similarity"] is None
+    with pytest.raises(QueryError, match="rows with the columns 'age' and 'other'"):
+        opened.predict([{"age": 3}])
+    with pytest.raises(ReleaseFileError, match="not between values of one of its attributes"):
+        saved_with(tmp_path, between="age")
+
+
 def test_a_file_changed_after_publication_is_refused(tmp_path):
     path = tmp_path / "r.sfumato"
     RELEASE.save(path)
     data = bytearray(path.read_bytes())
     data[data.index(b"model.parquet") + 4000] ^= 1
     path.write_bytes(data)
-    with pytest.raises(ReleaseFileError, match="damaged|changed after publication|laid out"):
+    with pytest.raises(ReleaseFileError, match=r"damaged|changed after publication|laid out"):
         Release.load(path)
 
 

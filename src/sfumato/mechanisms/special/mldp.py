@@ -46,13 +46,24 @@ class Options:
     """queries: what the training set is chosen from. model: what is trained; auto: the best by cross-validation.
 
     features: at most so many blocks of cells, in whose terms the model sees queries. training: how many queries; 0 for
-    as many as reach every block by itself.
+    as many as reach every block by itself. between: for similarity, the attribute whose values are compared.
     """
 
-    queries: Literal["ranges", "predicates", "subsets"] = "ranges"
+    queries: Literal["ranges", "predicates", "subsets", "similarity"] = "ranges"
     model: str = "ridge"
     features: int = 256
     training: int = 0
+    between: str = ""
+
+    @property
+    def whole(self) -> str | None:
+        """The attribute that is not made coarser."""
+        return self.between or None
+
+    @property
+    def candidates(self) -> str:
+        """Similarities are functions of counts by values: these are what is learnt."""
+        return "predicates" if self.queries == "similarity" else self.queries
 
 
 SETTINGS = Settings()
@@ -74,8 +85,8 @@ def mldp(
     that it is in, so the noise is that of the set's own sensitivity.
     """
     for_training, for_aside = budget.split(*settings.shares)
-    blocks = Blocks.at_most(schema.domain, options.features)
-    sets = training_sets(blocks, options.queries, options.training)
+    blocks = Blocks.at_most(schema.domain, options.features, options.whole)
+    sets = training_sets(blocks, options.candidates, options.training)
     tiles = tiles_beside(blocks)
 
     queries = Predicates(blocks.size, [row > 0 for row in sets])
@@ -87,7 +98,7 @@ def mldp(
     name = best_of(MODELS, lesson) if options.model == "auto" else options.model
     model = train(name, lesson)
     onnx = onnx_file.written(model.graph())
-    return Learned(schema, options.queries, name, blocks, trained, tiles, aside, onnx)
+    return Learned(schema, options.queries, name, blocks, trained, tiles, aside, onnx, options.whole)
 
 
 def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
@@ -109,16 +120,38 @@ def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN)
 
 def cannot_learn(schema: Schema, options: Options) -> str | None:
     """Why a training set would teach nothing, or None."""
-    blocks = Blocks.at_most(schema.domain, options.features)
+    if (reason := not_comparable(schema, options)) is not None:
+        return reason
+    blocks = Blocks.at_most(schema.domain, options.features, options.whole)
     if blocks.size < 2:
         return "there is one cell only, so that every query has the same answer; declare attributes to learn from"
-    sets = training_sets(blocks, options.queries, options.training)
+    sets = training_sets(blocks, options.candidates, options.training)
     if np.linalg.matrix_rank(sets) < 2:
         return f"{options.training} training queries all ask for the same; state training=0 or at least {blocks.size}"
     if options.model not in ("ridge", "network") and len(sets) * blocks.features > MOST_KEPT:
         return f"a model {options.model} of {blocks.size:,} blocks is too large; state features=256 or less"
     if options.training > len(sets):
         return f"there are {len(sets):,} different candidate queries only; state training={len(sets)} or less"
+    return None
+
+
+def not_comparable(schema: Schema, options: Options) -> str | None:
+    """Why values of an attribute cannot be compared, or None."""
+    names = schema.domain.names
+    if (options.queries == "similarity") != bool(options.between):
+        return "queries=similarity and between=ATTRIBUTE go together, such as between=user"
+    if not options.between:
+        return None
+    if schema.privacy_unit.column is not None:
+        return (
+            f"how alike two values of {options.between} are says something of persons with all their rows; it is "
+            "offered with one row (a rating) as the unit, which hides single rows and not who is in the table: state "
+            "privacy_unit: row"
+        )
+    if options.between not in names or len(names) < 2:
+        return f"between must be one of {', '.join(names)}, and another attribute must be there to compare by"
+    if 2 * schema.domain[options.between].size > options.features:
+        return f"{options.between} has too many values; state features=N, at least twice as many"
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -28,10 +28,14 @@ from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.result import Result
 from sfumato.releases.contents import learned_file
 from sfumato.releases.contents.content import About, Content, Written
+from sfumato.releases.contents.similarities import UNIT, with_similarities
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import Columns
 from sfumato.schema import Schema
 from sfumato.sql import Column, Select
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MOST_GROUPS = 20_000  # each is a question of its own to the model
 NOTE = "a model learnt from noisy answers; its error bars come from noisy answers that it was not trained on"
@@ -43,6 +47,7 @@ class Learned(Content):
 
     kind: of the queries it was trained on. model: its name. blocks: in terms of which it sees queries. trained: noisy
     answers to queries over the blocks. aside: noisy counts of other blocks, the tiles. onnx: the model's own file.
+    between: the attribute whose values can be compared (`predict`), where one row is what is protected.
     """
 
     uses: ClassVar[frozenset[str]] = frozenset({"details"})
@@ -55,6 +60,7 @@ class Learned(Content):
     tiles: Blocks
     aside: Measurement
     onnx: bytes
+    between: str | None = None
 
     @cached_property
     def running(self) -> Running:
@@ -105,6 +111,13 @@ class Learned(Content):
             estimates[column] = self.counts(asked, confidence)
         return arranged(select, self.domain, groups, estimates, confidence, (NOTE,))
 
+    def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
+        """How alike two values of the attribute are, for pairs in the columns of its name and `other`."""
+        if self.between is None:
+            return super().predict(rows, confidence)
+        check_confidence(confidence)
+        return with_similarities(self, self.between, rows, confidence)
+
     @property
     def about(self) -> About:
         from sfumato.releases.description.examples import example_queries
@@ -119,7 +132,7 @@ class Learned(Content):
             f"a {self.model} model of {self.blocks.size:,} blocks of {self.domain.size:,} cells",
             (self.trained, self.aside),
             NOTE,
-            (learnt, self._how_good()),
+            (learnt, self._how_good(), *([] if self.between is None else [UNIT.format(self.between)])),
             tuple(text for text in example_queries(self.schema) if _counts(text, self.schema)),
         )
 

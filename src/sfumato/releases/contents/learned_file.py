@@ -24,7 +24,7 @@ from sfumato.queries import Identity, Predicates
 from sfumato.releases.contents.content import Written
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import Columns
-from sfumato.releases.file.records import NoiseRecord, noise_record, record
+from sfumato.releases.file.records import NoiseRecord, Text, noise_record, record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 
@@ -42,12 +42,13 @@ Starts = list[Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_l
 class LearnedRecord:
     """What a manifest says of a learned model."""
 
-    queries: Literal["ranges", "predicates", "subsets"]
+    queries: Literal["ranges", "predicates", "subsets", "similarity"]
     model: Literal["ridge", "gaussian", "svm", "network", "bagging", "boosting"]
     blocks: Starts
     tiles: Starts
     trained: NoiseRecord
     aside: NoiseRecord
+    between: Text | None = None
 
 
 def written(content: Learned) -> Written:
@@ -69,6 +70,7 @@ def written(content: Learned) -> Written:
         "tiles": [list(each) for each in content.tiles.starts],
         "trained": noise.dump_python(noise_record(content.trained.noise), mode="json"),
         "aside": noise.dump_python(noise_record(content.aside.noise), mode="json"),
+        "between": content.between,
     }
     members = {name: dict(zip(COLUMNS[name], columns, strict=True)) for name, columns in kept.items()}
     return Written("learned", [_statistic(noise_record(content.trained.noise))], members, {"details": about})
@@ -82,6 +84,8 @@ def check(manifest: Manifest, schema: Schema) -> None:
     if manifest.statistics != [_statistic(about.trained)]:
         raise refusal("its statistics are not those of a learned model")
     blocks, tiles = (_blocks(schema, starts) for starts in (about.blocks, about.tiles))
+    if (about.between is None) == (about.queries == "similarity") or not _kept_whole(schema, blocks, about.between):
+        raise refusal("its similarities are not between values of one of its attributes")
     rows = {name: member.rows for name, member in manifest.members.items()}
     if not 1 <= rows["training"] <= MOST_QUERIES or rows["asked"] > MOST_QUERIES * blocks.size:
         raise refusal("its model was trained on more queries than Sfumato asks")
@@ -100,7 +104,7 @@ def check_values(columns: Columns) -> None:
 
 def parts(
     manifest: Manifest, schema: Schema, member: Callable[[str], Columns]
-) -> tuple[str, str, Blocks, Measurement, Blocks, Measurement, bytes]:
+) -> tuple[str, str, Blocks, Measurement, Blocks, Measurement, bytes, str | None]:
     """All of it, of a file nobody has vouched for."""
     about = details_as(LearnedRecord, manifest)
     blocks, tiles = (_blocks(schema, starts) for starts in (about.blocks, about.tiles))
@@ -115,7 +119,7 @@ def parts(
         raise refusal(str(error)) from None
     if graph.features != blocks.features:
         raise refusal("its model does not take the features of its queries")
-    return about.queries, about.model, blocks, trained, tiles, aside, onnx
+    return about.queries, about.model, blocks, trained, tiles, aside, onnx, about.between
 
 
 def _queries(query: Whole, block: Whole, number: int, blocks: int) -> Predicates:
@@ -125,6 +129,13 @@ def _queries(query: Whole, block: Whole, number: int, blocks: int) -> Predicates
         raise refusal("its training queries are not sets of its blocks, in order")
     ends = np.searchsorted(query, np.arange(number + 1))
     return Predicates(blocks, [block[a:b] for a, b in pairwise(ends.tolist())])
+
+
+def _kept_whole(schema: Schema, blocks: Blocks, between: str | None) -> bool:
+    if between is None:
+        return True
+    names = schema.domain.names
+    return between in names and len(blocks.starts[names.index(between)]) == schema.domain[between].size
 
 
 def _blocks(schema: Schema, starts: Starts) -> Blocks:

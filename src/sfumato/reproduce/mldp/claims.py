@@ -28,8 +28,8 @@ def lemma_4_3(entropy: Entropy, *, quick: bool) -> Exhibit:
         "Lemma 4.3",
         f"The chance that the mean of {QUERIES} Laplace variables is off by more",
         "The lemma has sigma where sigma squared belongs, so that it is not even in the right unit: measured in "
-        "thousands of rows it says something else than in rows. At a scale of 100, what it calls impossible happens one "
-        "time in six. With the square, as in its source, and a factor 2 for both sides, it holds where "
+        "thousands of rows it says something else than in rows. At a scale of 100, what it calls impossible happens "
+        "one time in six. With the square, as in its source, and a factor 2 for both sides, it holds where "
         "the distance is no more than twice the scale.",
         ("scale", "off by more than", "printed", "with the square", "in our runs"),
         tuple(rows),

@@ -74,8 +74,8 @@ def figure_3(tables: Tables, entropy: Entropy, *, quick: bool) -> Exhibit:
         "Figure 3",
         "Mean absolute error on 200 fresh ranges, by size of the training set, epsilon 1",
         "Errors fall as the training set covers more and rise when its sensitivity grows, as in the paper (its "
-        "NetTrace: least at 88 queries, 20.3; ten times that at 212). Ranges by chance overlap, so that a row is in half "
-        "of them; chosen ones keep the same coverage at a sensitivity of 4 or 5, and the error keeps falling.",
+        "NetTrace: least at 88 queries, 20.3; ten times that at 212). Ranges by chance overlap, so that a row is in "
+        "half of them; chosen ones keep the same coverage at a sensitivity of 4 or 5, and the error keeps falling.",
         ("table", "training set", *(f"{m}" for m in sizes)),
         tuple(rows),
         left=(0, 1),
@@ -129,8 +129,8 @@ def figure_5(tables: Tables, entropy: Entropy, *, quick: bool) -> Exhibit:
         f"Mean absolute error on {len(asked)} ranges, by epsilon",
         "The paper has its model below matrix and PMW (8.5, 19.3 and 22.3 on NetTrace at epsilon 1). With every "
         "mechanism given the whole budget it is the other way round for matrix: a strategy optimised for ranges is the "
-        "better training set, and least squares the better model. The claim that only a model answers queries that were "
-        "not known is wrong as well: every one of these publishes cells, from which any range follows.",
+        "better training set, and least squares the better model. The claim that only a model answers queries that "
+        "were not known is wrong as well: every one of these publishes cells, from which any range follows.",
         ("table", "", *(f"epsilon {e:g}" for e in epsilons)),
         tuple(rows),
         left=(0, 1),

@@ -1,7 +1,7 @@
 """The paper's tables: made up in their shape, or the real ones where a folder has them.
 
-Counts along 256 cells. A folder may hold nettrace.csv, searchlogs.csv and social.csv, one count a line, in order; longer
-ones are summed to 256 cells.
+Counts along 256 cells. A folder may hold nettrace.csv, searchlogs.csv and social.csv, one count a line, in order;
+longer ones are summed to 256 cells.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.domain.blocks import Blocks
 from sfumato.inference.learned.lesson import Lesson
-from sfumato.inference.learned.training import train
 from sfumato.inference.learned.trained import Model
+from sfumato.inference.learned.training import train
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Laplace
@@ -24,7 +24,7 @@ def random_ranges(number: int, cells: int, seed: int) -> Floats:
     """Ranges between two places by chance, a row of zeros and ones each."""
     ends = np.sort(np.floor(cells * even_numbers(2 * number, seed)).astype(np.int64).reshape(2, number), axis=0)
     column = np.arange(cells)
-    return ((column >= ends[0][:, None]) & (column <= ends[1][:, None])).astype(np.float64)
+    return np.asarray((column >= ends[0][:, None]) & (column <= ends[1][:, None]), dtype=np.float64)
 
 
 def as_workload(ranges: Floats) -> Workload:
