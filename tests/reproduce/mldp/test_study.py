@@ -8,6 +8,7 @@ import pytest
 from sfumato.errors import TableError
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.reproduce.mldp import claims, figures, ways
+from sfumato.reproduce.mldp.ratings import cosines, figure_2b, ratings
 from sfumato.reproduce.mldp.tables import CELLS, ROWS, tables
 
 MADE = tables()
@@ -50,6 +51,12 @@ def test_subsets_of_ten_bins():
     rows = figures.subsets(TestingEntropy(5), quick=True).rows
     laplace, ours, alone = (number(row[1]) for row in rows)
     assert laplace == 512 and ours < 40 and alone < ours
+
+
+def test_similarities_of_users_are_better_than_one_guess_for_all():
+    rows = figure_2b(TestingEntropy(8), quick=True).rows
+    true = cosines(ratings().astype(float))
+    assert number(rows[0][1]) < np.abs(true - np.median(true)).mean()
 
 
 def test_lemma_4_3_calls_impossible_what_happens_one_time_in_six():

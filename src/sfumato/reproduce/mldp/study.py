@@ -8,6 +8,7 @@ from pathlib import Path
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.reproduce.exhibits import Exhibit, Study, Tick
 from sfumato.reproduce.mldp import claims, figures
+from sfumato.reproduce.mldp.ratings import figure_2b
 from sfumato.reproduce.mldp.tables import tables
 
 TITLE = "MLDP: differentially private query learning, from data publishing to model publishing"
@@ -18,6 +19,7 @@ def study(entropy: Entropy, tick: Tick, *, quick: bool, data: Path | None = None
     found = tables(data)
     parts: tuple[tuple[str, Callable[[], Exhibit]], ...] = (
         ("figure 2", lambda: figures.figure_2(found, entropy, quick=quick)),
+        ("similarities", lambda: figure_2b(entropy, quick=quick)),
         ("figure 3", lambda: figures.figure_3(found, entropy, quick=quick)),
         ("figure 4", lambda: figures.figure_4(found, entropy, quick=quick)),
         ("figure 5", lambda: figures.figure_5(found, entropy, quick=quick)),
