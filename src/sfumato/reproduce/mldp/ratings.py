@@ -47,8 +47,8 @@ def figure_2b(entropy: Entropy, *, quick: bool) -> Exhibit:
         f"Mean absolute error of the similarity of {USERS} users by {KINDS} kinds of films, epsilon 1 for one rating",
         "The paper trains on noisy similarities themselves and has support vectors ahead. Which of two users is asked "
         "about is all that a query says, so there is nothing to generalise from; here a model learns counts by user "
-        "and kind, which has one sensitivity for all pairs, and similarities follow. One rating is protected, not a user: "
-        f"the same guess for every pair is off by {digits(middle)}.",
+        "and kind, which has one sensitivity for all pairs, and similarities follow. One rating is protected, not a "
+        f"user. The same guess for every pair is off by {digits(middle)}.",
         ("model", "ours"),
         tuple(rows),
     )
