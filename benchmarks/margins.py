@@ -79,6 +79,7 @@ def distances(runs: Runs, table: Table, epsilon: str, delta: str | None, times: 
         "margins": lambda: runs.ours(table, "margins", epsilon, delta),
         "independent": lambda: runs.independent(table, epsilon, delta),
     }
+    kinds["bayes"] = lambda: runs.ours(table, "bayes", epsilon, delta)
     if "residual" in MECHANISMS:
         kinds["residual"] = lambda: runs.ours(table, "residual", epsilon, delta, cut=True)
     for kind, make in kinds.items():

@@ -99,6 +99,17 @@ def test_what_the_pages_say_of_mechanisms_is_what_these_say_of_themselves():
         assert re.findall(r"\[([a-z-]+)\]\((\S+)\)", pages) == listed
 
 
+def test_mechanisms_of_one_purpose_are_listed_by_what_a_user_wants():
+    """Name, page and paper in the README's second table, and on the index, in the order of the registry."""
+    from sfumato.mechanisms import SPECIAL, find_mechanism
+
+    every, index = [find_mechanism(name) for name in SPECIAL], (ROOT / "docs" / "README.md").read_text()
+    rows = re.findall(r"^\| [a-z].*? \| \[`([a-z-]+)`\]\(docs/(\S+)\) \| (.*?) \|$", README, re.M)
+    assert rows == [(one.name, one.docs, one.paper) for one in every]
+    (pages,) = re.findall(r"^\| one purpose.*? \| (.*) \|$", index, re.M)
+    assert re.findall(r"\[([a-z-]+)\]\((\S+)\)", pages) == [(one.name, one.docs) for one in every]
+
+
 def test_schema_examples_in_the_documents_are_schemas():
     from sfumato.schema import Schema
 

@@ -54,6 +54,15 @@ def spreadsheet_safe(text: str) -> str:
     return ";".join([first, *(f"'{other}" if _runs(other, other) else other for other in others)])
 
 
+def file_safe(text: str) -> str:
+    r"""The text as it goes into a file that a spreadsheet may open.
+
+    >>> file_safe("=north\x1b")
+    "'=north\\x1b"
+    """
+    return spreadsheet_safe(printable(text))
+
+
 def width(text: str) -> int:
     """How many columns a terminal gives to a text: two to East Asian letters, none to marks on the letter before.
 

@@ -90,7 +90,7 @@ def test_sample_writes_rows_of_the_schema(folder):
     assert release().returncode == 0
     assert sfumato("sample", "r.sfumato", "--rows", "200", "-o", "x.parquet").returncode == 0
     rows = pq.read_table("x.parquet")
-    assert rows.num_rows == 200 and rows.column_names == ["age", "sex", "income", "charge"]
+    assert rows.num_rows == 200 and rows.column_names == ["person_id", "age", "sex", "income", "charge"]
     ages, incomes = rows["age"].to_pylist(), rows["income"].to_pylist()
     assert min(ages) >= 0 and max(ages) <= 99 and min(incomes) >= 0 and max(incomes) <= 1000
     assert set(rows["sex"].to_pylist()) <= {"F", "M"}

@@ -1,5 +1,7 @@
 """sfumato check, from the curator's side: figures on a terminal, marked, and nowhere else."""
 
+import shlex
+
 import pytest
 from running import sfumato
 
@@ -71,3 +73,23 @@ def test_values_of_a_stranger_are_shown_and_not_obeyed(table):
 def test_the_standard_input_is_told_to_be_a_file(table):
     run = sfumato("check", "-", "--schema", "visits.yaml", "--columns", "patient,age,sex", "--even-if-not-a-terminal")
     assert run.returncode == 1 and "use a file" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("written", "form"),
+    [
+        ("31.12.2024", "%d.%m.%Y"),
+        ("31.12.2024 11:50", "%d.%m.%Y %H:%M"),
+        ("31/12/24 11:50:07", "%d/%m/%y %H:%M:%S"),
+        ("12/31/2024 1:50 PM", "%m/%d/%Y %I:%M %p"),
+        ("2024/12/31", "%Y/%m/%d"),
+        ("last week", "%d.%m.%Y"),
+    ],
+)
+def test_the_form_of_dates_that_is_proposed_reads_them(table, written, form):
+    (table / "visits.yaml").write_text(SCHEMA + "  day: {type: date, lower: 2024-01-01, upper: 2024-12-31}\n")
+    (table / "visits.csv").write_text(f"patient;age;sex;day\np;1;F;{written}\n")
+    shown = sfumato(*OPTIONS, "--even-if-not-a-terminal").stdout
+    assert ("day, unreadable" in shown) == (f"--dates {shlex.quote(form)}" in shown)
+    again = sfumato(*OPTIONS, "--even-if-not-a-terminal", "--dates", form).stdout
+    assert ("A release would count 1 row." in again) == (written != "last week")

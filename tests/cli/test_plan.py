@@ -91,3 +91,15 @@ def test_what_cannot_be_planned_is_one_line(folder):
     Path("huge.yaml").write_text(huge)
     refused(plan("--epsilon", "1", "--mechanism", "hierarchical", schema="huge.yaml"), "sparse-cells")
     assert "Mechanism margins" in plan("--epsilon", "1", schema="huge.yaml").stdout  # it lays out margins alone
+
+
+def test_a_mechanism_that_is_chosen_untried_still_says_what_to_expect(folder):
+    """Too many cells to try it on, too few attributes for a plan of margins alone."""
+    more = "".join(f"  a{n}: {{type: integer, lower: 1, upper: 40}}\n" for n in range(3))
+    (folder / "wide.yaml").write_text(SCHEMA.replace("expected_rows", f"{more}expected_rows"))
+    run = plan("--epsilon", "1", schema="wide.yaml")
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
+    heads = [place for place, line in enumerate(lines) if line.startswith("question ")]
+    assert all(lines[place + 2].startswith("COUNT(*)") for place in heads) and heads
+    assert not any(re.match(r"(\w+): \1 ", line) for line in lines)

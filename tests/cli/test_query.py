@@ -108,3 +108,25 @@ def test_quiet_leaves_the_answer_alone(folder):
 def test_a_pipe_is_written_to_as_it_is(folder):
     run = as_process("query", "r.sfumato", COUNT, "--format", "csv", "-q", "-o", "/dev/stdout")
     assert run.stdout.startswith("n,n_stderr,n_low,n_high\n") and Path("/dev/stdout").exists()
+
+
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ('SELECT COUNT(*) FROM census WHERE sex = "F"', "(a text stands in single quotes: 'F')"),
+        ("SELECT COUNT(*) FROM census WHERE se = 'F'", "(did you mean sex?)"),
+    ],
+)
+def test_a_name_that_is_none_comes_with_what_may_be_meant(folder, sql, hint):
+    refused(sfumato("query", "r.sfumato", sql), "no column", hint)
+
+
+def test_the_name_of_the_table_s_column_is_known_too(folder):
+    Path("t.csv").write_text("Station\nA\nB\n")
+    Path("t.yaml").write_text(
+        "dataset: t\nprivacy_unit: row\nbudget: {epsilon: 9}\nattributes:\n"
+        "  ward: {type: category, values: [A, B], column: Station}\n"
+    )
+    assert sfumato("release", "t.csv", "--schema", "t.yaml", "--epsilon", "1", "-o", "t.sfumato").returncode == 0
+    said = sfumato("query", "t.sfumato", "SELECT Station, COUNT(*) FROM t GROUP BY Station").stderr
+    assert "(the table's Station is called ward here)" in said

@@ -11,6 +11,7 @@ from sfumato.errors import QueryError
 from sfumato.intervals import fieller as ratios
 from sfumato.intervals.fieller import Functional, Term, linear_interval, ratio_interval
 from sfumato.intervals.noise_sum import half_width, stderr, upper_quantile
+from sfumato.intervals.noises import Noises
 from sfumato.measurement import Gaussian, Laplace
 
 ONE = Laplace(Fraction(1))
@@ -238,15 +239,47 @@ def test_an_average_over_a_cut_bin_is_covered_wherever_the_rows_lie(mean_inside,
 
 def test_ends_are_found_with_few_laws(monkeypatch):
     asked = []
-    monkeypatch.setattr(
-        ratios, "upper_quantile", lambda terms, level: asked.append(1) or half_width(terms, 2 * level - 1)
-    )
+    width = Noises.width
+    monkeypatch.setattr(Noises, "width", lambda *given: asked.append(1) or width(*given))
     terms = [term(ONE, 3, 1.0, 1.0), term(ONE, 5, 0.0, 1.0)]
     for top, bottom in ((300.0, 1000.0), (4.0, 20.0), (1.0, 12.0), (11.0, 12.0), (7e5, 1e6)):
         for bounds in (None, (0.0, 1.0)):
             asked.clear()
             ratio_interval(exactly(top), exactly(bottom), terms, 0.95, bounds)
-            assert len(asked) <= 31  # 15 for each end and one for the denominator
+            assert len(asked) <= 39  # 15 for each end, 4 before if it does not settle, and one for the denominator
+
+
+@pytest.mark.parametrize("rows", [3e3, 3e5])
+def test_an_average_of_many_values_takes_two_laws_for_each_end(rows, monkeypatch):
+    """At most: the first guess, of a sum that is nearly normal, takes none, and a sure denominator neither."""
+    asked = []
+    width = Noises.width
+    monkeypatch.setattr(Noises, "width", lambda *given: asked.append(1) or width(*given))
+    terms = [term(ONE, 7, float(hour), 1.0) for hour in range(24)]
+    found = ratio_interval(exactly(11.3 * rows), exactly(rows), terms, 0.95, (0.0, 23.0))
+    assert len(asked) <= 4 and found.low < 11.3 < found.high
+
+
+@pytest.mark.parametrize("top", [5e3, 3e4, -3e4, 100.0])
+@pytest.mark.parametrize("spread", [0.0, 0.01])
+def test_an_end_that_settles_is_the_one_that_is_searched_for(top, spread):
+    """To a thousandth of the distance between value and end, by which both may be rounded outwards."""
+    terms = [
+        Term.of(ONE, 7, h, h * (1 - spread), h * (1 + spread), 1.0, 1 - spread, 1 + spread)
+        for h in np.arange(-12.0, 12)
+    ]
+    ends = Functional(top, top - abs(top) * spread, top + abs(top) * spread), Functional(3000.0, 2980.0, 3030.0)
+    found = ratio_interval(*ends, terms, 0.95, (-12.0, 12.0))
+    for sign, end in ((1.0, found.high), (-1.0, found.low)):
+
+        def room(r, sign=sign):
+            low = 1 if sign * r >= 0 else 2
+            numerator, at = (ends[0].high, 2) if sign > 0 else (ends[0].low, 1)
+            denominator = ends[1].low if low == 1 else ends[1].high
+            mixed = [(t.weights[at] - r * t.weights[3 + low], t.noise, t.multiplicity) for t in terms]
+            return sign * (numerator - r * denominator) + upper_quantile(mixed, 0.975)
+
+        assert room(end) < 0 <= room(end - 1e-3 * (end - found.value))
 
 
 def test_ratios_without_noise_are_exact():

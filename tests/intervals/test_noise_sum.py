@@ -271,7 +271,7 @@ def test_a_term_that_is_none_is_refused(term):
 
 def test_the_chernoff_bound_holds():
     terms = [(1.0, laplace(2), 3), (2.0, gaussian(3), 2), (1.0, gaussian("1/4"), 1)]
-    table = np.array(laws.normalised(terms)[1]).T
+    table = laws.rows_of(laws.normalised(terms)[1])
     pieces = np.stack([2 * table[0], *laws.matched(table, np.ones(3)), table[3]])
     law = law_of([(1.0, laplace(2), 3), (2.0, gaussian(3), 2), (1.0, gaussian("1/4"), 1)])
     for tail, reach in zip((1e-2, 1e-6), laws.chernoff(pieces, 1e-2, 1e-6), strict=True):

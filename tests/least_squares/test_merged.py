@@ -116,5 +116,26 @@ def test_alike_sums_are_solved_once():
 def test_what_is_no_product_is_left_to_others():
     assert Merged.of(Design(Prefix(12), (Laplace(Fraction(1)),)), (3, 4)) is None
     assert Merged.of(Design(Prefix(12), (Laplace(Fraction(1)),)), (12,)) is not None
-    many = Merged.of(Design(Identity(300), (Laplace(Fraction(1)),)), (300,))
+    many = Merged.of(Design(Prefix(300), (Laplace(Fraction(1)),)), (300,))
     assert many.along(0, np.arange(300)) is None
+
+
+def test_an_axis_may_stay_as_it_is_where_others_are_merged():
+    """An average along 200 values, for one of 64: the noises are those of all cells."""
+    asked = Design(Kron(Tree(64, 2), Tree(200, 2)), (Laplace(Fraction(2)),))
+    merged = Merged.of(asked, (64, 200))
+    weights = np.stack([np.ones(200), np.arange(200.0)], axis=1)
+    told = [(np.arange(64) == 7).astype(np.int64), np.arange(200)]
+    axes = [merged.along(place, each) for place, each in enumerate(told)]
+    assert [len(axis.first) for axis in axes] == [len(axes[0].first), 200] and not merged.too_many(axes)
+    assert len(axes[0].first) < 10
+    inside = (told[0][axes[0].first] == 1)[:, None, None]
+    found = merged.errors(axes, (inside * weights).reshape(-1, 2))
+    plain = LinearFit(
+        Measurement("count", asked.queries, np.zeros(asked.queries.rows, dtype=np.int64), asked.noises),
+        np.zeros(64 * 200),
+    ).errors(((told[0] == 1)[:, None, None] * weights).reshape(-1, 2))
+    squares = plain.weights.T @ plain.weights
+    assert np.allclose(found.weights.T @ (found.counts[:, None] * found.weights), squares, rtol=1e-9)
+    again = [merged.along(0, (np.arange(64) == 8).astype(np.int64)), axes[1]]
+    assert merged.too_many([axes[1], axes[1]]) and len(again[0].first) < 10

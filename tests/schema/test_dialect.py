@@ -18,10 +18,11 @@ def test_what_is_stated_is_read_back():
     assert schema.file.date_format("a") == "%d.%m.%Y" and schema.file.date_format("b") is None
 
 
-def test_a_release_does_not_carry_it():
-    schema = Schema.from_dict({**BASE, "file": {"delimiter": ";"}})
-    assert "file" not in schema.without_file().to_dict()
-    assert schema.without_file() == Schema.from_dict(BASE)
+def test_a_release_carries_how_rows_are_written_and_no_name_that_is_not_used():
+    file = {"delimiter": ";", "format": "csv", "columns": ["A", "illness", "column 2"], "dates": {"born": "%d.%m.%Y"}}
+    published = Schema.from_dict({**BASE, "file": file}).published()
+    assert published.to_dict()["file"] == {"delimiter": ";", "columns": ["A", "column 2", "column 3"]}
+    assert Schema.from_dict({**BASE, "file": {"sheet": "2024"}}).published() == Schema.from_dict(BASE)
 
 
 @pytest.mark.parametrize(

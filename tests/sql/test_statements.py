@@ -278,6 +278,21 @@ SELECT ward, ROUND(STDDEV(age), 2) AS s FROM visits GROUP BY ward HAVING MAX(age
 SELECT sex, ABS(AVG(cost) FILTER (WHERE urgent) - AVG(cost) FILTER (WHERE NOT urgent)) AS gap FROM visits GROUP BY sex;
 SELECT ward, a / b FROM (SELECT ward, AVG(cost) AS a, AVG(age) AS b FROM visits GROUP BY ward);
 SELECT MAX(day) FROM visits HAVING MAX(day) > DATE '2024-02-01';
+-- sums over the groups of a subquery
+SELECT SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward);
+SELECT SUM(n) AS s FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) WHERE ward <> 'East';
+SELECT sex, SUM(n) AS s, SUM(c) AS q FROM (SELECT ward, sex, COUNT(*) AS n, SUM(cost) AS c FROM visits WHERE age > 25
+    GROUP BY ward, sex) AS x WHERE LOWER(ward) LIKE '%t%' GROUP BY sex ORDER BY s DESC;
+WITH x AS (SELECT FLOOR(age / 10) AS d, sex, COUNT(*) AS n FROM visits GROUP BY ALL)
+    SELECT d, SUM(n) AS s FROM x WHERE d < 3 GROUP BY d ORDER BY d;
+SELECT SUM(n) FILTER (WHERE sex = 'F') / SUM(n) AS share FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex);
+SELECT SUM(f - m) AS d, SUM(2 * (f + m)) / 2 AS every FROM (SELECT ward, COUNT(*) FILTER (WHERE sex = 'F') AS f,
+    COUNT(*) FILTER (WHERE sex = 'M') AS m FROM visits GROUP BY ward);
+SELECT SUM(c) / SUM(n) AS mean FROM (SELECT ward, SUM(cost) AS c, COUNT(*) AS n FROM visits GROUP BY ward);
+SELECT SUM(CASE WHEN ward = 'East' THEN n ELSE 0 END) AS e FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward);
+SELECT sex, SUM(n) AS s FROM (SELECT sex, ward, COUNT(*) AS n FROM visits GROUP BY ALL) GROUP BY sex HAVING SUM(n) > 9;
+SELECT SUM(s) FROM (SELECT sex, SUM(n) AS s FROM (SELECT sex, ward, COUNT(*) AS n FROM visits GROUP BY ALL) GROUP BY 1);
+-- unions
 SELECT COUNT(*) AS n FROM visits UNION ALL SELECT SUM(cost) FROM visits UNION ALL SELECT 7 * COUNT(*) FROM
     visits;
 """
@@ -321,8 +336,19 @@ REFUSED = {
     "SELECT COUNT(*) FROM visits, (SELECT 1)": "a list of tables in FROM",
     "SELECT COUNT(*) FROM elsewhere": "no table 'elsewhere'",
     "WITH a AS (SELECT 1 FROM elsewhere) SELECT * FROM a": "no table 'elsewhere'",
-    "SELECT AVG(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "an aggregate of what a subquery",
-    "SELECT MAX(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "an aggregate of what a subquery",
+    "SELECT AVG(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "AVG(n) of what a subquery",
+    "SELECT MAX(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "MAX(n) of what a subquery",
+    "SELECT MIN(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "MIN(n) of what a subquery",
+    "SELECT COUNT(*) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "COUNT(*) of what a subquery",
+    "SELECT SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) WHERE n > 9": "WHERE n > 9 chooses",
+    "SELECT n, SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) GROUP BY n": "GROUP BY n chooses by",
+    "SELECT n, SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "n beside a sum over groups",
+    "SELECT SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY 1 HAVING n > 9)": "SUM(n) over groups",
+    "SELECT SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY 1 LIMIT 2)": "SUM(n) over groups",
+    "SELECT SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ROLLUP (ward))": "SUM(n) over groups",
+    "SELECT SUM(a) FROM (SELECT ward, AVG(cost) AS a FROM visits GROUP BY ward)": "SUM(a) over the groups",
+    "SELECT SUM(n * n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "SUM(n * n) over the groups",
+    "SELECT SUM(age) FROM (SELECT age, COUNT(*) AS n FROM visits GROUP BY age)": "SUM(age) over the groups",
     "SELECT m FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)": "no column 'm' in the subquery",
     "SELECT COUNT(*) FROM (SELECT * FROM visits LIMIT 10)": "LIMIT in a subquery",
     "SELECT COUNT(*) FROM (SELECT sex FROM visits UNION ALL SELECT ward FROM visits)": "of a UNION ALL in a subquery",

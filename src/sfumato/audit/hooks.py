@@ -21,6 +21,8 @@ HOOKS: dict[type, dict[str, str]] = {
         "_sift": "which cells reach a threshold",
         "_above_noises": "which noises a sparse vector carries",
         "_margin_noise": "which noise the misfits of margins carry, and what it is charged",
+        "_choice_rate": "how strongly a choice follows its scores",
+        "_charge_all": "what a choice is charged, in every cell",
         "_loads": "what a measurement is charged, cell by cell",
         "_restrict": "the curator of some cells",
     },

@@ -41,9 +41,11 @@ def main() -> None:
         _fail(said, kind="internal")
     finally:
         # Python looks for garbage before it ends, three times over all that was loaded; what is frozen it leaves alone.
-        # Not after an interrupt, when an engine that was stopped would tell of all that it could not clear away.
+        # Not after an interrupt, when an engine that was stopped would tell of all that it could not clear away, nor
+        # where one was used at all: some versions tell of it whenever they are not cleared away.
         left = sys.exc_info()[1]
-        if left is None or (isinstance(left, SystemExit) and left.code in (None, 0)):
+        done = left is None or (isinstance(left, SystemExit) and left.code in (None, 0))
+        if done and "duckdb" not in sys.modules:
             gc.freeze()
 
 

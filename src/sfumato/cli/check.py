@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,7 +45,7 @@ def check(
             "a check shows exact private figures and is for a terminal only; if this pipe or file is as well guarded "
             "as the table, add --even-if-not-a-terminal"
         )
-    public = written(Schema.load(schema), file)
+    public = written(Schema.load(schema), file, table)
     show(open_table(table, name=name, allow_views=allow_views, schema=public).look(public), public)
 
 
@@ -89,10 +90,26 @@ def show(found: Checked, schema: Schema) -> None:
 def _hint(part: Part) -> str:
     """What could make unreadable values readable."""
     if part.unreadable and part.kind == "date":
-        return "; if dates are written so, state the form, such as --dates %d.%m.%Y"
+        form = shlex.quote(_form([text for text, _ in part.odd]))
+        return f"; if dates are written so, state the form, such as --dates {form}"
     if part.unreadable and any(re.search(r"\d[.,' ]\d", text) for text, _ in part.odd):
         return "; if numbers are written so, state it, such as --decimal , --thousands ."
     return ""
+
+
+def _form(texts: list[str]) -> str:
+    """A form of dates that these look like: American if some month would be beyond 12, with a time if they have one."""
+    found = [match for text in texts if (match := re.match(r"(\d+)([./-])(\d+)\2(\d+)(.*)", text.strip()))]
+    if not found:
+        return "%d.%m.%Y"
+    _, mark, _, last, rest = found[0].groups()
+    american = any(int(match[3]) > 12 for match in found) or (mark == "/" and all(int(m[1]) <= 12 for m in found))
+    day = mark.join(("%m", "%d") if american else ("%d", "%m")) + mark + ("%Y" if len(last) == 4 else "%y")
+    clock = re.fullmatch(r"( |T)\d+:\d+(:\d+)?( ?[AaPp][Mm])?", rest)
+    if len(found[0][1]) == 4 or clock is None:
+        return day if len(found[0][1]) < 4 else f"%Y{mark}%m{mark}%d"
+    blank, seconds, half = clock.groups()
+    return f"{day}{blank}{'%I' if half else '%H'}:%M{':%S' if seconds else ''}{' %p' if half else ''}"
 
 
 def _many(number: int, what: str, plural: str = "s") -> str:

@@ -21,15 +21,15 @@ def init(
     file: Given = typer.Option({}),
 ) -> None:
     """Draft a schema from column names, types and your answers. Bounds and values are never read from the table."""
+    from sfumato.cli.input.file_options import stated
     from sfumato.cli.shared.pasting import command
     from sfumato.cli.shared.writing import write_text
     from sfumato.cli.show import say
     from sfumato.kernel.source.table import open_table
-    from sfumato.schema.dialect import overridden
     from sfumato.schema.draft import draft
 
     dataset = name or Path(table).name.split(".")[0].replace("*", "") or "table"
-    columns = open_table(table, name=name, file=overridden(None, file)).columns
+    columns = open_table(table, name=name, file=stated(table, file)).columns
     answers = None
     if not no_questions and sys.stdin.isatty() and sys.stdout.isatty():
         from sfumato.cli.input.questions import asked

@@ -106,7 +106,7 @@ def release(
         from sfumato.kernel.ledger.ledger import Ledger  # these take a while, in which a user may change their mind
         from sfumato.schema import Schema
 
-        public = written(Schema.load(schema), file)
+        public = written(Schema.load(schema), file, table)
         book = Ledger(ledger, required=require_ledger)
         if if_missing and _is_there(out, public, book, epsilon, delta, mechanism):
             return

@@ -65,6 +65,11 @@ class Halvings:
         length = np.sqrt(1.0 / first + 1.0 / second)
         return 1.0 / (first * length), 1.0 / (second * length)
 
+    def in_halves(self, which: Codes) -> tuple[Floats, Floats]:
+        """The sizes of some contrasts in either half, as columns."""
+        here, there = self._heights
+        return here[which, None], there[which, None]
+
     def contrasts(self, values: Floats) -> Floats:
         """The contrast of every two halves; `values` is (cells, sums)."""
         sums = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])

@@ -19,11 +19,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import hypot, inf, nan, sqrt
 
-from sfumato.intervals.noise_sum import stderr, upper_quantile
+import numpy as np
+
+from sfumato.intervals.noises import Noises
+from sfumato.intervals.settling import Side
 from sfumato.measurement import Noise
 
 Bounds = tuple[float, float]
 
+_VALUE, _LOW, _HIGH, _BOTTOM = range(4)  # where the weights of a numerator stand, and those of its denominator begin
 TOLERANCE = 1e-3  # of the distance from value to end; ends are rounded outwards by no more than this
 STEPS = 15  # from a bracket to an end; the first ones interpolate, which nearly always suffices
 
@@ -80,7 +84,30 @@ class Interval:
     model: float = 0.0
 
 
-def linear_interval(answer: Functional, terms: Sequence[Term], confidence: float) -> Interval:
+def side_by_side(terms: Sequence[Term] | Noises) -> Noises:
+    """Terms as arrays; those that many answers share are best handed on so."""
+    if isinstance(terms, Noises):
+        return terms
+    columns = max((len(term.weights) for term in terms), default=6)
+    weights = np.array([term.weights for term in terms], dtype=np.float64).reshape(len(terms), columns)
+    many = np.array([term.multiplicity for term in terms], dtype=np.float64)
+    return Noises([term.noise for term in terms], many, weights, np.array([term.model for term in terms], dtype=bool))
+
+
+class Shared:
+    """Terms side by side, once for all answers that share them."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Sequence[Term], Noises]] = {}
+
+    def noises(self, terms: Sequence[Term]) -> Noises:
+        if id(terms) not in self._known:
+            # The terms are kept too, so that the number by which they are known stays their own.
+            self._known[id(terms)] = terms, side_by_side(terms)
+        return self._known[id(terms)][1]
+
+
+def linear_interval(answer: Functional, terms: Sequence[Term] | Noises, confidence: float) -> Interval:
     """The interval of a linear answer.
 
     >>> from fractions import Fraction; from sfumato.measurement import Laplace
@@ -88,19 +115,19 @@ def linear_interval(answer: Functional, terms: Sequence[Term], confidence: float
     >>> found.low, found.high
     (95.0, 105.0)
     """
-    level = (1.0 + confidence) / 2.0
-    noise = stderr((t.n, t.noise, t.multiplicity) for t in terms if not t.model)
-    low = answer.low - upper_quantile([(t.n_low, t.noise, t.multiplicity) for t in terms], level)
-    high = answer.high + upper_quantile([(t.n_high, t.noise, t.multiplicity) for t in terms], level)
+    noises = side_by_side(terms)
+    noise, assumed = noises.stderr(noises.weights[:, _VALUE])
+    low = answer.low - noises.width_along(_LOW, confidence)
+    high = answer.high + noises.width_along(_HIGH, confidence)
     model = max(answer.high - answer.low, 0.0) / sqrt(12.0)  # as if spread evenly over what is possible
-    model = hypot(model, stderr((t.n, t.noise, t.multiplicity) for t in terms if t.model))
+    model = hypot(model, assumed)
     return Interval(
         answer.value, sqrt(noise**2 + model**2), min(low, answer.value), max(high, answer.value), noise, model
     )
 
 
 def ratio_interval(
-    top: Functional, bottom: Functional, terms: Sequence[Term], confidence: float, bounds: Bounds | None = None
+    top: Functional, bottom: Functional, terms: Sequence[Term] | Noises, confidence: float, bounds: Bounds | None = None
 ) -> Interval:
     """The interval of a ratio with a denominator that is not negative; `bounds` are what no table can make it leave.
 
@@ -116,28 +143,24 @@ def ratio_interval(
     least, most = bounds if bounds is not None else (-inf, inf)
     if not bottom.value > 0.0:
         return Interval(nan, nan, least, most, nan)
-    level = (1.0 + confidence) / 2.0
+    noises = side_by_side(terms)
     value = min(max(top.value / bottom.value, least), most)
+    weights = noises.weights
     noise, assumed = (
-        stderr((t.n - value * t.d, t.noise, t.multiplicity) for t in terms if t.model is model) / bottom.value
-        for model in (False, True)
+        error / bottom.value for error in noises.stderr(weights[:, _VALUE] - value * weights[:, _BOTTOM + _VALUE])
     )
     model = max(top.high - top.low + abs(value) * (bottom.high - bottom.low), 0.0) / bottom.value / sqrt(12.0)
     model = hypot(model, assumed)
-    positive = bottom.low > upper_quantile([(t.d_low, t.noise, t.multiplicity) for t in terms], level)
+    positive = noises.surely_within(_BOTTOM + _LOW, bottom.low, confidence)
+    denominators = (bottom.low, bottom.high), (weights[:, _BOTTOM + _LOW], weights[:, _BOTTOM + _HIGH])
+    above = Side(noises, confidence, top.high, weights[:, _HIGH], *denominators)
+    below = Side(noises, confidence, -top.low, -weights[:, _LOW], *denominators)
 
-    def room_above(r: float, sign: float) -> float:
-        """What is left before r is too large; with sign -1 the same for the negative ratio."""
-        denominator = bottom.low if r >= 0.0 else bottom.high
-        numerator = top.high if sign > 0.0 else -top.low
-        combined = [
-            ((t.n_high if sign > 0.0 else -t.n_low) - r * (t.d_low if r >= 0.0 else t.d_high), t.noise, t.multiplicity)
-            for t in terms
-        ]
-        return numerator - r * denominator + upper_quantile(combined, level)
+    def end(side: Side, start: float, limit: float) -> float:
+        found = side.settled_end(start, limit) if positive and start < limit else None
+        return end_of_interval(side.room, start, limit, bottom.value, positive) if found is None else found
 
-    high = end_of_interval(lambda r: room_above(r, 1.0), value, most, bottom.value, positive)
-    low = -end_of_interval(lambda r: room_above(r, -1.0), -value, -least, bottom.value, positive)
+    low, high = -end(below, -value, -least), end(above, value, most)
     return Interval(value, sqrt(noise**2 + model**2), low, high, noise, model)
 
 

@@ -21,8 +21,8 @@ from math import hypot, isfinite, sqrt
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.intervals.fieller import Functional, Interval, Term
-from sfumato.intervals.noise_sum import upper_quantile
+from sfumato.intervals.fieller import Functional, Interval, Term, side_by_side
+from sfumato.intervals.noises import Noises
 
 Function = Callable[[Floats], tuple[float, Floats]]  # value and gradient at some sums
 
@@ -35,7 +35,7 @@ def function_interval(
     function: Function,
     divisors: Sequence[Function],
     sums: Sequence[Functional],
-    terms: Sequence[Term],
+    terms: Sequence[Term] | Noises,
     confidence: float,
 ) -> Interval | None:
     """The interval of a function of noisy sums; None where one of its divisors may be zero, or no end is found.
@@ -48,7 +48,7 @@ def function_interval(
     >>> round(found.value, 3), round(found.low, 2), round(found.high, 2)
     (0.3, 0.28, 0.32)
     """
-    noisy = _Noisy(sums, terms, (1.0 + confidence) / 2.0)
+    noisy = _Noisy(sums, side_by_side(terms), confidence)
     for divisor in divisors:
         value = divisor(noisy.value)[0]
         nearest = noisy.end(divisor, -1.0 if value > 0.0 else 1.0)
@@ -68,19 +68,18 @@ def function_interval(
 class _Noisy:
     """Several sums with their noises, side by side as arrays."""
 
-    def __init__(self, sums: Sequence[Functional], terms: Sequence[Term], level: float) -> None:
+    def __init__(self, sums: Sequence[Functional], noises: Noises, confidence: float) -> None:
         self.value = np.array([one.value for one in sums], dtype=np.float64)
         self.ends = np.array([[one.low, one.high] for one in sums], dtype=np.float64)
-        self.terms, self.level = terms, level
-        weights = np.array([term.weights[: 3 * len(sums)] for term in terms], dtype=np.float64)
-        self.weights = weights.reshape(len(terms), len(sums), 3)
-        self.variances = np.array([term.noise.variance * term.multiplicity for term in terms], dtype=np.float64)
+        self.noises, self.confidence = noises, confidence
+        weights = np.zeros((len(noises.many), 3 * len(sums)))
+        weights[:, : noises.weights.shape[1]] = noises.weights[:, : 3 * len(sums)]
+        self.weights = weights.reshape(len(weights), len(sums), 3)
+        self.variances = noises.variances
 
     def stderr(self, gradient: Floats) -> tuple[float, float]:
         """The standard error along a gradient: what comes from noise, and what from assumptions."""
-        parts = self.variances * (self.weights[:, :, 0] @ gradient) ** 2
-        model = np.array([term.model for term in self.terms], dtype=bool)
-        return sqrt(float(parts[~model].sum())), sqrt(float(parts[model].sum()))
+        return self.noises.stderr(np.asarray(self.weights[:, :, 0] @ gradient))
 
     def end(self, function: Function, sign: float) -> float | None:
         """How far the function goes up, or down with sign -1; None where no such point is found."""
@@ -112,8 +111,7 @@ class _Noisy:
         """The quantile of the noise along a gradient, in standard errors."""
         along = self._chosen(gradient)[1] @ gradient
         error = sqrt(float((self.variances * along**2).sum()))
-        noises = [(float(w), term.noise, term.multiplicity) for w, term in zip(along, self.terms, strict=True)]
-        return upper_quantile(noises, self.level) / error if error > 0.0 else 0.0
+        return self.noises.width(along, self.confidence) / error if error > 0.0 else 0.0
 
     def _farthest(self, gradient: Floats, reach: float | None) -> Floats:
         """Where a linear function with this gradient is greatest among the sums that are compatible."""

@@ -24,21 +24,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, exp, isfinite, log, log1p, log10, pi, sqrt
+from math import ceil, exp, log, log1p, log10, sqrt
 
 import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
+from sfumato.intervals.characteristic import log_characteristic
 from sfumato.measurement import Gaussian, Noise
 
 Terms = Iterable[tuple[float, Noise, int]]
-Signature = tuple[tuple[float, float, float, int], ...]  # (weight, variance, sigma squared or 0 for Laplace, how many)
+Signature = bytes  # of an array, its rows (weight, variance, sigma squared or 0 for Laplace, how many)
 
 FINEST = 1024  # steps of a lattice in one standard error, at most
 SMOOTH = 256  # the same, at least, where no single value stands out; twice as many where one may
 FEW = 4  # distinct terms, up to which a sum of them may have values far apart
 NEGLIGIBLE = 1e-20  # a share of the variance that changes no figure of any answer
+MOST_SORTED = 512  # noises of a sum, so that equal ones are merged
+ONE = 4 * 8  # bytes of a signature of one kind of noise
 NEVER = 1e-40  # a noise of less variance is 0 for all purposes: P(Z != 0) <= variance
 MOMENTS = np.linspace(0.04, 0.98, 24)
 RAREST = 11  # tails under 1e-11 drown in the rounding of the FFT; the Chernoff bound serves there
@@ -61,9 +64,15 @@ def half_width(terms: Terms, confidence: float) -> float:
     >>> half_width([(1.0, Laplace(Fraction(1)), 1)], 0.95), half_width([(1.0, Laplace(Fraction(1)), 4)], 0.95)
     (3.0, 5.0)
     """
-    if not 0.0 < confidence < 1.0:
-        raise QueryError(f"confidence must lie between 0 and 1, such as 0.95; got {confidence}")
+    check_confidence(confidence)
     unit, signature = normalised(terms)
+    return unit * two_sided_quantile(signature, float(confidence)) if signature else 0.0
+
+
+def half_width_of(weight: Floats, variance: Floats, sigma_squared: Floats, many: Floats, confidence: float) -> float:
+    """The same of noises side by side; sigma squared is 0 for Laplace noise."""
+    check_confidence(confidence)
+    unit, signature = merged(weight, variance, sigma_squared, many)
     return unit * two_sided_quantile(signature, float(confidence)) if signature else 0.0
 
 
@@ -80,6 +89,11 @@ def upper_quantile(terms: Terms, probability: float) -> float:
         return 0.0
     width = half_width(terms, abs(2.0 * probability - 1.0))  # P(T <= q) = (1 + P(|T| <= q)) / 2 for q >= 0
     return width if probability > 0.5 else -width
+
+
+def check_confidence(confidence: float) -> None:
+    if not 0.0 < confidence < 1.0:
+        raise QueryError(f"confidence must lie between 0 and 1, such as 0.95; got {confidence}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,31 +145,50 @@ class _NearNormal:
 
 def normalised(terms: Terms) -> tuple[float, Signature]:
     """The largest |weight|, and the terms in units of it, equal ones merged: what GROUP BY asks again and again."""
-    moments: dict[int, tuple[float, float]] = {}
-    merged: dict[tuple[float, float, float], int] = {}
-    for weight, noise, multiplicity in list(terms):
-        if id(noise) not in moments:
-            moments[id(noise)] = noise.variance, float(noise.sigma_squared) if isinstance(noise, Gaussian) else 0.0
-        if multiplicity < 0 or not isfinite(weight):
-            raise QueryError(
-                f"a term needs a finite weight and a multiplicity of 0 or more; got {weight}, {multiplicity}"
-            )
-        if weight and multiplicity and moments[id(noise)][0] > NEVER:
-            key = (abs(float(weight)), *moments[id(noise)])
-            merged[key] = merged.get(key, 0) + multiplicity
-    unit = max((weight for weight, _, _ in merged), default=0.0)
-    scaled = [(weight / unit, v, s, many) for (weight, v, s), many in merged.items()]
+    listed = list(terms)
+    found: dict[int, int] = {}
+    which = [found.setdefault(id(noise), place) for place, (_, noise, _) in enumerate(listed)]
+    kinds = {place: moments_of(listed[place][1]) for place in found.values()}
+    table = [(weight, *kinds[place], many) for (weight, _, many), place in zip(listed, which, strict=True)]
+    return merged(*np.array(table, dtype=np.float64).reshape(len(table), 4).T)
+
+
+def moments_of(noise: Noise) -> tuple[float, float]:
+    """The variance of a noise, and its sigma squared or 0 for Laplace."""
+    return noise.variance, float(noise.sigma_squared) if isinstance(noise, Gaussian) else 0.0
+
+
+def merged(weight: Floats, variance: Floats, sigma_squared: Floats, many: Floats) -> tuple[float, Signature]:
+    """The same of noises side by side."""
+    weight = np.abs(weight)
+    if not (np.isfinite(weight) & (many >= 0.0)).all():
+        raise QueryError("a term needs a finite weight and a multiplicity of 0 or more")
+    table = np.stack([weight, variance, sigma_squared, many])[:, (weight > 0.0) & (many > 0.0) & (variance > NEVER)]
+    if not table.size:
+        return 0.0, b""
+    unit = float(table[0].max())
+    if table.shape[1] <= MOST_SORTED:  # very many are hardly ever the same, and are pooled anyway
+        table = table[:, np.lexsort(table[2::-1])[::-1]]
+        first = np.flatnonzero(np.append(True, (table[:3, 1:] != table[:3, :-1]).any(axis=0)))
+        table = np.stack([*table[:3, first], np.add.reduceat(table[3], first)])
+    table[0] /= unit
     # What is left of weights that cancel (0.1 + 0.2 - 0.3) is no noise, and would spoil the lattice.
-    total = sum(weight**2 * v * many for weight, v, _, many in scaled)
-    kept = [term for term in scaled if term[0] ** 2 * term[1] * term[3] > NEGLIGIBLE * total]
-    return unit, tuple(sorted(kept, reverse=True))
+    shares = table[0] ** 2 * table[1] * table[3]
+    return unit, np.ascontiguousarray(table[:, shares > NEGLIGIBLE * shares.sum()].T).tobytes()
+
+
+def rows_of(signature: Signature) -> Floats:
+    """The array that a signature stands for, a column for each kind of noise."""
+    return np.frombuffer(signature, dtype=np.float64).reshape(-1, 4).T
 
 
 @lru_cache(maxsize=8192)
 def two_sided_quantile(signature: Signature, confidence: float) -> float:
     tail = 1.0 - confidence
-    (_, variance, sigma_squared, many), *others = signature
-    if many == 1 and not others and not sigma_squared:  # P(|Z| > k) = 2 r^(k + 1) / (1 + r), r = exp(-1 / scale)
+    _, variance, sigma_squared, many = rows_of(signature)[:, 0].tolist()
+    if (
+        many == 1 and len(signature) == ONE and not sigma_squared
+    ):  # P(|Z| > k) = 2 r^(k + 1) / (1 + r), r = exp(-1 / scale)
         rate = _rate(variance)
         return float(max(0, ceil(log(2.0 / (tail * (1.0 + exp(-rate)))) / rate) - 1))
     return distribution_of(signature, max(1, ceil(-log10(tail)))).reach(confidence)
@@ -164,7 +197,7 @@ def two_sided_quantile(signature: Signature, confidence: float) -> float:
 @lru_cache(maxsize=64)
 def distribution_of(signature: Signature, digits: int) -> _Lattice | _NearNormal:
     """The distribution of a sum, good for tails down to 10 ** -digits."""
-    table = np.array(signature, dtype=np.float64).T
+    table = rows_of(signature)
     weight, variance, _, many = table
     whole = bool((weight == 1.0).all())
     total = float((many * weight**2 * variance).sum())
@@ -198,13 +231,13 @@ def _pooled(table: Floats, alone: int) -> Floats:
     """Fewer terms: the `alone` weightiest stay, the others join those of nearly their size; all variance is kept."""
     weight, variance, sigma_squared, many = table
     size = weight * np.sqrt(variance)
-    order = np.argsort(-many * size**2)
+    order = np.argpartition(-many * size**2, alone)
     rest = order[alone:]
     smaller = np.minimum(np.log(size[rest].max() / size[rest]) / log1p(2.4 / alone), alone - 1.0).astype(np.int64)
     label = np.empty(len(weight), dtype=np.int64)
     label[order[:alone]] = np.arange(alone)
     label[rest] = alone + 2 * smaller + (sigma_squared[rest] > 0.0)
-    label = np.unique(label, return_inverse=True)[1]
+    label = (np.cumsum(np.bincount(label) > 0) - 1)[label]  # numbered without gaps
     share = many * size**2
     count, total = np.bincount(label, many), np.bincount(label, share)
     typical = np.bincount(label, share * variance) / total
@@ -219,10 +252,11 @@ def _step(table: Floats, grain: float, smooth: bool) -> tuple[float, bool]:
     weight = weight / largest
     if (most := FINEST * largest / grain) >= 1.0:
         parts = np.arange(1.0, most + 1.0)
-        multiples = parts[:, None] * weight
-        divides = ((np.abs(multiples - np.rint(multiples)) < 1e-9) & (multiples > 0.5)).all(axis=1)
-        if divides.any():
-            return largest / float(parts[int(divides.argmax())]), True
+        for each in weight:
+            multiples = parts * each
+            parts = parts[(np.abs(multiples - np.rint(multiples)) < 1e-9) & (multiples > 0.5)]
+        if len(parts):
+            return largest / float(parts[0]), True
     fewest = (SMOOTH if smooth else 2 * SMOOTH) * largest / grain
     if fewest < 1.0:
         return largest / fewest, False
@@ -269,26 +303,3 @@ def _fft_length(steps: float) -> int:
     """An even length of at least so many steps that the FFT is quick with: a power of two, or three of them."""
     power = 1 << max(3, ceil(steps)).bit_length()
     return power * 3 // 4 if power * 3 // 4 > steps + 2 else power
-
-
-def log_characteristic(pieces: Floats, length: int) -> Floats:
-    """The logarithm of the sum's characteristic function at the frequencies of an FFT."""
-    half_angle = np.arange(length // 2 + 1) * (pi / length)
-    total = np.zeros(len(half_angle))
-    for steps, size, share, many in pieces.T:
-        if share == 0.0:
-            total -= many * np.log1p(2.0 * size * np.sin(steps * half_angle) ** 2)
-        else:
-            total += many * np.log(np.maximum(1.0 - share * _gaussian_drop(size, steps * half_angle), 1e-300))
-    return total
-
-
-def _gaussian_drop(sigma_squared: float, half_angle: Floats) -> Floats:
-    """1 minus the characteristic function of the discrete Gaussian distribution."""
-    if sigma_squared < 1.0:
-        z = np.arange(1.0, ceil(sqrt(72.0 * sigma_squared)) + 1.0)  # the mass beyond is under exp(-36)
-        mass = np.exp(-(z**2) / (2.0 * sigma_squared))
-        return np.asarray((4.0 / (1.0 + 2.0 * mass.sum())) * (np.sin(half_angle[:, None] * z) ** 2 @ mass))
-    angle = 2.0 * (half_angle - pi * np.rint(half_angle / pi))  # within -pi and pi; Poisson summation around it
-    waves = sum(np.exp(-sigma_squared * (angle + turn) ** 2 / 2.0) for turn in (-2.0 * pi, 0.0, 2.0 * pi))
-    return np.asarray(1.0 - waves / (1.0 + 2.0 * exp(-2.0 * pi * pi * sigma_squared)))

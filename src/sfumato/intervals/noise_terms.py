@@ -18,6 +18,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.inference.fits.base import Errors, Fit
 from sfumato.intervals.fieller import Term
+from sfumato.least_squares.classes import told_apart
 from sfumato.measurement import Gaussian, Noise
 
 NUMBERS_AT_ONCE = 2**24  # weights of cells that are laid out at a time
@@ -110,8 +111,8 @@ def _alike(errors: Errors, weights: Floats, rows: Codes, each: Codes) -> tuple[C
     scale = np.abs(weights).max(axis=0)
     rounded = np.rint(weights / np.where(scale > 0, scale, 1.0) * 1e10)
     key = np.column_stack([which, rounded])
-    _, example, kind = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    return example, np.bincount(kind.reshape(-1), each).astype(np.int64)
+    kind = told_apart(key)
+    return np.unique(kind, return_index=True)[1], np.bincount(kind, each).astype(np.int64)
 
 
 def normal_terms(covariance: Floats, back: NDArray[np.int64], *, model: bool) -> list[Term]:

@@ -1,8 +1,8 @@
 """The curator: holder of the private counts, and the only one who adds noise to them.
 
-Six verbs spend: `measure`, `measure_misfit`, `measure_margin_misfits`, `select`, `first_above` and `best_partition`;
-three restrict: `reduce`, `split` and `margin`. The budget is stated once: the noise scale is derived from what is
-charged, or the charge from the noise scale, never both from outside.
+Seven verbs spend: `measure`, `measure_misfit`, `measure_margin_misfits`, `select`, `select_margin`, `first_above` and
+`best_partition`; three restrict: `reduce`, `split` and `margin`. The budget is stated once: the noise scale is derived
+from what is charged, or the charge from the noise scale, never both from outside.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from sfumato.kernel.rows import Rows
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw, sparse_hits
 from sfumato.kernel.verbs.exponential import choose
+from sfumato.kernel.verbs.margin_distances import checked_penalties, distance
 from sfumato.kernel.verbs.misfits import (
     group_sums,
     labels_of,
@@ -162,9 +163,24 @@ class Curator:
         if isinstance(score, Misfit):
             self._check_misfit(score)
         self._charge_all(budget)
-        # k rows change a score by k * sensitivity; the 2 pays for numerator and normaliser moving apart.
-        rate = epsilon_to_choose(budget) / (2 * self.charge.contributions * score.sensitivity)
-        return choose(score.scores(self._dense("count")), rate, self._entropy)
+        return choose(score.scores(self._dense("count")), self._choice_rate(budget, score.sensitivity), self._entropy)
+
+    def select_margin(
+        self, guesses: Sequence[tuple[Sequence[str], NDArray[np.int64]]], penalties: Sequence[int], budget: Budget
+    ) -> int:
+        """The place of the margin that lies farthest from its public guess, less a public penalty.
+
+        guesses: as `measure_margin_misfits` takes them. By the exponential mechanism, charged to every cell: one row
+        moves each margin's distance by at most 1, up or down (docs/privacy.md, theorem 7).
+        """
+        check_kind(budget, self.charge)
+        domains, misfits = self._asked_of_margins(guesses)
+        fines = checked_penalties(penalties, len(domains))
+        self._charge_all(budget)
+        scores = np.zeros(len(domains), dtype=np.int64)
+        for place, counts in self._margins.counts(domains):
+            scores[place] = distance(counts, misfits[place].targets) - fines[place]
+        return choose(scores, self._choice_rate(budget, 1), self._entropy)
 
     def measure_misfit(self, misfit: Misfit, budget: Budget, groups: Codes | None = None) -> Measurement:
         """How far the counts lie from public targets: the noisy sum of |A[j] x - targets[j]| over each group of rows.
@@ -192,14 +208,11 @@ class Curator:
         groups: the group of every margin, numbered from 0, whose sums are published; each by itself if not given.
         """
         check_kind(budget, self.charge)
-        # Taken down once: what is charged for and what is looked at must be the same margins and the same guesses.
-        asked = [(self._margins.domain_along(names), guess) for names, guess in guesses]
-        domains = [domain for domain, _ in asked]
-        misfits = [Misfit(Identity(domain.size), guess) for domain, guess in asked]
-        labels, number = labels_of_margins(len(asked), groups)
+        domains, misfits = self._asked_of_margins(guesses)
+        labels, number = labels_of_margins(len(domains), groups)
         noise, load = self._margin_noise(labels, number, budget)
         self.charge.admit([load])
-        sums = np.zeros(len(asked), dtype=np.int64)
+        sums = np.zeros(len(domains), dtype=np.int64)
         for place, counts in self._margins.counts(domains):
             sums[place] = misfits[place].scores(counts).sum()  # modulo 2^64, like all sums here
         answers = group_sums(sums, labels, number)
@@ -309,6 +322,17 @@ class Curator:
         """Charge a whole budget to every cell in view, before anything is drawn."""
         share = Charge(budget, self.charge.contributions, 1).limit
         self.charge.admit([self._spread(Load(1, share))])
+
+    def _choice_rate(self, budget: Budget, sensitivity: int) -> Fraction:
+        """k rows change a score by k * sensitivity; the 2 pays for numerator and normaliser moving apart."""
+        return epsilon_to_choose(budget) / (2 * self.charge.contributions * sensitivity)
+
+    def _asked_of_margins(
+        self, guesses: Sequence[tuple[Sequence[str], NDArray[np.int64]]]
+    ) -> tuple[list[Domain], list[Misfit]]:
+        """Taken down once: what is charged for and what is looked at must be the same margins and the same guesses."""
+        asked = [(self._margins.domain_along(names), guess) for names, guess in guesses]
+        return [domain for domain, _ in asked], [Misfit(Identity(domain.size), guess) for domain, guess in asked]
 
     def _check_misfit(self, misfit: Misfit) -> None:
         if type(misfit) is not Misfit:

@@ -7,14 +7,17 @@ nothing changes, as the nodes of a graph are coloured (Weisfeiler, Leman 1968).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Codes, Floats
-from sfumato.queries import Queries
+from sfumato.queries import Queries, Weighted
 
 MOST_CLASSES = 2**7  # along one axis; with more, little would be gained
 FEW = 2**12  # words that are kept
@@ -27,8 +30,8 @@ _NOTHING = np.zeros((0, 0), dtype=np.int64)
 class Along:
     """One axis: an example of each class of cells, how many there are, and for every block of queries its rows.
 
-    rows, many: an example of each class of rows, and how many. noises: which noises it carries, by number. matrices:
-    what it asks of each class of cells.
+    rows, many: an example of each class of rows, and how many. noises: which noises it carries, by number. asked:
+    what it asks of each class of cells. whole: where every cell is a class of its own, of which axis; -1: it is not so.
     """
 
     first: Codes
@@ -36,12 +39,15 @@ class Along:
     rows: tuple[Codes, ...]
     many: tuple[Codes, ...]
     noises: tuple[Codes, ...]
-    matrices: tuple[Codes, ...]
+    asked: tuple[Queries, ...]
+    whole: int = -1
 
     @cached_property
     def key(self) -> bytes:
         """What tells it from others, whichever cells it is about."""
-        parts = [self.cells, *self.many, *self.noises, *self.matrices]
+        if self.whole >= 0:
+            return b"all of %d" % self.whole
+        parts = [self.cells, *self.many, *self.noises, *(one.dense() for one in self.asked)]
         return b"|".join(repr(part.shape).encode() + part.tobytes() for part in parts)
 
 
@@ -73,18 +79,39 @@ def refined(ways: list[Way], told: Codes) -> Along | None:
     first = np.unique(cells, return_index=True)[1]
     examples = [np.unique(row, return_index=True)[1] for row in rows]
     each = [
-        (e, np.bincount(row), way.noises[e], matrix[e])
+        (e, np.bincount(row), way.noises[e], Weighted(matrix[e]))
         for e, row, way, matrix in zip(examples, rows, ways, asked, strict=True)
     ]
+    return _by_block(first, np.bincount(cells), ways, each, -1)
+
+
+def unmerged(ways: list[Way], place: int) -> Along:
+    """An axis of which all cells are told apart."""
+    every = np.arange(ways[0].factor.columns)
+    each = [
+        (np.arange(way.factor.rows), np.ones(way.factor.rows, dtype=np.int64), way.noises, way.factor) for way in ways
+    ]
+    return _by_block(every, np.ones_like(every), ways, each, place)
+
+
+def _by_block(
+    first: Codes, cells: Codes, ways: list[Way], each: Sequence[tuple[Codes, Codes, Codes, Queries]], whole: int
+) -> Along:
     blocks = range(sum(len(way.blocks) for way in ways))
     by_block = [each[next(n for n, way in enumerate(ways) if block in way.blocks)] for block in blocks]
-    return Along(first, np.bincount(cells), *(tuple(one) for one in zip(*by_block, strict=True)))
+    rows, many, noises, asked = zip(*by_block, strict=True)
+    return Along(first, cells, rows, many, noises, asked, whole)
 
 
 def told_apart(weights: Floats) -> Codes:
     """Which slices of an array along its first axis are the same: numbers for each, in an order that values decide."""
     flat = np.ascontiguousarray(weights + 0.0).reshape(len(weights), -1)
     return ranked(np.asarray(_scrambled(flat.view(np.uint64)) @ words(flat.shape[1])))
+
+
+def digest(values: NDArray[Any]) -> bytes:
+    """What tells an array from others, in a few bytes."""
+    return blake2b(np.ascontiguousarray(values).data, digest_size=16).digest()
 
 
 def _indicators(classes: Codes) -> Codes:

@@ -14,15 +14,17 @@ import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.least_squares.base import LeastSquares
-from sfumato.least_squares.classes import Along, Way, ranked, refined, words
+from sfumato.least_squares.classes import Along, Way, digest, ranked, refined, unmerged, words
 from sfumato.least_squares.families import least_squares
 from sfumato.least_squares.products import kind
 from sfumato.measurement import Design
-from sfumato.queries import Kron, Queries, Stack, Weighted
+from sfumato.queries import Haar, Identity, Kron, NominalHaar, Queries, Stack, Total, Tree
 
 MOST_MERGED = 2**9  # classes of cells in all, where they are solved for at once
-MOST_BY_AXES = 2**14  # and where they are solved for axis by axis
-MOST_KEPT = 2**12  # sums whose noise is remembered
+MOST_BY_AXES = 2**17  # and where they are solved for axis by axis
+WORTH = 4  # times fewer classes than cells: beyond MOST_MERGED, what merging has to gain
+QUICK = (Tree, Identity, Total, Haar, NominalHaar)
+MOST_KEPT = 2**23  # weights of noises that are remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,19 +63,28 @@ class Merged:
         return cls(design, shape, found)
 
     def along(self, place: int, told: Codes) -> Along | None:
-        """The classes along an axis. told: by which number a question tells each cell from others; None: too many."""
-        key = place, told.tobytes()
+        """The classes along an axis. told: by which number a question tells each cell from others; None: too many.
+
+        All cells may be told apart along an axis whose queries are solved as quickly as they are asked.
+        """
+        key = place, digest(told)
         if key not in self._along:
-            self._along[key] = refined(self._ways(place), told)
+            ways = self._ways(place)
+            quick = len(self._blocks) == 1 and isinstance(ways[0].factor, QUICK)
+            self._along[key] = refined(ways, told) or (unmerged(ways, place) if quick else None)
         return self._along[key]
 
-    def errors(self, axes: list[Along], columns: Floats) -> Weighed | None:
-        """The noise in sums of cells. columns: the weight of each class of cells, (classes of all axes, sums)."""
+    def too_many(self, axes: list[Along]) -> bool:
+        """Whether these are more classes than are solved for."""
         merged = prod(len(axis.first) for axis in axes)
-        if merged > (MOST_BY_AXES if len(self._blocks) == 1 else MOST_MERGED):
-            return None
+        if len(self._blocks) > 1 or merged <= MOST_MERGED:
+            return merged > MOST_MERGED
+        return merged > min(MOST_BY_AXES, prod(self.shape) // WORTH)
+
+    def errors(self, axes: list[Along], columns: Floats) -> Weighed:
+        """The noise in sums of cells. columns: the weight of each class of cells, (classes of all axes, sums)."""
         same = tuple(axis.key for axis in axes)
-        key = (*same, repr(columns.shape).encode(), columns.tobytes())
+        key = (*same, repr(columns.shape).encode(), digest(columns))
         if key not in self._solved:
             if same not in self._solvers:
                 self._solvers[same] = self._smaller(axes)
@@ -83,7 +94,7 @@ class Merged:
                 volumes = (volumes[:, None] * axis.cells).reshape(-1)
             solved, known = solver.solve(columns * volumes[:, None])
             weights = np.asarray(design.queries @ solved) / design.sizes[:, None]
-            if len(self._solved) >= MOST_KEPT:
+            if sum(kept.weights.size for kept in self._solved.values()) + weights.size > MOST_KEPT:
                 self._solved.clear()
             self._solved[key] = Weighed(design, weights, counts, known)
         return self._solved[key]
@@ -92,7 +103,7 @@ class Merged:
         """The same measurements with a row for each class, and how many rows that stands for."""
         blocks, which, counts = [], [], []
         for number, kinds in enumerate(self._which):
-            blocks.append(Kron(*(Weighted(axis.matrices[number]) for axis in axes)))
+            blocks.append(Kron(*(axis.asked[number] for axis in axes)))
             which.append(kinds[np.ix_(*(axis.rows[number] for axis in axes))].reshape(-1))
             many = np.ones(1, dtype=np.int64)
             for axis in axes:

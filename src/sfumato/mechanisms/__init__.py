@@ -33,7 +33,10 @@ MODULES = {
 }
 
 # For one purpose each: asked for by name, tried and attacked on tables of their own, never taken by `auto`.
-SPECIAL: dict[str, str] = {"mldp": "sfumato.mechanisms.special.mldp"}
+SPECIAL: dict[str, str] = {
+    "bayes": "sfumato.mechanisms.special.bayes",
+    "mldp": "sfumato.mechanisms.special.mldp",
+}
 
 # What `auto` never takes where cells are laid out, by what each says of itself: a choice need not load these.
 BY_NAME_ONLY = frozenset(

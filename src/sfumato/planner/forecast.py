@@ -85,7 +85,7 @@ def outlook(
     from sfumato.planner.simulate import MOST_SIMULATED
 
     if schema.domain.size > MOST_SIMULATED:
-        note = f"its error depends on the data, and it is tried out on at most {MOST_SIMULATED:,} cells"
+        note = f"the error depends on the data, and is tried out on at most {MOST_SIMULATED:,} cells"
         return Outlook(name, "not priced", note=note)
     return _simulated(mechanism, question, budget, None if patient or mechanism.adaptive else MOST_WORK)
 

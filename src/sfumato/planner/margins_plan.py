@@ -41,7 +41,7 @@ def plan_margins(
     if error is not None:
         spent = _least_epsilon(mechanism, schema, error, confidence)
     assert spent is not None  # noqa: S101 (one of the two was given)
-    lines = _lines(mechanism, schema, Budget.pure(spent), confidence)
+    lines = foretold_lines(mechanism, schema, Budget.pure(spent), confidence)
     if error is not None:
         lines = tuple(Line(one.query, one.stderr, one.within, one.unit, one.guess, spent) for one in lines)
     note = "about, as if all pairs of attributes got even shares; it spends more where attributes depend on each other"
@@ -54,7 +54,8 @@ def plan_margins(
     return Plan(*facts, schema.domain.size, schema.expected_rows, choice, (found,), remarks)
 
 
-def _lines(mechanism: Mechanism, schema: Schema, budget: Budget, confidence: float) -> tuple[Line, ...]:
+def foretold_lines(mechanism: Mechanism, schema: Schema, budget: Budget, confidence: float) -> tuple[Line, ...]:
+    """The errors to expect by kind of question, of a mechanism that foretells them; none of any other."""
     wide = NormalDist().inv_cdf((1 + confidence) / 2)
     kinds = _by_kind(mechanism, schema, budget).items()
     return tuple(Line(ASKED[kind].format(schema.dataset), error, wide * error, "rows", True) for kind, error in kinds)
@@ -68,7 +69,7 @@ def _by_kind(mechanism: Mechanism, schema: Schema, budget: Budget) -> dict[str, 
 
 def _least_epsilon(mechanism: Mechanism, schema: Schema, error: float, confidence: float) -> Fraction:
     def worst(epsilon: float) -> float:
-        lines = _lines(mechanism, schema, Budget.pure(Fraction(epsilon)), confidence)
+        lines = foretold_lines(mechanism, schema, Budget.pure(Fraction(epsilon)), confidence)
         return max((line.within for line in lines), default=nan)
 
     low, high = LEAST, MOST

@@ -18,7 +18,7 @@ from sfumato.mechanisms.sparse_cells import planned_threshold
 from sfumato.planner.choose import Choice, choose_mechanism, with_hints
 from sfumato.planner.delta import what_a_delta_buys
 from sfumato.planner.forecast import Outlook, Question, outlook
-from sfumato.planner.margins_plan import plan_margins
+from sfumato.planner.margins_plan import foretold_lines, plan_margins
 from sfumato.planner.price import Line, price
 from sfumato.planner.questions import Item, Statements, default_items, read_statements, sparse_items, statement_items
 from sfumato.planner.release_without_data import sparse_stand_in
@@ -150,7 +150,10 @@ def _finish(
         hint = what_a_delta_buys(question, spent, MECHANISMS[name] if choice is None else None)
         remarks += () if hint is None else (hint,)
     facts = (schema.dataset, name, spent, error, question.confidence, size, schema.expected_rows)
-    return Plan(*facts, choice, outlooks, remarks, threshold, bound, paper)
+    lines: tuple[Line, ...] = ()
+    if spent is not None and not next(found.lines for found in outlooks if found.mechanism == name):
+        lines = foretold_lines(MECHANISMS[name], schema, Budget.pure(spent), question.confidence)
+    return Plan(*facts, choice, outlooks, remarks, threshold, bound, paper, lines)
 
 
 def _sparse_plan(

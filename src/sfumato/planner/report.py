@@ -42,11 +42,12 @@ class Plan:
     threshold: int | None = None
     every_query: float | None = None
     paper: float | None = None
+    foretold: tuple[Line, ...] = ()
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """The questions, under the mechanism asked for or chosen."""
-        return next(found.lines for found in self.outlooks if found.mechanism == self.mechanism)
+        """The questions, under the mechanism asked for or chosen; kinds of them, where it could not be tried out."""
+        return next(found.lines for found in self.outlooks if found.mechanism == self.mechanism) or self.foretold
 
     def __repr__(self) -> str:
         return as_text(self)
@@ -68,8 +69,9 @@ def report(plan: Plan) -> Iterator[str | Comparison]:
     yield f"{plan.dataset}: {plan.cells:,} cells, {what}"
     if len(plan.outlooks) > 1:
         yield from _comparison(plan) if plan.error is None else _epsilons(plan)
-    yield f"Mechanism {plan.mechanism}, question by question:"
-    yield _questions(plan)
+    if plan.lines:
+        yield f"Mechanism {plan.mechanism}, question by question:"
+        yield _questions(plan)
     yield from _footnotes(plan)
     yield from plan.remarks
     if plan.choice is not None:
@@ -124,8 +126,12 @@ def _epsilons(plan: Plan) -> Iterator[str | Comparison]:
 
 def _left_out(plan: Plan) -> Iterator[str]:
     """What was not priced, or only in part, and why; mechanisms with the same reason together."""
-    for note in dict.fromkeys(one.note for one in plan.outlooks if one.note):
-        yield f"{', '.join(one.mechanism for one in plan.outlooks if one.note == note)}: {note}."
+    notes: dict[str, list[str]] = {}
+    for one in plan.outlooks:
+        if one.note:
+            notes.setdefault(one.note.removeprefix(f"{one.mechanism} "), []).append(one.mechanism)
+    for note, names in notes.items():
+        yield f"{', '.join(names)}: {note}."
 
 
 def _questions(plan: Plan) -> Comparison:
@@ -149,7 +155,7 @@ def _footnotes(plan: Plan) -> Iterator[str]:
             yield f"* depends on the data; shown for {spread} spread evenly over the cells."
     if plan.threshold is not None:
         yield f"Cells with a noisy count under {plan.threshold:,} are not published; they are known in sum only."
-    if plan.every_query is not None and plan.paper is not None:
+    if plan.every_query is not None and plan.paper is not None and not plan.foretold:
         yield (
             f"If every cell is measured, every union of cells at once is off by at most {plan.every_query:,.0f} rows, "
             f"{plan.confidence * 100:g} % sure (theorem 5.2 of TR-2010-003 promises {plan.paper:,.0f})."

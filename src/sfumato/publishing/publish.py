@@ -98,7 +98,7 @@ def _made(
         step("plan")
         prepared = prepare(schema, epsilon, **how)
         source_table = table_for(schema, table, table_name, allow_views)
-        schema = schema.without_file()
+        schema = schema.published()
         mechanism, cost = prepared.mechanism, prepared.cost
         opened = open_curator(
             source_table,

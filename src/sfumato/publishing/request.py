@@ -13,7 +13,7 @@ from sfumato.publishing.prepare import Prepared
 from sfumato.schema import Schema
 
 NOT_ASKED_FOR = "budget", "ledger", "expected_rows"  # a schema that differs in these alone asks for the same
-NOT_PUBLISHED = "file"  # how the table's file is written: it decides what is read, and is in no release
+NOT_RELEASED = "file"  # how the table's file is written: it decides what is read, not what a release holds
 
 
 def digest_of_request(table: Any, name: str | None, prepared: Prepared, workload: object) -> str | None:
@@ -58,7 +58,7 @@ def name_of_table(table: Any) -> str | None:
 
 def what_is_released(schema: Schema) -> dict[str, Any]:
     """The part of a schema that decides what a release holds."""
-    return _without(schema, *NOT_ASKED_FOR, NOT_PUBLISHED)
+    return _without(schema, *NOT_ASKED_FOR, NOT_RELEASED)
 
 
 def _without(schema: Schema, *keys: str) -> dict[str, Any]:

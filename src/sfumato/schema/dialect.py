@@ -7,7 +7,7 @@ and never guessed from rows; the header line, which is public, is looked at for 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import PlainValidator, ValidationError, model_validator
@@ -94,6 +94,11 @@ def _columns(value: object) -> tuple[str, ...]:
     return found
 
 
+def same_name(name: str) -> str:
+    """What two names of a column have in common that are taken for one: they may differ in case and outer blanks."""
+    return name.strip().lower()
+
+
 class Dialect(Declared):
     """How a file is written; what is not stated is as in a plain CSV file of UTF-8.
 
@@ -125,6 +130,19 @@ class Dialect(Declared):
     def date_format(self, column: str) -> str | None:
         """How dates of a column are written, if it was stated."""
         return self.dates.get(column) if isinstance(self.dates, dict) else self.dates
+
+    def without_names(self, used: Collection[str]) -> Dialect:
+        """How rows are written: without the kind of file, and without the names of columns that nobody uses."""
+        known, columns = set(map(same_name, used)), []
+        for place, name in enumerate(self.columns or (), 1):
+            unnamed = f"column {place}" + "_" * sum(one.startswith(f"column {place}") for one in known)
+            columns.append(name if same_name(name) in known else unnamed)
+        dates = self.dates
+        if isinstance(dates, dict):
+            dates = {name: one for name, one in dates.items() if same_name(name) in known} or None
+        return self.model_copy(
+            update={"format": None, "sheet": None, "columns": tuple(columns) or None, "dates": dates}
+        )
 
 
 PLAIN = Dialect()

@@ -14,7 +14,7 @@ import yaml
 
 from sfumato.plain_text import printable
 from sfumato.schema.attributes import KINDS
-from sfumato.schema.name_guesses import IDENTIFIER, example, kind_from_name
+from sfumato.schema.name_guesses import example, is_identifier, kind_from_name
 
 _HEADER = """\
 # Draft of a public schema, made from column names, types and your answers only.
@@ -120,7 +120,7 @@ def draft(
 
 def suggested_units(columns: Sequence[tuple[str, str | None]]) -> list[str]:
     """The columns that, by their names, say whom a row is about."""
-    return [name for name, _ in columns if IDENTIFIER.fullmatch(name)]
+    return [name for name, _ in columns if is_identifier(name)]
 
 
 def guessed_kind(name: str, engine_type: str | None) -> str | None:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import PlainValidator
 
+from sfumato.plain_text import file_safe
 from sfumato.schema.values import category_value, decimal, exact, shown
 
 Fold = Literal["case", "spaces"]
@@ -62,7 +63,7 @@ def _keyed(read: Callable[[object], Value], example: str) -> Callable[[object], 
         try:
             found = [(as_text(category_value(key)), read(entry)) for key, entry in value.items()]
         except ValueError as problem:
-            raise ValueError(f"holds an entry that {problem}") from None
+            raise ValueError(f"holds an entry that {str(problem).partition(', or use type: boolean')[0]}") from None
         if len(dict(found)) < len(found):
             raise ValueError("has a key twice, once as a number and once as text; keep one")
         return dict(found)
@@ -105,6 +106,8 @@ def places_of(listed: tuple[str, ...], spelled: Mapping[str, Value], fold: tuple
             raise ValueError(
                 f"maps {shown(spelling)} to {shown(value)}, but it already means {shown(listed[other])}; drop one"
             )
+    for text in (*listed, *spelled):  # as `sample` and Excel write what a spreadsheet would run, or not show
+        places.setdefault(folded(file_safe(text), fold), places[folded(text, fold)])
     return places
 
 

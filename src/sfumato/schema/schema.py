@@ -25,7 +25,7 @@ from pydantic import (
 from sfumato.domain import Domain, refuse_too_many_values
 from sfumato.errors import SchemaError
 from sfumato.schema.attributes import Attribute, Category, Column, Declared
-from sfumato.schema.dialect import Dialect
+from sfumato.schema.dialect import PLAIN, Dialect
 from sfumato.schema.messages import REMEDIES, UNIT_FORMS, counted, in_plain_words, refuse_blanks
 from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of, missing_of
 from sfumato.schema.value_files import with_values_from_files
@@ -77,7 +77,7 @@ class Schema(Declared):
     attributes: dict[str, Attribute]
     measures: dict[str, Measure] = Field(default_factory=dict)
     expected_rows: Count | None = None
-    file: Dialect | None = None  # how the table's file is written; of no concern to a release
+    file: Dialect | None = None  # how the table's file is written, and synthetic rows are
 
     def __init__(self, /, **data: Any) -> None:
         """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
@@ -125,9 +125,13 @@ class Schema(Declared):
                 del part["weight"]
         return whole
 
-    def without_file(self) -> Schema:
-        """The schema as it is published: how the table's file was written is no part of what was released."""
-        return self if self.file is None else self.model_copy(update={"file": None})
+    def published(self) -> Schema:
+        """The schema as a release carries it: of the table's file, how rows are written in it."""
+        if self.file is None:
+            return self
+        used = {part.column for part in (*self.attributes.values(), *self.measures.values())}
+        file = self.file.without_names(used | {self.privacy_unit.column or ""})
+        return self.model_copy(update={"file": None if file == PLAIN else file})
 
     @property
     def epsilon(self) -> Fraction | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -89,9 +89,20 @@ class Scope:
         same = [known for known in names if known.lower() == name.lower()]
         if len(same) == 1:
             return same[0]
+        raise QueryError(f"no column {name!r}{self._hint(column, names)}; there are {', '.join(names)}")
+
+    def _hint(self, column: exp.Expression, names: Sequence[str]) -> str:
+        """What may be meant by a name that no column has: a text in the wrong quotes, the table's own name, a slip."""
+        name = str(column.name)
+        if column.this.args.get("quoted") and any(name in map(str, axis.values) for axis in self.schema.domain):
+            return f" (a text stands in single quotes: '{name}')"
+        parts = (*self.schema.attributes.items(), *self.schema.measures.items())
+        here = [known for known, part in parts if part.column.lower() == name.lower()]
+        if here:
+            return f" (the table's {name} is called {' or '.join(dict.fromkeys(here))} here)"
         near = get_close_matches(name.lower(), [known.lower() for known in names], n=1)
-        hint = "".join(f" (did you mean {known}?)" for known in names if near and known.lower() == near[0])
-        raise QueryError(f"no column {name!r}{hint}; there are {', '.join(names)}")
+        near = near or [known.lower() for known in names if known.lower().startswith(name.lower())][:1]
+        return "".join(f" (did you mean {known}?)" for known in names if near and known.lower() == near[0])
 
     def axis_of(self, column: exp.Expression, place: str) -> Axis:
         """The axis of a column that must be an attribute because of its place in the query."""

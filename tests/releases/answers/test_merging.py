@@ -65,7 +65,7 @@ def test_answers_are_those_of_one_group_at_a_time(mechanism, delta, table, tmp_p
     for sql in QUESTIONS:
         monkeypatch.setattr(fitted_noise, "merged_terms", watched)
         together = made.query(sql)
-        monkeypatch.setattr(fitted_noise, "merged_terms", lambda *given: [() for _ in given[4]])
+        monkeypatch.setattr(fitted_noise, "merged_terms", lambda *given: [() for _ in given[5]])
         apart = made.query(sql)
         assert together.notes == apart.notes and len(together.rows) == len(apart.rows)
         for one, other in zip(_estimates(together), _estimates(apart), strict=True):

@@ -84,3 +84,14 @@ def test_an_answer_that_leans_on_a_model_says_so(full):
     assert MODEL not in full.query("SELECT COUNT(*) FROM t").notes
     leaning = released(3, "dawa").query("SELECT COUNT(*) AS n FROM t WHERE age < 40 AND sex = 'F'")
     assert (MODEL in leaning.notes) == (leaning.column("n")[0].model > 0)
+
+
+def test_the_note_on_a_model_is_one_short_line_and_said_once():
+    assert len(f"note: {MODEL}") < 80
+    leaning = released(3, "margins").query("SELECT sex, COUNT(*) AS n FROM t WHERE age < 40 GROUP BY sex")
+    assert sum("model" in note for note in leaning.notes) <= 1
+
+
+def test_a_median_of_bins_says_bins_and_not_model(full):
+    notes = full.query("SELECT MEDIAN(rate) FROM t").notes
+    assert MODEL not in notes and any("ends of bins" in note for note in notes)

@@ -114,7 +114,7 @@ def test_a_new_kind_is_saved_opened_asked_and_sampled_without_another_line(toy, 
     result = opened.query("SELECT COUNT(*) FROM census")
     assert result.rows[0][0].value == toy.content.rows and result.notes == ("this release knows one number",)
     assert opened.sample(3).num_rows == 3 and "one number" in repr(opened)
-    assert opened.sample(3).column_names == ["age", "sex", "income"]
+    assert opened.sample(3).column_names == ["person_id", "age", "sex", "income"]
     drawn = opened.sample_to(tmp_path / "rows.csv", 20_000)
     assert all(one.mean < 3 * one.mean_by_chance for one in drawn.agreements) and len(drawn.agreements) == 2
     assert opened.save(tmp_path / "again.sfumato").read_bytes() == path.read_bytes()

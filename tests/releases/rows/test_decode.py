@@ -5,7 +5,7 @@ import datetime
 import numpy as np
 import pyarrow as pa
 
-from sfumato.releases.rows.decode import column_types, decode
+from sfumato.releases.rows.decode import Decoder, column_types
 from sfumato.releases.rows.model import Block
 from sfumato.releases.rows.random_numbers import RandomNumbers
 from sfumato.schema import Schema
@@ -21,11 +21,10 @@ SCHEMA = Schema.from_dict(
             "code": {"type": "category", "values": [7, 8], "other": True},
             "urgent": {"type": "boolean"},
             "height": {"type": "number", "lower": 0, "upper": 1, "width": 0.1},
-            "age": {"type": "integer", "lower": 0, "upper": 99, "cuts": [18, 65]},
+            "age": {"type": "integer", "lower": 0, "upper": 99, "cuts": [18, 65], "column": "years"},
         },
         "measures": {
-            "age": {"lower": 0, "upper": 10, "step": 1},
-            "age_value": {"lower": 0, "upper": 10},
+            "age": {"lower": 0, "upper": 10},
             "cost": {"lower": 0, "upper": 10, "step": "0.25", "missing": "drop"},
         },
     }
@@ -40,9 +39,8 @@ def test_columns_have_the_types_and_the_order_of_the_schema():
         ("code", pa.string()),
         ("urgent", pa.bool_()),
         ("height", pa.float64()),
-        ("age", pa.int64()),
-        ("age_value_value", pa.int64()),
-        ("age_value", pa.float64()),
+        ("years", pa.int64()),
+        ("age", pa.float64()),
         ("cost", pa.float64()),
     ]
 
@@ -51,7 +49,7 @@ def test_values_lie_in_their_cells_and_differ_in_them():
     rows, at = 5000, np.random.default_rng(1)
     codes = {axis.name: at.integers(0, axis.size, rows) for axis in SCHEMA.domain}
     block = Block(codes, {name: np.full(rows, 4.0) for name in SCHEMA.measures})
-    batch = decode(SCHEMA, column_types(SCHEMA), block, RandomNumbers(2))
+    (batch,) = Decoder.of(SCHEMA).rows(iter([block]), RandomNumbers(2))
     assert [value == label for value, label in zip(batch["grade"].to_pylist(), codes["grade"] + 1, strict=True)]
     assert set(batch["code"].to_pylist()) == {"7", "8", "other"}
     assert np.array_equal(np.array(batch["urgent"]), codes["urgent"] == 1)
@@ -59,7 +57,7 @@ def test_values_lie_in_their_cells_and_differ_in_them():
     edges = SCHEMA.domain["height"].edges
     assert (edges[codes["height"]] <= heights).all() and (heights < edges[codes["height"] + 1]).all()
     assert len(set(heights)) == rows
-    ages = np.array(batch["age"])
+    ages = np.array(batch["years"])
     assert np.array_equal(np.searchsorted([18, 65], ages, side="right"), codes["age"])
     assert ages.min() >= 0 and ages.max() <= 99 and len(set(ages)) == 100
     days = batch["day"].to_pylist()

@@ -12,8 +12,16 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.audit.attacks import twins
-from sfumato.audit.attacks.exact import Counts, Distribution, ExactFinding, Law, discrete_laplace, largest_loss
-from sfumato.audit.attacks.watching import Drawn, Watched, watching
+from sfumato.audit.attacks.exact import (
+    Counts,
+    Distribution,
+    ExactFinding,
+    Law,
+    discrete_laplace,
+    exponential,
+    largest_loss,
+)
+from sfumato.audit.attacks.watching import Chosen, Drawn, Watched, watching
 from sfumato.domain import Axis, Domain
 from sfumato.errors import PrivacyError
 from sfumato.kernel.aggregate import Aggregate
@@ -26,6 +34,7 @@ from sfumato.queries import Identity
 SQUARE = Domain((Axis("a", "integer", np.arange(3.0)), Axis("b", "integer", np.arange(3.0))))
 GUESSES = ((("a",), (2, 0)), (("b",), (0, 1)), (("a", "b"), (0, 1, 0, 2)))  # of its margins
 GROUPINGS = {"each by itself": (0, 1, 2), "in two groups": (0, 1, 1), "in one group": (0, 0, 0)}
+PENALTIES = (0, 1, -1)  # public, on what is chosen between
 FAR = 60  # beyond all sums of misfits, so that what lies further out is one outcome
 
 
@@ -74,11 +83,27 @@ def measuring_margins(
     return distribution
 
 
+def choosing_margins(epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator) -> Law:
+    """Which of three margins lies farthest from its guess, by the curator's own rate on scores added up here."""
+
+    def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
+        curator, entropy = square_over(counts, epsilon, contributions, kind)
+        with watching(kind):
+            curator.select_margin([(n, np.array(g)) for n, g in GUESSES], PENALTIES, Budget.pure(epsilon))
+        rates = [call.rate for call in entropy.log if isinstance(call, Chosen)]
+        misfits = [twins.margin_misfit(SQUARE, names, guess, counts) for names, guess in GUESSES]
+        scores = tuple(misfit - fine for misfit, fine in zip(misfits, PENALTIES, strict=True))
+        return [exponential(scores, rate) for rate in rates]
+
+    return distribution
+
+
 def margin_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
     """Margins and their misfits, over all tables of up to 4 rows on the square."""
     findings = []
     for k in (1, 2):
         laws = {f"misfits of margins, {how}": summing_margins(g, epsilon, k) for how, g in GROUPINGS.items()}
+        laws["a choice of margins"] = choosing_margins(epsilon, k)
         laws["both margins"] = measuring_margins([["a"], ["b"]], epsilon, k)
         laws["both margins and the total"] = measuring_margins([["a"], ["b"], []], epsilon, k)
         for name, law in laws.items():

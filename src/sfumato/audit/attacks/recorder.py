@@ -185,6 +185,25 @@ class Recorder:
         assert isinstance(published, Measurement)  # noqa: S101 (the calls agree in what they asked)
         return published
 
+    def select_margin(
+        self, guesses: Sequence[tuple[Sequence[str], Codes]], penalties: Sequence[int], budget: Budget
+    ) -> int:
+        """Let the curator choose a margin, and write it down."""
+        self.__begin()
+        asked = [(tuple(names), np.array(guess)) for names, guess in guesses]
+        made = self.__inner.select_margin(asked, penalties, budget)
+        counts = self.__inner._dense("count").tolist()
+        misfits = [twins.margin_misfit(self.domain, names, guess.tolist(), counts) for names, guess in asked]
+        scores = [misfit - fine for misfit, fine in zip(misfits, penalties, strict=True)]
+        chosen = [call for call in self.__entropy.log if isinstance(call, Chosen)]
+        if len(chosen) != 1 or chosen[0].candidate != made or chosen[0].scores.tolist() != scores:
+            self.__tape.faults.append("the choice was not made by one exponential mechanism on the scores")
+        rate = chosen[0].rate if chosen else Fraction(0)
+        what = ("select_margin", fingerprint(asked), tuple(penalties), rate)
+        published = self.__tape.add(Call(what, self.__end(), tuple(scores), (), rate, made, "choice")).result
+        assert isinstance(published, int)  # noqa: S101 (the calls agree in what they asked)
+        return published
+
     def first_above(self, misfit: Misfit, threshold: int, budget: Budget, *, start: int = 0) -> int | None:
         """Let the curator look for a misfit above a threshold, and write it down."""
         self.__begin()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from fractions import Fraction
 
 import numpy as np
 
@@ -53,6 +54,28 @@ def margins_until_refused(curator: Curator, schema: Schema, budget: Budget) -> l
         for names in (["a"], ["b"]):
             found.append(curator.margin(names).measure(Identity(2), budget))
     return found
+
+
+def a_chosen_margin(curator: Curator, schema: Schema, budget: Budget) -> int:
+    """Which of both margins and the square lies farthest from nothing, less its cells."""
+    margins = (["a"], ["b"], ["a", "b"])
+    guesses = [(names, np.zeros(2 ** len(names), dtype=np.int64)) for names in margins]
+    guesses[1] = ["b"], np.array([0, 9])  # which a row in its second cell comes nearer to
+    return curator.select_margin(guesses, (0, 9, 4), budget)
+
+
+class SharpChoiceCurator(Curator):
+    """NOT PRIVATE: a choice follows its scores as if a row could move them in one direction only."""
+
+    def _choice_rate(self, budget: Budget, sensitivity: int) -> Fraction:
+        return 2 * super()._choice_rate(budget, sensitivity)
+
+
+class FreeChoiceCurator(Curator):
+    """NOT PRIVATE: a choice is charged to nobody, as if only numbers told something of a table."""
+
+    def _charge_all(self, budget: Budget) -> None:
+        pass
 
 
 class MarginsAsOneCurator(Curator):

@@ -186,6 +186,8 @@ MUTANTS: dict[str, Mutant] = {
         _along_margins("margins not added up", margins.MarginsApartCurator, margins.margins_until_refused),
         _learning("training queries one by one", mldp.EachQueryAloneCurator, mldp.trained_on),
         _learning("answers kept aside for free", mldp.AsideForFreeCurator, mldp.asked_until_full),
+        _along_margins("a choice twice as sharp", margins.SharpChoiceCurator, margins.a_chosen_margin),
+        _along_margins("a choice for nothing", margins.FreeChoiceCurator, margins.a_chosen_margin),
         _replayed("missing values, half the noise", curators.MissingBySumsCurator, curators.with_even_shares),
         _replayed("missing values in both", curators.MissingInBothCurator, curators.with_even_shares),
         _replayed("scale from the data", curators.ScaleFromDataCurator, curators.with_even_shares),

@@ -11,19 +11,37 @@ import typer
 
 if TYPE_CHECKING:
     from sfumato.schema import Schema
+    from sfumato.schema.dialect import Dialect
 
 Given = dict[str, Any]
 
 _OPTIONS = {
     "delimiter": ("--delimiter", "CSV: what stands between fields, such as ';' or tab."),
-    "decimal": ("--decimal", "CSV: the decimal sign of numbers, . or ,"),
-    "thousands": ("--thousands", "CSV: what parts thousands in numbers: , . ' or space."),
+    "decimal": ("--decimal", "The decimal sign of numbers in text, . or ,"),
+    "thousands": ("--thousands", "What parts thousands of numbers in text: , . ' or space."),
     "encoding": ("--encoding", "CSV, JSON: latin-1, cp1252, utf-16, ...; utf-8 if left out."),
     "quote": ("--quote", "CSV: what stands around fields, or none."),
     "columns": ("--columns", "The columns in order, with commas between, of a file without a header line."),
     "dates": ("--dates", "How dates are written, such as %d.%m.%Y."),
     "sheet": ("--sheet", "Excel: the sheet; the first if left out."),
     "format": ("--file-format", "csv, tsv, jsonl, parquet, arrow or xlsx, where the file's name does not say."),
+}
+
+
+_TEXT = ("decimal", "thousands", "columns", "dates")
+_OF = {  # which options say something of a kind of file
+    "csv": ("delimiter", "quote", "encoding", *_TEXT),
+    "tsv": ("delimiter", "quote", "encoding", *_TEXT),
+    "jsonl": ("encoding", *_TEXT),
+    "xlsx": ("sheet", *_TEXT),
+}
+_WORDS = {
+    "csv": "CSV",
+    "tsv": "CSV with tabs",
+    "jsonl": "JSON lines",
+    "xlsx": "Excel",
+    "parquet": "a Parquet file",
+    "arrow": "an Arrow file",
 }
 
 
@@ -56,8 +74,30 @@ def takes_file_options(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def written(schema: Schema, file: Given) -> Schema:
+def written(schema: Schema, file: Given, table: str) -> Schema:
     """The schema, with options in place of what it says of the file."""
-    from sfumato.schema.dialect import overridden
+    return schema.model_copy(update={"file": stated(table, file, schema.file)})
 
-    return schema.model_copy(update={"file": overridden(schema.file, file)})
+
+def stated(table: str, file: Given, dialect: Dialect | None = None) -> Dialect | None:
+    """How a file is written: as options say, or else as a schema does. Options that say nothing of it are refused.
+
+    A schema may say more than concerns the file, for the same one serves a CSV and the Parquet that is made of it.
+    """
+    from sfumato.errors import TableError
+    from sfumato.kernel.source.engines.files import format_of
+    from sfumato.schema.dialect import PLAIN, overridden
+
+    found = overridden(dialect, file)
+    kind = "a database" if table.startswith("duckdb:") else format_of(table, found or PLAIN)
+    without = {"format"} if kind != "a database" else set()
+    for key, given in file.items():
+        if given is not None and kind is not None and key not in _OF.get(kind, ()) and key not in without:
+            what = _WORDS.get(kind, kind)
+            raise TableError(f"{_OPTIONS[key][0]} says nothing about {what}; leave it out{_hint(key)}")
+    return found
+
+
+def _hint(key: str) -> str:
+    kinds = [_WORDS[kind] for kind, keys in _OF.items() if key in keys and kind != "tsv"]
+    return f" (it is for {', '.join(kinds)})" if kinds else ""

@@ -11,7 +11,16 @@ from pathlib import Path
 
 def command(*words: object) -> str:
     """A call of this program as one line for a shell."""
-    return " ".join([program(), *(shlex.quote(str(word)) for word in words)])
+    return " ".join([program(), *(_quoted(str(word)) for word in words)])
+
+
+def _quoted(word: str) -> str:
+    """A word for a shell, in double quotes where it has single ones and nothing that a shell would look for in these.
+
+    >>> _quoted("WHERE sex = 'F'"), _quoted("it's $5")
+    ('"WHERE sex = \'F\'"', "'it'\\"'\\"'s $5'")
+    """
+    return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
 
 
 def program() -> str:

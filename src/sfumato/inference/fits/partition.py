@@ -15,7 +15,8 @@ so their errors are fully correlated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +27,7 @@ from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import QueryError
 from sfumato.inference.fits.base import Arrays, Errors, FitReader, in_parts, keep_in_parts
 from sfumato.inference.fits.buckets import OverBuckets, erring_together
+from sfumato.inference.fits.grouped import Grouped, in_buckets, summed
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.tree import TreeFit
 from sfumato.measurement import Measurement
@@ -71,6 +73,25 @@ class PartitionFit(OverBuckets):
         model = erring_together(apart, np.sqrt(each).sum(axis=0) ** 2)
         return Errors(totals.design, totals.weights, model + totals.model, totals.unknown)
 
+    def errors_by_group(self, asked: Grouped) -> Sequence[Errors] | None:
+        """The same for many groups; None where totals do not know theirs."""
+        if not isinstance(self.totals, TreeFit):
+            return None
+        asked, squares, squares_of_whole = in_buckets(asked, self.labels, self.sizes)
+        variances, groups, sums = (self.deviations**2)[asked.place], asked.groups, asked.sums
+        apart, roots = variances[:, None, None] * squares, _roots(variances, squares)
+        if squares_of_whole is not None:  # of buckets that a group does not touch too
+            apart -= variances[:, None, None] * squares_of_whole[asked.place]
+            everywhere = _roots(self.deviations**2, squares_of_whole)
+            roots -= everywhere[asked.place]
+        by_group = summed(asked.group, apart.reshape(-1, sums**2), groups).reshape(-1, sums, sums)
+        together = summed(asked.group, roots, groups)
+        if squares_of_whole is not None:
+            by_group += np.tensordot(self.deviations**2, squares_of_whole, axes=1)
+            together += everywhere.sum(axis=0)
+        found = zip(self.totals.errors_by_group(asked), by_group, together, strict=True)
+        return [replace(totals, model=totals.model + erring_together(one, both**2)) for totals, one, both in found]
+
     def record(self, domain: Domain) -> Arrays:
         kept: Arrays = {"labels": self.labels, "spread": self.deviations, "totals": self.totals.estimate}
         if isinstance(self.totals, TreeFit):
@@ -86,3 +107,8 @@ class PartitionFit(OverBuckets):
             slopes, deviations = file.whole("slopes"), file.numbers("deviations")
             totals = TreeFit(measured, BinaryTree.line(len(estimate)), estimate, slopes, deviations, np.zeros(0))
         return cls(file.whole("labels"), totals, file.numbers("spread"), file.others())
+
+
+def _roots(variances: Floats, squares: Floats) -> Floats:
+    """How far each bucket may be off by its deviation, in every sum."""
+    return np.asarray(np.sqrt(variances[:, None] * np.maximum(np.diagonal(squares, axis1=1, axis2=2), 0.0)))

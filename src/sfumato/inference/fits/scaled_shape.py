@@ -11,6 +11,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.inference.fits.base import Arrays, Errors, FitReader, in_parts
+from sfumato.inference.fits.grouped import Grouped, squares_by_group, summed
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.measurement import Measurement
 from sfumato.queries import Queries
@@ -84,6 +85,30 @@ class ScaledShape:
         model = columns.T @ (self.doubt[:, None] * columns) - np.outer(means, means)
         np.fill_diagonal(model, np.maximum(np.diagonal(model), 0.0))  # rounding may leave nothing below zero
         return Errors(of_total.design, of_total.weights, self.spread**2 * model, of_total.unknown)
+
+    def errors_by_group(self, asked: Grouped) -> list[Errors]:
+        """The same for many groups."""
+        shares, means = (self._weighed(each, asked, asked.weights) for each in (self.shape, self.doubt))
+        model = squares_by_group(asked.group, asked.groups, self.doubt[asked.place], asked.weights)
+        if asked.whole is not None:
+            beside = asked.whole[asked.place]
+            model = squares_by_group(
+                asked.group, asked.groups, self.doubt[asked.place], asked.weights + beside, beside
+            ) + asked.whole.T @ (self.doubt[:, None] * asked.whole)
+        model -= means[:, :, None] * means[:, None, :]
+        of_total = self.total.errors(shares.reshape(1, -1))
+        found = []
+        for group, each in enumerate(model):
+            np.fill_diagonal(each, np.maximum(np.diagonal(each), 0.0))
+            own = slice(group * asked.sums, (group + 1) * asked.sums)
+            weights, unknown = of_total.weights[:, own], of_total.unknown[own]
+            found.append(Errors(of_total.design, weights, self.spread**2 * each, unknown))
+        return found
+
+    def _weighed(self, by: Floats, asked: Grouped, weights: Floats) -> Floats:
+        """Every group's sums with each cell counted by some number."""
+        found = summed(asked.group, by[asked.place, None] * weights, asked.groups)
+        return found if asked.whole is None else found + by @ asked.whole
 
     def record(self, domain: Domain) -> Arrays:
         return {"total": self.total.estimate, "spread": np.array([self.spread]), "mass": self.mass}

@@ -28,6 +28,7 @@ from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.inference.fits.base import Arrays, Errors, FitReader, in_parts, keep_in_parts
 from sfumato.inference.fits.buckets import OverBuckets, erring_together
+from sfumato.inference.fits.grouped import Grouped
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.halvings import Halvings
 from sfumato.measurement import Design, Measurement
@@ -92,6 +93,32 @@ class ShrinkageFit(OverBuckets):
         which = np.repeat([0, 1], [len(self.labels), len(self.sizes)])
         design = Design(Identity(len(which)), (self.cells.noise, self.totals.measurement.noise), which)
         return Errors(design, weights, self._model(contrasts), np.zeros(columns.shape[1], dtype=np.bool_))
+
+    def errors_by_group(self, asked: Grouped) -> list[Errors] | None:
+        """The same for many groups; None where weights lie in every cell."""
+        from sfumato.inference.fits.shrinkage_groups import shrunk
+
+        if asked.whole is not None:
+            return None
+        place = np.empty_like(self.order)
+        place[self.order] = np.arange(len(place))
+        left_out = (1.0 - self.keep) * self.deviations
+        found = shrunk(asked.moved(place), self.sizes, self.halvings, self.lean, self.keep, left_out)
+        group = np.concatenate([found.cells.group, found.buckets.group])
+        weights = np.concatenate([found.cells.weights, found.buckets.weights])
+        counts = np.concatenate([found.cells.count, found.buckets.count])
+        which = np.repeat([0, 1], [len(found.cells.group), len(found.buckets.group)])
+        order = np.argsort(group, kind="stable")
+        ends = np.searchsorted(group[order], np.arange(asked.groups + 1))
+        noises, known = (self.cells.noise, self.totals.measurement.noise), np.zeros(asked.sums, dtype=np.bool_)
+        each = []
+        for number, (apart, together) in enumerate(zip(found.apart, found.together, strict=True)):
+            rows = order[ends[number] : ends[number + 1]]
+            rows = rows if len(rows) else np.zeros(1, dtype=np.int64)
+            own = weights[rows] * (group[rows] == number)[:, None]
+            design = Design(Identity(len(rows)), noises, which[rows])
+            each.append(Errors(design, own, erring_together(apart, together), known, counts[rows]))
+        return each
 
     def _model(self, contrasts: Floats) -> Floats:
         """The covariance of what is left out of sums with these contrasts."""

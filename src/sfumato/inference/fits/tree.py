@@ -19,6 +19,7 @@ from sfumato.domain import Domain
 from sfumato.domain.binary_tree import BinaryTree, nodes_over
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, keep_in_parts
+from sfumato.inference.fits.grouped import Grouped
 from sfumato.measurement import Design, Laplace, Measurement
 from sfumato.queries import Ranges
 
@@ -81,7 +82,19 @@ class TreeFit(OfOneMeasurement):
                 model += together.T @ together
             weights, end = second + slopes[here, None] * apart, here.start
         model += self.deviations[0] ** 2 * np.outer(weights[0], weights[0])
-        nothing = Design(self.measurement.queries[:1], self.measurement.noises[:1])
+        return self._all_model(model)
+
+    def errors_by_group(self, asked: Grouped) -> list[Errors]:
+        """The same for many groups; asked: weights of leaves."""
+        from sfumato.inference.fits.tree_groups import tree_covariances
+
+        place = np.empty_like(self.tree.order)
+        place[self.tree.order] = np.arange(len(place))
+        found = tree_covariances(self.tree, self.slopes / FINE, self.deviations, self.leanings, asked.moved(place))
+        return [self._all_model(model) for model in found]
+
+    def _all_model(self, model: Floats) -> Errors:
+        nothing, sums = Design(self.measurement.queries[:1], self.measurement.noises[:1]), len(model)
         return Errors(nothing, np.zeros((1, sums)), model, np.zeros(sums, dtype=np.bool_))
 
     def record(self, domain: Domain) -> Arrays:

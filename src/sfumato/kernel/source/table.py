@@ -12,8 +12,9 @@ from sfumato.errors import TableError
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.rows import Rows
 from sfumato.kernel.source.engines import Column, Engine
+from sfumato.plain_text import file_safe
 from sfumato.schema import Schema
-from sfumato.schema.dialect import PLAIN, Dialect
+from sfumato.schema.dialect import PLAIN, Dialect, same_name
 
 if TYPE_CHECKING:
     from sfumato.kernel.source.checking import Checked
@@ -132,7 +133,9 @@ def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
     """The column of this name: spelled exactly so, or else the only one that differs in case or outer blanks."""
     close = [column for column in columns if column.name == wanted]
     if not close:
-        close = [column for column in columns if column.name.strip().lower() == wanted.strip().lower()]
+        close = [column for column in columns if same_name(column.name) == same_name(wanted)]
+    if not close:  # as synthetic rows have it where a spreadsheet would run the name
+        close = [column for column in columns if column.name == file_safe(wanted)]
     if len(close) == 1:
         return close[0]
     names = [column.name if column.name.isprintable() else repr(column.name) for column in columns]

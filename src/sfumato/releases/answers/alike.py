@@ -24,15 +24,16 @@ def kinds_asked(select: Select, schema: Schema) -> Kinds:
     domain = schema.domain
     kinds: dict[str, Codes] = {}
     names = {*select.group_by, *(name for amount in select.amounts for name in amount.predicate.names)}
-    names |= {a.of for a in select.amounts if a.of is not None and a.of not in schema.measures}
+    told = {name for column in select.aggregates for _, values in column.counted_by for name in values}
+    valued = told | {a.of for a in select.amounts if a.of is not None and a.of not in schema.measures}
+    names |= valued
     for name in sorted(names):
         axis, found = domain[name], np.zeros(domain[name].size, dtype=np.int64)
         for values in dict.fromkeys(box[name] for amount in select.amounts for box in amount.predicate.boxes):
             covered = cover(axis, values)
             for part in (covered.share, covered.sure, covered.possible):
                 found = _told_apart(found, part)
-        valued = any(amount.of == name for amount in select.amounts)
-        if name in select.group_by or valued:
+        if name in select.group_by or name in valued:
             seen = np.zeros(axis.size, dtype=bool)
             for predicate in (select.where, *(amount.predicate for amount in select.amounts)):
                 for box in predicate.boxes:

@@ -28,6 +28,9 @@ class CountedNoise:
     noises: Mapping[str, Noise]
     totals: Mapping[str, Noise] = field(default_factory=dict)
 
+    def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> None:
+        """Not told here."""
+
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[tuple[Term, ...]]:
         group = groups.of_cells(cells)
         kinds = [

@@ -11,8 +11,8 @@ class Estimate:
 
     noise: the part of the standard error that comes from the privacy noise. model: the part that comes from an
     assumption about how rows are spread, inside cells or over cells; 0 where no assumption was needed. dates: whether
-    value, low and high count days since 1970-01-01. real: of a difference, whether its interval excludes zero, so that
-    the noise alone did not make it; None where the answer is not a difference.
+    value, low and high count days since 1970-01-01; timed: whether these have a time of day. real: of a difference,
+    whether its interval excludes zero, so that the noise alone did not make it; None where the answer is not one.
     """
 
     value: float
@@ -23,6 +23,7 @@ class Estimate:
     noise: float
     model: float = 0.0
     dates: bool = False
+    timed: bool = False
     real: bool | None = None
 
     @property

@@ -14,7 +14,7 @@ from math import inf, nan
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
-from sfumato.intervals.fieller import Functional, Interval, linear_interval, ratio_interval
+from sfumato.intervals.fieller import Functional, Interval, Shared, linear_interval, ratio_interval
 from sfumato.releases.answers.cell_weights import cell_weights, total
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
@@ -41,7 +41,7 @@ class Evaluation:
         """An aggregate for every present group."""
         sides = [self.sum_of(amounts) for amounts in (column.numerator, column.denominator) if amounts is not None]
         values = [self.values_of(side) for side in sides]
-        estimates = []
+        estimates, shared = [], Shared()
         every_noise = self.view.noises.terms(sides, self.view.cells, self.groups)
         for group, terms in zip(self.groups.present, every_noise, strict=True):
             top, *bottom = (Functional(*(float(part[group]) for part in side)) for side in values)
@@ -49,9 +49,9 @@ class Evaluation:
                 self.undetermined.append(column)
                 found = Interval(nan, nan, *(column.bounds or (-inf, inf)), nan)
             elif bottom:
-                found = ratio_interval(top, bottom[0], terms, self.confidence, column.bounds)
+                found = ratio_interval(top, bottom[0], shared.noises(terms), self.confidence, column.bounds)
             else:
-                found = linear_interval(top, terms, self.confidence)
+                found = linear_interval(top, shared.noises(terms), self.confidence)
                 if self.view.suppressed is not None and _is_plain_count(column):
                     unseen = float(sides[0].unseen[group])
                     found = self.view.suppressed.below_threshold(found, top, terms, unseen, self.confidence)

@@ -10,15 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.inference.fits.base import Fit
-from sfumato.intervals.noise_terms import at_once, noises_of, spread_over
+from sfumato.inference.fits.grouped import ByGroup, Grouped
+from sfumato.inference.fits.linear import LinearFit
+from sfumato.intervals.noise_terms import at_once, noises_of, spread_over, terms_of
+from sfumato.intervals.rows_inside import Sign, signs_of_rows
 from sfumato.releases.answers.cell_weights import ByStatistic
 from sfumato.releases.answers.gathered import Gathered
 from sfumato.releases.answers.groups import Groups
-from sfumato.releases.answers.merging import Asked, merged_terms
+from sfumato.releases.answers.merging import Asked, Noise, merged_terms
 from sfumato.releases.answers.view import Sum, Terms
 
 ENDS = ("value", "low", "high")
@@ -44,26 +48,71 @@ class FittedNoise:
             for fit in self.fits
         ]
         group, names = groups.of_cells(cells), tuple(cells.codes)
-        found = merged_terms(asked, self.domain, names, group, groups.present, answer)
+        weighed = [one for one in asked if one.split.any() or one.whole.any()]
+        each = [self._of_statistic(one, names, group, groups.present, answer) for one in weighed]
+        known: dict[tuple[int, ...], Terms] = {}  # groups with the same noises get them as the same value
+        found = []
+        for parts in zip(*each, strict=True) if each else [() for _ in groups.present]:
+            same = tuple(map(id, parts))
+            if same not in known:
+                known[same] = None if None in parts else tuple(term for part in parts for term in part or ())
+            found.append(known[same])
+        return found
+
+    def _of_statistic(
+        self, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
+    ) -> list[Noise]:
+        """The noises of every present group in one statistic."""
+        fit, found = asked.fit, list[Noise]([() for _ in present])
+        if isinstance(fit, LinearFit) and (merged := fit.merged(self.domain)) is not None:
+            found = merged_terms(asked, merged, self.domain, names, group, present, answer)
+        elif isinstance(fit, ByGroup) and len(present) > 1:
+            found = self._at_once(fit, asked, names, group, present, answer) or found
         left = [place for place, terms in enumerate(found) if terms == ()]
-        block = max(1, at_once(self.domain.size) // len(columns))
+        block = max(1, at_once(self.domain.size) // asked.split.shape[1])
         for start in range(0, len(left), block):
             places = left[start : start + block]
-            noises = self._laid_out(asked, names, group, groups.present[places], answer)
+            noises = self._laid_out(asked, names, group, present[places], answer)
             for place, terms in zip(places, noises, strict=True):
                 found[place] = terms
         return found
 
+    def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
+        """What was measured of sets of cells alone."""
+        (count,) = (fit for fit in self.fits if fit.of == "count")
+        found: list[Sign] = []
+        for start in range(0, within.shape[1], at_once(self.domain.size)):
+            some = within[:, start : start + at_once(self.domain.size)].astype(np.float64)
+            signs = signs_of_rows(count, spread_over(self.domain, tuple(cells.codes), some) > 0.5)
+            if signs is None:
+                return None
+            found += signs
+        return found
+
+    def _at_once(
+        self, fit: ByGroup, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
+    ) -> list[Noise] | None:
+        """The noises of all groups, each looked for in its own cells."""
+        number = np.full(int(group.max(initial=0)) + 1, -1)
+        here = present[present < len(number)]
+        number[here] = np.arange(len(here))
+        cells = spread_over(self.domain, names, np.arange(float(len(group)))[:, None])[:, 0].astype(np.int64)
+        whole = asked.whole[cells] if asked.whole.any() else None
+        errors = fit.errors_by_group(Grouped.of_cells(number[group][cells], len(present), asked.split[cells], whole))
+        if errors is None:
+            return None
+        return [None if one.unknown[list(answer)].any() else terms_of(one, answer) for one in errors]
+
     def _laid_out(
-        self, asked: Sequence[Asked], names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
+        self, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
     ) -> list[Terms]:
         """The noises of some groups, by weights on all cells of the domain."""
         inside = (group[:, None] == present).astype(np.float64)
-        weighed, ends = [], asked[0].split.shape[1]
-        for one in asked:
-            each = one.split[:, None, :] * inside[:, :, None] + one.whole[:, None, :]
-            weighed.append((one.fit, spread_over(self.domain, names, each.reshape(len(group), -1))))
-        return [*noises_of(weighed, [[place * ends + end for end in answer] for place in range(len(present))])]
+        ends = asked.split.shape[1]
+        each = asked.split[:, None, :] * inside[:, :, None] + asked.whole[:, None, :]
+        weighed = spread_over(self.domain, names, each.reshape(len(group), -1))
+        order = [[place * ends + end for end in answer] for place in range(len(present))]
+        return [*noises_of([(asked.fit, weighed)], order)]
 
 
 def _weights(by_statistic: ByStatistic, of: str, end: str, size: int) -> Floats:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.arrays import Codes, Floats
 from sfumato.inference.margins.errors import JoinedErrors
@@ -36,6 +37,9 @@ class JoinedNoise:
     kinds: Mapping[str, Codes]
     shape: tuple[int, ...]
     errors: Mapping[str, ErrorsOf]
+
+    def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> None:
+        """Not told here."""
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
         columns = [(side, end) for side in sides for end in (ENDS[:1] if side.exact else ENDS)]

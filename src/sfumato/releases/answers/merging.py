@@ -16,12 +16,12 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.inference.fits.base import Errors, Fit
-from sfumato.inference.fits.linear import LinearFit
 from sfumato.intervals.fieller import Term
 from sfumato.intervals.noise_terms import terms_of
 from sfumato.least_squares.classes import Along, told_apart
 from sfumato.least_squares.merged import Merged, Weighed
-from sfumato.releases.answers.view import Terms
+
+Noise = Sequence[Term] | None  # of one statistic in one group; None where what was measured does not determine it
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,30 +34,20 @@ class Asked:
 
 
 def merged_terms(
-    asked: Sequence[Asked], domain: Domain, names: Sequence[str], group: Codes, present: Codes, answer: Sequence[int]
-) -> list[Terms]:
+    asked: Asked, fit: Merged, domain: Domain, names: Sequence[str], group: Codes, present: Codes, answer: Sequence[int]
+) -> list[Noise]:
     """The noises of every present group; () where they have to be found by laying out all cells."""
-    found: list[Terms] = [() for _ in present]
-    fits = [one.fit.merged(domain) if isinstance(one.fit, LinearFit) else None for one in asked]
-    if any(fit is None for fit in fits):
-        return found
+    found: list[Noise] = [() for _ in present]
     places = sorted(domain.place(name) for name in names)
     grid = tuple(domain.shape[place] for place in places)
-    each = [
-        _Statistic(fit, one, group.reshape(grid), places, answer)
-        for fit, one in zip(fits, asked, strict=True)
-        if fit is not None and (one.split.any() or one.whole.any())
-    ]
+    statistic = _Statistic(fit, asked, group.reshape(grid), places, answer)
     order = np.argsort(group, kind="stable")
     starts, ends = (np.searchsorted(group[order], present, side=side) for side in ("left", "right"))
     for place, number in enumerate(present.tolist()):
         box = _box(order[starts[place] : ends[place]], grid)
-        if box is None:
-            continue
-        errors = [one.errors(number, box) for one in each]
-        if all(one is not None for one in errors):
-            parts = [one.noises(error) for one, error in zip(each, errors, strict=True) if error is not None]
-            found[place] = None if None in parts else tuple(term for part in parts for term in part or ())
+        errors = None if box is None else statistic.errors(number, box)
+        if errors is not None:
+            found[place] = statistic.noises(errors)
     return found
 
 
@@ -84,7 +74,7 @@ class _Statistic:
     def errors(self, number: int, box: tuple[Codes, ...]) -> Weighed | None:
         """The errors of one group; None where too many cells are told apart."""
         axes = self._axes(box)
-        if axes is None:
+        if axes is None or self._fit.too_many(axes):
             return None
         mentioned = np.ix_(*(axes[place].first for place in self._places))
         weights = self._split[mentioned] * (self._group[mentioned] == number)[..., None] + self._whole[mentioned]

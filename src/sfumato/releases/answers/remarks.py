@@ -7,9 +7,10 @@ from math import isnan
 
 from sfumato.releases.answers.estimate import Estimate
 
-SPREAD = "the interval allows for any"  # of rows: what notes on cut and suppressed cells, and on middles of bins, say
+# What notes on cut and suppressed cells, on middles and on ends of bins say: why there is more than noise in an error.
+SPREAD = ("the interval allows for any", "interval reaches to the ends of bins")
 NO_ROWS = "a number shown as unknown is an average or a share over what may be no rows at all"
-MODEL = "the errors include a share for how this release takes rows to be spread, which it estimates itself"
+MODEL = "the errors include what the model of this release may be off by"
 
 
 def remarks_on(rows: Iterable[Iterable[object]], said: tuple[str, ...]) -> tuple[str, ...]:
@@ -18,6 +19,6 @@ def remarks_on(rows: Iterable[Iterable[object]], said: tuple[str, ...]) -> tuple
     numbers = [cell for row in rows for cell in row if isinstance(cell, Estimate)]
     if not any("shown as unknown" in note for note in said) and any(isnan(number.value) for number in numbers):
         found.append(NO_ROWS)
-    if not any(SPREAD in note for note in said) and any(number.model > 0 for number in numbers):
+    if not any(words in note for note in said for words in SPREAD) and any(number.model > 0 for number in numbers):
         found.append(MODEL)
     return tuple(found)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Cell = Label | float | None | Estimate  # None: NULL, as in the totals of a ROLLUP
 
+MINUTES = 24 * 60  # of a day
 MOST_DECIMALS = 12  # a number has no more digits that mean anything
 
 
@@ -150,9 +151,8 @@ def _record(columns: tuple[str, ...], row: tuple[Cell, ...]) -> dict[str, Label 
     record: dict[str, Label | float | None] = {}
     for name, cell in zip(columns, row, strict=True):
         if isinstance(cell, Estimate):
-            shown = _day if cell.dates else _finite
-            parts = {"": shown(cell.value), "_stderr": _finite(cell.stderr), "_low": shown(cell.low)}
-            record |= {name + suffix: part for suffix, part in (parts | {"_high": shown(cell.high)}).items()}
+            value, low, high = (_plain(cell, number) for number in (cell.value, cell.low, cell.high))
+            record |= {name: value, f"{name}_stderr": _finite(cell.stderr), f"{name}_low": low, f"{name}_high": high}
             record |= {} if cell.real is None else {f"{name}_real": cell.real}
         else:
             record[name] = cell
@@ -177,9 +177,23 @@ def _finite(number: float) -> float | int | None:
     return int(number) if number == int(number) and abs(number) < 2**53 else number
 
 
-def _day(number: float) -> str | None:
-    """A day as it is written, from days since 1970-01-01."""
-    return (EPOCH + timedelta(days=math.floor(number))).isoformat() if math.isfinite(number) else None
+def _plain(cell: Estimate, number: float) -> Label | float:
+    """A value or an end of an interval: a number, or a day or time as it is written."""
+    return when(number, timed=cell.timed) if cell.dates else _finite(number)
+
+
+def when(days: float, *, timed: bool = False) -> str | None:
+    """A day, or a time of day to the minute, as ISO 8601 writes it, from days since 1970-01-01.
+
+    >>> when(19875.0), when(19875 + 13.999 / 24, timed=True)
+    ('2024-06-01', '2024-06-01T13:59')
+    """
+    if not math.isfinite(days):
+        return None
+    minutes = math.floor(days * MINUTES + 1e-6)  # a whole minute is seldom a float
+    day, minute = divmod(minutes, MINUTES)
+    text = (EPOCH + timedelta(days=day)).isoformat()
+    return f"{text}T{minute // 60:02}:{minute % 60:02}" if timed else text
 
 
 def _texts(cell: Cell) -> list[str]:
@@ -190,7 +204,8 @@ def _texts(cell: Cell) -> list[str]:
     if math.isnan(cell.value):
         return ["unknown", "", _interval(cell, 0)]
     if cell.dates:
-        return [str(_day(cell.value)), f"{_number(cell.stderr, decimals_for(cell.stderr))} days", _interval(cell, 0)]
+        unit, error = ("hours", cell.stderr * 24) if cell.timed else ("days", cell.stderr)
+        return [str(_plain(cell, cell.value)), f"{_number(error, decimals_for(error))} {unit}", _interval(cell, 0)]
     decimals = decimals_for(cell.stderr)
     return [_number(cell.value, decimals), _number(cell.stderr, decimals), _interval(cell, decimals)]
 
@@ -199,7 +214,7 @@ def _interval(cell: Estimate, decimals: int) -> str:
     if math.isinf(cell.low) and math.isinf(cell.high):
         return "anything"
     if cell.dates:
-        return f"{_day(cell.low)} to {_day(cell.high)}"
+        return f"{_plain(cell, cell.low)} to {_plain(cell, cell.high)}"
     return f"{_number(cell.low, decimals)} to {_number(cell.high, decimals)}"
 
 

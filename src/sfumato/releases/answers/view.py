@@ -10,8 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sfumato.arrays import Floats
 from sfumato.intervals.fieller import Term
+from sfumato.intervals.rows_inside import Sign
 from sfumato.releases.answers.cell_weights import ByStatistic
 from sfumato.releases.answers.gathered import Gathered
 from sfumato.releases.answers.groups import Groups
@@ -45,6 +49,9 @@ class NoiseSource(Protocol):
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
         """For every present group, the noises of its numerator and denominator, with the weights of each."""
+
+    def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
+        """For each set of cells, (cells, sets), what was measured of it alone; None where that is not told."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,99 +1,86 @@
-"""From cells to values: every column with the type that the schema gives it, in the schema's order."""
+"""From cells to values: the columns of the table, each with values that the schema reads back into the row's cells."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sfumato.arrays import Codes
-from sfumato.domain import Axis
-from sfumato.releases.rows.measures import draw_values, of_present
 from sfumato.releases.rows.model import Block
 from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.releases.rows.values.columns import TableColumn, table_columns
+from sfumato.releases.rows.values.listed import Listed
+from sfumato.releases.rows.values.numbers import Numbers
+from sfumato.releases.rows.values.times import Times
 from sfumato.schema import Schema
-from sfumato.schema.attributes import Attribute, Category
-from sfumato.schema.parts import missing_of
+from sfumato.schema.attributes import Boolean, Category, Date, Integer
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+class Values(Protocol):
+    """A kind of column."""
+
+    @property
+    def type(self) -> pa.DataType:
+        """Of its values."""
+
+    def draw(self, block: Block, random: RandomNumbers) -> Any:
+        """A value for every row of a block."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Makes rows of blocks: privacy units are numbered from 1, then values are drawn for attributes and measures."""
+
+    columns: tuple[tuple[str, Values | None], ...]
+
+    @classmethod
+    def of(cls, schema: Schema) -> Decoder:
+        return cls(tuple((column.name, _values(schema, column)) for column in table_columns(schema)))
+
+    @property
+    def types(self) -> pa.Schema:
+        """The names and types of the columns."""
+        import pyarrow as pa
+
+        return pa.schema([(name, values.type if values else pa.int64()) for name, values in self.columns])
+
+    def rows(self, blocks: Iterator[Block], random: RandomNumbers) -> Iterator[pa.RecordBatch]:
+        """A batch of rows for each block."""
+        import pyarrow as pa
+
+        types, first = self.types, 1
+        for block in blocks:
+            rows = len(next(iter(block.codes.values())))
+            numbers = np.arange(first, first + rows)  # of units: a release does not tell which rows belong together
+            drawn = [values.draw(block, random) if values else pa.array(numbers) for _, values in self.columns]
+            first += rows
+            yield pa.record_batch(drawn, schema=types)
+
+
 def column_types(schema: Schema) -> pa.Schema:
-    """The columns of synthetic rows: all attributes, then all measures."""
-    import pyarrow as pa
-
-    plain = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_(), "date": pa.date32()}
-    fields = []
-    for name, attribute in schema.attributes.items():
-        axis = schema.domain[name]
-        kind = _listed(attribute, axis).type if axis.kind == "category" else plain[axis.kind]
-        kind = pa.timestamp("s") if axis.timed else kind
-        fields.append((name, kind))
-    for name, measure in schema.measures.items():
-        free, taken = name, {*(field for field, _ in fields), *schema.measures} - ({name} - set(schema.attributes))
-        while free in taken:  # SQL tells an attribute and a measure of one name apart, a file of rows does not
-            free += "_value"
-        fields.append((free, pa.int64() if measure.step.denominator == 1 else pa.float64()))
-    return pa.schema(fields)
+    """The columns of synthetic rows."""
+    return Decoder.of(schema).types
 
 
-def decode(schema: Schema, types: pa.Schema, block: Block, random: RandomNumbers) -> pa.RecordBatch:
-    """A value for every row and column: spread evenly in the row's cell, measures around the mean expected of it."""
-    import pyarrow as pa
-
-    columns = []
-    for axis, attribute in zip(schema.domain, schema.attributes.values(), strict=True):
-        codes = block.codes[axis.name]
-        if axis.kind == "category":
-            columns.append(_listed(attribute, axis).take(pa.array(codes)))
-        elif axis.kind == "boolean":
-            columns.append(pa.array(codes == 1, mask=codes == axis.places))
-        else:
-            columns.append(_in_cells(axis, codes, random))
-    for name, measure in schema.measures.items():
-        means, missing = block.means[name], block.means.get(missing_of(name))
-        if missing is None:
-            columns.append(pa.array(draw_values(measure, means, random)))
-        else:
-            values = draw_values(measure, of_present(measure, means, missing), random)
-            columns.append(pa.array(values, mask=random.uniform(len(means)) < missing))
-    return pa.record_batch(columns, schema=types)
-
-
-def _in_cells(axis: Axis, codes: Codes, random: RandomNumbers) -> Any:
-    """A number or date inside each cell; where a cell holds one whole number only, that one."""
-    import pyarrow as pa
-
-    missing = codes == axis.places
-    codes = np.minimum(codes, axis.places - 1)
-    low, high = axis.edges[:-1][codes], axis.edges[1:][codes]
-    inside = low + random.uniform(len(codes)) * (high - low)
-    if axis.kind == "number":
-        # Rounding may reach the edge, which is the next cell's.
-        return pa.array(np.where(inside < high, inside, low), mask=missing)
-    if axis.timed:
-        seconds = np.floor(np.where(inside < high, inside, low) * 86_400 + 1e-4).astype(np.int64)  # an edge is one
-        return pa.array(seconds, mask=missing).cast(pa.timestamp("s"))
-    whole = np.floor(inside).astype(np.int64)
-    if axis.kind == "date":
-        return pa.array(whole.astype(np.int32), mask=missing).cast(pa.date32())
-    return pa.array(whole, mask=missing)
-
-
-def _listed(attribute: Attribute, axis: Axis) -> Any:
-    """The values of a category: numbers where all are, text where one is not, or where there is a cell for others.
-
-    Then a null, where missing values are kept.
-    """
-    import pyarrow as pa
-
-    missing = [None] * attribute.keeps_missing
-    if not isinstance(attribute, Category) or not attribute.numeric or attribute.other:
-        shown = (*axis.codes, *axis.values[len(axis.codes) :])  # as the table has it, not by labels
-        return pa.array([*shown, *missing], pa.string())
-    numbers = [float(label) for label in attribute.listed]
-    whole = all(number.is_integer() and abs(number) < 2**53 for number in numbers)
-    if whole:
-        return pa.array([*map(int, numbers), *missing], pa.int64())
-    return pa.array([*numbers, *missing], pa.float64())
+def _values(schema: Schema, column: TableColumn) -> Values | None:
+    """How values of a column are drawn; None where rows are numbered."""
+    parts = tuple((schema.attributes[name], schema.domain[name]) for name in column.attributes)
+    measures = [(name, schema.measures[name]) for name in column.measures]
+    if not parts and not measures:
+        return None
+    listed = [part for part in parts if isinstance(part[0], Category | Boolean)]
+    if listed:
+        others = [part for part in parts if part not in listed]
+        return Listed((*listed, *others), bool(others or measures))
+    dates = tuple((attribute, axis) for attribute, axis in parts if isinstance(attribute, Date))
+    if dates:
+        return Times(dates)
+    whole = all(isinstance(attribute, Integer) for attribute, _ in parts)
+    whole &= all(measure.step.denominator == 1 for _, measure in measures)
+    widest = max(measures, key=lambda one: one[1].upper - one[1].lower, default=None)
+    return Numbers(tuple(axis for _, axis in parts), widest, whole)

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
-from sfumato.releases.rows.decode import column_types, decode
+from sfumato.releases.rows.decode import Decoder
 from sfumato.releases.rows.model import Block, RowModel
 from sfumato.releases.rows.random_numbers import RandomNumbers
 from sfumato.schema import Schema
@@ -47,5 +47,5 @@ def draw_blocks(model: RowModel, rows: int, random: RandomNumbers) -> Iterator[B
 def draw_batches(model: RowModel, schema: Schema, rows: int, seed: int | None = None) -> Iterator[pa.RecordBatch]:
     """Synthetic rows with their values."""
     check_number(rows)
-    random, types = RandomNumbers(seed), column_types(schema)
-    return (decode(schema, types, block, random) for block in draw_blocks(model, rows, random))
+    random = RandomNumbers(seed)
+    return Decoder.of(schema).rows(draw_blocks(model, rows, random), random)

@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from sfumato.arrays import Floats, Whole
+from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.releases.rows.layouts import Layout
 from sfumato.releases.rows.model import Grouping
@@ -98,15 +98,23 @@ def of_present(measure: Measure, means: Floats, missing: Floats) -> Floats:
     )
 
 
-def draw_values(measure: Measure, means: Floats, random: RandomNumbers) -> Floats | Whole:
-    """Values around given means: whole numbers where the schema's steps are whole."""
-    low, high = float(measure.lower), float(measure.upper)
+def spread_values(
+    measure: Measure, means: Floats, random: RandomNumbers, within: tuple[Floats, Floats] | None = None
+) -> Floats:
+    """Values around given means, in whole steps. within: narrower bounds, the upper one excluded, for each row."""
+    low, high = (np.full(len(means), float(bound)) for bound in (measure.lower, measure.upper))
+    if within is not None:
+        low, high = within[0], np.maximum(*within)
+    span = np.maximum(high - low, 1e-300)
+    values = low + span * _spread(np.clip((means - low) / span, 0.0, 1.0), random.uniform(len(means)))
     step = measure.step
-    values = low + (high - low) * _spread((means - low) / (high - low), random.uniform(len(means)))
-    first, last = -(-measure.lower // step), measure.upper // step
-    steps = np.clip(np.floor(values / float(step) + random.uniform(len(means))), float(first), float(last))
-    if step.denominator == 1:
-        return steps.astype(np.int64) * int(step)
+    steps = np.floor(values / float(step) + random.uniform(len(means)))
+    first, last = np.ceil(low / float(step)), np.floor(high / float(step))
+    if within is not None:  # an upper edge is the next cell's
+        last = np.where((last * float(step) >= high) & (high < float(measure.upper)), last - 1, last)
+    steps = np.clip(
+        np.minimum(np.maximum(steps, first), last), float(-(-measure.lower // step)), float(measure.upper // step)
+    )
     return np.asarray(steps * step.numerator / step.denominator, dtype=np.float64)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -55,6 +55,12 @@ class Tally:
     @property
     def rows(self) -> int:
         return int(self.counts[0].sum())
+
+    def counting(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        """The same blocks, counted as they pass."""
+        for block in blocks:
+            self.add(block)
+            yield block
 
     def add(self, block: Block) -> None:
         """Count some more rows."""

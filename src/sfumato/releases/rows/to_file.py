@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.releases.file.earlier import keep_earlier
-from sfumato.releases.rows.decode import column_types, decode
+from sfumato.releases.rows.decode import Decoder
 from sfumato.releases.rows.draw import check_number, draw_blocks
 from sfumato.releases.rows.model import RowModel
 from sfumato.releases.rows.quality import Agreement, Tally
 from sfumato.releases.rows.random_numbers import RandomNumbers
 from sfumato.releases.rows.write import check_place, rows_file
 from sfumato.schema import Schema
+from sfumato.schema.dialect import PLAIN
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,9 @@ def draw_to_file(model: RowModel, schema: Schema, rows: int, path: Path, seed: i
     """Draw rows straight into a .csv or .parquet file; what can be refused is refused before any is drawn."""
     check_place(path)
     check_number(rows)
-    random, types, tally = RandomNumbers(seed), column_types(schema), Tally.over(schema.domain)
-    with rows_file(path, types) as write:
-        for block in draw_blocks(model, rows, random):
-            tally.add(block)
-            write(decode(schema, types, block, random))
+    random, tally, decoder = RandomNumbers(seed), Tally.over(schema.domain), Decoder.of(schema)
+    with rows_file(path, decoder.types, schema.file or PLAIN) as write:
+        for batch in decoder.rows(tally.counting(draw_blocks(model, rows, random)), random):
+            write(batch)
         kept = keep_earlier(path)
     return Drawn(path, rows, tally.compare(model), kept)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ReleaseFileError
-from sfumato.plain_text import printable, spreadsheet_safe
+from sfumato.releases.rows.csv_file import csv_file
+from sfumato.schema.dialect import PLAIN, Dialect
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,15 +27,15 @@ def check_place(path: Path) -> None:
 
 
 @contextmanager
-def rows_file(path: Path, types: pa.Schema) -> Iterator[Callable[[pa.RecordBatch], None]]:
+def rows_file(path: Path, types: pa.Schema, dialect: Dialect = PLAIN) -> Iterator[Callable[[pa.RecordBatch], None]]:
     """What writes batches as .csv or .parquet, by the file's ending; the file appears when all are written.
 
-    Text goes into a .csv as no spreadsheet would run it.
+    Text goes into a .csv as no spreadsheet would run it. dialect: how a .csv is written.
     """
     check_place(path)
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with _Csv(beside, types) if path.suffix == ".csv" else _parquet(beside, types) as writer:
+        with csv_file(beside, types, dialect) if path.suffix == ".csv" else _parquet(beside, types) as writer:
             yield writer.write_batch
         beside.replace(path)
     except OSError as error:
@@ -48,38 +49,3 @@ def _parquet(path: Path, types: pa.Schema) -> Any:
     import pyarrow.parquet
 
     return pyarrow.parquet.ParquetWriter(path, types)
-
-
-class _Csv:
-    """Writes batches with names and labels that neither steer a terminal nor run in a spreadsheet."""
-
-    def __init__(self, path: Path, types: pa.Schema) -> None:
-        import pyarrow as pa
-        import pyarrow.csv
-
-        self._types = pa.schema([(_safe(field.name), field.type) for field in types])
-        self._file = pyarrow.csv.CSVWriter(path, self._types)
-
-    def write_batch(self, batch: pa.RecordBatch) -> None:
-        import pyarrow as pa
-
-        columns = [_safe_labels(column) if pa.types.is_string(column.type) else column for column in batch.columns]
-        self._file.write_batch(pa.record_batch(columns, schema=self._types))
-
-    def __enter__(self) -> _Csv:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-
-def _safe_labels(column: pa.Array) -> pa.Array:
-    """Each label is looked at once, however many rows have it."""
-    import pyarrow as pa
-
-    encoded = column.dictionary_encode()
-    return pa.array([_safe(label) for label in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
-
-
-def _safe(text: str) -> str:
-    return spreadsheet_safe(printable(text))

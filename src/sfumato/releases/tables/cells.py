@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from sfumato.domain import EPOCH
@@ -61,6 +61,10 @@ def _plain(value: Any) -> Any:
         return value
     if math.isnan(value.value):
         return None
+    if value.timed:
+        return datetime(EPOCH.year, EPOCH.month, EPOCH.day) + timedelta(
+            minutes=math.floor(value.value * 24 * 60 + 1e-6)
+        )
     return EPOCH + timedelta(days=math.floor(value.value)) if value.dates else value.value
 
 

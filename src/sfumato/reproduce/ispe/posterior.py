@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
-from sfumato.intervals.noise_sum import log_characteristic
+from sfumato.intervals.characteristic import log_characteristic
 from sfumato.measurement import Gaussian, Noise
 
 STEPS = 64  # of the grid in one standard deviation of the best observation, where values are not whole

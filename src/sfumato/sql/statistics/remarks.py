@@ -25,7 +25,7 @@ def _rules(column: Column) -> Iterator[Quantile | Spread]:
 
 
 def _notes(rule: Quantile | Spread, axis: Axis) -> Iterator[str]:
-    binned = bool(axis.kind == "number" or (axis.edges[1:] - axis.edges[:-1] > 1.0).any())
+    binned = bool(axis.kind == "number" or axis.timed or (axis.edges[1:] - axis.edges[:-1] > 1.0).any())
     if isinstance(rule, Spread):
         if binned:
             yield (

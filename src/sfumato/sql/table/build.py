@@ -64,7 +64,8 @@ def _check_length(keys: tuple[TableKey, ...], sets: Any, schema: Schema) -> None
     length = max(prod(sizes[text_of(node)] for node in chosen) for chosen in sets)
     if length > MOST_LISTED:
         raise QueryError(
-            f"{length:,.6g} combinations of values would be listed and {MOST_LISTED:,} is the most; name fewer columns"
+            f"{length:,.6g} combinations of values would be listed and {MOST_LISTED:,} is the most; name fewer "
+            "columns, or draw rows with `sfumato sample`"
         )
 
 

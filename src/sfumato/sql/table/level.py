@@ -14,6 +14,7 @@ from sfumato.schema import Schema
 from sfumato.sql.clauses import whole
 from sfumato.sql.scope import quoted, unsupported
 from sfumato.sql.table.grouping import grouping_sets
+from sfumato.sql.table.sums_of_groups import sums_of_rows
 from sfumato.sql.table.syntax import (
     Named,
     aggregates_in,
@@ -26,8 +27,6 @@ from sfumato.sql.table.syntax import (
 
 if TYPE_CHECKING:
     from sqlglot import exp
-
-_ONE_LEVEL = "aggregate once: write the aggregates in the subquery and arithmetic, filters and order outside"
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,11 @@ def last_steps(tree: exp.Expression) -> tuple[RawStep, ...]:
 def written_over(select: exp.Expression, source: Flat | None, schema: Schema) -> Flat:
     """One SELECT written over the one that it takes its rows from."""
     inside = substituted(select, source)
+    clauses = (select.args.get(name) for name in ("where", "order", "qualify"))
+    written = [*select.expressions, *(clause for clause in clauses if clause)]
+    outer = source is not None and source.sets is not None
+    if source is not None and outer and (_groups(select) or aggregates_in(written)):
+        inside, source, outer = sums_of_rows(select, inside, source), replace(source, sets=None, steps=()), False
     items = _items(inside, source, schema)
     columns = {name.lower() for name in (*schema.domain.names, *schema.measures)}
     plain = alias_resolver(items, columns if source is None else set())
@@ -77,11 +81,6 @@ def written_over(select: exp.Expression, source: Flat | None, schema: Schema) ->
     conditions = (plain(where.this),) if where else ()
     order, qualify = inside.args.get("order"), inside.args.get("qualify")
     asked = [item.node for item in items] + ([having.this] if having else []) + (order.expressions if order else [])
-    outer = source is not None and source.sets is not None
-    clauses = (select.args.get(name) for name in ("where", "order", "qualify"))
-    written = [*select.expressions, *(clause for clause in clauses if clause)]
-    if outer and (group or having or aggregates_in(written)):
-        raise unsupported("an aggregate of what a subquery has aggregated", _ONE_LEVEL)
     steps = list(source.steps) if source is not None and outer else []
     if source is not None and not outer and any(step.kind == "take" for step in source.steps):
         raise unsupported("LIMIT in a subquery that groups nothing", "a release holds no rows to cut short")
@@ -106,6 +105,10 @@ def written_over(select: exp.Expression, source: Flat | None, schema: Schema) ->
             "write the total as a subquery of its own, or leave groups out in a SELECT around this one",
         )
     return _finished(flat, inside, order, qualify, columns if source is None else set())
+
+
+def _groups(select: Any) -> bool:
+    return any(select.args.get(name) for name in ("group", "having"))
 
 
 def _finished(flat: Flat, inside: Any, order: Any, qualify: Any, columns: set[str]) -> Flat:

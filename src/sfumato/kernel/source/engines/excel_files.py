@@ -18,9 +18,11 @@ from typing import Any
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column, Spelling
 from sfumato.kernel.source.engines.arrow_values import text_of
+from sfumato.kernel.source.engines.csv_files import spelling_of
 from sfumato.kernel.source.engines.origin import SOURCE, shown_files
 from sfumato.schema.dialect import PLAIN, Dialect
 
+PLAINLY = Spelling()
 _TOGETHER = 10_000  # rows that are handed on at a time
 
 
@@ -40,7 +42,7 @@ class ExcelFiles:
     def describe(self, connection: Any) -> list[Column]:
         """Their columns, which have no types: each cell has its own."""
         return [
-            Column(name, None, f"c{place}", spelling=Spelling(dates=self.dialect.date_format(name)))
+            Column(name, None, f"c{place}", spelling=spelling_of(self.dialect, name))
             for place, name in enumerate(self.header)
         ]
 
@@ -50,7 +52,7 @@ class ExcelFiles:
 
         places = [int(column.reference[1:]) for column in used]
         schema = pa.schema([pa.field(column.reference, pa.string()) for column in used])
-        written = [column.spelling.dates for column in used]
+        written = [column.spelling for column in used]
 
         def batches() -> Iterator[Any]:
             for path in self.paths:
@@ -79,7 +81,7 @@ def find_excel(paths: tuple[Path, ...], dialect: Dialect) -> ExcelFiles:
 
 def _header(path: Path, sheet: str | None) -> tuple[str, ...]:
     with _sheet(path, sheet) as found:
-        names = [_text(cell, None) or "" for row in found.iter_rows(max_row=1) for cell in row]
+        names = [_text(cell) or "" for row in found.iter_rows(max_row=1) for cell in row]
     while names and not names[-1]:
         names.pop()
     if not names:
@@ -114,12 +116,13 @@ def _sheet(path: Path, name: str | None) -> Iterator[Any]:
             book.close()
 
 
-def _text(cell: Any, written: str | None) -> str | None:
-    """A cell as text. written: how dates are spelled in its column, so that those of Excel are spelled so too."""
+def _text(cell: Any, spelling: Spelling = PLAINLY) -> str | None:
+    """A cell as text. spelling: of numbers and dates in its column, so that those of Excel are spelled so too."""
     value = cell.value
     if value is None or cell.data_type in ("f", "e"):
         return None
-    if isinstance(value, date) and written is not None:
+    if isinstance(value, date) and spelling.dates is not None:
         moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
-        return moment.strftime(written)
-    return text_of(value) or None
+        return moment.strftime(spelling.dates)
+    text = text_of(value) or None
+    return text.replace(".", spelling.decimal) if text and isinstance(value, float) else text

@@ -29,12 +29,8 @@ def find_files(table: str | Path, dialect: Dialect = PLAIN, wanted: Sequence[str
     ...
     sfumato.errors.TableError: there is no file nowhere/census.parquet; check the path
     """
-    if str(table) == str(STANDARD_INPUT):
-        paths: tuple[Path, ...] = (STANDARD_INPUT,)
-        formats: set[str] = {dialect.format or "csv"}
-    else:
-        paths = _paths(table)
-        formats = {dialect.format or _format(name) or "" for name in paths}
+    paths = (STANDARD_INPUT,) if str(table) == str(STANDARD_INPUT) else _paths(table)
+    formats = {format_of(name, dialect) or "" for name in paths}
     if "" in formats:
         kinds = ", ".join(end for end in ENDINGS if end.count(".") == 1)
         raise TableError(
@@ -88,7 +84,12 @@ def _paths(table: str | Path) -> tuple[Path, ...]:
     return tuple(name.absolute() for name in found)
 
 
-def _format(path: Path) -> str | None:
-    """The format that a file's name says it has."""
-    name = path.name.lower()
-    return next((ENDINGS[end] for end in sorted(ENDINGS, key=len, reverse=True) if name.endswith(end)), None)
+def format_of(path: str | Path, dialect: Dialect = PLAIN) -> str | None:
+    """The format of a file: the one that was stated, or that its name says it has.
+
+    >>> format_of("visits.CSV.gz"), format_of("-"), format_of("visits")
+    ('csv', 'csv', None)
+    """
+    name = "-.csv" if str(path) == str(STANDARD_INPUT) else Path(path).name.lower()
+    endings = sorted(ENDINGS, key=len, reverse=True)
+    return dialect.format or next((ENDINGS[end] for end in endings if name.endswith(end)), None)

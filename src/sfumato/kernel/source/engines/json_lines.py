@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines import Column, Spelling
+from sfumato.kernel.source.engines import Column
+from sfumato.kernel.source.engines.csv_files import spelling_of
 from sfumato.kernel.source.engines.csv_records import BLOCK, LONGEST, Tally
 from sfumato.kernel.source.engines.origin import SOURCE, shown_files
 from sfumato.kernel.source.engines.unpacking import STANDARD_INPUT, TextFile
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BOM = b"\xef\xbb\xbf"
-_READER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class JsonLines:
     def describe(self, connection: Any) -> list[Column]:
         """The columns that were asked for, without types."""
         return [
-            Column(name, None, f"c{place}", spelling=Spelling(dates=self.dialect.date_format(name)))
+            Column(name, None, f"c{place}", spelling=spelling_of(self.dialect, name))
             for place, name in enumerate(self.names)
         ]
 
@@ -61,7 +61,7 @@ class JsonLines:
         schema = pa.schema([pa.field(column.reference, pa.string()) for column in used])
         wanted = [column.name for column in used]
         files = [TextFile(path, self.dialect.encoding or "utf-8") for path in self.paths]
-        rows = _batches(files, wanted, schema, self.block, self.tally)
+        rows = _batches(files, wanted, schema, self.block, self.tally, reader_of(self.dialect.decimal))
         connection.register(SOURCE, pa.RecordBatchReader.from_batches(schema, rows))
 
 
@@ -81,15 +81,30 @@ def find_json(paths: tuple[Path, ...], dialect: Dialect, wanted: Sequence[str]) 
     return JsonLines(paths, names, dialect)
 
 
+def reader_of(decimal: str | None) -> json.JSONDecoder:
+    """What reads a line, its numbers as text: spelled as those are that stand in quotes.
+
+    >>> reader_of(",").decode('[1.5, "1,5", 2]')
+    ['1,5', '1,5', '2']
+    """
+    spelled = (lambda text: text.replace(".", ",")) if decimal == "," else str
+    return json.JSONDecoder(parse_int=str, parse_float=spelled, parse_constant=str)
+
+
 def _batches(
-    files: Iterable[TextFile], wanted: Sequence[str], schema: pa.Schema, block: int, tally: Tally
+    files: Iterable[TextFile],
+    wanted: Sequence[str],
+    schema: pa.Schema,
+    block: int,
+    tally: Tally,
+    reader: json.JSONDecoder,
 ) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     for each in files:
         with each.opened() as file:
             for lines in _lines(file, block, tally):
-                rows = [row for row in map(_row, lines) if row is not None]
+                rows = [row for line in lines if (row := _row(line, reader)) is not None]
                 tally.fitting += len(rows)
                 columns = [pa.array([_text(row.get(name)) for row in rows], pa.string()) for name in wanted]
                 yield pa.record_batch(columns, schema=schema)
@@ -114,14 +129,14 @@ def _lines(file: IO[bytes], block: int, tally: Tally) -> Iterator[list[bytes]]:
             rest, long = b"", True
 
 
-def _row(line: bytes) -> dict[str, object] | None:
+def _row(line: bytes, reader: json.JSONDecoder) -> dict[str, object] | None:
     """The object that a line holds, numbers as they are written; None if it holds none.
 
     For privacy nothing that a line holds may stop a reading, and no other line has a part in what it means.
     """
     try:
         # A byte order mark before a line, any line, is no part of it.
-        found = _READER.decode(line.removeprefix(_BOM).decode())
+        found = reader.decode(line.removeprefix(_BOM).decode())
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

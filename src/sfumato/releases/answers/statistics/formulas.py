@@ -16,7 +16,7 @@ from math import hypot, inf, isfinite, isnan, nan
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.intervals.fieller import Functional, Interval, Term
+from sfumato.intervals.fieller import Functional, Interval, Shared, Term
 from sfumato.intervals.functions import Function, function_interval
 from sfumato.intervals.noise_terms import NORMAL, SMOOTH
 from sfumato.releases.answers.estimate import Estimate
@@ -83,8 +83,15 @@ class _Together:
         if terms is None:
             return None
         function, divisors = self._function(self.formula), list(self._divisors(self.formula))
+        noises = self._shared.noises(terms)
+        if not noises.model.any() and not self.evaluation.view.estimated:
+            return function_interval(function, divisors, numbers, noises, self.evaluation.confidence)
         errors = self._adversely(numbers, terms)
         return function_interval(function, divisors, numbers, errors, self.evaluation.confidence)
+
+    @cached_property
+    def _shared(self) -> Shared:
+        return Shared()
 
     def _adversely(self, numbers: list[Functional], terms: Sequence[Term]) -> Sequence[Term]:
         """The noises as they are; what was assumed, as if it moved every part in the way that moves the answer most.
@@ -93,9 +100,10 @@ class _Together:
         parts of a difference, which no covariance of single cells tells. Where cells are estimates, pulled by how much
         noise there was, this goes for all errors.
         """
-        assumed = [term for term in terms if term.model or self.evaluation.view.estimated]
-        if not assumed:
-            return terms
+        assumed: list[Term] = []
+        drawn: list[Term] = []
+        for term in terms:
+            (assumed if term.model or self.evaluation.view.estimated else drawn).append(term)
         x = np.array([one.value for one in numbers])
         variances = np.array([term.noise.variance * term.multiplicity for term in assumed])
         weights = np.array([term.weights[: 3 * len(x) : 3] for term in assumed])
@@ -107,7 +115,7 @@ class _Together:
             size = float(np.sqrt((variances * (weights @ along) ** 2).sum()))
             moves[top] += float(np.sign(slope)) * size / float(along[top]) / SMOOTH
         one = replace(Term.of(NORMAL, 1, *np.repeat(moves, 3).tolist()), model=True)
-        return [one, *(term for term in terms if term not in assumed)]
+        return [one, *drawn]
 
     def _function(self, part: Formula | Column | float) -> Function:
         def at(x: Floats) -> tuple[float, Floats]:
@@ -227,4 +235,5 @@ def _scaled(one: Estimate, scale: float) -> Estimate:
         noise=one.noise * size,
         model=one.model * size,
         dates=False,
+        timed=False,
     )

@@ -11,6 +11,8 @@ that one cell fails (the same holds for confidence bands of a distribution: one 
 
 PERCENTILE_CONT lies between the rows of rank floor and ceiling of (N - 1) p, counted from 0. The former's cell has
 T_j > -p, the latter's T_(j-1) < 1 - p; the least row has C_j >= 1 and C_(j-1) < 1, the greatest the same from above.
+Where cells were fitted by a model, which spreads rows beyond the last of them, that C_(j-1) is 0 is tested by what was
+measured of those cells alone (extremes.py).
 """
 
 from __future__ import annotations
@@ -27,10 +29,12 @@ from sfumato.intervals.noise_sum import upper_quantile
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.evaluate import Evaluation
 from sfumato.releases.answers.statistics.along import Along
+from sfumato.releases.answers.statistics.extremes import Extremes
 from sfumato.releases.answers.whole_rows import RULE_OF_THREE
 from sfumato.sql import Column
 from sfumato.sql.statistics.rules import Quantile
 
+SECOND = 1.0 / 86_400  # in days
 ROUNDS = 24  # of looking at the noise where an end seems to be
 
 
@@ -128,7 +132,13 @@ class _Search:
         last = np.flatnonzero(low[place] - below <= at_most + 1e-9)
         begin = int(first[0]) if len(first) else self.along.axis.size - 1
         end = min(int(last[-1]) + 1, self.along.axis.size - 1) if len(last) else 0
+        if self.modelled[place] and self.share in (0.0, 1.0):
+            begin, end = self.extremes.ends(place, begin, end)
         return min(begin, end), max(begin, end)
+
+    @cached_property
+    def extremes(self) -> Extremes:
+        return Extremes(self.along, least=self.share == 0.0)
 
     def _look(self, asked: Codes) -> list[bool]:
         """The reach of the noise of T_j, at two cells for each present group."""
@@ -159,7 +169,8 @@ class _Search:
     def values(self) -> tuple[Floats, Floats]:
         """The least and the greatest value in each cell of the attribute that the rows may have."""
         axis = self.along.axis
-        low, high = axis.edges[:-1], axis.edges[1:] - (1.0 if axis.discrete else 0.0)
+        # A cell of days ends with its last day, one of hours with its last second.
+        low, high = axis.edges[:-1], axis.edges[1:] - (1.0 if axis.discrete else SECOND if axis.timed else 0.0)
         spans = [span for box in self.along.predicate.boxes for span in box[axis.name].spans]
         if spans:  # a condition on the attribute itself
             least, most = min(a for (a, _), _ in spans), max(b for _, (b, _) in spans)
@@ -183,7 +194,8 @@ def _estimate(search: _Search, place: int, known: bool, whole: bool) -> Estimate
     if isnan(value):
         error = model = nan
     noise = max(error**2 - model**2, 0.0) ** 0.5
-    return Estimate(value, error, least, most, confidence, noise, model, dates=search.along.axis.kind == "date")
+    dates, timed = search.along.axis.kind == "date", search.along.axis.timed
+    return Estimate(value, error, least, most, confidence, noise, model, dates, timed)
 
 
 def _value(search: _Search, place: int, first: int, last: int) -> float:
