@@ -1,7 +1,7 @@
 """A model as it is published: a few steps of plain arithmetic on tables of numbers, and whether they fit together.
 
 Steps are named by their places, tables of numbers too, so that no name in a file can mean anything else. Every step is
-one of ten operators of ONNX's own set; each takes what came before it, so that there are no circles, and shapes are
+one of nine operators of ONNX's own set; each takes what came before it, so that there are no circles, and shapes are
 worked out here, before anything runs.
 """
 
