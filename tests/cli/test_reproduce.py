@@ -30,7 +30,7 @@ def test_one_paper_prints_tables_and_leaves_plots_behind(tmp_path):
 def test_an_unknown_paper_is_refused_in_one_line(tmp_path):
     run = sfumato("ispy", cwd=tmp_path)
     assert run.returncode == 1 and run.stdout == ""
-    assert run.stderr == "sfumato: no paper 'ispy' to reproduce; there are tr-2010-003, ispe, wd, survey\n"
+    assert run.stderr == "sfumato: no paper 'ispy' to reproduce; there are tr-2010-003, ispe, mldp, survey, wd\n"
 
 
 def test_the_quick_form_of_all_papers_is_complete():

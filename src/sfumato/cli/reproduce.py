@@ -8,7 +8,7 @@ import typer
 
 from sfumato.cli.shared.manner import ANSWER_ONLY
 
-PAPER = typer.Argument(None, help="tr-2010-003, ispe or wd; all of them by default.", show_default=False)
+PAPER = typer.Argument(None, help="tr-2010-003, ispe, mldp or wd; all of them by default.", show_default=False)
 
 
 def reproduce(
@@ -16,6 +16,9 @@ def reproduce(
     quick: bool = typer.Option(False, "--quick", help="Fewer runs: seconds instead of minutes, and wider error bars."),
     out: Path | None = typer.Option(
         None, "-o", "--out", help="Folder for the plots and their page; sfumato-reproduce-PAPER by default."
+    ),
+    data: Path | None = typer.Option(
+        None, "--data", help="Folder with real tables of the papers, such as nettrace.csv; made up ones without it."
     ),
     quiet: bool = ANSWER_ONLY,
 ) -> None:
@@ -26,7 +29,7 @@ def reproduce(
     from sfumato.reproduce.papers import reproduce as run
 
     with counting("reproducing") as tick:
-        studies = run([paper] if paper else [], SystemEntropy(), tick, quick=quick)
+        studies = run([paper] if paper else [], SystemEntropy(), tick, quick=quick, data=data)
     page = write(studies, out or Path(f"sfumato-reproduce-{paper or 'all'}"))
     for study in studies:
         say(bold=study.title)

@@ -43,6 +43,7 @@ SPECIAL: dict[str, str] = {
     "conjunctions": "sfumato.mechanisms.special.conjunctions",
     "sq": "sfumato.mechanisms.special.sq",
     "halfspace": "sfumato.mechanisms.special.halfspace",
+    "mldp": "sfumato.mechanisms.special.mldp",
 }
 
 # What `auto` never takes where cells are laid out, by what each says of itself: a choice need not load these.

@@ -18,7 +18,7 @@ from sfumato.audit.mutants.curators import replaying, sifted
 from sfumato.audit.mutants.noise import Run, honest
 from sfumato.audit.mutants.reader_checks import checks as reader_checks
 from sfumato.audit.mutants.reading import Check, sum_moves
-from sfumato.audit.mutants.special import blr, conjunctions, fourier, halfspace, pac, parity, quantiles, sq
+from sfumato.audit.mutants.special import blr, conjunctions, fourier, halfspace, mldp, pac, parity, quantiles, sq
 from sfumato.audit.subjects.subject import Subject
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Ledger
@@ -72,6 +72,10 @@ def _replayed(name: str, kind: type[Curator], run: Recipe, control: Recipe | Non
 
 def _along_margins(name: str, kind: type[Curator], run: Recipe) -> Mutant:
     return _checked(name, kind, margins.replaying_margins(run, kind), margins.replaying_margins(run))
+
+
+def _learning(name: str, kind: type[Curator], run: Recipe) -> Mutant:
+    return _checked(name, kind, mldp.replaying_model(run, kind), mldp.replaying_model(run))
 
 
 def _descending(name: str, made: object, run: Recipe) -> Mutant:
@@ -182,6 +186,8 @@ MUTANTS: dict[str, Mutant] = {
         _replayed("overlapping partition", curators.OverlappingCurator, curators.totals_of_groups),
         _along_margins("margins charged as one", margins.MarginsAsOneCurator, margins.misfits_in_one_sum),
         _along_margins("margins not added up", margins.MarginsApartCurator, margins.margins_until_refused),
+        _learning("training queries one by one", mldp.EachQueryAloneCurator, mldp.trained_on),
+        _learning("answers kept aside for free", mldp.AsideForFreeCurator, mldp.asked_until_full),
         _along_margins("a choice twice as sharp", margins.SharpChoiceCurator, margins.a_chosen_margin),
         _along_margins("a choice for nothing", margins.FreeChoiceCurator, margins.a_chosen_margin),
         _along_margins("sums charged as one", sq.SumsAsOneCurator, sq.round_of_a_perceptron),

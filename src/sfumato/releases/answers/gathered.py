@@ -46,7 +46,8 @@ def gather(domain: Domain, values: Mapping[str, Floats], names: tuple[str, ...])
     """All cells of a domain, along the named attributes."""
     places = sorted(domain.place(name) for name in names)
     others = tuple(place for place in range(len(domain.axes)) if place not in places)
-    return gathered(domain, {of: each.reshape(domain.shape).sum(axis=others) for of, each in values.items()}, places)
+    summed = {of: each.reshape(domain.shape).sum(axis=others).reshape(-1) for of, each in values.items()}
+    return gathered(domain, summed, places)
 
 
 def gather_listed(domain: Domain, cells: Codes, values: Mapping[str, Floats], names: tuple[str, ...]) -> Gathered:

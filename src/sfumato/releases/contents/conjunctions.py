@@ -24,7 +24,7 @@ from sfumato.inference.contingency.implication import error_of, together
 from sfumato.intervals.fieller import Functional, Term, linear_interval
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Identity
-from sfumato.releases.answers.answer import check_confidence, rows_shown
+from sfumato.releases.answers.answer import check_confidence, result_of
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.literals import Literals, literals_asked
@@ -35,7 +35,7 @@ from sfumato.releases.file.members import Columns
 from sfumato.releases.file.records import NoiseRecord, noise_record, record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
-from sfumato.sql import Column, Select
+from sfumato.sql import Select
 
 ANSWERS, ANSWER = "answers", "answer"
 MOST_ANSWERS = 2**24  # that a file may hold
@@ -79,10 +79,7 @@ class Conjunctions(Content):
         for column in dict.fromkeys(select.aggregates):
             asked = literals_asked(select, column, groups, self.domain, 2 * self.literals)
             estimates[column] = [self.estimate(each, confidence) for each in asked]
-        shown = rows_shown(select, self.domain, groups, estimates)
-        names = tuple(column.name for column in select.columns)
-        numbers = frozenset(column.name for column in select.columns if isinstance(column, Column))
-        return Result(names, shown, confidence, select.notes, numbers=numbers)
+        return result_of(select, groups, self.domain, estimates, confidence, ())
 
     def estimate(self, asked: Literals | None, confidence: float = 0.95) -> Estimate:
         """The rows for which a conjunction holds; None: of no rows."""

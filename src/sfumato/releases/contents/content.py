@@ -45,6 +45,7 @@ KINDS = {
     "conjunctions": "sfumato.releases.contents.conjunctions.Conjunctions",
     "classifier": "sfumato.releases.contents.classifier.Classifier",
     "halfspaces": "sfumato.releases.contents.halfspaces.Halfspaces",
+    "learned": "sfumato.releases.contents.learned.Learned",
 }
 
 

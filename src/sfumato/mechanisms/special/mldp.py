@@ -1,0 +1,180 @@
+"""MLDP: learn a model from noisy answers to training queries, and publish the model.
+
+Zhu, Xiong, Li, Zhou, Yu, Differentially private query learning: from data publishing to model publishing, 2017,
+algorithm 1. Corrected: the training set is chosen before any data is read, its sensitivity is what one row really
+changes, error bars are measured on noisy answers kept aside (the paper's theorem 4.4 does not hold), and the model is
+ONNX, which no one has to trust.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sfumato.domain.blocks import Blocks
+from sfumato.errors import MechanismError
+from sfumato.inference.learned import onnx_file
+from sfumato.inference.learned.kept_aside import tiles_beside
+from sfumato.inference.learned.lesson import Lesson
+from sfumato.inference.learned.runtime import MISSING, can_run
+from sfumato.inference.learned.training import MODELS, best_of, check_names, train
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.queries import Identity, Predicates, Workload
+from sfumato.releases.contents.learned import Learned
+from sfumato.schema import Schema
+from sfumato.strategies.training_queries import training_sets
+
+MOST_CELLS = 2**20
+MOST_FEATURES = 2**10  # blocks that a user may ask for
+MOST_TRAINING = 2**11
+MOST_KEPT = 3 * 2**17  # features of all training queries together, which most models keep
+
+
+@dataclass(frozen=True)
+class Settings:
+    """shares: of the budget, for the training set and for the answers that are kept aside."""
+
+    shares: tuple[int, int] = (1, 1)
+
+
+@dataclass(frozen=True)
+class Options:
+    """queries: what the training set is chosen from. model: what is trained; auto: the best by cross-validation.
+
+    features: at most so many blocks of cells, in whose terms the model sees queries. training: how many queries; 0 for
+    as many as reach every block by itself. between: for similarity, the attribute whose values are compared.
+    """
+
+    queries: Literal["ranges", "predicates", "subsets", "similarity"] = "ranges"
+    model: str = "ridge"
+    features: int = 256
+    training: int = 0
+    between: str = ""
+
+    @property
+    def whole(self) -> str | None:
+        """The attribute that is not made coarser."""
+        return self.between or None
+
+    @property
+    def candidates(self) -> str:
+        """Similarities are functions of counts by values: these are what is learnt."""
+        return "predicates" if self.queries == "similarity" else self.queries
+
+
+SETTINGS = Settings()
+PLAIN = Options()
+
+
+def mldp(
+    curator: Curator,
+    schema: Schema,
+    budget: Budget,
+    workload: Workload | None = None,
+    *,
+    options: Options = PLAIN,
+    settings: Settings = SETTINGS,
+) -> Learned:
+    """Choose queries, measure them, train, publish.
+
+    budget: half on the training set, half on the answers kept aside. The kernel charges every cell for the queries
+    that it is in, so the noise is that of the set's own sensitivity.
+    """
+    for_training, for_aside = budget.split(*settings.shares)
+    blocks = Blocks.at_most(schema.domain, options.features, options.whole)
+    sets = training_sets(blocks, options.candidates, options.training)
+    tiles = tiles_beside(blocks)
+
+    queries = Predicates(blocks.size, [row > 0 for row in sets])
+    trained = curator.reduce(blocks.partition).measure(queries, for_training)
+    aside = curator.reduce(tiles.partition).measure(Identity(tiles.size), for_aside)
+
+    # From here on only noisy answers and public features are used: post-processing.
+    lesson = Lesson(blocks.of_sets(sets), trained.answers.astype(np.float64), blocks.size, trained.noise.variance)
+    name = best_of(MODELS, lesson) if options.model == "auto" else options.model
+    model = train(name, lesson)
+    onnx = onnx_file.written(model.graph())
+    return Learned(schema, options.queries, name, blocks, trained, tiles, aside, onnx, options.whole)
+
+
+def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
+    """Why a schema or options do not fit, before anything is spent."""
+    try:
+        check_names(options.model)
+    except MechanismError as error:
+        return str(error)
+    ranges = {"features": (2, options.features, MOST_FEATURES), "training": (0, options.training, MOST_TRAINING)}
+    wrong = [
+        f"{name} must lie between {a} and {b:,}" for name, (a, stated, b) in ranges.items() if not a <= stated <= b
+    ]
+    if not can_run():
+        wrong.append(MISSING)
+    if schema.measures:
+        wrong.append("a learned model answers counts; leave the measures out of the schema, or use auto")
+    return wrong[0] if wrong else cannot_learn(schema, options)
+
+
+def cannot_learn(schema: Schema, options: Options) -> str | None:
+    """Why a training set would teach nothing, or None."""
+    if (reason := not_comparable(schema, options)) is not None:
+        return reason
+    blocks = Blocks.at_most(schema.domain, options.features, options.whole)
+    if blocks.size < 2:
+        return "there is one cell only, so that every query has the same answer; declare attributes to learn from"
+    sets = training_sets(blocks, options.candidates, options.training)
+    if np.linalg.matrix_rank(sets) < 2:
+        return f"{options.training} training queries all ask for the same; state training=0 or at least {blocks.size}"
+    if options.model not in ("ridge", "network") and len(sets) * blocks.features > MOST_KEPT:
+        return f"a model {options.model} of {blocks.size:,} blocks is too large; state features=256 or less"
+    if options.training > len(sets):
+        return f"there are {len(sets):,} different candidate queries only; state training={len(sets)} or less"
+    return None
+
+
+def not_comparable(schema: Schema, options: Options) -> str | None:
+    """Why values of an attribute cannot be compared, or None."""
+    names = schema.domain.names
+    if (options.queries == "similarity") != bool(options.between):
+        return "queries=similarity and between=ATTRIBUTE go together, such as between=user"
+    if not options.between:
+        return None
+    if schema.privacy_unit.column is not None:
+        return (
+            f"how alike two values of {options.between} are says something of persons with all their rows; it is "
+            "offered with one row (a rating) as the unit, which hides single rows and not who is in the table: state "
+            "privacy_unit: row"
+        )
+    if options.between not in names or len(names) < 2:
+        return f"between must be one of {', '.join(names)}, and another attribute must be there to compare by"
+    if 2 * schema.domain[options.between].size > options.features:
+        return f"{options.between} has too many values; state features=N, at least twice as many"
+    return None
+
+
+def example(contributions: int) -> Schema:
+    """Six ages."""
+    return Schema.from_dict(
+        {
+            "dataset": "visits",
+            "privacy_unit": {"column": "person", "contributions": contributions},
+            "attributes": {"hour": {"type": "integer", "lower": 0, "upper": 5}},
+        }
+    )
+
+
+MECHANISM = Mechanism(
+    name="mldp",
+    summary="publishes a model that answers fresh counts",
+    paper="Zhu, Xiong, Li, Zhou, Yu 2017",
+    run=mldp,
+    most_cells=MOST_CELLS,
+    refuses=refuses,
+    answers="its own questions",
+    for_auto=False,
+    options=Options,
+    example=example,
+)
