@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.inference.contingency.walsh_parts import least_raise, margin_of, parts_of
-from sfumato.strategies.walsh import downward_closure, walsh_table, written_out
+from sfumato.strategies.special.walsh import downward_closure, walsh_table, written_out
 
 
 @pytest.mark.parametrize(

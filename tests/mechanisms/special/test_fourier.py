@@ -17,7 +17,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents.coefficients import Coefficients
+from sfumato.releases.contents.special.coefficients import Coefficients
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 from sfumato.sql import compile_select

@@ -17,7 +17,7 @@ from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import find_mechanism
 from sfumato.mechanisms.special.pac import Options, pac
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents.rule import Rule
+from sfumato.releases.contents.special.rule import Rule
 from sfumato.releases.file.store import contents_of
 from sfumato.schema import Schema
 

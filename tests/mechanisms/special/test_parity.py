@@ -17,7 +17,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import find_mechanism
 from sfumato.mechanisms.special.parity import Options, parity
-from sfumato.releases.contents.parity_cube import ParityCube
+from sfumato.releases.contents.special.parity_cube import ParityCube
 from sfumato.releases.file.store import contents_of
 from sfumato.schema import Schema
 

@@ -16,7 +16,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.mechanisms.shared.statistical_queries import Questions
-from sfumato.releases.contents.classifier import cells_by
+from sfumato.releases.contents.special.classifier import cells_by
 
 MOST_CELLS = 2**21  # that the attributes of a tree span, or those that a classifier is tested on
 

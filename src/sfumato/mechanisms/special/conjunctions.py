@@ -25,7 +25,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Identity, Workload
-from sfumato.releases.contents.conjunctions import MOST_ANSWERS, Conjunctions
+from sfumato.releases.contents.special.conjunctions import MOST_ANSWERS, Conjunctions
 from sfumato.schema import Schema
 
 SUBSETS = 32  # where nobody says how many rows to expect

@@ -29,9 +29,9 @@ from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Workload, default_workload
-from sfumato.releases.contents.coefficients import Coefficients, queries_of
+from sfumato.releases.contents.special.coefficients import Coefficients, queries_of
 from sfumato.schema import Schema
-from sfumato.strategies.walsh import coefficients, downward_closure, written_out
+from sfumato.strategies.special.walsh import coefficients, downward_closure, written_out
 from sfumato.strategies.wanted_margins import Places, wanted_margins
 
 MOST_COEFFICIENTS = 2**18

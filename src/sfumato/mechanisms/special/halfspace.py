@@ -23,8 +23,8 @@ from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Measurement
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Identity, Predicates
-from sfumato.releases.contents.halfspaces import Halfspaces
-from sfumato.releases.contents.halfspaces_file import (
+from sfumato.releases.contents.special.halfspaces import Halfspaces
+from sfumato.releases.contents.special.halfspaces_file import (
     MOST_ATTRIBUTES,
     MOST_DIRECTIONS,
     MOST_OFFSETS,
@@ -32,7 +32,7 @@ from sfumato.releases.contents.halfspaces_file import (
     MOST_SEED,
 )
 from sfumato.schema import Schema
-from sfumato.strategies.halfspace_net import Net, grid_points, questions_to_try
+from sfumato.strategies.special.halfspace_net import Net, grid_points, questions_to_try
 
 if TYPE_CHECKING:
     from sfumato.queries import Workload

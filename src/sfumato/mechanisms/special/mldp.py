@@ -24,9 +24,9 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Identity, Predicates, Workload
-from sfumato.releases.contents.learned import Learned
+from sfumato.releases.contents.special.learned import Learned
 from sfumato.schema import Schema
-from sfumato.strategies.training_queries import training_sets
+from sfumato.strategies.special.training_queries import training_sets
 
 MOST_CELLS = 2**20
 MOST_FEATURES = 2**10  # blocks that a user may ask for

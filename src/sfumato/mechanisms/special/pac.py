@@ -22,7 +22,7 @@ from sfumato.kernel.verbs.rows_right import RowsRight
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared import rules
 from sfumato.queries import Identity, Weighted, Workload
-from sfumato.releases.contents.rule import Rule
+from sfumato.releases.contents.special.rule import Rule
 from sfumato.schema import Schema
 
 

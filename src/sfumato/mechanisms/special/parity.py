@@ -18,7 +18,7 @@ from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.measure_and_fit import every_cell
 from sfumato.queries import Workload
 from sfumato.releases.contents.cube import Cube
-from sfumato.releases.contents.parity_cube import ParityCube, why_no_bits
+from sfumato.releases.contents.special.parity_cube import ParityCube, why_no_bits
 from sfumato.schema import Schema
 
 

@@ -3,7 +3,7 @@
 After Xiao, Xiong, Yuan, TR-2010-003, section 7, whose algorithm for the largest value is not private: a row that is
 read early changes what all later rows do (docs/quantiles.md). Here the score of a value is how far its rank lies from
 the one that is wanted, and rows beyond a chosen quantile are left to those on the other side
-(strategies/quantile_tree.py).
+(strategies/special/quantile_tree.py).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from sfumato.kernel.verbs.scores import Rank
 from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.queries import Identity, Workload
-from sfumato.releases.contents.quantiles import Quantiles
-from sfumato.releases.contents.quantiles_file import Line
+from sfumato.releases.contents.special.quantiles import Quantiles
+from sfumato.releases.contents.special.quantiles_file import Line
 from sfumato.schema import Schema
-from sfumato.strategies.quantile_tree import Choice, choices, labels_of, runs_between
+from sfumato.strategies.special.quantile_tree import Choice, choices, labels_of, runs_between
 
 FIVE = tuple(Fraction(k, 4) for k in range(5))
 

@@ -22,7 +22,7 @@ from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.growing import MOST_CELLS, grow
 from sfumato.mechanisms.shared.statistical_queries import Questions
 from sfumato.queries import Weighted
-from sfumato.releases.contents.classifier import Classifier, cells_by
+from sfumato.releases.contents.special.classifier import Classifier, cells_by
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:

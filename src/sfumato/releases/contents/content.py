@@ -38,14 +38,14 @@ KINDS = {
     "fitted-cube": "sfumato.releases.contents.cube.Cube",
     "sparse-cube": "sfumato.releases.contents.sparse_cube.SparseCube",
     "margins": "sfumato.releases.contents.margins.Margins",
-    "parity": "sfumato.releases.contents.parity_cube.ParityCube",
-    "rule": "sfumato.releases.contents.rule.Rule",
-    "quantiles": "sfumato.releases.contents.quantiles.Quantiles",
-    "coefficients": "sfumato.releases.contents.coefficients.Coefficients",
-    "conjunctions": "sfumato.releases.contents.conjunctions.Conjunctions",
-    "classifier": "sfumato.releases.contents.classifier.Classifier",
-    "halfspaces": "sfumato.releases.contents.halfspaces.Halfspaces",
-    "learned": "sfumato.releases.contents.learned.Learned",
+    "parity": "sfumato.releases.contents.special.parity_cube.ParityCube",
+    "rule": "sfumato.releases.contents.special.rule.Rule",
+    "quantiles": "sfumato.releases.contents.special.quantiles.Quantiles",
+    "coefficients": "sfumato.releases.contents.special.coefficients.Coefficients",
+    "conjunctions": "sfumato.releases.contents.special.conjunctions.Conjunctions",
+    "classifier": "sfumato.releases.contents.special.classifier.Classifier",
+    "halfspaces": "sfumato.releases.contents.special.halfspaces.Halfspaces",
+    "learned": "sfumato.releases.contents.special.learned.Learned",
 }
 
 

@@ -21,7 +21,7 @@ from sfumato.reproduce.mldp.tables import BINS, CELLS, histogram
 from sfumato.reproduce.plot import Line, Plot, draw
 from sfumato.reproduce.released import schema_of
 from sfumato.reproduce.synthetic import Counts
-from sfumato.strategies.training_queries import training_sets
+from sfumato.strategies.special.training_queries import training_sets
 
 Tables = Mapping[str, Counts]
 SIZES = (1, 5, 21, 85, 341, 600)

@@ -14,7 +14,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.mechanisms.special.mldp import Options, mldp
-from sfumato.releases.contents.similarities import profiles_of
+from sfumato.releases.contents.special.similarities import profiles_of
 from sfumato.reproduce.exhibits import Exhibit, digits
 from sfumato.reproduce.synthetic import Counts, even_numbers, sampled
 from sfumato.schema import Schema

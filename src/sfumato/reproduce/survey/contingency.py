@@ -17,8 +17,8 @@ from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.mechanisms.margins import margins
 from sfumato.mechanisms.residual import residual
 from sfumato.mechanisms.special.fourier import Options, fourier
-from sfumato.releases.contents.coefficients import Coefficients
 from sfumato.releases.contents.margins import Margins
+from sfumato.releases.contents.special.coefficients import Coefficients
 from sfumato.reproduce.exhibits import Exhibit, digits
 from sfumato.reproduce.released import curator_of, schema_of
 

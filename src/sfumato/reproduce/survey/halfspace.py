@@ -10,12 +10,12 @@ from sfumato.arrays import Whole
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.mechanisms import find_mechanism
-from sfumato.releases.contents.halfspaces import Halfspaces
-from sfumato.releases.contents.halfspaces_findings import changed_by, dimensions_needed
+from sfumato.releases.contents.special.halfspaces import Halfspaces
+from sfumato.releases.contents.special.halfspaces_findings import changed_by, dimensions_needed
 from sfumato.reproduce.exhibits import Exhibit
 from sfumato.reproduce.released import curator_of, schema_of
 from sfumato.reproduce.synthetic import even_numbers
-from sfumato.strategies.halfspace_net import directions_at_random, grid_points
+from sfumato.strategies.special.halfspace_net import directions_at_random, grid_points
 
 SIZE, WIDTH, ROWS = 12, 3, 50_000
 ASKED = 60

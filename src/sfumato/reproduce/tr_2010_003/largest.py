@@ -22,7 +22,7 @@ from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.mechanisms import find_mechanism
-from sfumato.releases.contents.quantiles import Quantiles
+from sfumato.releases.contents.special.quantiles import Quantiles
 from sfumato.reproduce.exhibits import Exhibit, Picture
 from sfumato.reproduce.plot import Line, Plot, draw
 from sfumato.reproduce.synthetic import normal_numbers

@@ -16,7 +16,7 @@ from sfumato.inference.parities import odd
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.mechanisms.special.parity import parity as parity_release
-from sfumato.releases.contents.parity_cube import ParityCube
+from sfumato.releases.contents.special.parity_cube import ParityCube
 from sfumato.reproduce.exhibits import Exhibit, Picture
 from sfumato.reproduce.plot import Line, Plot, draw
 from sfumato.reproduce.released import curator_of, schema_of

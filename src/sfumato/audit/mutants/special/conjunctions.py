@@ -16,7 +16,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.mechanisms.special.conjunctions import Options, conjunctions, example
 from sfumato.queries import Identity
-from sfumato.releases.contents.conjunctions import Conjunctions
+from sfumato.releases.contents.special.conjunctions import Conjunctions
 from sfumato.schema import Schema
 
 Check = Callable[[], str | None]

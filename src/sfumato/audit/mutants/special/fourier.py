@@ -16,9 +16,9 @@ from sfumato.kernel.curator import Curator
 from sfumato.measurement import Noise
 from sfumato.mechanisms.special.fourier import example, fourier
 from sfumato.queries import Queries
-from sfumato.releases.contents.coefficients import Coefficients, queries_of
+from sfumato.releases.contents.special.coefficients import Coefficients, queries_of
 from sfumato.schema import Schema
-from sfumato.strategies.walsh import downward_closure
+from sfumato.strategies.special.walsh import downward_closure
 
 Check = Callable[[], str | None]
 

@@ -20,9 +20,9 @@ from sfumato.kernel.curator import Curator
 from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.mechanisms.special.mldp import example, mldp
 from sfumato.queries import Predicates, Queries
-from sfumato.releases.contents.learned import Learned
+from sfumato.releases.contents.special.learned import Learned
 from sfumato.schema import Schema
-from sfumato.strategies.training_queries import training_sets
+from sfumato.strategies.special.training_queries import training_sets
 
 Check = Callable[[], str | None]
 

@@ -23,7 +23,7 @@ from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.mechanism import Run as Make
 from sfumato.mechanisms.special.pac import example, pac
 from sfumato.queries import Workload
-from sfumato.releases.contents.rule import Rule
+from sfumato.releases.contents.special.rule import Rule
 from sfumato.schema import Schema
 
 EVERY_RULE = np.array([[code >> cell & 1 for cell in range(4)] for code in range(16)]) == 1  # on four cells

@@ -21,7 +21,7 @@ from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.mechanism import Run as Make
 from sfumato.mechanisms.special.parity import example, parity
 from sfumato.queries import Workload
-from sfumato.releases.contents.parity_cube import ParityCube
+from sfumato.releases.contents.special.parity_cube import ParityCube
 from sfumato.schema import Schema
 
 EVEN = (0, 0, 0, 0, 1, 0)  # rows of a table in which one more decides which attribute fits best

@@ -2,7 +2,7 @@
 
 Positions count pieces along the line; R(x) is the number of rows before position x and n that of all. A cut v that was
 chosen as the quantile q lies at a rank R(v) = q n + E, where E adds up the errors of the choices that led to it
-(strategies/quantile_tree.py). A choice by the exponential mechanism has P(position) in proportion to
+(strategies/special/quantile_tree.py). A choice by the exponential mechanism has P(position) in proportion to
 exp(-|rank error| / scale), so where rows lie evenly over the few pieces around the quantile, as those dealt out from a
 cell do, its rank error has the Laplace distribution of that scale. Runs of pieces between cuts were counted with noise,
 so that
@@ -32,7 +32,7 @@ import numpy as np
 from sfumato.arrays import Floats, Whole
 from sfumato.intervals.noise_sum import upper_quantile
 from sfumato.measurement import Laplace, Noise
-from sfumato.strategies.quantile_tree import Choice, errors_of
+from sfumato.strategies.special.quantile_tree import Choice, errors_of
 
 SURELY = 8.0  # standard deviations beyond which no interval of any confidence that is asked for reaches
 

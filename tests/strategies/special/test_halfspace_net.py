@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.domain import Axis
-from sfumato.strategies.halfspace_net import (
+from sfumato.strategies.special.halfspace_net import (
     Net,
     directions_at_random,
     grid_points,

@@ -17,7 +17,7 @@ from sfumato.errors import QueryError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.releases.contents.learned import Learned
+    from sfumato.releases.contents.special.learned import Learned
 
 OTHER = "other"
 UNIT = "similarities of {}: one row is protected, which hides single rows and not who is in the table"

@@ -22,7 +22,7 @@ from sfumato.releases.contents.content import About, Content, Written
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import Columns
 from sfumato.schema import Schema
-from sfumato.strategies.halfspace_net import Net, questions_to_try, scaled
+from sfumato.strategies.special.halfspace_net import Net, questions_to_try, scaled
 
 if TYPE_CHECKING:
     from sfumato.releases.answers.estimate import Estimate
@@ -177,7 +177,7 @@ class Halfspaces(Content):
 
     @property
     def about(self) -> About:
-        from sfumato.releases.contents.halfspaces_findings import examples_of, findings_of
+        from sfumato.releases.contents.special.halfspaces_findings import examples_of, findings_of
 
         return About(
             self.domain.names,
@@ -189,13 +189,13 @@ class Halfspaces(Content):
         )
 
     def write(self) -> Written:
-        from sfumato.releases.contents import halfspaces_file
+        from sfumato.releases.contents.special import halfspaces_file
 
         return halfspaces_file.written(self)
 
     @classmethod
     def check(cls, manifest: Manifest, schema: Schema) -> None:
-        from sfumato.releases.contents import halfspaces_file
+        from sfumato.releases.contents.special import halfspaces_file
 
         halfspaces_file.check(manifest, schema)
 
@@ -205,6 +205,6 @@ class Halfspaces(Content):
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Halfspaces:
-        from sfumato.releases.contents import halfspaces_file
+        from sfumato.releases.contents.special import halfspaces_file
 
         return cls(schema, *halfspaces_file.parts(manifest, schema, member))

@@ -15,7 +15,7 @@ from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents.learned import Learned
+from sfumato.releases.contents.special.learned import Learned
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 

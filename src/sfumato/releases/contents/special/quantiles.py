@@ -20,15 +20,15 @@ from sfumato.releases.answers.answer import check_confidence, result_of
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.statistics.quantile_line import Found, QuantileLine
-from sfumato.releases.contents import quantiles_file
 from sfumato.releases.contents.content import About, Content, Written
-from sfumato.releases.contents.quantiles_file import Line
+from sfumato.releases.contents.special import quantiles_file
+from sfumato.releases.contents.special.quantiles_file import Line
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import Columns
 from sfumato.schema import Schema
 from sfumato.sql.plan import Column, Select
 from sfumato.sql.statistics.rules import Quantile
-from sfumato.strategies.quantile_tree import choices
+from sfumato.strategies.special.quantile_tree import choices
 
 if TYPE_CHECKING:
     from sfumato.releases.answers.result import Result

@@ -11,7 +11,7 @@ from sfumato.inference.classifiers.tree import Tree
 from sfumato.plain_text import printable
 
 if TYPE_CHECKING:
-    from sfumato.releases.contents.classifier import Classifier
+    from sfumato.releases.contents.special.classifier import Classifier
 
 CONFIDENCE = 0.95
 MOST_NAMED = 3  # attributes that are named as those that tell most

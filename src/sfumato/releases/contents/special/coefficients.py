@@ -27,10 +27,10 @@ from sfumato.inference.margins.table import Places, Table
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Queries
 from sfumato.releases.answers.answer import answer_select
-from sfumato.releases.answers.beside import answer_beside
 from sfumato.releases.answers.gathered import Gathered, gather_listed
 from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.result import Result
+from sfumato.releases.answers.special.beside import answer_beside
 from sfumato.releases.answers.view import Terms, View
 from sfumato.releases.contents.content import About, Content, Written
 from sfumato.releases.contents.margins import Margins
@@ -42,7 +42,7 @@ from sfumato.releases.rows.listed_cells import RowsOfListedCells
 from sfumato.releases.rows.model import RowModel
 from sfumato.schema import Schema
 from sfumato.sql import Select
-from sfumato.strategies.walsh import downward_closure, walsh_table
+from sfumato.strategies.special.walsh import downward_closure, walsh_table
 
 COLUMNS = {"sets": ["attributes"], "attributes": ["attribute"], "answers": ["answer"], CELLS: [CELL, "count"]}
 MOST_ANSWERS = 2**22  # coefficients that a file may hold

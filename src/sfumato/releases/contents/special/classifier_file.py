@@ -27,7 +27,7 @@ from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.releases.contents.classifier import Classifier, Learner
+    from sfumato.releases.contents.special.classifier import Classifier, Learner
 
 COLUMNS = {"measured": ["noise", "answers"], "answers": ["answer"], "nodes": ["feature", "cut", "low", "high", "label"]}
 LARGEST = 2**56  # of an answer: sums of a few hundred of them stay exact

@@ -20,10 +20,10 @@ from sfumato.releases.file.members import Columns
 from sfumato.releases.file.records import NoiseRecord, noise_record, record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
-from sfumato.strategies.halfspace_net import Net
+from sfumato.strategies.special.halfspace_net import Net
 
 if TYPE_CHECKING:
-    from sfumato.releases.contents.halfspaces import Halfspaces
+    from sfumato.releases.contents.special.halfspaces import Halfspaces
 
 COLUMNS = {"counts": ["count"], "tested": ["misfit"]}
 MOST_DIRECTIONS = 4096

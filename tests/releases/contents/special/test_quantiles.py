@@ -14,7 +14,7 @@ from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents.quantiles_file import QuantilesRecord
+from sfumato.releases.contents.special.quantiles_file import QuantilesRecord
 from sfumato.releases.file.manifest import details_as
 from sfumato.releases.file.store import contents_of
 from sfumato.releases.release import Release

@@ -22,7 +22,7 @@ from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.view import Sum, View
 
 if TYPE_CHECKING:
-    from sfumato.releases.contents.classifier import Classifier
+    from sfumato.releases.contents.special.classifier import Classifier
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.releases.contents.learned import Learned
+    from sfumato.releases.contents.special.learned import Learned
 
 COLUMNS = {"training": ["answer"], "asked": ["query", "block"], "aside": ["answer"], "model": ["byte"]}
 MOST_BLOCKS = 2**12

@@ -26,9 +26,9 @@ from sfumato.releases.answers.answer import check_confidence, result_of
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.result import Result
-from sfumato.releases.contents import learned_file
 from sfumato.releases.contents.content import About, Content, Written
-from sfumato.releases.contents.similarities import UNIT, with_similarities
+from sfumato.releases.contents.special import learned_file
+from sfumato.releases.contents.special.similarities import UNIT, with_similarities
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import Columns
 from sfumato.schema import Schema

@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.plain_text import printable
 
 if TYPE_CHECKING:
-    from sfumato.releases.contents.halfspaces import Halfspaces
+    from sfumato.releases.contents.special.halfspaces import Halfspaces
 
 DELTA = 0.05
 

@@ -27,8 +27,8 @@ from sfumato.queries import Identity
 from sfumato.releases.answers.answer import check_confidence, result_of
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
-from sfumato.releases.answers.literals import Literals, literals_asked
 from sfumato.releases.answers.result import Result
+from sfumato.releases.answers.special.literals import Literals, literals_asked
 from sfumato.releases.contents.content import About, Content, Written
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import Columns

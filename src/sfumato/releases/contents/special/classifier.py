@@ -160,7 +160,7 @@ class Classifier(ContentOfCells):
         return super().select(select, confidence)
 
     def view(self, kinds: Kinds) -> View:
-        from sfumato.releases.contents.classifier_counts import view_of_counts
+        from sfumato.releases.contents.special.classifier_counts import view_of_counts
 
         return view_of_counts(self, tuple(kinds))
 
@@ -168,7 +168,7 @@ class Classifier(ContentOfCells):
 
     @property
     def about(self) -> About:
-        from sfumato.releases.contents.classifier_findings import examples_of, findings_of
+        from sfumato.releases.contents.special.classifier_findings import examples_of, findings_of
 
         strata = "" if self.tested is None else f", tested on {len(self.model.labels):,} kinds of rows"
         tested = () if self.tested is None else (self.tested,)
@@ -182,13 +182,13 @@ class Classifier(ContentOfCells):
         )
 
     def write(self) -> Written:
-        from sfumato.releases.contents import classifier_file
+        from sfumato.releases.contents.special import classifier_file
 
         return classifier_file.written(self)
 
     @classmethod
     def check(cls, manifest: Manifest, schema: Schema) -> None:
-        from sfumato.releases.contents import classifier_file
+        from sfumato.releases.contents.special import classifier_file
 
         classifier_file.check(manifest, schema)
 
@@ -198,7 +198,7 @@ class Classifier(ContentOfCells):
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Classifier:
-        from sfumato.releases.contents import classifier_file
+        from sfumato.releases.contents.special import classifier_file
 
         return cls(schema, *classifier_file.parts(manifest, schema, member))
 

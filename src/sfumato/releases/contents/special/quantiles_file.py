@@ -2,7 +2,7 @@
 
 cuts     for each attribute, group and quantile: how many pieces lie before it
 totals   for each attribute and group: its noisy rows
-counts   for each attribute, group and run (strategies/quantile_tree.py): its noisy rows
+counts   for each attribute, group and run (strategies/special/quantile_tree.py): its noisy rows
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from sfumato.releases.file.members import Columns
 from sfumato.releases.file.records import Exact, PositiveExact, Scale, Text, noise_record, record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
-from sfumato.strategies.quantile_tree import runs_between
+from sfumato.strategies.special.quantile_tree import runs_between
 
 if TYPE_CHECKING:
-    from sfumato.releases.contents.quantiles import Quantiles
+    from sfumato.releases.contents.special.quantiles import Quantiles
 
 COLUMNS = {"cuts": ["place"], "totals": ["rows"], "counts": ["count"]}
 MOST_QUANTILES = 200

@@ -1,0 +1,1 @@
+"""Answers that are not sums over the cells of one view."""

@@ -1,0 +1,1 @@
+"""What mechanisms of one purpose publish, a file for each kind and for how it is kept."""
