@@ -21,6 +21,7 @@ from sfumato.releases.contents.margins import Margins
 from sfumato.releases.contents.special.coefficients import Coefficients
 from sfumato.reproduce.exhibits import Exhibit, digits
 from sfumato.reproduce.released import curator_of, schema_of
+from sfumato.reproduce.synthetic import even_numbers
 
 Whole = NDArray[np.int64]
 
@@ -29,10 +30,9 @@ ORDER, DELTA, ROWS, ONE = 3, 0.05, 10_000, Fraction(1)
 
 def binary_table(axes: int, rows: int, seed: int) -> Whole:
     """Rows of three hidden classes, in each of which binary attributes are independent."""
-    random = np.random.default_rng(seed)
-    chances = random.beta(0.8, 0.8, (3, axes))
-    hidden = random.choice(3, rows, p=[0.5, 0.3, 0.2])
-    bits = (random.random((rows, axes)) < chances[hidden]).astype(np.int64)
+    chances = np.sin(np.pi / 2 * even_numbers(3 * axes, 3 * seed)).reshape(3, axes) ** 2
+    hidden = np.searchsorted([0.5, 0.8], even_numbers(rows, 3 * seed + 1), side="right")
+    bits = (even_numbers(rows * axes, 3 * seed + 2).reshape(rows, axes) < chances[hidden]).astype(np.int64)
     counts = np.bincount(bits @ (1 << np.arange(axes)[::-1]), minlength=2**axes)
     return np.asarray(counts, dtype=np.int64).reshape([2] * axes)
 
