@@ -58,8 +58,8 @@ def released(options: Options, epsilon: Fraction | int = 1, seed: int = 3, count
     [
         (Options(rules="conjunctions"), "age >= 17 AND sex = 'M'", 2 + 58 + 2 + 8 + 58 * 2 + 58 * 8 + 2 * 8),
         (Options(given="job = 'a'; age >= 17 AND sex = 'M'"), "age >= 17 AND sex = 'M'", 2),
-        (Options(label="sex", positive="f", rules="thresholds", of="age"), None, 60),
-        (Options(label="job", positive="b", attributes=("sex", "ill")), None, 6),
+        (Options(target="sex", positive="f", rules="thresholds", of="age"), None, 60),
+        (Options(target="job", positive="b", attributes=("sex", "ill")), None, 6),
     ],
 )
 def test_the_best_rule_of_each_class_is_found(options, text, considered):
@@ -101,10 +101,10 @@ def _cells(rule: Rule) -> np.ndarray:
             {"rules": "conjunctions", "literals": 3, "given": None, "attributes": "age,sex,nobody"},
             "no attribute 'nobody'",
         ),
-        ({"label": "job"}, "5 values; say which"),
-        ({"label": "job", "positive": "z"}, "no value 'z'"),
+        ({"target": "job"}, "5 values; say which"),
+        ({"target": "job", "positive": "z"}, "no value 'z'"),
         ({"rules": "thresholds", "of": "sex"}, "sex has no order"),
-        ({"rules": "thresholds", "label": "age", "positive": "3"}, "besides the label"),
+        ({"rules": "thresholds", "target": "age", "positive": "3"}, "besides the label"),
         ({"given": "age >= 3; ill = true"}, "which is the label"),
         ({"given": "-- nothing"}, "no rule is given"),
         ({"given": "nobody = 1"}, "no column 'nobody'"),

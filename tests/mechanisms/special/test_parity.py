@@ -77,7 +77,7 @@ def test_what_is_no_bit_is_refused_before_anything_is_spent():
     for schema, options, reason in (
         (schema_of(3, age={"type": "integer", "lower": 0, "upper": 99}), {}, "age has 100 cells"),
         (schema_of(2, x={"type": "boolean", "missing": "keep"}), {}, "3 cells, one of them for missing values"),
-        (schema_of(3), {"label": "y"}, "no attribute 'y' to be the label"),
+        (schema_of(3), {"target": "y"}, "no attribute 'y' to be the label"),
         (schema_of(21), {}, "among 2 to 20 attributes"),
         (schema_of(1), {}, "among 2 to 20 attributes"),
     ):
@@ -116,7 +116,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_from_the_command_line(folder):
     asked = ("answers.csv", "--schema", "answers.yaml", "--epsilon", "1", "--mechanism", "parity")
-    refused = sfumato("release", *asked, "--with", "label=none", "-o", "r.sfumato")
+    refused = sfumato("release", *asked, "--with", "target=none", "-o", "r.sfumato")
     assert refused.returncode != 0 and "no attribute 'none' to be the label" in refused.stderr
     assert not (folder / "r.sfumato").exists()
     made = sfumato("release", *asked, "-o", "r.sfumato")

@@ -41,10 +41,14 @@ MOST_IN_PROGRAM = 2**18  # coefficients times cells: a few seconds
 
 @dataclass(frozen=True)
 class Options:
-    """order: all margins of so many attributes; 2 where no workload says which are wanted. table: how it is made."""
+    """order: all margins of so many attributes; 2 where no workload says which are wanted. table: how it is made.
+
+    Raising the total adds rows that nobody has, more of them than there are where margins are large, so it is only done
+    where it is stated.
+    """
 
     order: int | None = None
-    table: Literal["auto", "program", "raise"] = "auto"
+    table: Literal["program", "raise"] = "program"
 
 
 PLAIN = Options()
@@ -66,14 +70,14 @@ def fourier(
     for places in sets:
         seen = curator.margin([names[place] for place in places])
         measured.append(seen.measure(queries_of(places, sizes), scales=scale))
-    return Coefficients(schema, sets, tuple(measured), *_table(schema, sets, measured, number, options))
+    return Coefficients(schema, sets, tuple(measured), *_table(schema, sets, measured, options))
 
 
 def _table(
-    schema: Schema, sets: tuple[Places, ...], measured: list[Measurement], number: int, options: Options
+    schema: Schema, sets: tuple[Places, ...], measured: list[Measurement], options: Options
 ) -> tuple[Codes | None, Whole | None]:
-    """The cells and rows of a table, by the linear program; none where it would take too long or the user says so."""
-    if options.table == "raise" or number * schema.domain.size > MOST_IN_PROGRAM:
+    """The cells and rows of a table, by the linear program; none where the user says so or no table is found."""
+    if options.table == "raise":
         return None, None
     found = whole_table(written_out(sets, schema.domain.shape), np.concatenate([one.answers for one in measured]))
     if found is None:
@@ -110,8 +114,8 @@ def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN
         )
     if options.table == "program" and number * schema.domain.size > MOST_IN_PROGRAM:
         return (
-            f"a program of {number:,} coefficients and {schema.domain.size:,} cells is too large; "
-            "state table=raise, or a lower order"
+            f"a linear program of {number:,} coefficients and {schema.domain.size:.3g} cells is too large; use residual "
+            "or margins, fewer attributes, or --with table=raise, which adds rows until no cell is negative"
         )
     return None
 

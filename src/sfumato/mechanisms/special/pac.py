@@ -37,12 +37,12 @@ class Settings:
 class Options:
     """What a user may state.
 
-    label: the attribute that a rule tells; the last one if left open. positive: the value of it; of two, the second.
+    target: the attribute that a rule tells; the last one if left open. positive: the value of it; of two, the second.
     rules: the class. attributes: that rules look at; all if left open. of: the attribute of thresholds. literals: of a
     conjunction, at most. given: rules of your own, conditions in SQL, one a line or with semicolons between.
     """
 
-    label: str | None = None
+    target: str | None = None
     positive: str | None = None
     rules: Literal["thresholds", "stumps", "conjunctions"] = "stumps"
     attributes: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ def pac(
 
 
 def label_of(schema: Schema, options: Options) -> str:
-    return schema.domain.names[-1] if options.label is None else options.label
+    return schema.domain.names[-1] if options.target is None else options.target
 
 
 def place_of(schema: Schema, options: Options) -> int:

@@ -24,9 +24,9 @@ from sfumato.schema import Schema
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may state. label: the attribute that may be a parity of the others; the last one if left open."""
+    """What a user may state. target: the attribute that may be a parity of the others; the last one if left open."""
 
-    label: str | None = None
+    target: str | None = None
 
 
 PLAIN = Options()
@@ -45,7 +45,7 @@ def parity(
 
 
 def label_of(schema: Schema, options: Options) -> str:
-    return schema.domain.names[-1] if options.label is None else options.label
+    return schema.domain.names[-1] if options.target is None else options.target
 
 
 def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
@@ -73,5 +73,5 @@ MECHANISM = Mechanism(
     for_auto=False,
     example=example,
     options=Options,
-    tried_with={"label": "odd"},
+    tried_with={"target": "odd"},
 )
