@@ -114,8 +114,8 @@ def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN
         )
     if options.table == "program" and number * schema.domain.size > MOST_IN_PROGRAM:
         return (
-            f"a linear program of {number:,} coefficients and {schema.domain.size:.3g} cells is too large; use residual "
-            "or margins, fewer attributes, or --with table=raise, which adds rows until no cell is negative"
+            f"a linear program of {number:,} coefficients and {schema.domain.size:.3g} cells is too large; use "
+            "residual or margins, fewer attributes, or --with table=raise, which adds rows until no cell is negative"
         )
     return None
 
