@@ -89,7 +89,7 @@ def test_it_is_found_and_listed(file: Path):
     code += "import sys; sys.argv = ['sfumato', 'release', '--help']; from sfumato.cli import main; main()"
     wide = os.environ | {"COLUMNS": "200"}
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=wide).stdout
-    assert "laplace, toy." in " ".join(said.replace("│", " ").split())
+    assert "laplace, toy, " in " ".join(said.replace("│", " ").split())
 
 
 def test_where_it_does_not_fit_it_says_so_and_names_another(file: Path):

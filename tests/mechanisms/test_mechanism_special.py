@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from curators import curator_of
 
+from sfumato.audit.attacks.replay import replay
+from sfumato.audit.subjects.small_tables import neighbouring_tables
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.mechanisms import MECHANISMS, SPECIAL, find_mechanism
@@ -67,3 +69,19 @@ def test_says_what_it_is_and_refuses_what_does_not_suit_it(name):
     assert mechanism.example is not None
     assert mechanism.with_options(mechanism.tried_with).why_not(mechanism.example(2)) is None
     assert (DOCS / mechanism.docs).exists()
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_asks_and_publishes_nothing_that_depends_on_the_table(name):
+    """Replayed on 12 pairs of neighbouring tables out of all with two rows; `sfumato audit` replays them all."""
+    mechanism = find_mechanism(name)
+    made = mechanism.with_options(mechanism.tried_with)
+    assert mechanism.example is not None
+    for contributions in (1, 2):
+        schema = mechanism.example(contributions)
+        half = next((measure.half_units for measure in schema.measures.values()), None)
+        levels = ((),) if half is None else ((half,), (None,))
+        pairs = list(neighbouring_tables(schema.domain.size, 2, contributions, levels))
+        for seed, (one, other) in enumerate(pairs[:: max(1, len(pairs) // 6)]):
+            found = replay(made.run, schema, one, other, Budget.pure(8), seed=seed)
+            assert not found.complaints and found.loss <= 8 + 1e-9

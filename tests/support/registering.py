@@ -33,6 +33,7 @@ def register(monkeypatch: pytest.MonkeyPatch, mechanism: Mechanism) -> Mechanism
 def leave_only(monkeypatch: pytest.MonkeyPatch, names: Iterable[str]) -> None:
     """Take all others out of the registry; in place, they would come back in another order."""
     monkeypatch.setattr(registry, "MODULES", {name: registry.MODULES[name] for name in names})
+    monkeypatch.setattr(registry, "SPECIAL", {})
 
 
 def slow_mechanisms(least: int = 1024 * CELLS) -> list[str]:

@@ -18,8 +18,9 @@ def test_without_noise_it_is_bayes_rule():
 def test_where_there_is_nothing_but_noise_attributes_say_little():
     rng = np.random.default_rng(3)
     noise = rng.laplace(0, 100, (40, 2))
-    clear = naive_bayes([[*noise, [500.0, 500.0]]], [1.0]).spreads[0]
-    careful = naive_bayes([[*noise, [500.0, 500.0]]], [141.0]).spreads[0]
+    table = np.vstack([noise, [500.0, 500.0]])
+    clear = naive_bayes([table], [1.0]).spreads[0]
+    careful = naive_bayes([table], [141.0]).spreads[0]
     assert careful < 0.9 * clear
 
 

@@ -17,8 +17,8 @@ def command(*words: object) -> str:
 def _quoted(word: str) -> str:
     """A word for a shell, in double quotes where it has single ones and nothing that a shell would look for in these.
 
-    >>> _quoted("WHERE sex = 'F'"), _quoted("it's $5")
-    ('"WHERE sex = \'F\'"', "'it'\\"'\\"'s $5'")
+    >>> print(_quoted("WHERE sex = 'F'"), _quoted("'$5'"))
+    "WHERE sex = 'F'" ''"'"'$5'"'"''
     """
     return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import EPOCH, Axis, Domain
+from sfumato.domain import Axis, Domain
 from sfumato.errors import QueryError
 from sfumato.releases.rules.condition import condition_of, holds_in_cells
 from sfumato.schema import Schema
@@ -123,5 +122,7 @@ def _edge(axis: Axis, cut: int) -> str:
     edge = float(axis.edges[cut])
     if axis.kind != "date":
         return str(int(edge)) if edge.is_integer() else repr(edge)
-    moment = datetime(EPOCH.year, EPOCH.month, EPOCH.day) + timedelta(hours=round(edge * 24))
-    return f"'{moment:%Y-%m-%d %H:%M}'" if axis.timed else f"DATE '{moment:%Y-%m-%d}'"
+    moment = np.datetime64(round(edge * 24), "h")  # since 1970, as edges are in days
+    if axis.timed:
+        return f"'{str(moment.astype('datetime64[m]')).replace('T', ' ')}'"
+    return f"DATE '{moment.astype('datetime64[D]')}'"
