@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -41,12 +42,18 @@ def main() -> None:
         _fail(said, kind="internal")
     finally:
         # Python looks for garbage before it ends, three times over all that was loaded; what is frozen it leaves alone.
-        # Not after an interrupt, when an engine that was stopped would tell of all that it could not clear away, nor
-        # where one was used at all: some versions tell of it whenever they are not cleared away.
+        # Not after an interrupt, when an engine that was stopped would tell of all that it could not clear away.
         left = sys.exc_info()[1]
         done = left is None or (isinstance(left, SystemExit) and left.code in (None, 0))
-        if done and "duckdb" not in sys.modules:
+        if done:
             gc.freeze()
+            atexit.register(_hush)
+
+
+def _hush() -> None:
+    """Point the standard error at nothing, the last thing of all: an engine may list what was frozen as leaked."""
+    sys.stderr.flush()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def run() -> None:

@@ -46,7 +46,8 @@ def check(
             "as the table, add --even-if-not-a-terminal"
         )
     public = written(Schema.load(schema), file, table)
-    show(open_table(table, name=name, allow_views=allow_views, schema=public).look(public), public)
+    with open_table(table, name=name, allow_views=allow_views, schema=public) as opened:
+        show(opened.look(public), public)
 
 
 def show(found: Checked, schema: Schema) -> None:

@@ -29,7 +29,8 @@ def init(
     from sfumato.schema.draft import draft
 
     dataset = name or Path(table).name.split(".")[0].replace("*", "") or "table"
-    columns = open_table(table, name=name, file=stated(table, file)).columns
+    with open_table(table, name=name, file=stated(table, file)) as opened:
+        columns = opened.columns
     answers = None
     if not no_questions and sys.stdin.isatty() and sys.stdout.isatty():
         from sfumato.cli.input.questions import asked

@@ -53,19 +53,20 @@ def rehearse_release(
     path = Path(out)
     check_place(path)
     prepared = prepare(schema, epsilon, **how)
-    source = table_for(schema, table, table_name, allow_views)
-    account = rehearse(
-        source,
-        schema,
-        prepared.cost,
-        ledger=ledger,
-        mechanism=prepared.mechanism.name,
-        another_unit=another_unit,
-        request=digest_of_request(table, table_name, prepared, how.get("workload")),
-        again=again,
-    )
+    with table_for(schema, table, table_name, allow_views) as source:
+        account = rehearse(
+            source,
+            schema,
+            prepared.cost,
+            ledger=ledger,
+            mechanism=prepared.mechanism.name,
+            another_unit=another_unit,
+            request=digest_of_request(table, table_name, prepared, how.get("workload")),
+            again=again,
+        )
+        derived = source.derived(schema)
     cost = prepared.cost
-    promise = describe_guarantee(cost.budget, schema, cost, derived=source.derived(schema))
+    promise = describe_guarantee(cost.budget, schema, cost, derived=derived)
     return Rehearsal(path, prepared, promise, account, path.exists(), _errors(prepared))
 
 

@@ -54,6 +54,13 @@ class Table:
     engine: Engine = field(repr=False)  # for privacy: it may hold a frame, whose repr shows rows
     allow_views: bool = False
 
+    def __enter__(self) -> Table:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of the connection, where no statement was run that would have done so."""
+        self.engine.close()
+
     @property
     def columns(self) -> list[tuple[str, str | None]]:
         """Names and types as the engine words them; a CSV file has no types."""

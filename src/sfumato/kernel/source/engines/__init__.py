@@ -68,3 +68,6 @@ class Engine(Protocol):
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
         """The statement's result; `used` are the only columns that it reads."""
+
+    def close(self) -> None:
+        """Let go of the connection, where names and types were all that was wanted; after a statement it is closed."""

@@ -128,6 +128,10 @@ class DuckDB:
 
         return silenced(work, f"{self.origin.shown} {failed}")
 
+    def close(self) -> None:
+        """Close the connection, if it is still open."""
+        self.session.close()
+
     def _answer(self, connection: Any, text: str, used: Sequence[Column]) -> pa.Table:
         """The answer; where the reader of a file stops at a value, from a slower one that does not.
 
