@@ -13,9 +13,9 @@ import pytest
 
 from sfumato.audit.reading.csv_grammar import records, text
 from sfumato.kernel.source.engines import csv_records
-from sfumato.kernel.source.engines.csv_grammar import CSV
-from sfumato.kernel.source.engines.csv_records import batches, first_record
-from sfumato.kernel.source.engines.unpacking import TextFile
+from sfumato.kernel.source.origins.csv_grammar import CSV
+from sfumato.kernel.source.origins.csv_records import batches, first_record
+from sfumato.kernel.source.origins.unpacking import TextFile
 
 COMPRESSIONS = {
     ".csv": bytes,

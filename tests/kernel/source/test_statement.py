@@ -22,7 +22,7 @@ from sfumato.errors import SchemaError
 from sfumato.kernel.source import lists
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.duckdb import DuckDB
-from sfumato.kernel.source.engines.origin import mounted_columns
+from sfumato.kernel.source.origins.origin import mounted_columns
 from sfumato.kernel.source.statement import LARGEST_SUM, aggregate_statement
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Integer, Number

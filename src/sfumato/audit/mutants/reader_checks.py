@@ -40,12 +40,12 @@ from sfumato.audit.reading.sources import (
     typed_source,
 )
 from sfumato.audit.reading.tables import AwkwardTable, awkward_table
-from sfumato.kernel.source.engines.csv_files import CsvFiles
-from sfumato.kernel.source.engines.database import Database
 from sfumato.kernel.source.engines.duckdb import DuckDB, over_origin
-from sfumato.kernel.source.engines.frames import Frame
-from sfumato.kernel.source.engines.json_lines import JsonLines
-from sfumato.kernel.source.engines.parquet_files import ParquetFiles
+from sfumato.kernel.source.origins.csv_files import CsvFiles
+from sfumato.kernel.source.origins.database import Database
+from sfumato.kernel.source.origins.frames import Frame
+from sfumato.kernel.source.origins.json_lines import JsonLines
+from sfumato.kernel.source.origins.parquet_files import ParquetFiles
 from sfumato.kernel.source.table import Table, open_table
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.schema import Schema

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.csv_files import CsvFiles
 from sfumato.kernel.source.engines.duckdb import DuckDB
-from sfumato.kernel.source.engines.frames import Frame
-from sfumato.kernel.source.engines.json_lines import JsonLines
-from sfumato.kernel.source.engines.origin import SOURCE
-from sfumato.kernel.source.engines.parquet_files import ParquetFiles
+from sfumato.kernel.source.origins.csv_files import CsvFiles
+from sfumato.kernel.source.origins.frames import Frame
+from sfumato.kernel.source.origins.json_lines import JsonLines
+from sfumato.kernel.source.origins.origin import SOURCE
+from sfumato.kernel.source.origins.parquet_files import ParquetFiles
 from sfumato.kernel.verbs.scores import Rank
 
 

@@ -11,7 +11,7 @@ from random import Random
 from sfumato.audit.reading.csv_grammar import Record, records, text
 from sfumato.audit.reading.reference import Row
 from sfumato.audit.reading.tables import awkward_schema
-from sfumato.kernel.source.engines.csv_grammar import Grammar
+from sfumato.kernel.source.origins.csv_grammar import Grammar
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN, Dialect
 

@@ -11,7 +11,7 @@ from sfumato.audit.reading.reference import Row, unit_of
 from sfumato.audit.reading.source import BLOCKS, Case, Make
 from sfumato.audit.reading.tables import AwkwardTable
 from sfumato.kernel.source.engines.duckdb import over_origin
-from sfumato.kernel.source.engines.json_lines import JsonLines
+from sfumato.kernel.source.origins.json_lines import JsonLines
 from sfumato.kernel.source.table import Table, open_table
 from sfumato.schema import Schema
 

@@ -18,10 +18,10 @@ from sfumato.audit.reading.reference import Row, unit_of
 from sfumato.audit.reading.source import BLOCKS, Case, Make, Source
 from sfumato.audit.reading.tables import POOLS, AwkwardTable, awkward_schema, awkward_table
 from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.csv_files import CsvFiles, find_csv
-from sfumato.kernel.source.engines.database import Database
 from sfumato.kernel.source.engines.duckdb import DuckDB, over_origin
-from sfumato.kernel.source.engines.parquet_files import ParquetFiles
+from sfumato.kernel.source.origins.csv_files import CsvFiles, find_csv
+from sfumato.kernel.source.origins.database import Database
+from sfumato.kernel.source.origins.parquet_files import ParquetFiles
 from sfumato.kernel.source.table import Table, open_table
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN, Dialect

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.origin import SOURCE, Origin
 from sfumato.kernel.source.engines.silencing import silenced
+from sfumato.kernel.source.origins.origin import SOURCE, Origin
 from sfumato.schema.dialect import PLAIN, Dialect
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def over_origin(origin: Origin, engine: type[DuckDB] = DuckDB) -> DuckDB:
 
 def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequence[str]) -> Origin:
     if isinstance(table, str) and table.startswith("duckdb:"):
-        from sfumato.kernel.source.engines.database import find_database
+        from sfumato.kernel.source.origins.database import find_database
 
         return find_database(table, name)
     if name is not None:
@@ -178,10 +178,10 @@ def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequ
         scheme = table.split("://")[0]
         raise TableError(f"{scheme}:// cannot be read; use a CSV or Parquet file, or duckdb:///FILE with a table name")
     if isinstance(table, str | Path):
-        from sfumato.kernel.source.engines.files import find_files
+        from sfumato.kernel.source.origins.files import find_files
 
         return find_files(table, dialect, wanted)
-    from sfumato.kernel.source.engines.frames import find_frame
+    from sfumato.kernel.source.origins.frames import find_frame
 
     if (frame := find_frame(table)) is not None:
         return frame

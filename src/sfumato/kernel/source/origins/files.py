@@ -8,9 +8,9 @@ from glob import glob
 from pathlib import Path
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines.origin import Origin
-from sfumato.kernel.source.engines.parquet_files import find_parquet
-from sfumato.kernel.source.engines.unpacking import STANDARD_INPUT
+from sfumato.kernel.source.origins.origin import Origin
+from sfumato.kernel.source.origins.parquet_files import find_parquet
+from sfumato.kernel.source.origins.unpacking import STANDARD_INPUT
 from sfumato.schema.dialect import PLAIN, Dialect
 
 COMPRESSIONS = ("", ".gz", ".bz2", ".zst")
@@ -44,21 +44,21 @@ def find_files(table: str | Path, dialect: Dialect = PLAIN, wanted: Sequence[str
 
 def _found(kind: str, paths: tuple[Path, ...], dialect: Dialect, wanted: Sequence[str]) -> Origin:
     if kind in ("csv", "tsv"):
-        from sfumato.kernel.source.engines.csv_files import find_csv
+        from sfumato.kernel.source.origins.csv_files import find_csv
 
         return find_csv(paths, dialect, "\t" if kind == "tsv" else ",")
     if kind == "jsonl":
-        from sfumato.kernel.source.engines.json_lines import find_json
+        from sfumato.kernel.source.origins.json_lines import find_json
 
         return find_json(paths, dialect, wanted)
     if STANDARD_INPUT in paths:
         raise TableError(f"the standard input can be csv, tsv or jsonl, not {kind}; use a file")
     if kind == "arrow":
-        from sfumato.kernel.source.engines.arrow_files import ArrowFiles
+        from sfumato.kernel.source.origins.arrow_files import ArrowFiles
 
         return ArrowFiles(paths)
     if kind == "xlsx":
-        from sfumato.kernel.source.engines.excel_files import find_excel
+        from sfumato.kernel.source.origins.excel_files import find_excel
 
         return find_excel(paths, dialect)
     return find_parquet(paths)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.arrow_values import as_text, harmless, text_of
-from sfumato.kernel.source.engines.origin import SOURCE, mounted_columns
+from sfumato.kernel.source.origins.arrow_values import as_text, harmless, text_of
+from sfumato.kernel.source.origins.origin import SOURCE, mounted_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from typing import Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.origin import SOURCE, mounted_columns
+from sfumato.kernel.source.origins.origin import SOURCE, mounted_columns
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.arrow_values import harmless
-from sfumato.kernel.source.engines.frames import Frame
-from sfumato.kernel.source.engines.origin import SOURCE, shown_files
+from sfumato.kernel.source.origins.arrow_values import harmless
+from sfumato.kernel.source.origins.frames import Frame
+from sfumato.kernel.source.origins.origin import SOURCE, shown_files
 
 if TYPE_CHECKING:
     import pyarrow as pa

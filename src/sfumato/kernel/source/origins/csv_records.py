@@ -27,8 +27,8 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.kernel.source.engines.csv_grammar import Grammar
-from sfumato.kernel.source.engines.unpacking import TextFile
+from sfumato.kernel.source.origins.csv_grammar import Grammar
+from sfumato.kernel.source.origins.unpacking import TextFile
 
 if TYPE_CHECKING:
     import pyarrow as pa

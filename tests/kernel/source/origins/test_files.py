@@ -13,8 +13,8 @@ import pytest
 from sfumato.audit.reading.sources import SlowParquetFiles
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines.duckdb import over_origin
-from sfumato.kernel.source.engines.files import find_files
-from sfumato.kernel.source.engines.parquet_files import ParquetFiles
+from sfumato.kernel.source.origins.files import find_files
+from sfumato.kernel.source.origins.parquet_files import ParquetFiles
 from sfumato.kernel.source.table import Table, open_table
 from sfumato.schema import Schema
 

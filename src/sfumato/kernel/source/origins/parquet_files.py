@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.arrow_values import harmless
-from sfumato.kernel.source.engines.origin import SOURCE, mounted_columns, shown_files
+from sfumato.kernel.source.origins.arrow_values import harmless
+from sfumato.kernel.source.origins.origin import SOURCE, mounted_columns, shown_files
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from sfumato.kernel.source.engines.unpacking import TextFile
+from sfumato.kernel.source.origins.unpacking import TextFile
 from sfumato.schema.dialect import ENCODINGS
 
 

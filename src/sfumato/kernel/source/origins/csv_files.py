@@ -10,11 +10,11 @@ from typing import Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column, Spelling
-from sfumato.kernel.source.engines.csv_grammar import CSV, Grammar
-from sfumato.kernel.source.engines.csv_records import BLOCK, Tally, batches, first_record
-from sfumato.kernel.source.engines.header_hints import refuse_other_dialect, refuse_other_encoding
-from sfumato.kernel.source.engines.origin import SOURCE, shown_files
-from sfumato.kernel.source.engines.unpacking import STANDARD_INPUT, TextFile
+from sfumato.kernel.source.origins.csv_grammar import CSV, Grammar
+from sfumato.kernel.source.origins.csv_records import BLOCK, Tally, batches, first_record
+from sfumato.kernel.source.origins.header_hints import refuse_other_dialect, refuse_other_encoding
+from sfumato.kernel.source.origins.origin import SOURCE, shown_files
+from sfumato.kernel.source.origins.unpacking import STANDARD_INPUT, TextFile
 from sfumato.schema.dialect import PLAIN, Dialect
 
 LONGEST_HEADER = 2**20

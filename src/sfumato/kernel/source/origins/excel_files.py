@@ -17,9 +17,9 @@ from typing import Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column, Spelling
-from sfumato.kernel.source.engines.arrow_values import text_of
-from sfumato.kernel.source.engines.csv_files import spelling_of
-from sfumato.kernel.source.engines.origin import SOURCE, shown_files
+from sfumato.kernel.source.origins.arrow_values import text_of
+from sfumato.kernel.source.origins.csv_files import spelling_of
+from sfumato.kernel.source.origins.origin import SOURCE, shown_files
 from sfumato.schema.dialect import PLAIN, Dialect
 
 PLAINLY = Spelling()

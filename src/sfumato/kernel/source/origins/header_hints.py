@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines.unpacking import TextFile
+from sfumato.kernel.source.origins.unpacking import TextFile
 from sfumato.schema.dialect import Dialect
 
 _DELIMITERS = {";": ("semicolon", "';'"), "\t": ("tab", "tab"), "|": ("bar", "'|'"), ",": ("comma", "','")}

@@ -15,10 +15,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.csv_files import spelling_of
-from sfumato.kernel.source.engines.csv_records import BLOCK, LONGEST, Tally
-from sfumato.kernel.source.engines.origin import SOURCE, shown_files
-from sfumato.kernel.source.engines.unpacking import STANDARD_INPUT, TextFile
+from sfumato.kernel.source.origins.csv_files import spelling_of
+from sfumato.kernel.source.origins.csv_records import BLOCK, LONGEST, Tally
+from sfumato.kernel.source.origins.origin import SOURCE, shown_files
+from sfumato.kernel.source.origins.unpacking import STANDARD_INPUT, TextFile
 from sfumato.schema.dialect import PLAIN, Dialect
 
 if TYPE_CHECKING:
