@@ -67,7 +67,7 @@ def _text_of_float(value: SQL, largest: float) -> SQL:
     """As Python and DuckDB write it, where PostgreSQL has exponents from `largest` on, and Infinity."""
     size = exp.Abs(this=cast(value.copy(), "double"))
     digits = cast(cast(cast(value.copy(), "text"), "decimal"), "text")
-    spelled = [
+    spelled: list[tuple[SQL, SQL]] = [
         (exp.EQ(this=value, expression=double(math.inf)), exp.Literal.string("inf")),
         (exp.EQ(this=value, expression=double(-math.inf)), exp.Literal.string("-inf")),
         (exp.And(this=size >= double(largest), expression=size.copy() < double(1e16)), digits),
