@@ -23,6 +23,7 @@ from sfumato.inference.learned.training import MODELS, best_of, check_names, tra
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.promises import Figure, Promises
 from sfumato.queries import Identity, Predicates, Workload
 from sfumato.releases.contents.special.learned import Learned
 from sfumato.schema import Schema
@@ -155,6 +156,26 @@ def not_comparable(schema: Schema, options: Options) -> str | None:
     return None
 
 
+def _promises(
+    schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
+) -> Promises:
+    blocks = Blocks.at_most(schema.domain, options.features, options.whole)
+    sets, tiles = training_sets(blocks, options.candidates, options.training), tiles_beside(blocks)
+    for_training, for_aside = (float(each.amount) for each in budget.split(*SETTINGS.shares))
+    fullest, k = int(sets.sum(axis=0).max()), schema.privacy_unit.contributions
+    figures = (
+        Figure("blocks of cells, in whose terms the model sees queries", blocks.size, "blocks"),
+        Figure("training queries", len(sets), "queries"),
+        Figure("of them one row changes, at most (their joint sensitivity)", fullest, "queries"),
+        Figure("standard error of a training answer", 2.0**0.5 * k * fullest / for_training),
+        Figure("answers kept aside, for error bars", tiles.size, "queries"),
+        Figure("standard error of each of these", 2.0**0.5 * k / for_aside),
+    )
+    return Promises(
+        figures, ("How far the model is off depends on the table: only a trial can tell; docs/mldp.md has some.",)
+    )
+
+
 def example(contributions: int) -> Schema:
     """Six ages."""
     return Schema.from_dict(
@@ -177,4 +198,5 @@ MECHANISM = Mechanism(
     for_auto=False,
     options=Options,
     example=example,
+    promises=_promises,
 )
