@@ -1,0 +1,1 @@
+"""Apache Spark, 3.5 or later: in this process, on a cluster, or behind Spark Connect."""
