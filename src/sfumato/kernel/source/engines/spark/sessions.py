@@ -20,6 +20,7 @@ PATIENCE = 10  # seconds for a server to answer at all
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",  # decimals as text in plain digits; casts of the statement never fail
     "spark.sql.session.timeZone": "UTC",  # the day of a time must not depend on the machine
+    "spark.sql.caseSensitive": "true",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",  # or a date of 1500 could stop a reading
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",

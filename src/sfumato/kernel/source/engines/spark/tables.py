@@ -9,6 +9,7 @@ from typing import Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column
+from sfumato.kernel.source.engines.spark.sessions import settled
 
 # Formats that give each value as it was stored. Others work it out when it is read, from text or on another server,
 # and some can be told to stop at a value.
@@ -77,7 +78,8 @@ def find(session: Any, name: str | None, at: str) -> Found:
         raise TableError(f"no table was named at {at}; name one of its catalogue, or a path of Parquet files (--table)")
     if "/" in name or name.lower().endswith(".parquet"):
         try:
-            return Found(session.read.parquet(name), name, derived=False)
+            with settled(session) as own:  # where names that differ by case alone are two
+                return Found(own.read.parquet(name), name, derived=False)
         except Exception:
             refused = f"{name} at {at} cannot be read as Parquet; check the path, as that Spark sees it"
         raise TableError(refused)  # outside: for privacy, nothing of Spark's own error may be kept
