@@ -77,7 +77,7 @@ class Table:
         """
         from sfumato.kernel.source.statement import aggregate_statement
 
-        aggregate_statement(schema, self.engine, self._columns(schema), key=0)
+        self.engine.check(aggregate_statement(schema, self.engine, self._columns(schema), key=0))
 
     def read(self, schema: Schema, key: int, *, for_margins: bool = False) -> Aggregate | Rows:
         """Rows and sums of measures in every cell that holds rows; or row by row, where `comes_by_rows` says so.
