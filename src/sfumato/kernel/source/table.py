@@ -32,8 +32,8 @@ def open_table(
 ) -> Table:
     """Open a table: its column names and types are looked at, no row is read.
 
-    table: a path or pattern (csv, json lines, parquet, arrow, xlsx), - for the standard input, a URL (duckdb:///FILE, spark://,
-    sc://), a Spark session, or a pandas, polars, Arrow or Spark frame.
+    table: a path or pattern (csv, json lines, parquet, arrow, xlsx), - for the standard input, a URL (duckdb:///FILE,
+    spark://, sc://), a Spark session, or a pandas, polars, Arrow or Spark frame.
     name: which table of a database.
     schema: says how a file is written (`file`) and which columns it has, where the file itself does not.
     file: how it is written, where there is no schema yet.
@@ -41,10 +41,12 @@ def open_table(
     promise is about the rows it gives.
     """
     from sfumato.kernel.source.engines.duckdb import open_duckdb
-    from sfumato.kernel.source.engines.spark.engine import open_spark
+    from sfumato.kernel.source.engines.spark import is_spark
 
-    if (spark := open_spark(table, name)) is not None:
-        return Table(spark, allow_views)
+    if is_spark(table):
+        from sfumato.kernel.source.engines.spark.engine import open_spark
+
+        return Table(open_spark(table, name), allow_views)
     dialect = file or (schema and schema.file) or PLAIN
     wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in _wanted(schema)))
     return Table(open_duckdb(table, name, dialect, wanted), allow_views)

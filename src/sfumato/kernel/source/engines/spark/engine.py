@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.silencing import silenced
-from sfumato.kernel.source.engines.spark.sessions import is_address, is_connect, must_serve, settled, start
+from sfumato.kernel.source.engines.spark import is_connect, kind_of
+from sfumato.kernel.source.engines.spark.answers import as_arrow
+from sfumato.kernel.source.engines.spark.sessions import must_serve, settled, shown, start
 from sfumato.kernel.source.engines.spark.tables import Found, find, given
+from sfumato.kernel.source.engines.spark.watching import speechless, tagged
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-CHUNK = 100_000  # rows that are turned into Arrow at a time, where Spark does not do it
 # strptime in Spark's letters; those that a schema may use
 _LETTERS = {"%Y": "yyyy", "%y": "yy", "%m": "MM", "%d": "dd", "%H": "HH", "%M": "mm", "%S": "ss", "%b": "MMM"}
 
@@ -55,12 +57,10 @@ class Spark:
 
     def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
         """Floats are the only numbers of Spark that can be NaN."""
-        from sqlglot import exp
+        from sfumato.kernel.source.expressions import missing_if_nan
+        from sfumato.kernel.source.types import is_float
 
-        from sfumato.kernel.source.expressions import double
-
-        floats = source.type in ("FLOAT", "DOUBLE")
-        return exp.Nullif(this=value, expression=double("nan")) if floats else value
+        return missing_if_nan(value) if is_float(source, self.dialect) else value
 
     def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
         """Spark's reading of times that does not fail."""
@@ -86,7 +86,7 @@ class Spark:
         """The statement's result."""
         failed = "could not be read to its end; Spark may have lost a worker, its memory or a file"
         try:
-            return silenced(lambda: self._asked(statement, used, _as_arrow), f"{self.source.shown} {failed}")
+            return silenced(lambda: self._asked(statement, used, as_arrow), f"{self.source.shown} {failed}")
         finally:
             self.close()
 
@@ -111,7 +111,7 @@ class Spark:
         from sfumato.kernel.source.engines.spark.wording import in_sparks_words
 
         text = in_sparks_words(statement, self.columns).sql(dialect=self.dialect, identify=True)
-        with _speechless(), self._mounted(used), settled(self.session) as own, _tagged(own):
+        with speechless(), self._mounted(used), settled(self.session) as own, tagged(own):
             return outcome(own.sql(text))
 
     @contextmanager
@@ -131,88 +131,22 @@ class Spark:
                 drop(self.view)
 
 
-@contextmanager
-def _speechless() -> Iterator[None]:
-    """For privacy: Spark's own Python notes every error of a statement, with what it quotes, on the terminal."""
-    with suppress(ImportError):  # of Spark 4; the kind matters, so that it is not made here as a plain one
-        from pyspark.logger import PySparkLogger
-
-        loggers = [PySparkLogger.getLogger(f"{part}QueryContextLogger") for part in ("SQL", "DataFrame")]
-        before = [logger.disabled for logger in loggers]
-        for logger in loggers:
-            logger.disabled = True
-        try:
-            yield
-        finally:
-            for logger, was in zip(loggers, before, strict=True):
-                logger.disabled = was
-        return
-    yield
-
-
-@contextmanager
-def _tagged(session: Any) -> Iterator[None]:
-    """Whatever ends this early, such as Ctrl-C, ends Spark's work on it."""
-    tag = f"sfumato-{secrets.token_hex(8)}"
-    if is_connect(session):
-        put, take, end = session.addTag, session.removeTag, session.interruptTag
-    else:
-        context = session.sparkContext
-        put, take, end = context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
-    put(tag)
-    try:
-        yield
-    except BaseException:
-        with suppress(Exception):
-            end(tag)
-        raise
-    finally:
-        with suppress(Exception):
-            take(tag)
-
-
-def _as_arrow(frame: Any) -> pa.Table:
-    """What a statement gives; nothing else of a table leaves Spark."""
-    if hasattr(frame, "toArrow"):
-        return frame.toArrow()
-    import pyarrow as pa  # Spark 3.5 hands out rows
-
-    kinds = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string()}
-    schema = pa.schema([pa.field(part.name, kinds[part.dataType.simpleString()]) for part in frame.schema.fields])
-    batches, rows = [], list[Any]()
-
-    def pack() -> None:
-        columns = zip(*rows, strict=True) if rows else [[] for _ in schema]
-        batches.append(pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema))
-        rows.clear()
-
-    for row in frame.toLocalIterator(prefetchPartitions=True):
-        rows.append(row)
-        if len(rows) == CHUNK:
-            pack()
-    pack()
-    return pa.Table.from_batches(batches, schema)
-
-
-def open_spark(table: Any, name: str | None) -> Spark | None:
-    """The engine for an address with a table's name, for a session with one, or for a DataFrame; None for all else."""
-    if is_address(table):
+def open_spark(table: Any, name: str | None) -> Spark:
+    """The engine for an address with a table's name, for a session with one, or for a DataFrame."""
+    if isinstance(table, str):
         return _at_address(table, name)
-    kind = next((part.__name__ for part in type(table).__mro__ if part.__module__.startswith("pyspark.sql")), None)
-    if kind == "SparkSession":
+    if kind_of(table) == "SparkSession":
         return _over(table, lambda: find(table, name, "this Spark session"))
-    if kind != "DataFrame":
-        return None
     if name is not None:
         raise TableError(f"the table name {name!r} was given with a DataFrame; leave it out, or pass the session")
     return _over(table.sparkSession, lambda: given(table))
 
 
 def _at_address(address: str, name: str | None) -> Spark:
-    shown = address.split(";")[0]
-    session = silenced(lambda: start(address), f"Spark cannot be started for {shown}; check its version and settings")
+    at = shown(address)
+    session = silenced(lambda: start(address), f"Spark cannot be started for {at}; check its version and settings")
     try:
-        return _over(session, lambda: find(session, name, shown), session.stop)
+        return _over(session, lambda: find(session, name, at), session.stop)
     except BaseException:
         with suppress(Exception):
             session.stop()

@@ -12,7 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sfumato.errors import TableError
+from sfumato.kernel.source.engines.spark import is_connect
 from sfumato.kernel.source.engines.spark.java import use_java
+from sfumato.kernel.source.engines.spark.watching import deaf
 
 OLDEST = (3, 5)
 PATIENCE = 10  # seconds for a server to answer at all
@@ -33,20 +35,10 @@ SETTINGS = {
 _LOCAL = re.compile(r"spark://(local(\[(\*|\d+)\])?)/?")
 
 
-def is_address(table: object) -> bool:
-    """Whether a text names a Spark: spark://local, spark://HOST:PORT or sc://HOST:PORT."""
-    return isinstance(table, str) and table.startswith(("spark://", "sc://"))
-
-
-def is_connect(session: Any) -> bool:
-    """Whether a session speaks Spark Connect."""
-    return type(session).__module__.startswith("pyspark.sql.connect")
-
-
 def start(address: str) -> Any:
     """A new session at an address."""
     if find_spec("pyspark") is None:
-        raise TableError(f"{_shown(address)} needs pyspark; pip install 'sfumato[spark]'")
+        raise TableError(f"{shown(address)} needs pyspark; pip install 'sfumato[spark]'")
     from pyspark.sql import SparkSession
 
     if SparkSession.getActiveSession() is not None:
@@ -64,7 +56,7 @@ def start(address: str) -> Any:
     building = SparkSession.builder.appName("sfumato").master(master)
     for key, value in plain.items():
         building = building.config(key, value)
-    with _deaf():
+    with deaf():
         return building.getOrCreate()
 
 
@@ -116,25 +108,9 @@ def _must_answer(address: str, usual: int) -> None:
         except (OSError, ValueError):
             continue
     if not reached:
-        raise TableError(f"no Spark answers at {_shown(address)}; check the address and that the server runs")
+        raise TableError(f"no Spark answers at {shown(address)}; check the address and that the server runs")
 
 
-def _shown(address: str) -> str:
+def shown(address: str) -> str:
     """An address without what follows a ; in it, where Spark Connect has its token."""
-    return address.split(";")[0].split("/;")[0]
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """What is started meanwhile has no terminal. For privacy: Spark's log can quote a value."""
-    kept = [os.dup(stream) for stream in (1, 2)]
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        for stream in (1, 2):
-            os.dup2(nowhere, stream)
-        yield
-    finally:
-        for stream, before in zip((1, 2), kept, strict=True):
-            os.dup2(before, stream)
-            os.close(before)
-        os.close(nowhere)
+    return address.partition(";")[0].rstrip("/")
