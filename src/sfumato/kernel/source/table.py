@@ -32,8 +32,9 @@ def open_table(
 ) -> Table:
     """Open a table: its column names and types are looked at, no row is read.
 
-    table: a path or pattern (csv, json lines, parquet, arrow, xlsx), - for the standard input, a URL duckdb:///FILE or
-    postgresql://USER@HOST/DATABASE, a connection to a server, or a pandas, polars or Arrow frame.
+    table: a path or pattern (csv, json lines, parquet, arrow, xlsx), - for the standard input, a URL (duckdb:///FILE,
+    postgresql://USER@HOST/DATABASE, spark://, sc://), a connection to a server, a Spark session, or a pandas, polars,
+    Arrow or Spark frame.
     name: which table of a database.
     schema: says how a file is written (`file`) and which columns it has, where the file itself does not.
     file: how it is written, where there is no schema yet.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sfumato.kernel.source.engines import Engine
 from sfumato.kernel.source.engines.postgres.address import is_postgres
+from sfumato.kernel.source.engines.spark import is_spark
 from sfumato.schema.dialect import Dialect
 
 
@@ -15,6 +16,10 @@ def open_engine(table: object, name: str | None, dialect: Dialect, wanted: Seque
         from sfumato.kernel.source.engines.postgres.engine import open_postgres
 
         return open_postgres(table, name)
+    if is_spark(table):
+        from sfumato.kernel.source.engines.spark.engine import open_spark
+
+        return open_spark(table, name)
     from sfumato.kernel.source.engines.duckdb import open_duckdb
 
     return open_duckdb(table, name, dialect, wanted)
