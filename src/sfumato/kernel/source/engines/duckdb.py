@@ -193,12 +193,12 @@ def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequ
 
     if (url := file_behind(table)) is not None or (isinstance(table, str) and table.startswith("sqlite:")):
         return find_sqlite(url or str(table), name)
-    if name is not None:
-        raise TableError(f"the table name {name!r} was given, but only a database has named tables; leave it out")
     if isinstance(table, str) and "://" in table:
         scheme = table.split("://")[0]
-        known = "postgresql://, sqlite:/// or duckdb:/// with a table name"
+        known = "postgresql://, spark://, sqlite:/// or duckdb:/// with a table name"
         raise TableError(f"{scheme}:// cannot be read; use a CSV or Parquet file, or {known}")
+    if name is not None:
+        raise TableError(f"the table name {name!r} was given, but only a database has named tables; leave it out")
     if isinstance(table, str | Path):
         from sfumato.kernel.source.origins.files import find_files
 

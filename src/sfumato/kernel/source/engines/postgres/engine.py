@@ -106,12 +106,12 @@ class Postgres:
         return f"{self.relation.schema}.{self.relation.name} {how}; ask whoever runs the server to look at its log"
 
 
-def open_postgres(table: object, name: str | None) -> Postgres:
+def open_postgres(table: object, name: str | None, engine: type[Postgres] | None = None) -> Postgres:
     """The engine for a URL of a server, a connection to one, or an engine of SQLAlchemy, and the name of a table."""
 
     def work() -> Postgres:
         session = Session(address_of(table))
         with session.reading():
-            return Postgres(described(session, name), name, session)
+            return (engine or Postgres)(described(session, name), name, session)
 
     return silenced(work, "the server or its catalogue cannot be read; check the address")
