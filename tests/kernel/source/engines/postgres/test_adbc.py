@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
+
 import pytest
 from postgres import own_schema
 
@@ -39,3 +44,23 @@ def test_the_same_cells_as_by_url():
             with pytest.raises(TableError, match="could not be read to its end") as raised:
                 opened.aggregate(SCHEMA, 5)
             assert "secret" not in str(raised.value)
+
+
+def test_an_interrupt_is_heard_and_cancels_the_query():
+    running = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    with own_schema() as (connection, url, name), adbc.connect(url) as given:
+        connection.execute("CREATE VIEW slow AS SELECT CASE WHEN pg_sleep(60) IS NULL THEN 0 ELSE 1 END AS x, 1 AS who")
+
+        def interrupt() -> None:
+            for _ in range(200):
+                time.sleep(0.05)
+                if connection.execute(running).fetchone() == (1,):
+                    break
+            os.kill(os.getpid(), signal.SIGINT)
+
+        interrupting = threading.Thread(target=interrupt)
+        with open_table(given, name=f"{name}.slow", allow_views=True) as opened, pytest.raises(KeyboardInterrupt):
+            interrupting.start()
+            opened.aggregate(SCHEMA, 5)
+        interrupting.join()
+        assert connection.execute(running).fetchone() == (0,)

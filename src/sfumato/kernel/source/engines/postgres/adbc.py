@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -52,9 +53,19 @@ class AdbcSession(Session):
         return self._fetched(text)
 
     def _fetched(self, text: str) -> pa.Table:
-        with self._connection.cursor() as cursor:
-            cursor.execute(text)
-            return cursor.fetch_arrow_table()
+        """Asked for in a thread of its own: in this one the library would make an error of a Ctrl-C."""
+        with self._connection.cursor() as cursor, ThreadPoolExecutor(1) as thread:
+
+            def work() -> pa.Table:
+                cursor.execute(text)
+                return cursor.fetch_arrow_table()
+
+            asked = thread.submit(work)
+            try:
+                return asked.result()
+            except KeyboardInterrupt:
+                cursor.adbc_cancel()
+                raise
 
     def _execute(self, text: str) -> None:
         with self._connection.cursor() as cursor:
