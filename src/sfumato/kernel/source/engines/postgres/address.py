@@ -33,7 +33,16 @@ def is_postgres(table: object) -> bool:
     kind = type(table).__module__.partition(".")[0]
     if kind == "sqlalchemy":
         return str(getattr(getattr(table, "url", None), "drivername", "")).startswith("postgresql")
-    return kind in ("psycopg", "psycopg2")
+    return kind in ("psycopg", "psycopg2") or is_adbc(table)
+
+
+def is_adbc(table: Any) -> bool:
+    """Whether a table is a connection of ADBC to PostgreSQL."""
+    if not type(table).__module__.startswith("adbc_driver_manager."):
+        return False
+    with suppress(Exception):  # one that is closed is none
+        return bool(table.adbc_get_info().get("vendor_name") == "PostgreSQL")
+    return False
 
 
 def address_of(table: Any) -> Address:
