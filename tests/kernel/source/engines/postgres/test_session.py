@@ -202,3 +202,14 @@ def test_passwords_come_from_where_libpq_finds_them(server, tmp_path, monkeypatc
     finally:
         list_of_users.write_text(before)
         server.run(f"SELECT pg_reload_conf(); DROP OWNED BY {user}; DROP ROLE {user}")
+
+
+def test_a_database_in_another_encoding_is_refused(server):
+    name = f"latin_{server.name}"
+    server.run(f"CREATE DATABASE {name} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    try:
+        assert "holds text as LATIN1; only databases in UTF8" in failing(
+            server.url.replace("/postgres?", f"/{name}?"), "t"
+        )
+    finally:
+        server.run(f"DROP DATABASE {name} WITH (FORCE)")
