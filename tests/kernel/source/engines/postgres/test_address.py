@@ -23,7 +23,10 @@ def test_a_connection_or_an_engine_says_where_its_server_is():
         engine = sqlalchemy.create_engine(f"postgresql+psycopg://postgres:hunter2@/postgres?host={folder}")
         with psycopg.connect(url) as own:
             own.execute("SELECT 1")  # in the middle of a transaction, which stays as it is
-            for given in (url, connection, own, engine):
+            with engine.connect() as connected:
+                seen = (url, connection, own, engine, connected)
+            engine.dispose()
+            for given in seen:
                 assert is_postgres(given)
                 address = address_of(given)
                 assert "hunter2" not in repr(address)
