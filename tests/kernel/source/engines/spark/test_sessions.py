@@ -44,7 +44,9 @@ def counts() -> list[int]:
 
 def quiet(run: subprocess.CompletedProcess[str]) -> bool:
     """Nothing of Spark's own talk is among what a user sees."""
-    return not any(word in run.stdout + run.stderr for word in ("WARN", "ERROR", "INFO", "spark.apache", "Traceback"))
+    return not any(
+        word in run.stdout + run.stderr for word in ("WARN", "ERROR", "INFO", "spark.apache", "Traceback", "Warning")
+    )
 
 
 @needs_spark
@@ -76,8 +78,10 @@ def test_a_release_through_spark_connect(here):
         assert run.returncode == 0 and quiet(run), run.stderr
         view = as_process("release", address, "--table", "seen", *RELEASE, "--again")
         assert view.returncode == 1 and "--allow-views" in view.stderr and quiet(view)
-        lost = as_process("release", f"{address}/;token=secret", "--table", "nothing", *RELEASE)
-        assert lost.returncode == 1 and "there is no table 'nothing'" in lost.stderr and "secret" not in lost.stderr
+        lost = as_process("release", address, "--table", "nothing", *RELEASE)
+        assert lost.returncode == 1 and "there is no table 'nothing'" in lost.stderr and quiet(lost)
+        other = as_process("release", f"{address}/;token=secret", "--table", "visits", *RELEASE)  # which means TLS
+        assert other.returncode == 1 and f"Spark cannot be started for {address};" in other.stderr
     assert [abs(n - true) <= 3 for n, true in zip(counts(), (3000, 1000), strict=True)] == [True, True]
 
 
