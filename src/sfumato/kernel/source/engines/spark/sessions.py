@@ -117,10 +117,8 @@ def _must_speak(session: Any) -> None:
     except (ImportError, AttributeError):  # Spark 3.5
         return
     client.set_retry_policies([DefaultPolicy(max_retries=TRIES)])
-    try:
-        session.version  # noqa: B018
-    finally:
-        client.set_retry_policies(before)
+    session.version  # noqa: B018 (if it fails, few tries stay all there are: the client would say goodbye for minutes)
+    client.set_retry_policies(before)
 
 
 def _must_answer(address: str, usual: int) -> None:
