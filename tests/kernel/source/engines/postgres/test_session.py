@@ -59,7 +59,7 @@ def test_a_transaction_can_write_nothing_and_depends_on_no_setting(server):
     with session.reading():
         session.settle()
         for name, value in SETTINGS.items():
-            assert session.rows("SELECT current_setting(%s)", (name,)) == [(value,)]
+            assert session.rows(f"SELECT current_setting('{name}')") == [(value,)]
         assert session.rows("SHOW transaction_read_only") == [("on",)]
     with pytest.raises(TableError), session.reading():
         session.rows(f"INSERT INTO {server.name}.t VALUES (1) RETURNING 1")
