@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import socket
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,7 +60,14 @@ def _started(address: str) -> Any:
     if local is None:
         _must_answer(address, 7077)
     use_java()
-    plain = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
+    scratch = tempfile.mkdtemp(prefix="sfumato-spark-")  # or Spark would make a folder where the user stands
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    plain = {
+        "spark.sql.warehouse.dir": scratch,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "OFF",
+    }
     if local is not None:  # nothing of it is for another machine
         plain |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     master = (local.group(1) if local.group(2) else "local[*]") if local else address
