@@ -142,7 +142,7 @@ def test_parts_that_do_not_go_together_are_refused(tmp_path):
 
 
 def test_similarities_are_asked_for_pairs_and_survive_a_file(tmp_path):
-    rows = [{"age": 3, "other": 4}, {"age": 3, "other": 99}]
+    rows = [{"age": 3, "other": 4}, {"age": 3, "other": None}]
     with pytest.raises(QueryError, match="holds no model to predict with"):
         RELEASE.predict(rows)
     mechanism = find_mechanism("mldp").with_options({"queries": "similarity", "between": "age"})
