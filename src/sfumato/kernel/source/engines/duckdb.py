@@ -197,15 +197,17 @@ def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequ
         scheme = table.split("://")[0]
         known = "postgresql://, spark://, sqlite:/// or duckdb:/// with a table name"
         raise TableError(f"{scheme}:// cannot be read; use a CSV or Parquet file, or {known}")
-    if name is not None:
+    from sfumato.kernel.source.origins.frames import find_frame
+
+    is_path = isinstance(table, str | Path)
+    frame = None if is_path else find_frame(table)
+    if name is not None and (is_path or frame is not None):
         raise TableError(f"the table name {name!r} was given, but only a database has named tables; leave it out")
     if isinstance(table, str | Path):
         from sfumato.kernel.source.origins.files import find_files
 
         return find_files(table, dialect, wanted)
-    from sfumato.kernel.source.origins.frames import find_frame
-
-    if (frame := find_frame(table)) is not None:
+    if frame is not None:
         return frame
     kinds = (
         "a path, a pattern, a database URL, a connection to PostgreSQL or SQLite, or a pandas, polars or Arrow frame"

@@ -15,6 +15,7 @@ from typing import Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column
+from sfumato.kernel.source.engines.alchemy import alchemy_url
 from sfumato.kernel.source.origins.arrow_values import text_of
 from sfumato.kernel.source.origins.origin import SOURCE
 
@@ -94,8 +95,8 @@ def file_behind(table: Any) -> str | None:
     file: object = None
     if isinstance(table, sqlite3.Connection):
         file = next((path for _, name, path in table.execute("PRAGMA database_list") if name == "main"), "")
-    elif type(table).__module__.startswith("sqlalchemy.") and str(table.url.drivername).startswith("sqlite"):
-        file = table.url.database
+    elif (url := alchemy_url(table)) is not None and str(url.drivername).startswith("sqlite"):
+        file = url.database
     else:
         return None
     if not file or file == ":memory:":

@@ -47,8 +47,8 @@ def test_the_same_cells_as_by_url():
 
 
 def test_an_interrupt_is_heard_and_cancels_the_query():
-    running = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
     with own_schema() as (connection, url, name), adbc.connect(url) as given:
+        running = f"SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND application_name = '{name}'"
         connection.execute("CREATE VIEW slow AS SELECT CASE WHEN pg_sleep(60) IS NULL THEN 0 ELSE 1 END AS x, 1 AS who")
 
         def interrupt() -> None:

@@ -77,12 +77,3 @@ class AdbcSession(Session):
         self._connection = self._given.adbc_clone()
         self._close = weakref.finalize(self, self._connection.close)
         return self._connection
-
-
-def is_adbc_postgres(table: Any) -> bool:
-    """Whether a table is a connection of ADBC to PostgreSQL."""
-    if not type(table).__module__.startswith("adbc_driver_manager."):
-        return False
-    with suppress(Exception):
-        return bool(table.adbc_get_info().get("vendor_name") == "PostgreSQL")
-    return False

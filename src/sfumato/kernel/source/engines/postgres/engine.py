@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.postgres.adbc import AdbcSession, is_adbc_postgres
-from sfumato.kernel.source.engines.postgres.address import address_of
+from sfumato.kernel.source.engines.postgres.adbc import AdbcSession
+from sfumato.kernel.source.engines.postgres.address import address_of, is_adbc
 from sfumato.kernel.source.engines.postgres.catalogue import Relation, described
 from sfumato.kernel.source.engines.postgres.session import Session
 from sfumato.kernel.source.engines.silencing import silenced
@@ -112,7 +112,7 @@ def open_postgres(table: object, name: str | None, engine: type[Postgres] | None
     """The engine for a URL of a server, a connection to one, or an engine of SQLAlchemy, and the name of a table."""
 
     def work() -> Postgres:
-        session = AdbcSession(table) if is_adbc_postgres(table) else Session(address_of(table))
+        session = AdbcSession(table) if is_adbc(table) else Session(address_of(table))
         with session.reading():
             return (engine or Postgres)(described(session, name), name, session)
 
