@@ -51,10 +51,22 @@ class Release:
     def domain(self) -> Domain:
         return self.content.domain
 
-    def query(self, sql: str, *, confidence: float = 0.95, strict: bool = False) -> Result:
+    def query(
+        self,
+        sql: str,
+        *,
+        confidence: float = 0.95,
+        strict: bool = False,
+        interval: str = "typical",
+        possible: bool = False,
+        simultaneous: bool = False,
+    ) -> Result:
         """Answer a statement, with an interval for every number; DESCRIBE, with the columns that there are.
 
-        strict: refuse a query whose answer depends on how rows are spread inside a cell.
+        strict: refuse a query whose answer depends on how rows are spread inside a cell. interval: "typical", which
+        holds on average over questions; "guaranteed", which holds for every table and every question; or "both".
+        possible: no interval reaches beyond what a table can hold. simultaneous: all intervals of the answer hold
+        together with the confidence (docs/intervals.md).
         """
         from sfumato.releases.tables.run import run_tables
         from sfumato.schema.what_is_counted import counted_in_short
@@ -65,11 +77,18 @@ class Release:
             from sfumato.releases.description.statement import describe_columns
 
             return describe_columns(self, confidence)
-        if (own := self.content.answer_text(sql, confidence)) is not None:
+        plain = interval == "typical" and not (possible or simultaneous)
+        if plain and (own := self.content.answer_text(sql, confidence)) is not None:
             return replace(own, counted=counted_in_short(self.schema))
         statement = compile_statement(sql, self.schema)
         for select in selects_of(statement) if strict else ():
             strict_check(select, self.domain)
+        if not plain:
+            from sfumato.releases.answers.intervals.manner import Manner
+            from sfumato.releases.tables.in_manner import run_in_manner
+
+            found = run_in_manner(statement, self.content, confidence, Manner(interval, possible, simultaneous))
+            return replace(found, counted=counted_in_short(self.schema))
         if isinstance(statement, Select):
             found = self.content.select(statement, confidence)
         else:
