@@ -35,11 +35,11 @@ class Asked:
     def less(self, other: Asked, factor: float = 1.0) -> Asked:
         """This sum less a factor times another of which no cell is cut."""
         of_any = dict.fromkeys((*self.low, *other.low))
-        low, high = (
-            {of: mine.get(of, 0.0) - factor * theirs.get(of, 0.0) for of in of_any}
-            for mine, theirs in ((self.low, other.low), (self.high, other.high))
-        )
-        return Asked({of: np.asarray(w) for of, w in low.items()}, {of: np.asarray(w) for of, w in high.items()})
+
+        def apart(mine: Mapping[str, Floats], theirs: Mapping[str, Floats]) -> dict[str, Floats]:
+            return {of: np.asarray(mine.get(of, 0.0) - factor * theirs.get(of, 0.0)) for of in of_any}
+
+        return Asked(apart(self.low, other.low), apart(self.high, other.high), self.unseen - factor * other.unseen)
 
 
 class Source(Protocol):
