@@ -19,7 +19,9 @@ from sfumato.inference.margins.table import Places
 from sfumato.intervals.guaranteed.ends import Ends, lowest
 from sfumato.measurement import Measurement
 
-SHARES = {"total": 1 / 8, "single": 1 / 8, "some": 1 / 4, "all": 1 / 2}  # of the tail, for tables of each kind
+# Of the tail, for all rows, tables of one attribute, of some and of all attributes of a question; and of one attribute.
+SHARES = {"total": 1 / 8, "single": 1 / 8, "some": 1 / 4, "all": 1 / 2}
+SHARES_OF_ONE = {"single": 1 / 2, "all": 1 / 2}
 BETTER = 0.5  # times the variance of an earlier table of the same attributes, from which a table is used too
 
 
@@ -95,12 +97,10 @@ class Tables:
 
 def _share(kind: str, number: int, asked: int) -> float:
     """Of the tail, for the n-th table of a kind: every attribute has one of its own first, and others come later."""
-    if kind == "single" and number <= max(1, asked):
-        return SHARES[kind] / (2.0 * max(1, asked))
-    if kind == "single":
-        number -= max(1, asked)
-        return SHARES[kind] / 2.0 / (number * (number + 1))
-    return SHARES[kind] / (number * (number + 1))
+    share, first = (SHARES_OF_ONE if asked < 2 else SHARES)[kind], max(1, asked) if kind == "single" else 0
+    if first:
+        share /= 2.0
+    return share / first if number <= first else share / ((number - first) * (number - first + 1))
 
 
 def _over_others(weights: Floats, asked: Places, along: Places, least_or_most: object) -> Floats:

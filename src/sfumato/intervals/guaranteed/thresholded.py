@@ -18,6 +18,7 @@ for any a that is settled beforehand; the tail is split over a few.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, exp, log, log1p
 
 import numpy as np
@@ -61,11 +62,16 @@ class Thresholded:
 
     def _by(self, a: float, published: float, cells: float, tail: float) -> float:
         assert isinstance(self.noise, Laplace)  # noqa: S101 (seen above)
-        scale = float(self.noise.scale)
-        rows = np.arange(self.threshold + ceil(FAR * scale) + 1)
-        moments = log_moments(rows, self.threshold, scale, a)
-        further = max(0.0, float(((moments[1:] - moments[0]) / rows[1:]).max()))
-        return (published - (cells * float(moments[0]) - log(tail)) / a) / (1.0 + further / a)
+        empty, further = _moments(self.threshold, float(self.noise.scale), a)
+        return (published - (cells * empty - log(tail)) / a) / (1.0 + further / a)
+
+
+@lru_cache(maxsize=64)
+def _moments(threshold: int, scale: float, a: float) -> tuple[float, float]:
+    """log E exp(a D) of an empty cell, and how much more a row adds to it at most."""
+    rows = np.arange(threshold + ceil(FAR * scale) + 1)
+    found = log_moments(rows, threshold, scale, a)
+    return float(found[0]), max(0.0, float(((found[1:] - found[0]) / rows[1:]).max()))
 
 
 def log_moments(rows: Codes, threshold: int, scale: float, a: float) -> Floats:
