@@ -11,21 +11,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import prod
+from math import log, prod
 
 import numpy as np
 
 from sfumato.domain import Partition
+from sfumato.intervals.noise_sum import upper_quantile
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.limits import MOST_DENSE
+from sfumato.measurement import Laplace
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.promises import Figure, Promises, sure
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.special.quantiles import Quantiles
 from sfumato.releases.contents.special.quantiles_file import Line
 from sfumato.schema import Schema
-from sfumato.strategies.special.quantile_tree import Choice, choices, labels_of, runs_between
+from sfumato.strategies.special.quantile_tree import Choice, choices, errors_of, labels_of, runs_between
 
 FIVE = tuple(Fraction(k, 4) for k in range(5))
 
@@ -169,6 +172,35 @@ def _too_many(schema: Schema, options: Options) -> str | None:
     return None
 
 
+def _promises(
+    schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
+) -> Promises:
+    of, groups = options.of or _ordered(schema, options.by), prod(schema.domain[name].size for name in options.by)
+    longest = max(schema.domain[name].places for name in of)
+    pieces = longest * (options.pieces or _pieces(groups * longest))
+    wanted = choices(options.quantiles)
+    scale = schema.privacy_unit.contributions / _parts(budget.evenly(len(of))[0])[0].amount
+    scales = {one.quantile: scale * one.spread / one.share for one in wanted}
+    errors, figures = (
+        errors_of(wanted),
+        [Figure("attributes, times groups that have quantiles of their own", len(of) * groups, "lines")],
+    )
+    for quantile in sorted(scales):
+        if quantile in (0, 1):  # the best piece has no row beyond it, and there are so many others
+            end, beyond = ("least", "below") if quantile == 0 else ("greatest", "above")
+            off = float(scales[quantile]) * log(pieces / (1.0 - confidence))
+            figures.append(
+                Figure(f"{end} value: rows {beyond} it, at most, {sure(confidence)}, whatever the table", off)
+            )
+        else:
+            terms = [(weight, Laplace(scales[each]), 1) for each, weight in errors[quantile].items()]
+            off = upper_quantile(terms, (1.0 + confidence) / 2.0)
+            figures.append(Figure(f"quantile {float(quantile):g}: its rank is within, {sure(confidence)}", off))
+    return Promises(
+        tuple(figures), ("Ranks are promised where rows lie densely; where many share a value, that value is found.",)
+    )
+
+
 def _example(contributions: int) -> Schema:
     unit = "row" if contributions == 1 else {"column": "person", "contributions": contributions}
     return Schema.from_dict(
@@ -194,6 +226,7 @@ MECHANISM = Mechanism(
     answers="its own questions",
     for_auto=False,
     example=_example,
+    promises=_promises,
     options=Options,
     tried_with={"of": "age", "by": "sex", "quantiles": "0,0.5,0.75", "pieces": "2"},
 )
