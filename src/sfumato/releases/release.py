@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.releases.answers.estimate import Estimate
+    from sfumato.releases.answers.intervals.manner import Manner
     from sfumato.releases.answers.result import Result
     from sfumato.releases.description.description import Description
     from sfumato.releases.rows.to_file import Drawn
@@ -77,23 +78,33 @@ class Release:
             from sfumato.releases.description.statement import describe_columns
 
             return describe_columns(self, confidence)
-        plain = interval == "typical" and not (possible or simultaneous)
-        if plain and (own := self.content.answer_text(sql, confidence)) is not None:
+        if interval != "typical" or possible or simultaneous:
+            from sfumato.releases.answers.intervals.manner import Manner
+
+            return self._query_in_manner(sql, confidence, strict, Manner(interval, possible, simultaneous))
+        if (own := self.content.answer_text(sql, confidence)) is not None:
             return replace(own, counted=counted_in_short(self.schema))
         statement = compile_statement(sql, self.schema)
         for select in selects_of(statement) if strict else ():
             strict_check(select, self.domain)
-        if not plain:
-            from sfumato.releases.answers.intervals.manner import Manner
-            from sfumato.releases.tables.in_manner import run_in_manner
-
-            found = run_in_manner(statement, self.content, confidence, Manner(interval, possible, simultaneous))
-            return replace(found, counted=counted_in_short(self.schema))
         if isinstance(statement, Select):
             found = self.content.select(statement, confidence)
         else:
             ask = partial(self.content.select, confidence=confidence)
             found = run_tables(statement, self.domain, ask, confidence)
+        return replace(found, counted=counted_in_short(self.schema))
+
+    def _query_in_manner(self, sql: str, confidence: float, strict: bool, manner: Manner) -> Result:
+        from sfumato.releases.tables.in_manner import run_in_manner, text_in_manner
+        from sfumato.schema.what_is_counted import counted_in_short
+        from sfumato.sql import compile_statement, selects_of, strict_check
+
+        found = text_in_manner(sql, self.content, confidence, manner)
+        if found is None:
+            statement = compile_statement(sql, self.schema)
+            for select in selects_of(statement) if strict else ():
+                strict_check(select, self.domain)
+            found = run_in_manner(statement, self.content, confidence, manner)
         return replace(found, counted=counted_in_short(self.schema))
 
     def describe(self, *, confidence: float = 0.95) -> Description:

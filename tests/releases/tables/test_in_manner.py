@@ -7,12 +7,17 @@ import pytest
 from curators import curator_of
 from sure_coverage import most_misses
 
+from sfumato.errors import QueryError
 from sfumato.intervals.noise_sum import half_width
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.mechanisms import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
+from sfumato.releases.answers.estimate import Estimate
+from sfumato.releases.answers.intervals.manner import Manner
+from sfumato.releases.answers.result import Result
 from sfumato.releases.release import Release
+from sfumato.releases.tables.in_manner import text_in_manner
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(
@@ -62,3 +67,18 @@ def test_other_noises_add_their_chances_and_having_counts_what_it_leaves_out():
 def test_one_number_needs_no_company():
     found = release_by().query("SELECT COUNT(*) AS n FROM t", simultaneous=True)
     assert "there is one number" in found.notes[-1]
+
+
+class Reader:
+    """A content that reads statements itself."""
+
+    def answer_text(self, sql: str, confidence: float) -> Result:
+        return Result(("n",), ((Estimate(5.0, 1.0, 4.0, 6.0, confidence, 1.0),),) * 4, confidence)
+
+
+def test_a_content_that_reads_statements_itself_is_asked_as_often_as_it_takes():
+    found = text_in_manner("anything", Reader(), 0.95, Manner(simultaneous=True))
+    assert found.confidence == 0.95 and found.rows[0][0].confidence == pytest.approx(1 - 0.05 / 4)
+    assert "all 4 intervals" in found.notes[-1]
+    with pytest.raises(QueryError, match="no guaranteed interval"):
+        text_in_manner("anything", Reader(), 0.95, Manner("guaranteed"))

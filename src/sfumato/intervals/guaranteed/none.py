@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 NONE = (
-    "there is no guaranteed interval: this release was learned, and what was measured for it bounds no answer by "
-    "itself; ask for the typical interval, or release with a mechanism that has one (docs/intervals.md)"
+    "there is no guaranteed interval: answers of this release lean on more than what was measured for it; ask for "
+    "typical intervals, or release with a mechanism that has guaranteed ones (docs/intervals.md)"
 )

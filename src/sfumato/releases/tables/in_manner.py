@@ -14,6 +14,8 @@ from math import expm1, log1p
 from typing import TYPE_CHECKING
 
 from sfumato.domain import Domain
+from sfumato.errors import QueryError
+from sfumato.intervals.guaranteed.none import NONE
 from sfumato.releases.answers.answer import check_confidence
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
@@ -51,6 +53,21 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
     return replace(found, confidence=confidence, notes=(*found.notes, *note))
 
 
+def text_in_manner(sql: str, content: Content, confidence: float, manner: Manner) -> Result | None:
+    """The answer of a content that reads statements itself; None where it does not read this one."""
+    own = content.answer_text(sql, confidence)
+    if own is None:
+        return None
+    if manner.interval != "typical":
+        raise QueryError(NONE)
+    if not manner.simultaneous:
+        return own
+    numbers = sum(isinstance(cell, Estimate) for row in own.rows for cell in row)
+    each = _for_each(confidence, numbers, apart=False)
+    found = content.answer_text(sql, each) or own
+    return replace(found, confidence=confidence, notes=(*found.notes, _said(numbers, confidence, each)))
+
+
 def _numbers(select: Select, domain: Domain) -> int:
     """How many numbers are worked out for it, whether shown or not."""
     return len(Groups.of(select, domain).present) * max(1, len(set(select.aggregates)))
@@ -67,13 +84,14 @@ def _for_each(confidence: float, numbers: int, *, apart: bool) -> float:
     >>> round(_for_each(0.95, 10, apart=False), 4), round(_for_each(0.95, 10, apart=True), 4)
     (0.995, 0.9949)
     """
+    numbers = max(1, numbers)
     if apart:
         return 1.0 + expm1(log1p(confidence - 1.0) / numbers)
     return 1.0 - (1.0 - confidence) / numbers
 
 
 def _said(numbers: int, confidence: float, each: float) -> str:
-    if numbers == 1:
+    if numbers <= 1:
         return "there is one number, so its interval holds for all"
     return (
         f"all {numbers:,} intervals that this question could show hold together with {confidence * 100:.6g} % "
