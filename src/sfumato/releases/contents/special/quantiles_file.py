@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 COLUMNS = {"cuts": ["place"], "totals": ["rows"], "counts": ["count"]}
 MOST_QUANTILES = 200
+MOST_PIECES = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ class QuantilesRecord:
     of: Annotated[list[Text], Field(min_length=1)]
     by: list[Text]
     quantiles: Annotated[list[Exact], Field(min_length=1, max_length=MOST_QUANTILES)]
-    pieces: list[Annotated[int, Field(ge=1, le=MOST_DENSE)]]
+    pieces: list[Annotated[int, Field(ge=1, le=MOST_PIECES)]]
     epsilon: PositiveExact
     total: Scale
 
@@ -113,7 +114,7 @@ def check(manifest: Manifest, schema: Schema) -> None:
         raise refusal("its quantiles are not in order between 0 and 1")
     groups = prod(domain[name].size for name in about.by)
     if len(about.pieces) != len(about.of) or any(
-        groups * domain[name].size * pieces > MOST_DENSE for name, pieces in zip(about.of, about.pieces, strict=True)
+        groups * domain[name].size > MOST_DENSE or pieces > MOST_PIECES for name, pieces in zip(about.of, about.pieces, strict=True)
     ):
         raise refusal("its lines have more pieces than Sfumato makes")
     if {name: member.columns for name, member in manifest.members.items()} != COLUMNS:
