@@ -42,9 +42,7 @@ class Lines:
         rank = Rank(quantile)
         share = self._share(budget)
         self.charge.admit(line, first, end, share)
-        return choose_piece(
-            self._counts[line], self.pieces, first, end, rank, share / rank.spread, self._entropy
-        )
+        return choose_piece(self._counts[line], self.pieces, first, end, rank, share / rank.spread, self._entropy)
 
     def count(self, edges: Sequence[Codes], budget: Budget) -> Measurement:
         """Noisy rows of the runs between edges, which lead from the start of every line to its end."""

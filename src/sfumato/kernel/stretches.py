@@ -27,7 +27,7 @@ class StretchCharge:
         return self._loads[line][bisect_left(self._starts[line], piece + 1) - 1]
 
     def admit(self, line: int, first: int, end: int, load: Fraction) -> None:
-        """Add a load to the pieces from `first` up to `end`, or refuse and change nothing if one would bear too much."""
+        """Add a load to the pieces from `first` up to `end`, or refuse and change nothing if one would bear more."""
         if load < 0 or not 0 <= first < end <= self.length:
             raise PrivacyError("a load is negative, or on no piece of the line; the charge only ever grows")
         starts, loads = list(self._starts[line]), list(self._loads[line])

@@ -16,9 +16,7 @@ WIDEST = 2**63  # of a class of scores; differences of int64 scores stay below 2
 MOST = 2**53  # candidates: their numbers are added up as doubles
 
 
-def choose(
-    scores: NDArray[np.int64], rate: Fraction, entropy: Entropy, times: NDArray[np.int64] | None = None
-) -> int:
+def choose(scores: NDArray[np.int64], rate: Fraction, entropy: Entropy, times: NDArray[np.int64] | None = None) -> int:
     """The index of a candidate, drawn with P(i) proportional to times[i] * exp(rate * scores[i]).
 
     rate: epsilon / (2 * sensitivity) of the scores, which makes the choice epsilon-differentially private.

@@ -1,7 +1,8 @@
 """Choose a piece of a line by rank, exactly as if every piece were laid out, however many there are.
 
 The candidates are the pieces from `first` up to `end`. Their scores are those of `Rank` on the pieces' counts, cut off
-at a public distance beyond which nothing is chosen in practice; cutting off at a fixed number brings scores only closer.
+at a public distance beyond which nothing is chosen in practice: cutting off at a fixed number brings scores only
+closer.
 
 Pieces are taken in blocks. A block's rows span the ranks of all its pieces, so it scores as well as the best of them or
 better. A block is drawn in proportion to its number of pieces and its own score, then one of its pieces, which is kept
@@ -28,9 +29,7 @@ from sfumato.queries.arrays import LARGEST
 FAR = 64  # distances beyond FAR / rate count as that: exp(-64) of the best
 
 
-def choose_piece(
-    counts: Whole, pieces: int, first: int, end: int, rank: Rank, rate: Fraction, entropy: Entropy
-) -> int:
+def choose_piece(counts: Whole, pieces: int, first: int, end: int, rank: Rank, rate: Fraction, entropy: Entropy) -> int:
     """The number of a piece, from the start of the line, by the exponential mechanism on its score."""
     edges = blocks(counts, pieces, first, end, rank, rate)
     rows = rows_before(counts, pieces, edges)

@@ -84,10 +84,8 @@ def _line(
     cuts = [_cuts(lines, line, wanted, to_choose) for line in range(lines.number)]
     total = lines.count([np.array([0, lines.length])] * lines.number, to_total)
     scale = float(lines.contributions / to_count.amount)
-    counted = lines.count(
-        [runs_between(found, lines.length, float(rows), scale) for found, rows in zip(cuts, total.answers, strict=True)],
-        to_count,
-    )
+    guessed = zip(cuts, total.answers.tolist(), strict=True)
+    counted = lines.count([runs_between(found, lines.length, rows, scale) for found, rows in guessed], to_count)
     return Line(of, pieces, np.array([[found[q] for q in sorted(found)] for found in cuts]), total, counted)
 
 
