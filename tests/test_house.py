@@ -73,7 +73,7 @@ def test_the_examples_of_every_page_are_true(page):
 
 
 def test_links_between_documents_lead_somewhere():
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]:
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), (page.name, target)
 

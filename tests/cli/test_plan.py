@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -103,3 +104,19 @@ def test_a_mechanism_that_is_chosen_untried_still_says_what_to_expect(folder):
     heads = [place for place, line in enumerate(lines) if line.startswith("question ")]
     assert all(lines[place + 2].startswith("COUNT(*)") for place in heads) and heads
     assert not any(re.match(r"(\w+): \1 ", line) for line in lines)
+
+
+def test_a_mechanism_of_one_purpose_says_what_it_promises(folder):
+    run = plan("--epsilon", "1", "--mechanism", "pac", "--with", "target=sex", "--with", "rules=thresholds")
+    assert run.returncode == 0, run.stderr
+    for words in ("rules to choose from", "100  rules", "rows for an error of at most 0.05", "nothing was spent"):
+        assert words in run.stdout
+    rows = [line for line in run.stdout.splitlines() if line.endswith("  rows")]
+    assert len({line.rindex("  rows") for line in rows}) == 1  # aligned
+    told = plan("--epsilon", "1", "--mechanism", "pac", "--with", "target=sex", "--with", "rules=thresholds", "--json")
+    (found,) = json.loads(told.stdout)["mechanisms"]
+    assert found["how"] == "promised" and found["questions"] == []
+    assert found["promises"][0] == {"what": "rules to choose from", "value": 100, "unit": "rules"}
+    refused(plan("--error", "10", "--mechanism", "pac"), "--epsilon")
+    refused(plan("--epsilon", "1", "--mechanism", "pac", "--with", "target=age"), "positive=VALUE")
+    refused(plan("--epsilon", "1", "--with", "target=sex"), "--mechanism")

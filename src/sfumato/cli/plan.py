@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from sfumato.cli.release import mechanisms_like
+from sfumato.cli.release import WITH, mechanisms_like
 from sfumato.cli.shared.manner import ANSWER_ONLY, JSON, MANNER
 
 
@@ -26,6 +26,7 @@ def plan(
         help="One mechanism, question by question; auto compares them all.",
         autocompletion=mechanisms_like,
     ),
+    options: list[str] = WITH,
     quiet: bool = ANSWER_ONLY,
     as_json: bool = JSON,
 ) -> None:
@@ -34,6 +35,7 @@ def plan(
     Reads no data and spends nothing, so ask as often as you like.
     """
     from sfumato.cli.show import say, table, working
+    from sfumato.mechanisms.options import stated_options
     from sfumato.planner.plan import make_plan
     from sfumato.planner.report import report
     from sfumato.schema import Schema
@@ -47,6 +49,7 @@ def plan(
             confidence=confidence,
             mechanism=mechanism,
             workload=workload,
+            options=stated_options(options) if options else None,
             step=step,
         )
     if MANNER.json:

@@ -19,6 +19,7 @@ from sfumato.intervals.noise_sum import MOMENTS, half_width
 from sfumato.measurement import Laplace
 
 AT_MOST = 0.999  # of the moment at which a Laplace noise has none: the bound is sought below it
+CLOSE = 1000  # parts of a number of rows that nobody tells apart
 TINY, HALVINGS = 1e-9, 20  # below the first Chernoff's bound will do; above it, steps of a search
 
 
@@ -34,6 +35,22 @@ def parity_doubt(lead: float, gap: float, cells: int, noise: Laplace) -> float:
     others = cells - 4  # every vector of one bit less, but 0 and the one found, and each opposite
     beyond = others * tail(noise, cells // 2, gap / 2.0) if others else 0.0
     return min(1.0, 2.0 * max(beyond, tail(noise, cells, lead)))
+
+
+def enough_ahead(cells: int, noise: Laplace, doubt: float) -> int:
+    """By how many rows a vector must be ahead of the next for its doubt to be no more than this.
+
+    >>> from fractions import Fraction
+    >>> enough_ahead(16, Laplace(Fraction(1)), 0.05)
+    25
+    """
+    low, high = 0, 1
+    while parity_doubt(high, high, cells, noise) > doubt:
+        low, high = high, 2 * high
+    while high - low > max(1, high // CLOSE):
+        middle = (low + high) // 2
+        low, high = (low, middle) if parity_doubt(middle, middle, cells, noise) <= doubt else (middle, high)
+    return high
 
 
 def tail(noise: Laplace, many: int, beyond: float) -> float:

@@ -1,4 +1,4 @@
-"""The curator: holder of the private counts, and the only one who adds noise to them.
+"""The curator: holder of the private counts (`holding.py`), and the only one who adds noise to them.
 
 Seven verbs spend: `measure`, `measure_misfit`, `measure_margin_misfits`, `select`, `select_margin`, `first_above` and
 `best_partition`; four restrict: `reduce`, `split`, `margin` and `subset`; `lines` does both. The budget is stated once:
@@ -8,25 +8,21 @@ the noise scale is derived from what is charged, or the charge from the noise sc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Codes, Whole
+from sfumato.arrays import Codes
 from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError, QueryError
-from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Charge, Load
+from sfumato.kernel.charge import Load
+from sfumato.kernel.holding import Holding, View
 from sfumato.kernel.lines import Lines
-from sfumato.kernel.margin_counts import MarginCounts
-from sfumato.kernel.rows import Rows
-from sfumato.kernel.sampling.entropy import Entropy
-from sfumato.kernel.sampling.noise import draw, sparse_hits
+from sfumato.kernel.sampling.noise import draw
 from sfumato.kernel.verbs.dealing import check_lines, in_lines
 from sfumato.kernel.verbs.exponential import choose
 from sfumato.kernel.verbs.largest_misfit import LargestMisfit
@@ -43,69 +39,21 @@ from sfumato.kernel.verbs.partitioning import cheapest, checked_order, cutting, 
 from sfumato.kernel.verbs.revenue import Revenue
 from sfumato.kernel.verbs.rows_right import RowsRight
 from sfumato.kernel.verbs.scores import SCORES, Misfit, Score
+from sfumato.kernel.verbs.sifting import sift
 from sfumato.kernel.verbs.sparse_vector import above_noises, checked_threshold, first_exceeding
 from sfumato.kernel.verbs.stated_noise import check_kind, epsilon_to_choose, in_proportion, noises_of, pure_epsilon
 from sfumato.kernel.verbs.thinning import SUBSETS_AT_ONCE, checked_subset, subset_of, thinned
-from sfumato.limits import MOST_DENSE
-from sfumato.measurement import Laplace, Measurement, Noise
-from sfumato.queries import Cells, Identity, Queries, Total, trusted
+from sfumato.measurement import Measurement, Noise
+from sfumato.queries import Cells, Identity, Queries, Total
 from sfumato.queries.arrays import is_frozen
 from sfumato.schema.parts import missing_of
 
 
-@dataclass(frozen=True, eq=False)
-class _View:
-    """How the cells of a curator's domain sit in the cells of the whole table."""
-
-    cells: Codes  # cells of the table that this view sees
-    groups: Codes  # the view's own cell that each of them belongs to
-
-
-class Curator:
+class Curator(Holding):
     """Holder of a private table, bound to one charge.
 
     A mechanism receives a curator and cannot reach the counts behind it except through its verbs.
     """
-
-    def __init__(
-        self,
-        domain: Domain,
-        held: Aggregate | Rows,
-        units: dict[str, int],
-        charge: Charge,
-        entropy: Entropy,
-        *,
-        view: _View | None = None,
-        everywhere: bool = False,
-    ) -> None:
-        self.domain = domain
-        self.charge = charge
-        self._held = held
-        self._units = units  # the most one row changes a cell: 1 for "count", half_units for a measure, 1 where missing
-        self._entropy = entropy
-        self._view = view
-        self._thinned: tuple[tuple[int, int], Whole] | None = None  # of the last subsets that were looked at
-        self._everywhere = everywhere  # whether its cells together are all of the table: a margin's are
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """What a budget is split over: "count" and the measures of the schema."""
-        missing = set(map(missing_of, self._units))
-        return tuple(of for of in self._units if of not in missing)
-
-    @cached_property
-    def _aggregate(self) -> Aggregate:
-        """The private counts by cell, gathered when a verb first needs them so."""
-        return self._held.gathered if isinstance(self._held, Rows) else self._held
-
-    @cached_property
-    def _margins(self) -> MarginCounts:
-        return MarginCounts(self.domain, self._held)
-
-    @property
-    def private(self) -> bool:
-        """False when the noise comes from a testing generator: whatever comes out is NOT PRIVATE."""
-        return self._entropy.private
 
     # -- verbs that spend
 
@@ -331,15 +279,6 @@ class Curator:
     def _restrict(self, kept: Codes, groups: Codes, size: int, name: str) -> Curator:
         if size == 0:
             raise QueryError("a partition needs at least one group")
-        cells = kept if self._view is None else None
-        if self._view is not None:
-            inside = np.full(self.domain.size, -1, dtype=np.int64)
-            inside[kept] = groups
-            seen = inside[self._view.groups]
-            cells, groups_of_table = self._view.cells[seen >= 0], seen[seen >= 0]
-        else:
-            groups_of_table = groups
-        assert cells is not None  # noqa: S101 (for the type checker)
         label = np.full(self.domain.size, -1, dtype=np.int64)
         label[kept] = groups
         domain = Domain((Axis(name, "integer", np.arange(size + 1.0)),))
@@ -349,19 +288,9 @@ class Curator:
             self._units,
             self.charge,
             self._entropy,
-            view=_View(cells, groups_of_table),
+            view=View(kept, groups) if self._view is None else self._view.within(label),
             everywhere=self._everywhere,
         )
-
-    def _unit(self, of: str) -> int:
-        if of not in self._units:
-            raise QueryError(f"no statistic {of!r}; there are {', '.join(self._units)}")
-        return self._units[of]
-
-    def _charge_all(self, budget: Budget) -> None:
-        """Charge a whole budget to every cell in view, before anything is drawn."""
-        share = Charge(budget, self.charge.contributions, 1).limit
-        self.charge.admit([self._spread(Load(1, share))])
 
     def _choice_rate(self, budget: Budget, spread: int) -> Fraction:
         """k rows move two scores apart by k * spread at most, and with them the logarithms of two chances."""
@@ -399,15 +328,6 @@ class Curator:
     def _margin_noise(self, labels: Codes, groups: int, budget: Budget) -> tuple[Noise, Load]:
         return noise_of_margins(labels, groups, budget, self.charge.contributions)
 
-    def _check(self, queries: Queries) -> None:
-        # The proof leans on column_sums, so only families whose column_sums is tested may be measured.
-        if not trusted(queries):
-            raise PrivacyError("only the query families of sfumato.queries can be measured; their bounds are proved")
-        if not queries.integral:
-            raise QueryError("queries must have whole-number weights; put weights into the noise scales instead")
-        if queries.columns != self.domain.size:
-            raise QueryError(f"the queries span {queries.columns} cells, the domain has {self.domain.size}")
-
     def _noises(
         self,
         queries: Queries,
@@ -421,75 +341,6 @@ class Curator:
     def _missing_noises(self, noises: tuple[Noise, ...], unit: int) -> tuple[Noise, ...]:
         return tuple(in_proportion(noise, unit) for noise in noises)
 
-    def _loads(self, queries: Queries, unit: int, noises: tuple[Noise, ...], which: Codes | None) -> list[Load]:
-        loads = []
-        for kind, noise in enumerate(noises):
-            mine = None if which is None else np.flatnonzero(which == kind)
-            if mine is not None and not len(mine):
-                continue
-            rows = queries if mine is None else queries[mine]
-            if isinstance(noise, Laplace):
-                load = Load(self._per_cell(rows, squared=False), unit / noise.scale)
-            else:
-                load = Load(self._per_cell(rows, squared=True), unit**2 / (2 * noise.sigma_squared))
-            loads.append(self._spread(load))
-        return loads
-
-    def _per_cell(self, queries: Queries, *, squared: bool) -> NDArray[np.int64] | int:
-        if not self.charge.tracked:  # one bound for all cells
-            return int(queries.l2_squared if squared else queries.l1)
-        if not squared and queries.constant_column_sum is not None:
-            return int(queries.constant_column_sum)
-        return np.asarray(queries.column_squares() if squared else queries.column_sums(), dtype=np.int64)
-
-    def _spread(self, load: Load) -> Load:
-        """A load on this view's cells as a load on the cells of the whole table."""
-        if self._everywhere:
-            return load if isinstance(load.amounts, int) else Load(int(load.amounts.max(initial=0)), load.unit)
-        if self._view is None or not self.charge.tracked:
-            return load
-        amounts = np.zeros(self.charge.cells, dtype=np.int64)
-        amounts[self._view.cells] = load.amounts if isinstance(load.amounts, int) else load.amounts[self._view.groups]
-        return Load(amounts, load.unit)
-
-    def _answers(self, queries: Queries, of: str) -> NDArray[np.int64]:
-        if type(queries) is Total:
-            return np.array([self._aggregate.of(of).sum()], dtype=np.int64)
-        if type(queries) is Cells:
-            return self._aggregate.at(queries.codes, of)
-        # Modulo 2^64, as the noise is added: an overflow must not be an error, for that would depend on the data.
-        return np.array(queries.apply_wrapping(self._dense(of)), dtype=np.int64)
-
-    def _check_size(self) -> None:
-        """Refuse, before anything is charged, what would lay out too many cells."""
-        if self.domain.size > MOST_DENSE:
-            raise QueryError(
-                f"a domain of {self.domain.size:.3g} cells is too large to lay out in full; "
-                "measure margins, totals, single cells, or cells above a threshold"
-            )
-
-    def _dense(self, of: str) -> NDArray[np.int64]:
-        self._check_size()
-        vector = np.zeros(self.domain.size, dtype=np.int64)
-        vector[self._aggregate.cells] = self._aggregate.of(of)
-        return vector
-
     def _sift(self, above: int, noise: Noise) -> tuple[Codes, NDArray[np.int64]]:
-        """Cells whose noisy count reaches a threshold, as if every cell of the domain had drawn its noise.
-
-        Empty cells draw theirs through the gaps between hits. A hit on a cell that holds rows is thrown away, for such
-        a cell draws its own noise; hits on different cells are independent, so this changes no other cell.
-        """
-        if not isinstance(noise, Laplace):
-            raise QueryError("publishing above a threshold is for pure epsilon")
-        hits, values = sparse_hits(self.domain.size, above, noise, self._entropy)
-        held = self._aggregate.cells
-        noisy = self._aggregate.counts + draw(noise, len(held), self._entropy)
-        kept = noisy >= above
-        empty = ~np.isin(hits, held, assume_unique=True)
-        cells = np.concatenate([held[kept], hits[empty]])
-        order = np.argsort(cells)
-        cells, answers = cells[order], np.concatenate([noisy[kept], values[empty]])[order]
-        cells.setflags(write=False)
-        answers.setflags(write=False)
-        return cells, answers
+        """Cells whose noisy count reaches a threshold."""
+        return sift(self._aggregate, self.domain.size, above, noise, self._entropy)

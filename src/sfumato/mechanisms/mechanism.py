@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from sfumato.domain import LARGEST_NUMBER
 from sfumato.errors import MechanismError
@@ -18,6 +18,7 @@ from sfumato.limits import MOST_DENSE
 if TYPE_CHECKING:
     from sfumato.kernel.budget import Budget
     from sfumato.kernel.curator import Curator
+    from sfumato.mechanisms.shared.promises import Foretells
     from sfumato.queries import Workload
     from sfumato.queries.strategy import Strategy
     from sfumato.releases.contents.content import Content
@@ -95,7 +96,8 @@ class Mechanism:
     remark: a sentence worth adding to a plan, from the expected errors of all that were priced, or None.
     example: for one with a purpose of its own, a small schema that suits it, for so many rows of a person: audits and
     tests try it there, with the options of `tried_with`. options: a frozen dataclass of what a user may state by
-    `--with`; `run` and `refuses` take one as `options=`. chosen: what was stated, as text.
+    `--with`; `run`, `refuses` and `promises` take one as `options=`. chosen: what was stated, as text.
+    promises: for one with a purpose of its own, what a plan can say of it without data.
     """
 
     name: str
@@ -119,6 +121,7 @@ class Mechanism:
     known_limits: tuple[Limit, ...] = ()
     remark: Remark | None = None
     example: Callable[[int], Schema] | None = None
+    promises: Foretells | None = None
     options: type[Any] | None = None
     tried_with: Mapping[str, str] = field(default_factory=dict)
     chosen: Mapping[str, str] = field(default_factory=dict)
@@ -130,9 +133,12 @@ class Mechanism:
         if not stated:
             return self
         made = read_options(self.name, self.options, stated)
-        run, refuses = cast(Any, self.run), cast(Any, self.refuses)
-        bound = partial(run, options=made), partial(refuses, options=made)
-        return replace(self, run=bound[0], refuses=bound[1], chosen=as_texts(made))
+
+        def bound(said: Any) -> Any:
+            return None if said is None else partial(said, options=made)
+
+        run, refuses, promises = bound(self.run), bound(self.refuses), bound(self.promises)
+        return replace(self, run=run, refuses=refuses, promises=promises, chosen=as_texts(made))
 
     @property
     def special(self) -> bool:

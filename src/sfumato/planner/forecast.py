@@ -18,10 +18,11 @@ from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:  # a choice prices strategies and lists no questions
+    from sfumato.mechanisms.shared.promises import Figure
     from sfumato.planner.price import Line
     from sfumato.planner.questions import Item
 
-How = Literal["exact", "simulated", "not priced"]
+How = Literal["exact", "simulated", "promised", "not priced"]
 
 MOST_OPTIMISED = 2**10  # cells of one attribute beyond which optimising takes longer than a plan should
 MOST_KINDS = 256  # and kinds of query, likewise
@@ -38,6 +39,7 @@ class Outlook:
     overall: the root mean square error over the workload, as it weighs its blocks, in rows; best, worst: on the kindest
     and the unkindest public shape. note: why it was not priced, or what its figures rest on.
     epsilon: the smallest that keeps all lines within a wanted error, where one was asked for; about: found by trial.
+    promises: of a mechanism with a purpose of its own, in the place of lines.
     """
 
     mechanism: str
@@ -49,6 +51,7 @@ class Outlook:
     note: str = ""
     epsilon: Fraction | None = None
     about: bool = False
+    promises: tuple[Figure, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

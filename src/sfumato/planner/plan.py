@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import isfinite
@@ -25,6 +25,7 @@ from sfumato.planner.release_without_data import sparse_stand_in
 from sfumato.planner.report import Plan
 from sfumato.planner.simulate import MOST_SIMULATED
 from sfumato.planner.smallest_epsilon import least_epsilon
+from sfumato.planner.special_plan import plan_special
 from sfumato.planner.usefulness import epsilon_for, every_query_error, paper_error
 from sfumato.schema import Schema
 
@@ -41,12 +42,14 @@ def make_plan(
     confidence: float = 0.95,
     mechanism: str = "auto",
     workload: str | Path | Sequence[str] | Statements | None = None,
+    options: Mapping[str, object] | None = None,
     step: Step = lambda name: None,
 ) -> Plan:
     """Expected error of every mechanism at `epsilon`, or the smallest epsilon of each that keeps within `error`.
 
     schema: or the path of its YAML file. workload: SELECT statements, as text, a list of texts or the path of a file.
-    Reads no data and spends nothing. step: told the name of each mechanism as its turn comes.
+    options: of the mechanism that is named, as `release` takes them. One with a purpose of its own is not priced but
+    says what it promises. Reads no data and spends nothing. step: told the name of each mechanism as its turn comes.
 
     >>> schema = Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}})
     >>> make_plan(schema, epsilon=1, mechanism="cells").lines[-1].query
@@ -64,13 +67,12 @@ def make_plan(
             "a plan is for --epsilon (how large is the error?) or for --error (how small an epsilon?); give one of them"
         )
     spent = None if epsilon is None else as_epsilon(epsilon)
-    only = None if mechanism == "auto" else find_mechanism(mechanism)
-    if only is not None and only.special:
-        raise MechanismError(
-            f"{only.name} serves one purpose and is not priced beside others; its page docs/{only.docs} says what to "
-            "expect, and `release --dry-run` what it would cost"
-        )
+    if mechanism == "auto" and options:
+        raise MechanismError("options belong to one mechanism; name it with --mechanism")
+    only = None if mechanism == "auto" else find_mechanism(mechanism).with_options(options or {})
     statements = None if workload is None else read_statements(workload, schema)
+    if only is not None and only.special:
+        return plan_special(only, schema, spent, confidence, statements)
     if (wide := _by_margins(schema, only)) is not None and statements is None:
         return plan_margins(wide, schema, spent, error, confidence, chosen=only is None)
     if _is_sparse(schema, only):

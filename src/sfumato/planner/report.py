@@ -73,6 +73,9 @@ def report(plan: Plan) -> Iterator[str | Comparison]:
     if plan.lines:
         yield f"Mechanism {plan.mechanism}, question by question:"
         yield _questions(plan)
+    if promised := _chosen(plan).promises:
+        yield f"Mechanism {plan.mechanism}, what is known before any data is read:"
+        yield Comparison(("what", "value", "unit"), tuple((one.what, one.shown, one.unit) for one in promised), (0, 2))
     yield from _footnotes(plan)
     yield from plan.remarks
     if plan.choice is not None:

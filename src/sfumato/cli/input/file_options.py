@@ -89,7 +89,7 @@ def stated(table: str, file: Given, dialect: Dialect | None = None) -> Dialect |
     from sfumato.schema.dialect import PLAIN, overridden
 
     found = overridden(dialect, file)
-    kind = "a database" if table.startswith("duckdb:") else format_of(table, found or PLAIN)
+    kind = "a database" if table.startswith("duckdb:") or "://" in table else format_of(table, found or PLAIN)
     without = {"format"} if kind != "a database" else set()
     for key, given in file.items():
         if given is not None and kind is not None and key not in _OF.get(kind, ()) and key not in without:

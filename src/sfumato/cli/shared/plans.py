@@ -32,6 +32,7 @@ def of_plan(plan: Plan) -> dict[str, Any]:
                 "worst": one.worst,
                 "smallest_epsilon": one.epsilon,
                 "questions": [_of_line(line) for line in one.lines],
+                "promises": [{"what": each.what, "value": each.value, "unit": each.unit} for each in one.promises],
                 "note": one.note or None,
             }
             for one in plan.outlooks

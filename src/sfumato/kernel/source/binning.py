@@ -20,13 +20,13 @@ from sfumato.kernel.source.expressions import (
     double,
     in_plain_digits,
     is_present,
+    missing_if_nan,
     moment,
-    number,
     over,
-    try_cast,
     whole,
     whole_text,
 )
+from sfumato.kernel.source.types import TEXTS, is_float, type_of
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 from sfumato.schema.recoding import BLANKS, LOWER, UPPER
 
@@ -50,17 +50,18 @@ def read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
     if isinstance(attribute, Boolean):
         return _read_boolean(attribute, source, engine)
     if isinstance(attribute, Date):
-        return try_cast(read_time(source, engine), "timestamp" if attribute.has_time else "date")
+        to = "timestamp" if attribute.has_time else "date"
+        return engine.safe_cast(read_time(source, engine), source, to)
     if isinstance(attribute, Category) and not attribute.numeric:
         return engine.bytes_of(_folded(_text(source, engine), attribute.fold or ()))
     if reads_whole(attribute, source, engine):
-        return try_cast(column(source.reference), "bigint")
-    return read_number(source)
+        return engine.safe_cast(column(source.reference), source, "bigint")
+    return read_number(source, engine)
 
 
 def _read_boolean(attribute: Boolean, source: Column, engine: Engine) -> SQL:
     """A column as true or false: as the schema's map says of its text, or as is usual."""
-    usual = try_cast(column(source.reference), "boolean")
+    usual = engine.safe_cast(column(source.reference), source, "boolean")
     if not attribute.spellings:
         return usual
     text = engine.bytes_of(_folded(_text(source, engine), attribute.fold or ()))
@@ -76,7 +77,7 @@ def reads_whole(attribute: Attribute, source: Column, engine: Engine) -> bool:
 
     Rounding to doubles keeps order, and leaves bounds below 2^53 where they are: clipped, both are the same number.
     """
-    if not isinstance(attribute, Integer) or _type(source, engine) not in _WITHIN_64_BITS:
+    if not isinstance(attribute, Integer) or type_of(source, engine.dialect) not in _WITHIN_64_BITS:
         return False
     return max(abs(attribute.lower), abs(attribute.upper)) < _EXACT
 
@@ -93,10 +94,11 @@ def read_time(source: Column, engine: Engine) -> SQL:
     return choose([(year >= whole(1000), time)], exp.Null())  # four digits: 1.2.20 is not a day of the year 20
 
 
-def read_number(source: Column) -> SQL:
+def read_number(source: Column, engine: Engine) -> SQL:
     """A column as a number. Where all is text, true and false are 1 and 0, as they are in columns of booleans."""
     spelling = source.spelling
-    value = number(in_plain_digits(column(source.reference), spelling.decimal, spelling.thousands))
+    spelled = in_plain_digits(column(source.reference), spelling.decimal, spelling.thousands)
+    value = missing_if_nan(engine.safe_cast(spelled, source, "double"))
     if source.type is not None:
         return value
     words = [
@@ -113,20 +115,19 @@ def read_unit(source: Column, engine: Engine) -> SQL:
     them decide which rows of the other are kept, and NaN would be a person whom many can join.
     """
     value = column(source.reference)
-    found = _type(source, engine)
-    if found in exp.DataType.FLOAT_TYPES:
-        return exp.Nullif(this=value, expression=double(math.nan))
-    if found is None or found in exp.DataType.TEXT_TYPES | {exp.DataType.Type.ENUM}:
+    found = type_of(source, engine.dialect)
+    if found is None or found in TEXTS:
         return engine.bytes_of(_text(source, engine))
-    return value
+    return engine.without_nan(value, source)
 
 
 def _text(source: Column, engine: Engine) -> SQL:
     """A column as text; a whole float as a whole number, so that a listed 3 finds it; NaN is missing."""
     value = column(source.reference)
-    if _type(source, engine) not in exp.DataType.FLOAT_TYPES:
-        return try_cast(value, "text")
-    return choose([(exp.NEQ(this=value, expression=double(math.nan)), whole_text(value))], exp.Null())
+    text = engine.safe_cast(value, source, "text")
+    if not is_float(source, engine.dialect):
+        return text
+    return choose([(exp.NEQ(this=value, expression=double(math.nan)), whole_text(value, text))], exp.Null())
 
 
 def _folded(text: SQL, how: tuple[str, ...]) -> SQL:
@@ -136,10 +137,6 @@ def _folded(text: SQL, how: tuple[str, ...]) -> SQL:
     if "case" in how:
         text = exp.Anonymous(this="translate", expressions=[text, *map(exp.Literal.string, (UPPER, LOWER))])
     return text
-
-
-def _type(source: Column, engine: Engine) -> exp.DType | None:
-    return None if source.type is None else exp.DataType.build(source.type, dialect=engine.dialect).this
 
 
 def within_bounds(attribute: Attribute, value: SQL, *, in_whole: bool = False) -> SQL:

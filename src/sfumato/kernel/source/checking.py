@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column, Engine
-from sfumato.kernel.source.expressions import SQL, choose, column, is_present, named, select, try_cast, whole
+from sfumato.kernel.source.expressions import SQL, choose, column, is_present, named, select, whole
 from sfumato.kernel.source.statement import every_row, placed_units
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Category, Integer
@@ -61,7 +61,7 @@ def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> 
     if getattr(getattr(engine, "origin", None), "only_once", False):
         raise TableError("a check reads the table more than once, which the standard input does not allow; use a file")
     used = [each for each in engine.columns if each in columns.values()]
-    raw = {f"r{n}": try_cast(column(columns[name].reference), "text") for n, name in enumerate(_columns(schema))}
+    raw = {f"r{n}": _raw(columns[name], engine) for n, name in enumerate(_columns(schema))}
     tests = [*_tests(schema)]
     counts = [named(exp.Count(this=exp.Star()), "rows")]
     counts += [named(_counted(test), f"n{place}") for place, (_, _, test, _) in enumerate(tests)]
@@ -83,6 +83,10 @@ def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> 
         parts.append(Part(name, kind, odd=tuple(odd[:SPELLINGS]), **counted))
     placed, units, over, kept = _kept(engine, columns, schema, used)
     return Checked(found["rows"], unfit, found["nobody"] or 0, tuple(parts), placed, units, over, kept)
+
+
+def _raw(source: Column, engine: Engine) -> SQL:
+    return engine.safe_cast(column(source.reference), source, "text")
 
 
 def _parts(schema: Schema) -> list[tuple[str, str]]:

@@ -63,9 +63,9 @@ def _type(name: str) -> exp.DataType:
     return exp.DataType.build(name)  # it parses a text, which takes longer than all else about a cast
 
 
-def number(value: SQL) -> SQL:
-    """A value as a double; NaN is missing (engines rank it above every number, so it would count as the largest)."""
-    return exp.Nullif(this=try_cast(value, "double"), expression=double(math.nan))
+def missing_if_nan(value: SQL) -> SQL:
+    """A float, NULL if it is NaN (engines rank it above every number, so it would count as the largest)."""
+    return exp.Nullif(this=value, expression=double(math.nan))
 
 
 def in_plain_digits(value: SQL, decimal: str, thousands: str) -> SQL:
@@ -87,12 +87,12 @@ def in_plain_digits(value: SQL, decimal: str, thousands: str) -> SQL:
     return choose([(spelled, plain)], exp.Null())
 
 
-def whole_text(value: SQL) -> SQL:
-    """A double as text, a whole one as the whole number it is: 3 and not 3.0."""
+def whole_text(value: SQL, otherwise: SQL) -> SQL:
+    """A double as text, a whole one as the whole number it is, 3 and not 3.0; or else as `otherwise` has it."""
     exact = exp.and_(value.copy() > double(-_WHOLE), value.copy() < double(_WHOLE))
     is_whole = exp.and_(exact, exp.EQ(this=exp.Floor(this=value.copy()), expression=value.copy()))
     as_whole: SQL = cast(cast(value.copy(), "bigint"), "text")
-    return exp.Case(ifs=[exp.If(this=is_whole, true=as_whole)], default=cast(value.copy(), "text"))
+    return exp.Case(ifs=[exp.If(this=is_whole, true=as_whole)], default=otherwise)
 
 
 def is_present(value: SQL) -> SQL:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -54,11 +54,28 @@ def _place_in_list(attribute: Category, value: SQL, name: str, engine: Engine, *
         return cast(entry, "double") if attribute.numeric else engine.bytes_of(cast(entry, "text"))
 
     entries = _entries(attribute)
+    if len(entries) > SHORT_LIST and not engine.subqueries:
+        return _halved(entries, value, read, numeric=attribute.numeric)
     if not looked_up:
         spelled = [(read(exp.Literal.string(entry)), whole(code)) for entry, code in entries]
         return choose([(exp.EQ(this=value.copy(), expression=entry), code) for entry, code in spelled], exp.Null())
     places = exp.Select(expressions=[exp.Min(this=column("code", name))]).from_(_list(entries, name), copy=False)
     return places.where(exp.EQ(this=read(column("entry", name)), expression=value.copy()), copy=False).subquery()
+
+
+def _halved(entries: Sequence[tuple[str, int]], value: SQL, read: Callable[[SQL], SQL], *, numeric: bool) -> SQL:
+    """The place of a value in a list, found by halving: bytes have one order everywhere, as numbers do."""
+    in_order = sorted(entries, key=lambda entry: float(entry[0]) if numeric else entry[0].encode())
+
+    def among(low: int, high: int) -> SQL:
+        if high - low == 1:
+            entry, code = in_order[low]
+            return choose([(exp.EQ(this=value, expression=read(exp.Literal.string(entry))), whole(code))], exp.Null())
+        middle = (low + high) // 2
+        below = exp.LT(this=value.copy(), expression=read(exp.Literal.string(in_order[middle][0])))
+        return exp.Case(ifs=[exp.If(this=below, true=among(low, middle))], default=among(middle, high))
+
+    return among(0, len(in_order))
 
 
 def _entries(attribute: Category) -> list[tuple[str, int]]:

@@ -102,7 +102,7 @@ def _read(
 ) -> exp.Select:
     attributes = _numbered(schema.attributes)
     wanted = [named(read_value(part, columns[part.column], engine), f"a{place}") for place, part in attributes]
-    wanted += [named(read_number(columns[part.column]), f"m{i}") for i, part in _numbered(schema.measures)]
+    wanted += [named(read_number(columns[part.column], engine), f"m{i}") for i, part in _numbered(schema.measures)]
     if schema.privacy_unit.column is not None:
         wanted.append(named(read_unit(columns[schema.privacy_unit.column], engine), "unit"))
     wanted += [named(value, name) for name, value in (beside or {}).items()]

@@ -32,19 +32,20 @@ def open_table(
 ) -> Table:
     """Open a table: its column names and types are looked at, no row is read.
 
-    table: a path or pattern (csv, json lines, parquet, arrow, xlsx), - for the standard input, a URL duckdb:///FILE, or
-    a pandas, polars or Arrow frame.
+    table: a path or pattern (csv, json lines, parquet, arrow, xlsx), - for the standard input, a URL (duckdb:///FILE,
+    postgresql://USER@HOST/DATABASE, spark://, sc://), a connection to a server, a Spark session, or a pandas, polars,
+    Arrow or Spark frame.
     name: which table of a database.
     schema: says how a file is written (`file`) and which columns it has, where the file itself does not.
     file: how it is written, where there is no schema yet.
     allow_views: take a view, a lazy frame or a relation too. What one of its rows means may depend on others, so the
     promise is about the rows it gives.
     """
-    from sfumato.kernel.source.engines.duckdb import open_duckdb
+    from sfumato.kernel.source.engines.choosing import open_engine
 
     dialect = file or (schema and schema.file) or PLAIN
     wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in _wanted(schema)))
-    return Table(open_duckdb(table, name, dialect, wanted), allow_views)
+    return Table(open_engine(table, name, dialect, wanted), allow_views)
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Table:
         """
         from sfumato.kernel.source.statement import aggregate_statement
 
-        aggregate_statement(schema, self.engine, self._columns(schema), key=0)
+        self.engine.check(aggregate_statement(schema, self.engine, self._columns(schema), key=0))
 
     def read(self, schema: Schema, key: int, *, for_margins: bool = False) -> Aggregate | Rows:
         """Rows and sums of measures in every cell that holds rows; or row by row, where `comes_by_rows` says so.
@@ -117,9 +118,10 @@ class Table:
             column = _match(self.engine.columns, role, wanted)
             if column.derived and not self.allow_views:
                 raise TableError(
-                    f"{role} asks for the column {wanted!r} of a view, a lazy frame or an expression, where one row "
-                    "can depend on others or fail on a value; write it to a table or file first, or allow it "
-                    "(--allow-views): the promise is then about the rows of the view, not about those behind it"
+                    f"{role} asks for the column {wanted!r} of a view, a lazy frame, a foreign table, rows behind "
+                    "a policy or an expression, where one row can depend on others or fail on a value; write it to a "
+                    "table or file first, or allow it (--allow-views): "
+                    "the promise is then about the rows of the view, not about those behind it"
                 )
             _refuse_unfit(role, kind, column, self.engine.dialect)
             found[wanted] = column

@@ -33,6 +33,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.margins_check import check
+from sfumato.mechanisms.shared.promises import Figure, Promises
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.margins import Margins
 from sfumato.releases.rows.random_numbers import RandomNumbers
@@ -186,6 +187,24 @@ class _Building:
         return rows_of(self.families, tables, min(number, SETTINGS.per_cell * pair), RandomNumbers(0))
 
 
+def _promises(
+    schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
+) -> Promises:
+    axes, k = len(schema.domain.shape), schema.privacy_unit.contributions
+    for_margins, _, for_tables, _ = (float(each.amount) / axes for each in budget.split(*SETTINGS.shares))
+    figures = (
+        Figure("margins of one attribute", axes, "tables"),
+        Figure("standard error of a cell of these", 2.0**0.5 * k / for_margins),
+        Figure("choices of an attribute and its parents", axes - 1, "choices"),
+        Figure(f"tables of an attribute and its parents, {options.degree} at most", axes, "tables"),
+        Figure("standard error of a cell of these", 2.0**0.5 * k / for_tables),
+    )
+    return Promises(
+        figures,
+        ("How much the network leaves out depends on the table: only a trial can tell; docs/bayes.md has some.",),
+    )
+
+
 def example(contributions: int) -> Schema:
     """Three answers of two values each."""
     unit = {"column": "person", "contributions": contributions}
@@ -211,5 +230,6 @@ MECHANISM = Mechanism(
     refuses=_refuses,
     checks_itself=True,
     example=example,
+    promises=_promises,
     options=Options,
 )

@@ -3,8 +3,8 @@
 Blum, Ligett, Roth, A learning theory approach to non-interactive database privacy, STOC 2008; the Survey, section 5.3,
 theorem 8. Every table of m rows over the cells is a candidate, and its score is minus the largest error, over a
 workload of counting queries, of its answers scaled to the private table. Corrected: the paper scales by n / m, and the
-number of rows n is private; here it is measured, so that candidates have public answers and the score has its
-sensitivity. The paper's bound on the error is replaced by an error that is measured. It is exact, so it is for tiny
+number of rows n is private; here it is measured, so that candidates have public answers, as the score of the
+kernel asks. The paper's bound on the error is replaced by an error that is measured. It is exact, so it is for tiny
 domains.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from math import comb
+from math import comb, log, sqrt
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from sfumato.kernel.verbs.largest_misfit import LargestMisfit
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared import multiplicative_weights as weights
 from sfumato.mechanisms.shared.measure_and_fit import plain_cells
+from sfumato.mechanisms.shared.promises import Figure, Promises, sure, with_rows, without_rows
 from sfumato.queries import Queries, Workload, default_workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
@@ -120,6 +121,36 @@ def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN)
     return None
 
 
+def _promises(
+    schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
+) -> Promises:
+    """For n rows, m rows drawn from them at random answer all Q queries within n sqrt(ln(2 Q) / (2 m)), with a chance:
+    so some table of m rows does. To that are added what the choice, the noisy total and `little` may be off by."""
+    cells = schema.domain.size
+    asked = weights.sampled(workload or default_workload(schema.domain), SETTINGS.most_queries)
+    small = options.rows or most_rows(cells, asked)
+    for_total, to_choose, _ = budget.split(*schema.weights.values())[0].split(*SETTINGS.shares)
+    k, half, tables = schema.privacy_unit.contributions, (1.0 - confidence) / 2.0, comb(small + cells - 1, small)
+    most = float(asked.entry_bound)
+    behind = 2.0 * most * k * log(tables / half) / float(to_choose.amount)
+    total, little = k * log(1.0 / half) / float(for_total.amount), SETTINGS.little * cells
+    share = most * (sqrt(log(2.0 * asked.rows) / (2.0 * small)) + little / (small + little))
+    figures = (
+        Figure(f"tables of {small} rows to choose from", tables, "tables"),
+        Figure("counting queries that they are compared on", asked.rows, "queries"),
+        Figure(f"worst error beyond that of the best of them, at most, {sure(confidence)}", behind),
+        *with_rows(
+            schema,
+            lambda rows: Figure(
+                f"worst error in all, at most, with {rows:,} rows, {sure(confidence)}",
+                share * rows + behind + 2.0 * most * total + 1.0,
+            ),
+        ),
+    )
+    words = "The release measures how far it is off on average; over so few cells noise on each of them is far better."
+    return Promises(figures, (*without_rows(schema, "the worst error in all"), words))
+
+
 def example(contributions: int) -> Schema:
     """Four cells."""
     return Schema.from_dict(
@@ -140,6 +171,7 @@ MECHANISM = Mechanism(
     checks_itself=True,
     for_auto=False,
     example=example,
+    promises=_promises,
     options=Options,
     tried_with={"rows": "4"},
 )

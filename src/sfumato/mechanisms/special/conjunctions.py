@@ -20,15 +20,17 @@ from math import comb
 
 import numpy as np
 
-from sfumato.inference.contingency.implication import best_subsets
+from sfumato.inference.contingency.implication import best_subsets, direct_error, expected_error, rows_needed
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.promises import Figure, Promises, sure, with_rows, without_rows
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.special.conjunctions import MOST_ANSWERS, Conjunctions
 from sfumato.schema import Schema
 
 SUBSETS = 32  # where nobody says how many rows to expect
+A_SHARE = 0.05  # of the rows, within which a plan says how many it takes
 FEWEST_SUBSETS, MOST_SUBSETS = 4, 4096
 
 
@@ -93,6 +95,35 @@ def _refuses_options(axes: int, options: Options) -> str | None:
     return None
 
 
+def _promises(
+    schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
+) -> Promises:
+    epsilon, axes = float(budget.amount) / schema.privacy_unit.contributions, len(schema.domain.shape)
+    literals, subsets = options.literals, _subsets(schema, budget, options)
+    twice = 2 * literals
+    needed = rows_needed(axes, literals, epsilon, A_SHARE, 1.0 - confidence)
+    figures = (
+        Figure("subsets of the rows, in each of which all tables are counted", subsets, "subsets"),
+        Figure(f"tables of {literals} attributes", comb(axes, literals), "tables"),
+        *with_rows(
+            schema,
+            lambda rows: Figure(
+                f"standard error of a count of {twice} conditions, inferred, with {rows:,} rows, about",
+                expected_error(rows, axes, literals, subsets, epsilon, worst=False),
+            ),
+        ),
+        Figure(
+            f"rows for all counts of {twice} conditions to be within {100 * A_SHARE:g} % of them, {sure(confidence)}",
+            needed,
+        ),
+        Figure(
+            f"standard error if tables of {twice} attributes were measured themselves",
+            direct_error(axes, literals, epsilon),
+        ),
+    )
+    return Promises(figures, without_rows(schema, "the error of what is inferred"))
+
+
 def example(contributions: int) -> Schema:
     """Three attributes of two values."""
     bit = {"type": "integer", "lower": 0, "upper": 1}
@@ -114,6 +145,7 @@ MECHANISM = Mechanism(
     answers="its own questions",
     for_auto=False,
     example=example,
+    promises=_promises,
     options=Options,
     tried_with={"subsets": "4"},
 )

@@ -16,18 +16,21 @@ Large cubes are raised by the least that leaves no margin negative: what the pap
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
-from math import comb
+from math import comb, sqrt
 from typing import Literal
 
 import numpy as np
 
 from sfumato.arrays import Codes, Whole
+from sfumato.inference.contingency.bound import bits_of, margin_bound, theorem_bound
 from sfumato.inference.contingency.program import whole_table
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.measurement import Measurement
+from sfumato.measurement import Laplace, Measurement
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.promises import Figure, Promises, sure
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.contents.special.coefficients import Coefficients, queries_of
 from sfumato.schema import Schema
@@ -60,17 +63,24 @@ def fourier(
     """Publish noisy coefficients and a table behind them. budget: spent evenly over the coefficients."""
     sizes, names = schema.domain.shape, schema.domain.names
     sets = downward_closure(_wanted(schema, workload, options), sizes)
-    number = sum(coefficients(sizes[place] for place in places) for places in sets)
-    contributions = schema.privacy_unit.contributions
-    if budget.is_pure:
-        scale = contributions * number / budget.amount
-    else:
-        scale = contributions**2 * number / (2 * budget.amount)
+    scale = _scale(schema, budget, _coefficients(sets, sizes))
     measured = []
     for places in sets:
         seen = curator.margin([names[place] for place in places])
         measured.append(seen.measure(queries_of(places, sizes), scales=scale))
     return Coefficients(schema, sets, tuple(measured), *_table(schema, sets, measured, options))
+
+
+def _coefficients(sets: tuple[Places, ...], sizes: tuple[int, ...]) -> int:
+    return sum(coefficients(sizes[place] for place in places) for places in sets)
+
+
+def _scale(schema: Schema, budget: Budget, number: int) -> Fraction:
+    """Of the noise of each of so many coefficients: its scale, or its variance where it is Gaussian."""
+    contributions = schema.privacy_unit.contributions
+    if budget.is_pure:
+        return contributions * number / budget.amount
+    return contributions**2 * number / (2 * budget.amount)
 
 
 def _table(
@@ -106,7 +116,7 @@ def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN
     if comb(len(sizes), min(_order(options), len(sizes))) > MOST_SETS:
         return f"there are more than {MOST_SETS:,} margins of {_order(options)} attributes; state a lower order"
     sets = downward_closure(_wanted(schema, workload, options), sizes)
-    number = sum(coefficients(sizes[place] for place in places) for places in sets)
+    number = _coefficients(sets, sizes)
     if number > MOST_COEFFICIENTS or len(sets) > MOST_SETS:
         return (
             f"it would measure {number:,} coefficients of {len(sets):,} sets of attributes, and takes "
@@ -118,6 +128,36 @@ def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN
             "residual or margins, fewer attributes, or --with table=raise, which adds rows until no cell is negative"
         )
     return None
+
+
+def _promises(
+    schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
+) -> Promises:
+    sizes = schema.domain.shape
+    sets = downward_closure(_wanted(schema, workload, options), sizes)
+    number, bits = _coefficients(sets, sizes), max(bits_of([sizes[place] for place in places]) for places in sets)
+    noise = Laplace(_scale(schema, budget, number))
+    epsilon = float(budget.amount) / schema.privacy_unit.contributions
+    figures = (
+        Figure("coefficients, each with noise of its own", number, "coefficients"),
+        Figure("standard error of each", sqrt(noise.variance)),
+        Figure(
+            f"root mean squared error of a cell of the widest margin, {bits} bits, about",
+            sqrt(noise.variance / 2**bits),
+        ),
+        Figure(
+            f"all cells of it together, absolute errors added up, at most, for all margins at once, {sure(confidence)}",
+            margin_bound(bits, number, noise, 1.0 - confidence),
+        ),
+        Figure("the same by bound (5) of the paper", theorem_bound(bits, number, epsilon, 1.0 - confidence)),
+    )
+    if options.table == "raise":
+        return Promises(
+            figures[:3], ("The total is raised until no cell is negative: by how much only a release tells.",)
+        )
+    return Promises(
+        figures, ("`sfumato plan --mechanism residual` says what the same margins cost without whole numbers.",)
+    )
 
 
 def example(contributions: int) -> Schema:
@@ -145,5 +185,6 @@ MECHANISM = Mechanism(
     answers="its workload",
     for_auto=False,
     example=example,
+    promises=_promises,
     options=Options,
 )

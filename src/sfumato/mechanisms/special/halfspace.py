@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import prod
+from math import degrees, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +20,9 @@ from sfumato.domain import Partition
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
-from sfumato.measurement import Measurement
+from sfumato.measurement import Laplace, Measurement
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.promises import Figure, Promises, sure
 from sfumato.queries import Identity, Predicates
 from sfumato.releases.contents.special.halfspaces import Halfspaces
 from sfumato.releases.contents.special.halfspaces_file import (
@@ -31,6 +32,7 @@ from sfumato.releases.contents.special.halfspaces_file import (
     MOST_PROJECTIONS,
     MOST_SEED,
 )
+from sfumato.releases.contents.special.halfspaces_findings import every_bound, guarantee
 from sfumato.schema import Schema
 from sfumato.strategies.special.halfspace_net import Net, grid_points, questions_to_try
 
@@ -155,6 +157,26 @@ def _would_do(word: str, least: int, most: int) -> str:
     return f"{PER_DIMENSION} for each attribute would do" if word == "directions" else f"say {max(least, min(most, 5))}"
 
 
+def _promises(
+    schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
+) -> Promises:
+    net = _net(schema, options)
+    directions = prod(net.vectors.shape[:2])
+    noise = Laplace(schema.privacy_unit.contributions * directions / budget.split(1 - FOR_TEST, FOR_TEST)[0].amount)
+    figures = (
+        Figure("directions, along each of which rows are counted in bins", directions, "directions"),
+        Figure("canonical halfspaces", net.halfspaces, "halfspaces"),
+        Figure("standard error of a bin", noise.variance**0.5),
+        Figure(
+            f"noise of every canonical halfspace, at most, {sure(confidence)}",
+            every_bound(net, noise, 1.0 - confidence),
+        ),
+        Figure("a condition's direction is from the nearest of the net within", degrees(net.angle), "degrees"),
+    )
+    measured = "How far answers are off because of that depends on the table; the release measures it."
+    return Promises(figures, (guarantee(net)[0].upper() + guarantee(net)[1:] + ".", measured))
+
+
 def _example(contributions: int) -> Schema:
     return Schema.from_dict(
         {
@@ -178,6 +200,7 @@ MECHANISM = Mechanism(
     answers="its own questions",
     for_auto=False,
     example=_example,
+    promises=_promises,
     options=Options,
     tried_with={"directions": "3", "offsets": "4"},
 )

@@ -1,9 +1,9 @@
 """MLDP: learn a model from noisy answers to training queries, and publish the model.
 
 Zhu, Xiong, Li, Zhou, Yu, Differentially private query learning: from data publishing to model publishing, 2017,
-algorithm 1. Corrected: the training set is chosen before any data is read, its sensitivity is what one row really
-changes, error bars are measured on noisy answers kept aside (the paper's theorem 4.4 does not hold), and the model is
-ONNX, which no one has to trust.
+algorithm 1. Corrected: the training set is chosen and not drawn, its sensitivity is what one row really changes, blocks
+are cut where noisy counts say that rows are, error bars are measured on noisy answers kept aside (the paper's theorem
+4.4 does not hold), and the model is ONNX, which no one has to trust.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from sfumato.domain.blocks import Blocks
 from sfumato.errors import MechanismError
 from sfumato.inference.learned import onnx_file
+from sfumato.inference.learned.finer import finer
 from sfumato.inference.learned.kept_aside import tiles_beside
 from sfumato.inference.learned.lesson import Lesson
 from sfumato.inference.learned.runtime import MISSING, can_run
@@ -23,6 +24,7 @@ from sfumato.inference.learned.training import MODELS, best_of, check_names, tra
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.promises import Figure, Promises
 from sfumato.queries import Identity, Predicates, Workload
 from sfumato.releases.contents.special.learned import Learned
 from sfumato.schema import Schema
@@ -36,9 +38,13 @@ MOST_KEPT = 3 * 2**17  # features of all training queries together, which most m
 
 @dataclass(frozen=True)
 class Settings:
-    """shares: of the budget, for the training set and for the answers that are kept aside."""
+    """shares: of the budget, for looking where rows are, for the training set and for the answers kept aside.
 
-    shares: tuple[int, int] = (1, 1)
+    looks: how often blocks are looked at and cut; where each is a cell, there is no need, and that share is kept aside.
+    """
+
+    shares: tuple[int, int, int] = (1, 5, 4)
+    looks: int = 2
 
 
 @dataclass(frozen=True)
@@ -79,13 +85,15 @@ def mldp(
     options: Options = PLAIN,
     settings: Settings = SETTINGS,
 ) -> Learned:
-    """Choose queries, measure them, train, publish.
+    """Find blocks, choose queries, measure them, train, publish.
 
-    budget: half on the training set, half on the answers kept aside. The kernel charges every cell for the queries
-    that it is in, so the noise is that of the set's own sensitivity.
+    budget: half on the training set. The kernel charges every cell for the queries that it is in, so the noise is that
+    of the set's own sensitivity.
     """
-    for_training, for_aside = budget.split(*settings.shares)
-    blocks = Blocks.at_most(schema.domain, options.features, options.whole)
+    for_looks, for_training, for_aside = _parts(schema, budget, options, settings)
+    blocks = _even_blocks(schema, options)
+    if for_looks is not None:
+        blocks = _found_blocks(curator, schema, for_looks, options, settings.looks)
     sets = training_sets(blocks, options.candidates, options.training)
     tiles = tiles_beside(blocks)
 
@@ -99,6 +107,34 @@ def mldp(
     model = train(name, lesson)
     onnx = onnx_file.written(model.graph())
     return Learned(schema, options.queries, name, blocks, trained, tiles, aside, onnx, options.whole)
+
+
+def _parts(
+    schema: Schema, budget: Budget, options: Options, settings: Settings = SETTINGS
+) -> tuple[Budget | None, Budget, Budget]:
+    """For looks, if there are any, for the training set, and for answers kept aside."""
+    looking, training, aside = settings.shares
+    # Models that keep all their training queries must have a size that is known beforehand.
+    sized = options.model in ("ridge", "network") or len(schema.domain.shape) == 1
+    if sized and schema.domain.size > _even_blocks(schema, options).size:
+        for_looks, for_training, for_aside = budget.split(looking, training, aside)
+        return for_looks, for_training, for_aside
+    for_training, for_aside = budget.split(training, looking + aside)
+    return None, for_training, for_aside
+
+
+def _even_blocks(schema: Schema, options: Options) -> Blocks:
+    return Blocks.at_most(schema.domain, options.features, options.whole)
+
+
+def _found_blocks(curator: Curator, schema: Schema, budget: Budget, options: Options, looks: int) -> Blocks:
+    """Blocks of half of the number, looked at with noise and cut where rows are, again and again."""
+    half = options.features // 2
+    blocks = Blocks.at_most(schema.domain, half, options.whole)
+    for look, share in enumerate(budget.evenly(looks), 1):
+        seen = curator.reduce(blocks.partition).measure(Identity(blocks.size), share)
+        blocks = finer(blocks, seen.answers, half + (options.features - half) * look // looks)
+    return blocks
 
 
 def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
@@ -122,7 +158,7 @@ def cannot_learn(schema: Schema, options: Options) -> str | None:
     """Why a training set would teach nothing, or None."""
     if (reason := not_comparable(schema, options)) is not None:
         return reason
-    blocks = Blocks.at_most(schema.domain, options.features, options.whole)
+    blocks = _even_blocks(schema, options)
     if blocks.size < 2:
         return "there is one cell only, so that every query has the same answer; declare attributes to learn from"
     sets = training_sets(blocks, options.candidates, options.training)
@@ -155,6 +191,33 @@ def not_comparable(schema: Schema, options: Options) -> str | None:
     return None
 
 
+def _promises(
+    schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
+) -> Promises:
+    blocks = _even_blocks(schema, options)
+    sets, tiles = training_sets(blocks, options.candidates, options.training), tiles_beside(blocks)
+    for_looks, *others = _parts(schema, budget, options)
+    for_training, for_aside = (float(each.amount) for each in others)
+    fullest, k = int(sets.sum(axis=0).max()), schema.privacy_unit.contributions
+    looks = (
+        ()
+        if for_looks is None
+        else (Figure("looks at where rows are, after which blocks are cut", SETTINGS.looks, "looks"),)
+    )
+    figures = (
+        *looks,
+        Figure("blocks of cells, in whose terms the model sees queries, about", blocks.size, "blocks"),
+        Figure("training queries, about", len(sets), "queries"),
+        Figure("of them one row changes, at most (their joint sensitivity)", fullest, "queries"),
+        Figure("standard error of a training answer", 2.0**0.5 * k * fullest / for_training),
+        Figure("answers kept aside, for error bars", tiles.size, "queries"),
+        Figure("standard error of each of these", 2.0**0.5 * k / for_aside),
+    )
+    return Promises(
+        figures, ("How far the model is off depends on the table: only a trial can tell; docs/mldp.md has some.",)
+    )
+
+
 def example(contributions: int) -> Schema:
     """Six ages."""
     return Schema.from_dict(
@@ -177,4 +240,6 @@ MECHANISM = Mechanism(
     for_auto=False,
     options=Options,
     example=example,
+    promises=_promises,
+    tried_with={"features": "4"},
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import log
 from typing import Literal
 
 import numpy as np
@@ -21,6 +22,8 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.rows_right import RowsRight
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared import rules
+from sfumato.mechanisms.shared.learning_size import learning_error, learning_rows
+from sfumato.mechanisms.shared.promises import Figure, Promises, sure, with_rows, without_rows
 from sfumato.queries import Identity, Weighted, Workload
 from sfumato.releases.contents.special.rule import Rule
 from sfumato.schema import Schema
@@ -52,6 +55,7 @@ class Options:
 
 
 PLAIN, SETTINGS = Options(), Settings()
+AN_ERROR = 0.05  # beyond that of the best rule, for which a plan says how many rows it takes
 
 
 def pac(
@@ -156,15 +160,18 @@ def _given_refused(schema: Schema, domain: Domain, label: str, options: Options)
 
 
 def _too_many(domain: Domain, names: Sequence[str], options: Options) -> str | None:
-    written = options.given is not None
-    many = (
-        len(rules.written_rules(options.given or "")) if written else rules.how_many(domain, names, _literals(options))
-    )
+    written, many = options.given is not None, _how_many(domain, names, options)
     room = min(rules.MOST_RULES, rules.MOST_ENTRIES // domain.size)
     if many <= room:
         return None
     fewer = "give fewer rules" if written and room else _fewer(domain, names, room)
     return f"{many:,} rules over {domain.size:,} cells are too many, {room:,} would do; {fewer}"
+
+
+def _how_many(domain: Domain, names: Sequence[str], options: Options) -> int:
+    if options.given is not None:
+        return len(rules.written_rules(options.given))
+    return rules.how_many(domain, names, _literals(options))
 
 
 def _fewer(domain: Domain, names: Sequence[str], room: int) -> str:
@@ -181,6 +188,34 @@ def _literals(options: Options) -> int:
 
 def _same(label: object, stated: str) -> bool:
     return label is not None and str(label).lower() == stated.lower()
+
+
+def _promises(
+    schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
+) -> Promises:
+    to_choose, to_count = (
+        float(each.amount) / schema.privacy_unit.contributions for each in budget.split(*SETTINGS.shares)
+    )
+    names, beta = looked_at(schema, options), 1.0 - confidence
+    many = _how_many(schema.domain.along([*names, label_of(schema, options)]), names, options)
+    figures = (
+        Figure("rules to choose from", many, "rules"),
+        Figure(f"more rows wrong than by the best of them, at most, {sure(confidence)}", log(many / beta) / to_choose),
+        Figure("standard error of the rows that it gets wrong", 2.0 / to_count),  # of two counts, variance 2 scale^2
+        Figure(
+            f"rows for an error of at most {AN_ERROR:g} beyond the best rule's, {sure(confidence)}",
+            learning_rows(AN_ERROR, many, to_choose, beta),
+        ),
+        *with_rows(
+            schema,
+            lambda rows: Figure(
+                f"error beyond the best rule's, at most, of {rows:,} rows drawn at random, {sure(confidence)}",
+                100.0 * learning_error(rows, many, to_choose, beta),
+                "% of rows",
+            ),
+        ),
+    )
+    return Promises(figures, without_rows(schema, "by how much its rule may fall behind the best one"))
 
 
 def example(contributions: int) -> Schema:
@@ -204,6 +239,7 @@ MECHANISM = Mechanism(
     answers="its own questions",
     for_auto=False,
     example=example,
+    promises=_promises,
     options=Options,
     tried_with={"rules": "thresholds"},
 )

@@ -10,12 +10,16 @@ being right that holds for every table. The elimination stands beside it in `rep
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
+from sfumato.intervals.parity_doubt import enough_ahead, parity_doubt
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
+from sfumato.measurement import Laplace
 from sfumato.mechanisms.cells import cells
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.measure_and_fit import every_cell
+from sfumato.mechanisms.shared.promises import Figure, Promises, sure, with_rows, without_rows
 from sfumato.queries import Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.releases.contents.special.parity_cube import ParityCube, why_no_bits
@@ -52,6 +56,30 @@ def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN)
     return why_no_bits(schema.domain, label_of(schema, options))
 
 
+def _promises(
+    schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
+) -> Promises:
+    for_count = budget.split(*schema.weights.values())[0]
+    noise, cells = Laplace(schema.privacy_unit.contributions / for_count.amount), schema.domain.size
+    figures = (
+        Figure("cells, each with noise of its own", cells, "counts"),
+        Figure("standard error of one cell", sqrt(noise.variance)),
+        Figure(
+            f"rows by which a vector must be ahead of the next to be claimed, {sure(confidence)}, whatever the table",
+            enough_ahead(cells, noise, 1.0 - confidence),
+        ),
+        *with_rows(
+            schema,
+            lambda rows: Figure(
+                f"chance, at most, that noise hides a vector that all of {rows:,} rows follow, and no other fits",
+                100.0 * parity_doubt(rows, rows, cells, noise),
+                "%",
+            ),
+        ),
+    )
+    return Promises(figures, without_rows(schema, "how likely noise hides a vector"))
+
+
 def example(contributions: int) -> Schema:
     """Three bits, of which the last may be the parity of the others."""
     return Schema.from_dict(
@@ -72,6 +100,7 @@ MECHANISM = Mechanism(
     refuses=refuses,
     for_auto=False,
     example=example,
+    promises=_promises,
     options=Options,
     tried_with={"target": "odd"},
 )

@@ -11,21 +11,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import prod
+from math import expm1, log, prod
 
 import numpy as np
 
+from sfumato.intervals.noise_sum import upper_quantile
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.lines import Lines
 from sfumato.limits import MOST_DENSE
+from sfumato.measurement import Laplace
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.promises import Figure, Promises, sure
 from sfumato.queries import Workload
 from sfumato.releases.contents.special.quantiles import Quantiles
 from sfumato.releases.contents.special.quantiles_file import Line
 from sfumato.schema import Schema
-from sfumato.strategies.special.quantile_tree import Choice, choices, runs_between
+from sfumato.strategies.special.quantile_tree import Choice, choices, errors_of, runs_between
 
+ROUNDS = 60  # of an iteration that gains a factor of 3 and more in each
 FIVE = tuple(Fraction(k, 4) for k in range(5))
 
 
@@ -152,6 +156,48 @@ def _too_many(schema: Schema, options: Options) -> str | None:
     return None
 
 
+def _promises(
+    schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
+) -> Promises:
+    of = options.of or _ordered(schema, options.by)
+    longest = max(schema.domain[name].places for name in of)
+    wanted = choices(options.quantiles)
+    scale = schema.privacy_unit.contributions / _parts(budget.evenly(len(of))[0])[0].amount
+    scales = {one.quantile: scale * one.spread / one.share for one in wanted}
+    errors, figures = (
+        errors_of(wanted),
+        [Figure("attributes, times groups that have quantiles of their own", len(of) * groups, "lines")],
+    )
+    for quantile in sorted(scales):
+        if quantile in (0, 1):
+            end, beyond = ("least", "below") if quantile == 0 else ("greatest", "above")
+            off = float(scales[quantile]) * _beyond(longest, confidence) + 1.0
+            figures.append(
+                Figure(f"{end} value: rows {beyond} it, at most, {sure(confidence)}, whatever the table", off)
+            )
+        else:
+            terms = [(weight, Laplace(scales[each]), 1) for each, weight in errors[quantile].items()]
+            off = upper_quantile(terms, (1.0 + confidence) / 2.0)
+            figures.append(Figure(f"quantile {float(quantile):g}: its rank is within, {sure(confidence)}", off))
+    return Promises(
+        tuple(figures), ("Ranks are promised where rows lie densely; where many share a value, that value is found.",)
+    )
+
+
+def _beyond(values: int, confidence: float) -> float:
+    """How many rows lie beyond a value that was chosen as the least or the greatest, at most, in scales of the choice.
+
+    The value that is right holds c rows, dealt out over its pieces, so that one of its pieces has a weight of
+    (1 - exp(-c)) / c on average. A piece of another value has c rows beyond it at least, and if it has more than x a
+    weight below exp(-x). So all of these have a chance of at most values * exp(-x) * c / (1 - exp(-c)), which is
+    largest for c = x; one row more for those that are not dealt evenly.
+    """
+    found = start = log(values / (1.0 - confidence)) + 1.0
+    for _ in range(ROUNDS):
+        found = start - 1.0 + log(found / -expm1(-found))
+    return found
+
+
 def _example(contributions: int) -> Schema:
     unit = "row" if contributions == 1 else {"column": "person", "contributions": contributions}
     return Schema.from_dict(
@@ -177,6 +223,7 @@ MECHANISM = Mechanism(
     answers="its own questions",
     for_auto=False,
     example=_example,
+    promises=_promises,
     options=Options,
     tried_with={"of": "age", "by": "sex", "quantiles": "0,0.5,0.75", "pieces": "2"},
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import prod
+from math import ceil, prod, sqrt
 from typing import TYPE_CHECKING, Literal
 
 from sfumato.inference.classifiers.perceptron import latest, points_of, pulls
@@ -20,7 +20,8 @@ from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.growing import MOST_CELLS, grow
-from sfumato.mechanisms.shared.statistical_queries import Questions
+from sfumato.mechanisms.shared.promises import Figure, Promises, sure, with_rows, without_rows
+from sfumato.mechanisms.shared.statistical_queries import Questions, largest_noise, paper_rows
 from sfumato.queries import Weighted
 from sfumato.releases.contents.special.classifier import Classifier, cells_by
 from sfumato.schema import Schema
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 FOR_TEST = Fraction(1, 10)  # of the budget
 FOR_LEAVES = Fraction(2, 10)  # of the budget of a tree, and what it did not need to grow
 MOST_CLASSES = 64
+A_TOLERANCE = 0.01  # of a share of rows, for which a plan says how many rows it takes
 MOST_DEPTH = 6
 MOST_ROUNDS = 100
 MOST_WEIGHTS = 2**24  # numbers that one round of a perceptron lays out
@@ -159,6 +161,51 @@ def _too_wide(schema: Schema, target: str, features: tuple[str, ...]) -> str | N
     )
 
 
+def _promises(
+    schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
+) -> Promises:
+    target, features = _asked_for(schema, options)
+    testable = options.learner != "naive-bayes" or _cells(schema, [target, *features]) <= MOST_CELLS
+    learning = float(budget.amount * ((1 - FOR_TEST) if testable else 1)) / schema.privacy_unit.contributions
+    words = ("How often the classifier is right depends on the table; the release measures it.",) if testable else ()
+    if options.learner == "perceptron":
+        most = (len(features) + 1) * (1 if schema.domain[target].size == 2 else 2)  # in coordinates of size 1
+        return Promises(
+            (
+                Figure("rounds, each one question", options.rounds, "questions"),
+                Figure(
+                    "standard error of each sum over the rows that are wrong, at most",
+                    sqrt(2.0) * options.rounds * most / learning,
+                ),
+            ),
+            words,
+        )
+    levels = options.depth if options.learner == "id3" else 1
+    growing = learning * float(1 - FOR_LEAVES) if options.learner == "id3" else learning
+    counts = sum(_cells(schema, [target, name]) for name in features) * (2**levels - 1)
+    questions, doubt = levels * len(features), 1.0 - confidence
+    largest = largest_noise(questions / growing, counts, doubt)
+    figures = (
+        Figure("questions, each a table by class", questions, "questions"),
+        Figure("counts that they answer, at most", counts, "counts"),
+        Figure(f"no count is off by more than, {sure(confidence)}", largest),
+        *with_rows(
+            schema,
+            lambda rows: Figure(
+                f"tolerance: no share of {rows:,} rows is off by more than, {sure(confidence)}",
+                100.0 * largest / rows,
+                "%",
+            ),
+        ),
+        Figure(f"rows for a tolerance of {100 * A_TOLERANCE:g} %, {sure(confidence)}", ceil(largest / A_TOLERANCE)),
+        Figure(
+            "the same by the survey, which pays for every count by itself",
+            paper_rows(counts, growing, A_TOLERANCE, doubt),
+        ),
+    )
+    return Promises(figures, (*without_rows(schema, "the tolerance"), *words))
+
+
 def _example(contributions: int) -> Schema:
     yes_or_no = {"type": "category", "values": ["no", "yes"]}
     return Schema.from_dict(
@@ -180,6 +227,7 @@ MECHANISM = Mechanism(
     answers="its own questions",
     for_auto=False,
     example=_example,
+    promises=_promises,
     options=Options,
     tried_with={"target": "ill", "learner": "id3", "depth": "2"},
 )

@@ -6,14 +6,16 @@ from collections.abc import Callable
 
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.reproduce.exhibits import Exhibit, Study, Tick
+from sfumato.reproduce.survey.blr import error_exhibit, tables_exhibit
 from sfumato.reproduce.survey.contingency import bound_exhibit, raise_exhibit
 from sfumato.reproduce.survey.data_inference import inference_exhibit, sample_exhibit
 from sfumato.reproduce.survey.halfspace import halfspace_exhibit, theorem_exhibit
+from sfumato.reproduce.survey.pac import pac_exhibit
 from sfumato.reproduce.survey.sq import learners_exhibit, oracle_exhibit
 
 
 def study(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
-    """Data inference (4.1), contingency tables (4.2), halfspaces (4.3) and statistical queries (5.1)."""
+    """Data inference (4.1), contingency tables (4.2), halfspaces (4.3), learners (5.1, 5.2), synthetic tables (5.3)."""
     parts: tuple[tuple[str, Callable[[], Exhibit]], ...] = (
         ("data inference", lambda: inference_exhibit(entropy, quick=quick)),
         ("data inference, rows needed", sample_exhibit),
@@ -23,6 +25,9 @@ def study(entropy: Entropy, tick: Tick, *, quick: bool) -> Study:
         ("halfspaces", lambda: halfspace_exhibit(entropy, quick=quick)),
         ("statistical queries", lambda: oracle_exhibit(entropy, quick=quick)),
         ("learners", lambda: learners_exhibit(entropy, quick=quick)),
+        ("a rule of a class", lambda: pac_exhibit(entropy, quick=quick)),
+        ("small tables", tables_exhibit),
+        ("a synthetic table", lambda: error_exhibit(entropy, quick=quick)),
     )
     exhibits = []
     for place, (name, part) in enumerate(parts):

@@ -22,21 +22,28 @@ BRANCHING = 4  # parts that a set of a layer falls into in the next
 FURTHER_LAYERS = 8  # turns of candidates, the first one included, where a number of queries is stated
 
 
-@lru_cache(maxsize=32)
 def training_sets(blocks: Blocks, kind: str, number: int) -> Floats:
-    """The chosen queries, a row each, over the blocks; number: how many, or 0 for as many as reach every block."""
-    first = candidates(blocks, kind)
+    """The chosen queries, a row each, over the blocks; number: how many, or 0 for as many as reach every block.
+
+    They depend on how many blocks there are along every axis, not on where these lie.
+    """
+    return _sets(blocks.shape, kind, number)
+
+
+@lru_cache(maxsize=32)
+def _sets(shape: tuple[int, ...], kind: str, number: int) -> Floats:
+    first = candidates(shape, kind)
     chosen = choose(first, number or len(first))
     if number > len(first):
-        more = candidates(blocks, kind, further=True)[len(first) :]
+        more = candidates(shape, kind, further=True)[len(first) :]
         chosen = np.concatenate([chosen, choose(more, number - len(first))]) if len(more) else chosen
     chosen.setflags(write=False)
     return chosen
 
 
-def candidates(blocks: Blocks, kind: str, *, further: bool = False) -> Floats:
+def candidates(shape: tuple[int, ...], kind: str, *, further: bool = False) -> Floats:
     """The queries to choose from, the widest layers first; each layer holds every block once."""
-    layers = {"ranges": _ranges, "predicates": _predicates, "subsets": _subsets}[kind](blocks, further)
+    layers = {"ranges": _ranges, "predicates": _predicates, "subsets": _subsets}[kind](shape, further)
     rows = np.concatenate([layer[None, :] == np.arange(layer.max() + 1)[:, None] for layer in layers])
     _, first = np.unique(rows, axis=0, return_index=True)
     return rows[np.sort(first)].astype(np.float64)
@@ -69,12 +76,12 @@ def fullest(sets: Floats) -> int:
     return int(np.asarray(sets).sum(axis=0).max())
 
 
-def _ranges(blocks: Blocks, further: bool) -> Iterator[Codes]:
+def _ranges(shape: tuple[int, ...], further: bool) -> Iterator[Codes]:
     """Boxes of neighbouring blocks, ever shorter; where more is wanted, the same layers shifted, again and again."""
     for turn in range(FURTHER_LAYERS if further else 1):
-        for runs in _ever_shorter(blocks.shape):
-            label, axes = np.zeros(blocks.shape, dtype=np.int64), len(runs)
-            for place, (run, size) in enumerate(zip(runs, blocks.shape, strict=True)):
+        for runs in _ever_shorter(shape):
+            label, axes = np.zeros(shape, dtype=np.int64), len(runs)
+            for place, (run, size) in enumerate(zip(runs, shape, strict=True)):
                 length = ceil(size / run)
                 offset = int(length * ((turn * GOLDEN + place * GOLDEN**2) % 1.0)) if turn else 0
                 along = (np.arange(size) + offset) // length
@@ -95,23 +102,23 @@ def _ever_shorter(shape: tuple[int, ...]) -> Iterator[list[int]]:
             runs[longest] = min(2 * runs[longest], shape[longest])
 
 
-def _predicates(blocks: Blocks, further: bool) -> Iterator[Codes]:
+def _predicates(shape: tuple[int, ...], further: bool) -> Iterator[Codes]:
     """Values of no attribute, of each, of each two, and of all; in order of how many values they have."""
-    axes = range(len(blocks.shape))
-    for order in range(len(blocks.shape) + 1):
+    axes = range(len(shape))
+    for order in range(len(shape) + 1):
         for chosen in combinations(axes, order):
-            if 2 < order < len(blocks.shape):
+            if 2 < order < len(shape):
                 continue
-            label = np.zeros(blocks.shape, dtype=np.int64)
+            label = np.zeros(shape, dtype=np.int64)
             for place in chosen:
-                along = np.arange(blocks.shape[place]).reshape([-1 if p == place else 1 for p in axes])
-                label = label * blocks.shape[place] + along
+                along = np.arange(shape[place]).reshape([-1 if p == place else 1 for p in axes])
+                label = label * shape[place] + along
             yield label.reshape(-1)
 
 
-def _subsets(blocks: Blocks, further: bool) -> Iterator[Codes]:
+def _subsets(shape: tuple[int, ...], further: bool) -> Iterator[Codes]:
     """Blocks dealt out to ever more sets, in an order that has nothing to do with where they lie."""
-    size, parts, layer = blocks.size, 1, 0
+    size, parts, layer = prod(shape), 1, 0
     while True:
         order = np.argsort((np.arange(1, size + 1) * GOLDEN + layer * GOLDEN**2) * (1 + layer) % 1.0, kind="stable")
         label = np.empty(size, dtype=np.int64)

@@ -54,17 +54,30 @@ class Engine(Protocol):
     def columns(self) -> tuple[Column, ...]:
         """What the source holds."""
 
+    @property
+    def subqueries(self) -> bool:
+        """Whether a value is looked up in a list by a subquery as fast as by a join; else lists are halved."""
+
     def table(self) -> exp.Expression:
         """What the statement reads FROM."""
 
     def bytes_of(self, text: exp.Expression) -> exp.Expression:
         """The UTF-8 bytes of a text, which are equal only if the texts are the same, whatever its collation."""
 
+    def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
+        """A value of a column as text, double, bigint, boolean, date or timestamp; NULL if it cannot be, no error."""
+
+    def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
+        """A value of a column as it is; NULL where its type has a NaN and it is one."""
+
     def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
         """The time that a text says, written as in strptime; NULL where it does not."""
 
     def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
         """A hash of these values: the one function for which engines share no name. It needs no secrecy."""
+
+    def check(self, statement: exp.Expression) -> None:
+        """Refuse a statement that could not be run here, before anything is spent and without reading a row."""
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
         """The statement's result; `used` are the only columns that it reads."""

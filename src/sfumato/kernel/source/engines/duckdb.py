@@ -91,6 +91,7 @@ class DuckDB:
     columns: tuple[Column, ...]
     session: Session = field(default_factory=Session, repr=False)
     dialect: str = "duckdb"
+    subqueries: bool = True
 
     def table(self) -> exp.Expression:
         """What the statement reads FROM."""
@@ -104,6 +105,19 @@ class DuckDB:
 
         return exp.Anonymous(this="encode", expressions=[text])
 
+    def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
+        """DuckDB's TRY_CAST."""
+        from sfumato.kernel.source.expressions import try_cast
+
+        return try_cast(value, to)
+
+    def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
+        """Floats are the only numbers of DuckDB that can be NaN."""
+        from sfumato.kernel.source.expressions import missing_if_nan
+        from sfumato.kernel.source.types import is_float
+
+        return missing_if_nan(value) if is_float(source, self.dialect) else value
+
     def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
         """DuckDB's strptime that does not fail."""
         from sqlglot import exp
@@ -115,6 +129,9 @@ class DuckDB:
         from sqlglot import exp
 
         return exp.Anonymous(this="hash", expressions=list(parts))
+
+    def check(self, statement: exp.Expression) -> None:
+        """The statement was written for DuckDB: what it can refuse are values, and none may be looked at yet."""
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
         """The statement's result."""

@@ -31,7 +31,7 @@ def pull(
     those on the other side. cell: the length of a single value, into which a heap fits. sd: of the noise of a count.
 
     >>> even = np.array([10.0, 40.0]), np.array([50.0, 200.0])
-    >>> pull(*even, *even, scale=2.0, cell=160.0, sd=0.0)
+    >>> round(pull(*even, *even, scale=2.0, cell=160.0, sd=0.0), 1)
     0.0
     >>> round(pull(*even, np.array([1000.0]), np.array([0.0]), scale=2.0, cell=160.0, sd=0.0), 1)
     15.6

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.measurement import Noise
 from sfumato.plain_text import printable
+from sfumato.strategies.special.halfspace_net import Net
 
 if TYPE_CHECKING:
     from sfumato.releases.contents.special.halfspaces import Halfspaces
@@ -17,7 +19,7 @@ DELTA = 0.05
 
 def findings_of(content: Halfspaces) -> tuple[str, ...]:
     """The net, the guarantee, and how far answers were found to be off."""
-    return (_noise(content), _guarantee(content), *_measured(content))
+    return (_noise(content), guarantee(content.net), *_measured(content))
 
 
 def examples_of(content: Halfspaces) -> tuple[str, ...]:
@@ -34,13 +36,13 @@ def examples_of(content: Halfspaces) -> tuple[str, ...]:
     return tuple(found)
 
 
-def every_bound(content: Halfspaces, delta: float = DELTA) -> float:
+def every_bound(net: Net, noise: Noise, delta: float = DELTA) -> float:
     """What the noise of no canonical halfspace exceeds, in rows, with probability 1 - delta: a union bound over all."""
     from sfumato.intervals.noise_sum import upper_quantile
 
-    level = 1.0 - delta / (2.0 * content.net.halfspaces)
+    level = 1.0 - delta / (2.0 * net.halfspaces)
     # Brought to one total, half of the bins or fewer carry noise beyond what the total has.
-    return float(upper_quantile([(1.0, content.measured[0].noise, max(1, content.net.offsets // 2))], level))
+    return float(upper_quantile([(1.0, noise, max(1, net.offsets // 2))], level))
 
 
 def changed_by(dimensions: int, gamma: float) -> float:
@@ -67,12 +69,12 @@ def _noise(content: Halfspaces) -> str:
     net = content.net
     return (
         f"{net.halfspaces:,} canonical halfspaces; with probability {100 * (1 - DELTA):g} % the noise of each is "
-        f"within {every_bound(content):,.0f} of {content.rows:,.0f} rows"
+        f"within {every_bound(net, content.measured[0].noise):,.0f} of {content.rows:,.0f} rows"
     )
 
 
-def _guarantee(content: Halfspaces) -> str:
-    net = content.net
+def guarantee(net: Net) -> str:
+    """What may be said of a halfspace that is none of the canonical ones."""
     gamma = sin(net.angle)
     if net.plain:
         return (

@@ -1,0 +1,70 @@
+"""Awkward tables in Spark: Parquet files, read by one local session that is started when it is first asked for."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sfumato.audit.reading.reference import Row
+from sfumato.audit.reading.source import Source
+from sfumato.audit.reading.tables import AwkwardTable
+from sfumato.errors import TableError
+from sfumato.kernel.source.engines.spark.java import use_java
+from sfumato.kernel.source.engines.spark.sessions import start
+from sfumato.kernel.source.table import Table, open_table
+
+# Tables of a few rows: nothing is worth compiling or dividing.
+_SMALL = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+@dataclass(frozen=True)
+class SparkSource(Source):
+    """Spark as a source, which needs Java as well as a library."""
+
+    @property
+    def here(self) -> bool:
+        if find_spec("pyspark") is None:
+            return False
+        try:
+            use_java()
+        except TableError:
+            return False
+        return True
+
+
+@cache
+def small_session() -> Any:
+    """A session for small tables; the one that the program has, if it has one."""
+    from pyspark.sql import SparkSession
+
+    if (active := SparkSession.getActiveSession()) is not None:
+        return active
+    stated = " ".join(f"--conf {key}={value}" for key, value in _SMALL.items())
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{stated} pyspark-shell"  # the memory of a Java is settled before it starts
+    try:
+        session = start("spark://local[2]")
+    finally:
+        del os.environ["PYSPARK_SUBMIT_ARGS"]
+    atexit.register(session.stop)
+    return session
+
+
+def spark_files(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
+    """A Parquet file; Spark knows times to the microsecond."""
+    import pyarrow.parquet as pq
+
+    path = folder / "t.parquet"
+    pq.write_table(table.arrow(rows), path, row_group_size=3, coerce_timestamps="us")
+    return open_table(small_session(), name=str(path))

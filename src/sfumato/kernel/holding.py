@@ -1,0 +1,155 @@
+"""What a curator holds: the private counts, where its cells lie in the whole table, and what their use is charged to.
+
+Nothing is drawn here and nothing leaves: `curator.py` has the verbs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.arrays import Codes, Whole
+from sfumato.domain import Domain
+from sfumato.errors import PrivacyError, QueryError
+from sfumato.kernel.aggregate import Aggregate
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import Charge, Load
+from sfumato.kernel.margin_counts import MarginCounts
+from sfumato.kernel.rows import Rows
+from sfumato.kernel.sampling.entropy import Entropy
+from sfumato.limits import MOST_DENSE
+from sfumato.measurement import Laplace, Noise
+from sfumato.queries import Cells, Queries, Total, trusted
+from sfumato.schema.parts import missing_of
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """How the cells of a curator's domain sit in the cells of the whole table."""
+
+    cells: Codes  # cells of the table that this view sees
+    groups: Codes  # the view's own cell that each of them belongs to
+
+    def within(self, inside: Codes) -> View:
+        """The view of some of these cells. inside: for each of them its place among the new ones, or -1."""
+        seen = inside[self.groups]
+        return View(self.cells[seen >= 0], seen[seen >= 0])
+
+
+class Holding:
+    """A private table, or a part of it, bound to one charge."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        held: Aggregate | Rows,
+        units: dict[str, int],
+        charge: Charge,
+        entropy: Entropy,
+        *,
+        view: View | None = None,
+        everywhere: bool = False,
+    ) -> None:
+        self.domain = domain
+        self.charge = charge
+        self._held = held
+        self._units = units  # the most one row changes a cell: 1 for "count", half_units for a measure, 1 where missing
+        self._entropy = entropy
+        self._view = view
+        self._thinned: tuple[tuple[int, int], Whole] | None = None  # of the last subsets that were looked at
+        self._everywhere = everywhere  # whether its cells together are all of the table: a margin's are
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What a budget is split over: "count" and the measures of the schema."""
+        missing = set(map(missing_of, self._units))
+        return tuple(of for of in self._units if of not in missing)
+
+    @cached_property
+    def _aggregate(self) -> Aggregate:
+        """The private counts by cell, gathered when a verb first needs them so."""
+        return self._held.gathered if isinstance(self._held, Rows) else self._held
+
+    @cached_property
+    def _margins(self) -> MarginCounts:
+        return MarginCounts(self.domain, self._held)
+
+    @property
+    def private(self) -> bool:
+        """False when the noise comes from a testing generator: whatever comes out is NOT PRIVATE."""
+        return self._entropy.private
+
+    def _unit(self, of: str) -> int:
+        if of not in self._units:
+            raise QueryError(f"no statistic {of!r}; there are {', '.join(self._units)}")
+        return self._units[of]
+
+    def _check(self, queries: Queries) -> None:
+        # The proof leans on column_sums, so only families whose column_sums is tested may be measured.
+        if not trusted(queries):
+            raise PrivacyError("only the query families of sfumato.queries can be measured; their bounds are proved")
+        if not queries.integral:
+            raise QueryError("queries must have whole-number weights; put weights into the noise scales instead")
+        if queries.columns != self.domain.size:
+            raise QueryError(f"the queries span {queries.columns} cells, the domain has {self.domain.size}")
+
+    def _check_size(self) -> None:
+        """Refuse, before anything is charged, what would lay out too many cells."""
+        if self.domain.size > MOST_DENSE:
+            raise QueryError(
+                f"a domain of {self.domain.size:.3g} cells is too large to lay out in full; "
+                "measure margins, totals, single cells, or cells above a threshold"
+            )
+
+    def _charge_all(self, budget: Budget) -> None:
+        """Charge a whole budget to every cell in view, before anything is drawn."""
+        share = Charge(budget, self.charge.contributions, 1).limit
+        self.charge.admit([self._spread(Load(1, share))])
+
+    def _loads(self, queries: Queries, unit: int, noises: tuple[Noise, ...], which: Codes | None) -> list[Load]:
+        loads = []
+        for kind, noise in enumerate(noises):
+            mine = None if which is None else np.flatnonzero(which == kind)
+            if mine is not None and not len(mine):
+                continue
+            rows = queries if mine is None else queries[mine]
+            if isinstance(noise, Laplace):
+                load = Load(self._per_cell(rows, squared=False), unit / noise.scale)
+            else:
+                load = Load(self._per_cell(rows, squared=True), unit**2 / (2 * noise.sigma_squared))
+            loads.append(self._spread(load))
+        return loads
+
+    def _per_cell(self, queries: Queries, *, squared: bool) -> NDArray[np.int64] | int:
+        if not self.charge.tracked:  # one bound for all cells
+            return int(queries.l2_squared if squared else queries.l1)
+        if not squared and queries.constant_column_sum is not None:
+            return int(queries.constant_column_sum)
+        return np.asarray(queries.column_squares() if squared else queries.column_sums(), dtype=np.int64)
+
+    def _spread(self, load: Load) -> Load:
+        """A load on this view's cells as a load on the cells of the whole table."""
+        if self._everywhere:
+            return load if isinstance(load.amounts, int) else Load(int(load.amounts.max(initial=0)), load.unit)
+        if self._view is None or not self.charge.tracked:
+            return load
+        amounts = np.zeros(self.charge.cells, dtype=np.int64)
+        amounts[self._view.cells] = load.amounts if isinstance(load.amounts, int) else load.amounts[self._view.groups]
+        return Load(amounts, load.unit)
+
+    def _answers(self, queries: Queries, of: str) -> NDArray[np.int64]:
+        if type(queries) is Total:
+            return np.array([self._aggregate.of(of).sum()], dtype=np.int64)
+        if type(queries) is Cells:
+            return self._aggregate.at(queries.codes, of)
+        # Modulo 2^64, as the noise is added: an overflow must not be an error, for that would depend on the data.
+        return np.array(queries.apply_wrapping(self._dense(of)), dtype=np.int64)
+
+    def _dense(self, of: str) -> NDArray[np.int64]:
+        self._check_size()
+        vector = np.zeros(self.domain.size, dtype=np.int64)
+        vector[self._aggregate.cells] = self._aggregate.of(of)
+        return vector

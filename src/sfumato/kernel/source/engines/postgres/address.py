@@ -1,0 +1,83 @@
+"""Where a server is and who logs in. No password is shown, kept in a repr or passed on, and no URL is quoted."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from sfumato.errors import TableError
+
+_PART = r"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})"
+_URL = re.compile(
+    rf"postgres(?:ql)?://(?:(?P<user>{_PART}*)(?P<password>:{_PART}*)?@)?(?P<host>(?:{_PART}|[:\[\]])*)"
+    rf"(?:/(?P<database>{_PART}*))?(?P<options>\?(?:{_PART}|[/:@?])*)?"
+)
+NEEDED = "PostgreSQL needs psycopg; pip install 'sfumato[postgres]'"
+
+
+@dataclass(frozen=True)
+class Address:
+    """conninfo: what libpq is given. shown: what a message may say. place: under which a keyring has the password."""
+
+    conninfo: str = field(repr=False)
+    shown: str
+    place: str
+
+
+def is_postgres(table: object) -> bool:
+    """Whether a table is the URL of a server, or a connection to one."""
+    if isinstance(table, str):
+        return table.lower().startswith(("postgresql:", "postgres:"))
+    kind = type(table).__module__.partition(".")[0]
+    if kind == "sqlalchemy":
+        return str(getattr(getattr(table, "url", None), "drivername", "")).startswith("postgresql")
+    return kind in ("psycopg", "psycopg2")
+
+
+def address_of(table: Any) -> Address:
+    """The server of a URL, a connection of psycopg or psycopg2, or an engine of SQLAlchemy.
+
+    A connection is not used itself, because it may be in the middle of something: another one is opened to the same
+    place, as the same user.
+    """
+    psycopg = driver()
+    if isinstance(table, str):
+        return _of_url(table)
+    kind = type(table).__module__.partition(".")[0]
+    if kind == "sqlalchemy":
+        url = table.url
+        stated = {"host": url.host, "port": url.port, "dbname": url.database, "user": url.username}
+        options = {key: value for key, value in url.query.items() if isinstance(value, str)}
+        facts = {key: value for key, value in {**stated, **options}.items() if value is not None}
+        secret = None if url.password is None else str(url.password)
+    elif kind == "psycopg2":
+        facts, secret = dict(table.get_dsn_parameters()), table.info.password
+    else:
+        facts, secret = table.info.get_parameters(), table.info.password
+    conninfo = psycopg.conninfo.make_conninfo(**facts, **({"password": secret} if secret else {}))
+    shown = f"{facts.get('host', '')}/{facts.get('dbname', '')}"
+    return Address(conninfo, f"postgresql://{shown}", f"postgresql://{facts.get('user', '')}@{shown}")
+
+
+def driver() -> Any:
+    """The library that speaks with servers."""
+    with suppress(ImportError):  # also raised where the library is there and libpq is not
+        import psycopg
+
+        return psycopg
+    raise TableError(NEEDED)
+
+
+def _of_url(url: str) -> Address:
+    parts = _URL.fullmatch(url)
+    if parts is None:
+        # For privacy: not quoted, because what is taken for a host can be the end of a password.
+        raise TableError(
+            "a server is written postgresql://USER@HOST:PORT/DATABASE, with %40 for @ and %2F for / inside a part; "
+            "a password is better kept in ~/.pgpass"
+        )
+    host, database, user = parts["host"] or "", parts["database"] or "", parts["user"] or ""
+    shown = f"{host}/{database}"
+    return Address(url, f"postgresql://{shown}", f"postgresql://{user}@{shown}" if user else f"postgresql://{shown}")

@@ -1,0 +1,139 @@
+"""Casts that no value can stop, in the SQL of PostgreSQL, where a failed cast ends the statement.
+
+What a cast has to fear hangs on the column's type: a numeric can be larger or smaller than any double, a date later
+than any timestamp, a text anything. PostgreSQL also stops where a product or quotient of doubles is too small for one,
+so a number this close to zero is moved away from it, to NEAREST; it keeps its sign.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from datetime import date
+
+from sqlglot import exp
+
+from sfumato.kernel.source.engines import Column
+from sfumato.kernel.source.expressions import SQL, cast, choose, clip, day, double, is_present, whole
+from sfumato.kernel.source.types import TEXTS, type_of
+
+DIALECT = "postgres"
+NEAREST = 1e-200  # to zero; quotients by steps of up to 1e100 are far from too small
+LONGEST = 300  # characters of a text that may be a number
+TRUE, FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
+_BLANKS = " \t\n\v\f\r"
+_NUMBER = r"^[+-]?({0}[.]?({0})?|[.]{0})([eE][+-]?0*[0-9]{{1,3}})?$".format("[0-9](_?[0-9])*")
+_TYPES = exp.DataType.Type
+
+
+def safe_cast(value: SQL, source: Column, to: str) -> SQL:
+    """A value of a column as text, double, bigint, boolean, date or timestamp; NULL if it cannot be."""
+    found = type_of(source, DIALECT)
+    if to == "text":
+        return _text(value, found)
+    if to == "double":
+        return _double(value, found)
+    if to == "boolean":
+        return _boolean(value, found)
+    if to == "timestamp" and found == _TYPES.DATE:
+        # A date can lie beyond every timestamp; a schema's bounds are within these years.
+        within = clip(value, *map(day, (date.min, date.max)))
+        return choose([(is_present(value), cast(within, to))], exp.Null())
+    return cast(value, to)
+
+
+def plain(text: SQL) -> SQL:
+    """A text without its collation: one that takes two texts for the same refuses patterns as well."""
+    return exp.Collate(this=cast(text, "text"), expression=exp.to_identifier("C", quoted=True))
+
+
+def missing_if_decimal_nan(value: SQL) -> SQL:
+    """A numeric, NULL if it is NaN."""
+    return exp.Nullif(this=value, expression=cast(exp.Literal.string("NaN"), "decimal"))
+
+
+def _text(value: SQL, found: exp.DType | None) -> SQL:
+    if found in TEXTS:
+        return plain(value)  # the blanks that fill up a CHAR(n) are no part of its text: the cast leaves them out
+    if found in exp.DataType.FLOAT_TYPES:
+        return _text_of_float(value, largest=1e6 if found == _TYPES.FLOAT else 1e15)
+    if found == _TYPES.DECIMAL:
+        value = missing_if_decimal_nan(value)
+    return plain(value)
+
+
+def _text_of_float(value: SQL, largest: float) -> SQL:
+    """As Python and DuckDB write it, where PostgreSQL has exponents from `largest` on, and Infinity."""
+    size = exp.Abs(this=cast(value.copy(), "double"))
+    digits = cast(cast(cast(value.copy(), "text"), "decimal"), "text")
+    spelled: list[tuple[SQL, SQL]] = [
+        (exp.EQ(this=value, expression=double(math.inf)), exp.Literal.string("inf")),
+        (exp.EQ(this=value, expression=double(-math.inf)), exp.Literal.string("-inf")),
+        (exp.And(this=size >= double(largest), expression=size.copy() < double(1e16)), digits),
+    ]
+    return plain(choose(spelled, cast(value.copy(), "text")))
+
+
+def _double(value: SQL, found: exp.DType | None) -> SQL:
+    if found == _TYPES.BOOLEAN:
+        return choose([(value, double(1)), (exp.Not(this=value), double(0))], exp.Null())
+    if found == _TYPES.DECIMAL:
+        return _of_decimal(value)
+    if found == _TYPES.DOUBLE:
+        return choose(_tiny(value, double), value)
+    if found in TEXTS:
+        return _of_text(plain(value))
+    return cast(value, "double")
+
+
+def _tiny(value: SQL, literal: Callable[[float], SQL]) -> list[tuple[SQL, SQL]]:
+    """What becomes of a number other than zero that is too close to it."""
+    above: SQL = exp.And(this=value.copy() > literal(0), expression=value.copy() < literal(NEAREST))
+    below: SQL = exp.And(this=value.copy() < literal(0), expression=value.copy() > literal(-NEAREST))
+    return [(above, double(NEAREST)), (below, double(-NEAREST))]
+
+
+def _decimal(value: float) -> SQL:
+    return cast(exp.Literal.string("0" if value == 0 else repr(value)), "decimal")
+
+
+def _of_decimal(value: SQL) -> SQL:
+    """A numeric as the nearest double; beyond all doubles as infinite."""
+    most = sys.float_info.max
+    is_nan: SQL = exp.EQ(this=value, expression=cast(exp.Literal.string("NaN"), "decimal"))
+    above, below = exp.GT(this=value, expression=_decimal(most)), exp.LT(this=value, expression=_decimal(-most))
+    cases = [(is_nan, exp.Null()), *_tiny(value, _decimal), (above, double(math.inf)), (below, double(-math.inf))]
+    return choose(cases, cast(value.copy(), "double"))
+
+
+def _of_text(text: SQL) -> SQL:
+    """A text as a number, if it is one: in digits, or infinite."""
+    bare = exp.Anonymous(this="btrim", expressions=[text, exp.Literal.string(_BLANKS)])
+    short = exp.LTE(this=exp.Anonymous(this="length", expressions=[bare]), expression=whole(LONGEST))
+    spelled = exp.RegexpLike(this=bare.copy(), expression=exp.Literal.string(_NUMBER))
+    word = exp.Anonymous(this="lower", expressions=[bare.copy()])
+    words = [
+        (
+            exp.In(this=word.copy(), expressions=[exp.Literal.string(f"{sign}{name}") for name in ("inf", "infinity")]),
+            to,
+        )
+        for sign, to in (("", double(math.inf)), ("+", double(math.inf)), ("-", double(-math.inf)))
+    ]
+    parted = [exp.Literal.string("_"), exp.Literal.string("")]  # 1_000, as other engines read it
+    digits = cast(exp.Anonymous(this="replace", expressions=[bare.copy(), *parted]), "decimal")
+    found = choose([(spelled, _of_decimal(digits)), *words], exp.Null())
+    return choose([(short, found)], exp.Null())
+
+
+def _boolean(value: SQL, found: exp.DType | None) -> SQL:
+    if found == _TYPES.BOOLEAN:
+        return value
+    if found in exp.DataType.INTEGER_TYPES:
+        return exp.NEQ(this=value, expression=whole(0))
+    word = exp.Anonymous(this="lower", expressions=[plain(value)])
+    told = [
+        (exp.In(this=word, expressions=[exp.Literal.string(one) for one in spelled]), exp.Boolean(this=truth))
+        for spelled, truth in ((TRUE, True), (FALSE, False))
+    ]
+    return choose(told, exp.Null())

@@ -1,0 +1,117 @@
+"""The engine over one table of a PostgreSQL server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import TableError
+from sfumato.kernel.source.engines import Column
+from sfumato.kernel.source.engines.postgres.address import address_of
+from sfumato.kernel.source.engines.postgres.catalogue import Relation, described
+from sfumato.kernel.source.engines.postgres.session import Session
+from sfumato.kernel.source.engines.silencing import silenced
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """One table, read by one connection that is closed after its statement. Nothing is made on the server."""
+
+    relation: Relation
+    name: str | None
+    session: Session = field(repr=False)
+    dialect: str = "postgres"
+    subqueries: bool = False
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What the table holds."""
+        return self.relation.columns
+
+    def table(self) -> exp.Expression:
+        """The table by its full name."""
+        from sqlglot import exp
+
+        own, schema = (exp.to_identifier(name, quoted=True) for name in (self.relation.name, self.relation.schema))
+        return exp.Table(this=own, db=schema)
+
+    def bytes_of(self, text: exp.Expression) -> exp.Expression:
+        """A bytea, which has no collation."""
+        from sfumato.kernel.source.engines.postgres.spelling import bytes_of
+
+        return bytes_of(text)
+
+    def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
+        """A cast behind tests of what could make it fail."""
+        from sfumato.kernel.source.engines.postgres.casts import safe_cast
+
+        return safe_cast(value, source, to)
+
+    def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
+        """Floats and numerics can be NaN."""
+        from sfumato.kernel.source.engines.postgres.casts import missing_if_decimal_nan
+        from sfumato.kernel.source.expressions import missing_if_nan
+        from sfumato.kernel.source.types import is_float
+
+        if source.type == "DECIMAL":
+            return missing_if_decimal_nan(value)
+        return missing_if_nan(value) if is_float(source, self.dialect) else value
+
+    def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
+        """Only files spell dates in their own way."""
+        raise TableError("a database has dates of its own; leave out how a file spells them")
+
+    def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
+        """PostgreSQL's own hash of texts."""
+        from sfumato.kernel.source.engines.postgres.spelling import scramble
+
+        return scramble(parts)
+
+    def check(self, statement: exp.Expression) -> None:
+        """Have the server plan the statement: it tells what it lacks, and whether these columns may be read."""
+        silenced(
+            lambda: self._in_transaction(statement, Session.try_out), self._failed("cannot be read as it is asked")
+        )
+
+    def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
+        """The statement's result."""
+
+        def work() -> pa.Table:
+            try:
+                return self._in_transaction(statement, Session.answer)
+            finally:
+                self.session.close()
+
+        return silenced(work, self._failed("could not be read to its end"))
+
+    def close(self) -> None:
+        """Close the connection, if it is still open."""
+        self.session.close()
+
+    def _in_transaction(self, statement: exp.Expression, work: Any) -> Any:
+        from sfumato.kernel.source.engines.postgres.spelling import spelled
+
+        text = spelled(statement)
+        with self.session.reading() as session:
+            if described(session, self.name) != self.relation:  # what one row means, and what a cast fears, would too
+                raise TableError(f"{session.table} has changed since its columns were looked at; begin again")
+            return work(session, text)
+
+    def _failed(self, how: str) -> str:
+        return f"{self.relation.schema}.{self.relation.name} {how}; ask whoever runs the server to look at its log"
+
+
+def open_postgres(table: object, name: str | None) -> Postgres:
+    """The engine for a URL of a server, a connection to one, or an engine of SQLAlchemy, and the name of a table."""
+
+    def work() -> Postgres:
+        session = Session(address_of(table))
+        with session.reading():
+            return Postgres(described(session, name), name, session)
+
+    return silenced(work, "the server or its catalogue cannot be read; check the address")

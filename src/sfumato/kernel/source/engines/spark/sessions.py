@@ -1,0 +1,116 @@
+"""Spark sessions: one that a program has, or one that an address names; and how it must be set for a reading."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import urlsplit
+
+from sfumato.errors import TableError
+from sfumato.kernel.source.engines.spark import is_connect
+from sfumato.kernel.source.engines.spark.java import use_java
+from sfumato.kernel.source.engines.spark.watching import deaf
+
+OLDEST = (3, 5)
+PATIENCE = 10  # seconds for a server to answer at all
+# What the meaning of a statement hangs on, and what could stop a reading at a value.
+SETTINGS = {
+    "spark.sql.ansi.enabled": "true",  # decimals as text in plain digits; casts of the statement never fail
+    "spark.sql.session.timeZone": "UTC",  # the day of a time must not depend on the machine
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",  # or a date of 1500 could stop a reading
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+}
+_LOCAL = re.compile(r"spark://(local(\[(\*|\d+)\])?)/?")
+
+
+def start(address: str) -> Any:
+    """A new session at an address."""
+    if find_spec("pyspark") is None:
+        raise TableError(f"{shown(address)} needs pyspark; pip install 'sfumato[spark]'")
+    from pyspark.sql import SparkSession
+
+    if SparkSession.getActiveSession() is not None:
+        raise TableError("this program has a Spark session already; pass that session in place of its address")
+    if address.startswith("sc://"):
+        return _connected(address)
+    local = _LOCAL.fullmatch(address)
+    if local is None:
+        _must_answer(address, 7077)
+    use_java()
+    plain = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
+    if local is not None:  # nothing of it is for another machine
+        plain |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    master = (local.group(1) if local.group(2) else "local[*]") if local else address
+    building = SparkSession.builder.appName("sfumato").master(master)
+    for key, value in plain.items():
+        building = building.config(key, value)
+    with deaf():
+        return building.getOrCreate()
+
+
+def must_serve(session: Any) -> None:
+    """Refuse a Spark that is too old for the statement."""
+    found = tuple(int(part) for part in re.findall(r"\d+", session.version)[:2])
+    if found < OLDEST:
+        raise TableError(f"Spark {session.version} cannot run what a release asks; use Spark 3.5 or later")
+
+
+@contextmanager
+def settled(session: Any) -> Iterator[Any]:
+    """A session with the settings that a statement wants.
+
+    It is a new one beside the program's own; behind Spark Connect the own one, whose settings are put back at the end.
+    """
+    own, before = session, dict[str, str | None]()
+    if is_connect(session):
+        before = {key: session.conf.get(key, None) for key in SETTINGS}
+    else:
+        own = session.newSession()
+    try:
+        for key, value in SETTINGS.items():
+            own.conf.set(key, value)
+        yield own
+    finally:
+        for key, was in before.items():
+            session.conf.set(key, was) if was is not None else session.conf.unset(key)
+
+
+def _connected(address: str) -> Any:
+    if find_spec("grpc") is None:
+        raise TableError("Spark Connect needs its client; pip install 'pyspark[connect]'")
+    _must_answer(address, 15002)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # for privacy: it would write to the terminal
+    from pyspark.sql.connect.session import SparkSession
+
+    return SparkSession.builder.remote(address).create()
+
+
+def _must_answer(address: str, usual: int) -> None:
+    """Refuse an address where nobody is: left to itself, Spark tries for minutes."""
+    reached = False
+    for one in address.split("://", 1)[1].split(",") if address.startswith("spark:") else [address]:
+        try:
+            parts = urlsplit(one if "://" in one else f"spark://{one}")
+            with socket.create_connection((parts.hostname or "", parts.port or usual), timeout=PATIENCE):
+                reached = True
+        except (OSError, ValueError):
+            continue
+    if not reached:
+        raise TableError(f"no Spark answers at {shown(address)}; check the address and that the server runs")
+
+
+def shown(address: str) -> str:
+    """An address without what follows a ; in it, where Spark Connect has its token."""
+    return address.partition(";")[0].rstrip("/")

@@ -1,0 +1,67 @@
+"""Spark at work: nothing that it says reaches the terminal, and whoever stops waiting for it stops it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from sfumato.kernel.source.engines.spark import is_connect
+
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """What is started meanwhile has no terminal. For privacy: Spark's log can quote a value."""
+    kept = [os.dup(stream) for stream in (1, 2)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for stream in (1, 2):
+            os.dup2(nowhere, stream)
+        yield
+    finally:
+        for stream, before in zip((1, 2), kept, strict=True):
+            os.dup2(before, stream)
+            os.close(before)
+        os.close(nowhere)
+
+
+@contextmanager
+def speechless() -> Iterator[None]:
+    """For privacy: Spark's own Python notes every error of a statement, with what it quotes, on the terminal."""
+    with suppress(ImportError):  # of Spark 4; the kind matters, so that it is not made here as a plain one
+        from pyspark.logger import PySparkLogger
+
+        loggers = [PySparkLogger.getLogger(f"{part}QueryContextLogger") for part in ("SQL", "DataFrame")]
+        before = [logger.disabled for logger in loggers]
+        for logger in loggers:
+            logger.disabled = True
+        try:
+            yield
+        finally:
+            for logger, was in zip(loggers, before, strict=True):
+                logger.disabled = was
+        return
+    yield
+
+
+@contextmanager
+def tagged(session: Any) -> Iterator[None]:
+    """Whatever ends this early, such as Ctrl-C, ends Spark's work on it."""
+    tag = f"sfumato-{secrets.token_hex(8)}"
+    if is_connect(session):
+        put, take, end = session.addTag, session.removeTag, session.interruptTag
+    else:
+        context = session.sparkContext
+        put, take, end = context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
+    put(tag)
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):
+            end(tag)
+        raise
+    finally:
+        with suppress(Exception):
+            take(tag)

