@@ -159,7 +159,7 @@ def _too_many(schema: Schema, options: Options) -> str | None:
 def _promises(
     schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
 ) -> Promises:
-    of = options.of or _ordered(schema, options.by)
+    of, groups = options.of or _ordered(schema, options.by), prod(schema.domain[name].size for name in options.by)
     longest = max(schema.domain[name].places for name in of)
     wanted = choices(options.quantiles)
     scale = schema.privacy_unit.contributions / _parts(budget.evenly(len(of))[0])[0].amount
