@@ -92,7 +92,8 @@ def quantiles(shape: str, seed: int) -> Held:
     up_to, there = counts.cumsum(), np.flatnonzero(counts)
     for q in wanted:
         truth = there[0] if q == 0 else there[-1] if q == 1 else np.searchsorted(up_to, float(q) * rows)
-        kind = "least, greatest" if q in (0, 1) else "inner, heaps" if shape == "uneven" else "inner"
+        kind = "inner, heaps" if shape == "uneven" else "inner"
+        kind = "least, greatest" if q in (0, 1) else f"{kind}, {rows / values:g} rows a value"
         yield kind, inside(content.value_of("v0", 0, q), truth)
 
 

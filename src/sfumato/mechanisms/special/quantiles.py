@@ -55,8 +55,8 @@ class Settings:
     pieces: of one value or bin. finest: the largest denominator of a quantile.
     """
 
-    choose: int = 90
-    count: int = 9
+    choose: int = 95
+    count: int = 4
     total: int = 1
     pieces: int = 2**16
     finest: int = 1000
