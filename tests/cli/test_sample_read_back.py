@@ -84,3 +84,40 @@ def test_a_sample_of_a_semicolon_table_has_semicolons_and_decimal_commas(folder)
     lines = (folder / "rows.csv").read_text(encoding="cp1252").splitlines()
     assert lines[0] == "patient;arrived;ward;urgent;charge" and lines[1].startswith("1;0") and len(lines) == 51
     assert any(",5" in line and "Süd" in line for line in lines)
+
+
+def test_a_sample_is_judged_as_it_is_read_by_a_release(folder):
+    """Rows of a sample, as it was written, fall into the cells that a release of the same file counts them in."""
+    import numpy as np
+
+    from sfumato.releases.rows.encode import codes_in, read_rows
+    from sfumato.schema import Schema
+
+    schema = Schema.load("visits.yaml")
+    for path in ("s.csv", "s.parquet"):
+        assert sfumato("sample", "v.sfumato", "--rows", "800", "-o", path).returncode == 0
+        codes = codes_in(read_rows(path, schema), schema, schema.domain.names)
+        cells = np.ravel_multi_index([codes[name] for name in schema.domain.names], schema.domain.shape)
+        made = sf.release(path, "visits.yaml", epsilon=100_000, mechanism="cells", entropy=TestingEntropy(len(path)))
+        assert np.array_equal(np.rint(made.content.cells()), np.bincount(cells, minlength=schema.domain.size))
+
+
+def test_a_sample_feeds_a_published_model(folder):
+    how = (
+        "--mechanism",
+        "sq",
+        "--with",
+        "target=urgent",
+        "--with",
+        "features=weekday,hour,ward",
+        "--epsilon",
+        "100000",
+    )
+    done = sfumato("release", "visits.csv", "--schema", "visits.yaml", *how, "-o", "m.sfumato")
+    assert done.returncode == 0, done.stderr
+    assert sfumato("sample", "v.sfumato", "--rows", "50", "-o", "s.csv").returncode == 0
+    told = sfumato("predict", "m.sfumato", "s.csv")
+    assert told.returncode == 0, told.stderr
+    rows = list(csv.DictReader(told.stdout.splitlines()))
+    assert len(rows) == 50 and all(0 < float(row["probability"]) <= 1 for row in rows)
+    assert {"arrived", "predicted", "probability_low", "probability_high"} <= rows[0].keys()

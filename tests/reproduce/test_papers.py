@@ -43,7 +43,7 @@ def test_files_links_and_commands_of_a_page_are_there(paper):
         if words[0] == "sfumato" and len(words) > 1:
             assert words[1] in COMMANDS, said
         elif words[0] == "python" or "/" in words[0]:
-            assert (ROOT / words[-1]).exists(), said
+            assert (ROOT / words[words[0] == "python"]).exists(), said
 
 
 def test_index_and_readme_lead_to_every_page():

@@ -19,12 +19,15 @@ from sfumato.audit.reading.postgres_source import server_url
 
 @contextmanager
 def own_schema() -> Iterator[tuple[Any, str, str]]:
-    """A connection that may do anything, the server's URL, and the name of a new schema, which goes at the end."""
+    """A connection that may do anything, the server's URL, and the name of a new schema, which goes at the end.
+
+    Tests run side by side on one server, so the URL has the schema's name for its application too.
+    """
     name = f"t{uuid4().hex[:12]}"
     with psycopg.connect(server_url(), autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}; SET search_path = {name}")
         try:
-            yield connection, server_url(), name
+            yield connection, f"{server_url()}&application_name={name}", name
         finally:
             connection.execute("SET client_min_messages = error; SET lock_timeout = '5s'")
             connection.execute(f"DROP SCHEMA {name} CASCADE")

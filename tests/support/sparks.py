@@ -59,6 +59,7 @@ def connect_server(folder: Path) -> Iterator[str]:
     environment = small(
         folder, **{"spark.connect.grpc.binding.port": str(port), "spark.connect.grpc.binding.address": "127.0.0.1"}
     )
+    environment["SPARK_DAEMON_MEMORY"] = "640m"  # a server counts as a daemon, but it holds a driver
     server = ["org.apache.spark.deploy.SparkSubmit", "--master", "local[1]", "--conf", "spark.ui.enabled=false"]
     server += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
     with _running(server, environment, folder / "connect.log"):

@@ -49,7 +49,8 @@ def release(
 ) -> Release:
     """Publish a private table: reserve the budget, read, add noise, and hand back what anyone may see.
 
-    table: a path or glob (csv, parquet), a database URL with `table_name`, or a pandas, polars or Arrow frame.
+    table: a path or glob (csv, parquet), a pandas, polars or Arrow frame, or with `table_name` a database URL or a
+    connection (docs/engines.md).
     schema: what is public about the table, or the path of its YAML file.
     epsilon: what this release costs, charged to `schema.dataset` in the ledger before the table is read.
     delta: allows mechanisms that can use it Gaussian noise; it is charged too, unless the mechanism needs none.

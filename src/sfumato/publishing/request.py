@@ -7,13 +7,14 @@ import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from sfumato.publishing.prepare import Prepared
 from sfumato.schema import Schema
 
 NOT_ASKED_FOR = "budget", "ledger", "expected_rows"  # a schema that differs in these alone asks for the same
 NOT_RELEASED = "file"  # how the table's file is written: it decides what is read, not what a release holds
+WHERE = "host", "hostaddr", "port", "dbname", "service"  # options that say where a table is; others can be passwords
 
 
 def digest_of_request(table: Any, name: str | None, prepared: Prepared, workload: object) -> str | None:
@@ -43,6 +44,8 @@ def name_of_table(table: Any) -> str | None:
 
     >>> name_of_table("postgresql://ada:secret@example.org/census")
     'postgresql://example.org/census'
+    >>> name_of_table("postgresql:///census?host=/run/db&password=secret")
+    'postgresql:///census?host=%2Frun%2Fdb'
     """
     if isinstance(table, Path):
         return str(table.absolute())
@@ -52,7 +55,8 @@ def name_of_table(table: Any) -> str | None:
         return table if table == "-" else str(Path(table).absolute())
     with suppress(ValueError):
         parts = urlsplit(table)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # options can hold a password as well
+        said = urlencode([pair for pair in parse_qsl(parts.query) if pair[0] in WHERE])
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}{said and '?'}{said}"
     return None
 
 

@@ -104,7 +104,7 @@ class Release:
         """
         from sfumato.releases.rows.encode import read_rows
 
-        return self.content.predict(read_rows(rows), confidence)
+        return self.content.predict(read_rows(rows, self.schema), confidence)
 
     def halfspace(self, weights: Mapping[str, float], threshold: float, *, confidence: float = 0.95) -> Estimate:
         """How many rows have a weighted sum of attributes above a threshold, where a release counts along lines."""

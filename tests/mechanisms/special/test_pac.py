@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 from fractions import Fraction
 
@@ -135,8 +136,15 @@ def test_too_many_rules_are_refused_with_the_number_that_would_do():
 
 def test_rows_are_judged():
     found = sf.Release(released(Options(rules="conjunctions"), epsilon=4), "pac", None, False)
-    rows = [{"age": 20, "sex": "M"}, {"age": 20, "sex": "F"}, {"age": 99, "sex": "M"}]
-    assert found.predict(rows).column("predicted ill = True").to_pylist() == [True, False, None]
+    rows = [{"age": 20, "sex": "M"}, {"age": 20, "sex": "F"}, {"age": None, "sex": "M"}]
+    told = found.predict(rows)
+    assert told.column("predicted").to_pylist() == [True, False, None]
+    sure, *_, unknown = (told.column("probability")[place].as_py() for place in range(3))
+    assert sure == pytest.approx(found.content.counted.answers[0] / found.content.counted.answers[:2].sum())
+    assert (
+        unknown is None
+        and told.column("probability_low")[0].as_py() < sure < told.column("probability_high")[0].as_py()
+    )
     with pytest.raises(QueryError, match="no counts"):
         found.query("SELECT COUNT(*) FROM people")
 
@@ -186,5 +194,5 @@ def test_from_the_command_line(folder):
     assert "saying the same of all rows" in told.stdout
     (folder / "rows.csv").write_text("age\n11\n12\n")
     judged = as_process("predict", "r.sfumato", "rows.csv")
-    assert [line.rpartition(",")[2] for line in judged.stdout.splitlines()[1:]] == ["false", "true"]
+    assert [row["predicted"] for row in csv.DictReader(judged.stdout.splitlines())] == ["no", "yes"]
     assert "no counts" in sfumato("query", "r.sfumato", "SELECT COUNT(*) FROM people").stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 
@@ -94,7 +95,7 @@ def test_rows_are_judged_and_unknown_values_are_left_open():
         {"x0": None, "x1": True, "x2": True},
     ]
     release = sf.Release(found, "parity", None, False)
-    assert release.predict(rows).column("predicted x3").to_pylist() == [True, False, None]
+    assert release.predict(rows).column("predicted").to_pylist() == [True, False, None]
     with pytest.raises(QueryError, match="no column 'x0'"):
         release.predict([{"x1": True}])
 
@@ -129,7 +130,7 @@ def test_from_the_command_line(folder):
     )
     (folder / "rows.csv").write_text("a,b,c,d\nn,y,n,n\nn,y,n,y\n")
     judged = as_process("predict", "r.sfumato", "rows.csv")
-    assert [line.rpartition(",")[2].strip('"') for line in judged.stdout.splitlines()[1:]] == ["y", "n"]
+    assert [row["predicted"] for row in csv.DictReader(judged.stdout.splitlines())] == ["y", "n"]
     answer = sfumato("query", "r.sfumato", "SELECT COUNT(*) AS n FROM answers WHERE same = 'y'", "--format", "json")
     assert abs(json.loads(answer.stdout)[0]["n"] - 1500) < 200
 

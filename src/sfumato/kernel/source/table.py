@@ -94,7 +94,10 @@ class Table:
         columns, row_by_row = self._columns(schema), comes_by_rows(schema, for_margins=for_margins)
         statement = aggregate_statement(schema, self.engine, columns, key, row_by_row=row_by_row)
         used = [column for column in self.engine.columns if column in columns.values()]
-        return checked(self.engine.run(statement, used), schema, row_by_row=row_by_row)
+        try:
+            return checked(self.engine.run(statement, used), schema, row_by_row=row_by_row)
+        finally:
+            self.engine.close()
 
     def aggregate(self, schema: Schema, key: int) -> Aggregate:
         """The same by cell, wherever cells can be numbered."""

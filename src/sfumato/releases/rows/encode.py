@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.arrays import Codes
-from sfumato.domain import Axis, Domain
+from sfumato.domain import EPOCH, Axis
 from sfumato.errors import QueryError, TableError
+from sfumato.releases.rows.csv_reading import read_csv
+from sfumato.releases.rows.values.spelled import cell_of
+from sfumato.schema import Schema
+from sfumato.schema.attributes import Attribute, Boolean, Category, Date
+from sfumato.schema.dialect import same_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,12 +24,15 @@ if TYPE_CHECKING:
 NOWHERE = -1  # the code of a value that the schema does not list
 
 
-def read_rows(rows: Any) -> pa.Table:
-    """Rows of a .csv or .parquet file, of a pandas, polars or Arrow frame, or a list of dicts."""
+def read_rows(rows: Any, schema: Schema | None = None) -> pa.Table:
+    """Rows of a .csv or .parquet file, of a pandas, polars or Arrow frame, or a list of dicts.
+
+    schema: of the release, whose file may be written in a way of its own, as synthetic rows are.
+    """
     import pyarrow as pa
 
     if isinstance(rows, str | Path):
-        return _read_file(Path(rows))
+        return _read_file(Path(rows), schema)
     if isinstance(rows, pa.Table):
         return rows
     if isinstance(rows, list):
@@ -33,43 +42,86 @@ def read_rows(rows: Any) -> pa.Table:
     raise QueryError("rows to judge are a path (csv, parquet), a frame or a list of dicts")
 
 
-def codes_in(rows: pa.Table, domain: Domain, names: Sequence[str]) -> dict[str, Codes]:
-    """The cell of every row along some attributes; `NOWHERE` for values that are not listed or cannot be read."""
-    lacking = [name for name in names if name not in rows.column_names]
-    if lacking:
-        raise QueryError(f"the rows have no column {lacking[0]!r}; the model needs {', '.join(names)}")
-    return {name: _codes(rows.column(name), domain[name]) for name in names}
+def codes_in(rows: pa.Table, schema: Schema, names: Sequence[str]) -> dict[str, Codes]:
+    """The cell of every row along some attributes; `NOWHERE` for values that are not listed or cannot be read.
+
+    Columns have the names of attributes, or those of the table that was released, as synthetic rows have them.
+    """
+    found = {}
+    for name in names:
+        attribute = schema.attributes[name]
+        column = _column(rows, name, attribute.column)
+        if column is None:
+            said = "" if attribute.column == name else f" nor {attribute.column!r}, as the table has it"
+            raise QueryError(f"the rows have no column {name!r}{said}; the model needs {', '.join(names)}")
+        dates = None if schema.file is None else schema.file.date_format(attribute.column or name)
+        found[name] = _codes(rows.column(column), attribute, schema.domain[name], dates)
+    return found
 
 
-def _codes(column: Any, axis: Axis) -> Codes:
+def _column(rows: pa.Table, *wanted: str | None) -> str | None:
+    """The first column of one of these names; as in a table that is released, case and outer blanks do not matter."""
+    known = {same_name(name): name for name in reversed(rows.column_names)}
+    known |= {name: name for name in rows.column_names}
+    return next((known[key] for name in wanted if name for key in (name, same_name(name)) if key in known), None)
+
+
+def _codes(column: Any, attribute: Attribute, axis: Axis, dates: str | None) -> Codes:
     coded = column.combine_chunks().dictionary_encode()
-    cells = np.array([_cell(value, axis) for value in coded.dictionary.to_pylist()] + [_cell(None, axis)])
+    shown = {str(label): cell for cell, label in enumerate(axis.labels()) if label is not None}
+    values = [*coded.dictionary.to_pylist(), None]
+    cells = np.array([_cell(value, attribute, axis, dates, shown) for value in values])
     places = coded.indices.fill_null(len(cells) - 1).to_numpy(zero_copy_only=False)
     return np.asarray(cells[places], dtype=np.int64)
 
 
-def _cell(value: object, axis: Axis) -> int:
+def _cell(value: object, attribute: Attribute, axis: Axis, dates: str | None, shown: Mapping[str, int]) -> int:
+    """As the table was read: spellings as the schema maps them, and what lies beyond the bounds is the nearest."""
+    nowhere = axis.places if axis.missing else NOWHERE
     if value is None:
-        return axis.places if axis.missing else NOWHERE
+        return nowhere
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(attribute, Category | Boolean):
+        try:
+            return int(axis.read(value))
+        except QueryError:
+            cell = cell_of(attribute, axis, text)
+            return NOWHERE if cell is None else cell
+    if text in shown:
+        return shown[text]
     try:
-        number = axis.read(value)
-    except QueryError:
+        number = _moment(value, attribute, dates) if isinstance(attribute, Date) else axis.read(value)
+    except (QueryError, ValueError):
         return NOWHERE
     place = int(np.searchsorted(axis.edges, number, side="right")) - 1
-    if axis.closed and number == axis.edges[-1]:
-        place -= 1
-    return place if 0 <= place < axis.places else NOWHERE
+    return min(max(place, 0), axis.places - 1)
 
 
-def _read_file(path: Path) -> pa.Table:
+def _moment(value: object, attribute: Date, dates: str | None) -> float:
+    """Where a date or a time lies on an attribute's cells."""
+    if dates is not None and isinstance(value, str):
+        value = datetime.strptime(value, dates)
+    elif not isinstance(value, date):
+        value = datetime.fromisoformat(str(value))
+    moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+    if attribute.by == "weekday":
+        return float(moment.weekday())
+    if attribute.by == "hour_of_day":
+        return float(moment.hour)
+    since = moment.replace(tzinfo=None) - datetime(EPOCH.year, EPOCH.month, EPOCH.day)
+    days = since.total_seconds() / 86_400
+    return days if attribute.has_time else float(np.floor(days))
+
+
+def _read_file(path: Path, schema: Schema | None) -> pa.Table:
     import pyarrow as pa
-    from pyarrow import csv, parquet
+    from pyarrow import parquet
 
     try:
         if path.suffix.lower() == ".csv":
-            return csv.read_csv(path)
+            return read_csv(path, schema)
         if path.suffix.lower() == ".parquet":
             return parquet.read_table(path)
-    except (OSError, pa.ArrowInvalid):
+    except (OSError, ValueError, LookupError, pa.ArrowInvalid):
         raise TableError(f"cannot read {path}; is it a csv or parquet file?") from None
     raise TableError(f"rows to judge are read from .csv or .parquet, not {path.name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -75,7 +76,10 @@ def test_what_is_no_count_is_refused_with_what_to_do(asked):
 
 def test_it_says_what_it_learnt_from_and_how_good_it_is():
     about = RELEASE.content.about
-    assert "a ridge model learnt from 219 noisy answers (ranges; one row is in 5 of them" in about.findings[0]
+    learnt = re.match(
+        r"a ridge model learnt from (\d+) noisy answers \(ranges; one row is in 5 of them", about.findings[0]
+    )
+    assert learnt is not None and 200 <= int(learnt[1]) <= 400  # how many blocks each axis has depends on noisy looks
     assert "off by about" in about.findings[1] and "ONNX" not in about.errors
     assert all(RELEASE.query(example).rows for example in about.examples) and len(about.examples) == 3
 
@@ -138,7 +142,7 @@ def test_parts_that_do_not_go_together_are_refused(tmp_path):
 
 
 def test_similarities_are_asked_for_pairs_and_survive_a_file(tmp_path):
-    rows = [{"age": 3, "other": 4}, {"age": 3, "other": 99}]
+    rows = [{"age": 3, "other": 4}, {"age": 3, "other": None}]
     with pytest.raises(QueryError, match="holds no model to predict with"):
         RELEASE.predict(rows)
     mechanism = find_mechanism("mldp").with_options({"queries": "similarity", "between": "age"})

@@ -189,18 +189,27 @@ def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequ
         from sfumato.kernel.source.origins.database import find_database
 
         return find_database(table, name)
-    if name is not None:
-        raise TableError(f"the table name {name!r} was given, but only a database has named tables; leave it out")
+    from sfumato.kernel.source.origins.sqlite import file_behind, find_sqlite
+
+    if (url := file_behind(table)) is not None or (isinstance(table, str) and table.startswith("sqlite:")):
+        return find_sqlite(url or str(table), name)
     if isinstance(table, str) and "://" in table:
         scheme = table.split("://")[0]
-        raise TableError(f"{scheme}:// cannot be read; use a CSV or Parquet file, or duckdb:///FILE with a table name")
+        known = "postgresql://, spark://, sqlite:/// or duckdb:/// with a table name"
+        raise TableError(f"{scheme}:// cannot be read; use a CSV or Parquet file, or {known}")
+    from sfumato.kernel.source.origins.frames import find_frame
+
+    is_path = isinstance(table, str | Path)
+    frame = None if is_path else find_frame(table)
+    if name is not None and (is_path or frame is not None):
+        raise TableError(f"the table name {name!r} was given, but only a database has named tables; leave it out")
     if isinstance(table, str | Path):
         from sfumato.kernel.source.origins.files import find_files
 
         return find_files(table, dialect, wanted)
-    from sfumato.kernel.source.origins.frames import find_frame
-
-    if (frame := find_frame(table)) is not None:
+    if frame is not None:
         return frame
-    kinds = "a path, a pattern, a database URL, or a pandas, polars or Arrow frame"
+    kinds = (
+        "a path, a pattern, a database URL, a connection to PostgreSQL or SQLite, or a pandas, polars or Arrow frame"
+    )
     raise TableError(f"a table cannot be a {type(table).__name__}; use {kinds}")

@@ -97,31 +97,23 @@ class Classifier(ContentOfCells):
     # -- predictions
 
     def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
-        """The rows with `predicted`, its `probability`, and the ends of its interval where it was tested."""
-        import pyarrow as pa
-
+        """The rows with what is predicted, its probability, and an interval where it was tested."""
         from sfumato.releases.answers.answer import check_confidence
+        from sfumato.releases.contents.special.predictions import Share, share_of, with_predictions
         from sfumato.releases.rows.encode import codes_in
 
         check_confidence(confidence)
-        coded = codes_in(rows, self.domain, self.features)
+        coded = codes_in(rows, self.schema, self.features)
         codes = [coded[name] for name in self.features]
         strata = self.model.strata(codes)
-        axis, labels = self.domain[self.target], self.model.labels[strata]
-        named = axis.labels()
-        told: list[list[float | None]]
+        labels, named = self.model.labels[strata], self.domain[self.target].labels()
+        shares: list[Share | None]
         if self.tested is None:
-            told = [self._posterior(codes, labels), [None] * len(labels), [None] * len(labels)]
+            shares = [(chance, None, None) for chance in self._posterior(codes, labels)]
         else:
-            seen = {int(stratum): self.right_in([int(stratum)], confidence) for stratum in np.unique(strata)}
-            told = [[_known(getattr(seen[s], end)) for s in strata.tolist()] for end in ("value", "low", "high")]
-        columns = [pa.array([named[label] for label in labels.tolist()])]
-        columns += [pa.array(each, pa.float64()) for each in told]
-        for name, column in zip(
-            ("predicted", "probability", "probability_low", "probability_high"), columns, strict=True
-        ):
-            rows = rows.append_column(name, column)
-        return rows
+            seen = {int(each): share_of(self.right_in([int(each)], confidence)) for each in np.unique(strata)}
+            shares = [seen[each] for each in strata.tolist()]
+        return with_predictions(rows, [named[label] for label in labels.tolist()], shares)
 
     def _posterior(self, codes: Sequence[Codes], labels: Codes) -> list[float | None]:
         model = self.model
@@ -211,7 +203,3 @@ def cells_by(domain: Domain, features: Sequence[str]) -> list[Codes]:
         domain.codes_along(name, cells) if name in domain else np.broadcast_to(nowhere, cells.shape)
         for name in features
     ]
-
-
-def _known(value: float) -> float | None:
-    return value if np.isfinite(value) else None

@@ -97,17 +97,19 @@ class ParityCube(Cube):
         )
 
     def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
-        import pyarrow as pa
-
+        from sfumato.releases.answers.answer import check_confidence
+        from sfumato.releases.contents.special.predictions import share_of, with_predictions
         from sfumato.releases.rows.encode import NOWHERE, codes_in
 
-        codes = codes_in(rows, self.domain, self.others)
+        check_confidence(confidence)
+        codes = codes_in(rows, self.schema, self.others)
         used = [name for name, bit in zip(self.others, self.vector, strict=True) if bit == "1"]
         bits = sum((codes[name] for name in used), np.zeros(rows.num_rows, dtype=np.int64)) % 2
-        known = np.all([codes[name] != NOWHERE for name in used], axis=0)
+        known = np.all([codes[name] != NOWHERE for name in used], axis=0).tolist()
         values = [self.domain[self.label].label(int(bit ^ self.learnt.opposite)) for bit in (0, 1)]
-        said = [values[bit] if sure else None for bit, sure in zip(bits.tolist(), known.tolist(), strict=True)]
-        return rows.append_column(f"predicted {self.label}", pa.array(said))
+        said = [values[bit] if sure else None for bit, sure in zip(bits.tolist(), known, strict=True)]
+        share = share_of(self.agreement(confidence))
+        return with_predictions(rows, said, [share if sure else None for sure in known])
 
     @property
     def about(self) -> About:

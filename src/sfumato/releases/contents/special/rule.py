@@ -107,17 +107,31 @@ class Rule(Content):
         raise QueryError(NO_COUNTS)
 
     def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
-        import pyarrow as pa
-
+        """The value where the rule holds, the other one where it does not; null there if the label has several."""
+        from sfumato.releases.answers.answer import check_confidence
+        from sfumato.releases.contents.special.predictions import share_of, with_predictions
         from sfumato.releases.rows.encode import NOWHERE, codes_in
 
-        names = self.condition.names
-        codes = codes_in(rows, self.domain, names)
+        check_confidence(confidence)
+        names, axis = self.condition.names, self.domain[self.label]
+        codes = codes_in(rows, self.schema, names)
         known = np.all([np.ones(rows.num_rows, dtype=bool), *(codes[name] != NOWHERE for name in names)], axis=0)
         inside = {name: np.maximum(codes[name], 0) for name in names}
-        told = holds(self.condition, self.domain, inside, rows.num_rows)
-        said = [bool(each) if sure else None for each, sure in zip(told, known, strict=True)]
-        return rows.append_column(f"predicted {self.label} = {self.value}", pa.array(said, pa.bool_()))
+        told = holds(self.condition, self.domain, inside, rows.num_rows).tolist()
+        others = [axis.label(place) for place in range(axis.size) if place != self.place]
+        values = {True: self.value, False: others[0] if len(others) == 1 else None}
+        right = {True: self._right((0, 1), 0, confidence), False: self._right((2, 3), 3, confidence)}
+        judged = list(zip(told, known.tolist(), strict=True))
+        shares = [share_of(right[says]) if sure else None for says, sure in judged]
+        return with_predictions(rows, [values[says] if sure else None for says, sure in judged], shares)
+
+    def _right(self, among: tuple[int, int], kind: int, confidence: float) -> Interval:
+        """The share of one kind of rows among two: those that the rule judges alike."""
+        counts, noise = self.counted.answers.astype(np.float64), self.counted.noise
+        weights = (float(each == kind) for each in among)
+        terms = [Term.of(noise, 1, weight, weight, weight, 1.0, 1.0, 1.0) for weight in weights]
+        top, bottom = float(counts[kind]), float(counts[list(among)].sum())
+        return ratio_interval(Functional(top, top, top), Functional(bottom, bottom, bottom), terms, confidence, (0, 1))
 
     @property
     def about(self) -> About:

@@ -31,9 +31,9 @@ def with_similarities(content: Learned, between: str, rows: pa.Table, confidence
 
     if OTHER not in rows.column_names:
         raise QueryError(f"similarity is asked for pairs: rows with the columns {between!r} and {OTHER!r}")
-    one = codes_in(rows, content.domain, [between])[between]
+    one = codes_in(rows, content.schema, [between])[between]
     second = rows.select([OTHER]).rename_columns([between])
-    two = codes_in(second, content.domain, [between])[between]
+    two = codes_in(second, content.schema, [between])[between]
     profiles = profiles_of(content, between)
     # A block is a training query of its own, and the model no better than its noise; the error bars are of long boxes.
     one_block = content.error_bars.errors(np.array([[0.0, 1.0, 1.0]]))[0]

@@ -19,11 +19,14 @@ def test_a_connection_or_an_engine_says_where_its_server_is():
     sqlalchemy = pytest.importorskip("sqlalchemy")
     with own_schema() as (connection, url, name):
         connection.execute("CREATE TABLE t AS SELECT 3 AS x")
-        folder = url.partition("host=")[2]
+        folder = url.partition("host=")[2].partition("&")[0]
         engine = sqlalchemy.create_engine(f"postgresql+psycopg://postgres:hunter2@/postgres?host={folder}")
         with psycopg.connect(url) as own:
             own.execute("SELECT 1")  # in the middle of a transaction, which stays as it is
-            for given in (url, connection, own, engine):
+            with engine.connect() as connected:
+                seen = (url, connection, own, engine, connected)
+            engine.dispose()
+            for given in seen:
                 assert is_postgres(given)
                 address = address_of(given)
                 assert "hunter2" not in repr(address)

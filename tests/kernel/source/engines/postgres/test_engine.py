@@ -209,23 +209,24 @@ def test_what_cannot_be_read_is_refused_before_anything_is_spent(tmp_path):
         assert not ledger.exists()
 
 
-def test_an_account_needs_no_more_than_to_read(tables, tmp_path):
+def test_an_account_needs_no_more_than_to_read():
     with own_schema() as (connection, url, name):
+        role = f"reader_{name}"
         connection.execute(
-            "DROP ROLE IF EXISTS reader_of_t; CREATE ROLE reader_of_t LOGIN; CREATE TABLE t (x integer, secret text);"
-            f"INSERT INTO t VALUES (1, 'a'), (2, 'b'); GRANT USAGE ON SCHEMA {name} TO reader_of_t"
+            f"CREATE ROLE {role} LOGIN; CREATE TABLE t (x integer, secret text);"
+            f"INSERT INTO t VALUES (1, 'a'), (2, 'b'); GRANT USAGE ON SCHEMA {name} TO {role}"
         )
         schema = Schema.from_dict(
             {"dataset": "t", "privacy_unit": "row", "attributes": {"x": {"type": "integer", "lower": 0, "upper": 9}}}
         )
-        own = url.replace("postgres@", "reader_of_t@")
+        own = url.replace("postgres@", f"{role}@")
         try:
             with pytest.raises(TableError, match=rf"this account may not read {name}\.t; ask for GRANT SELECT"):
                 open_table(own, name=f"{name}.t")
-            connection.execute("GRANT SELECT (secret) ON t TO reader_of_t")
+            connection.execute(f"GRANT SELECT (secret) ON t TO {role}")
             with open_table(own, name=f"{name}.t") as table, pytest.raises(TableError, match="may not read"):
                 table.check(schema)  # before anything is reserved
-            connection.execute("GRANT SELECT (x) ON t TO reader_of_t")
+            connection.execute(f"GRANT SELECT (x) ON t TO {role}")
             with open_table(own, name=f"{name}.t") as table:
                 assert table.aggregate(schema, 1).cells.tolist() == [1, 2]
             connection.execute("ALTER TABLE t ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON t USING (x > 1)")
@@ -234,7 +235,7 @@ def test_an_account_needs_no_more_than_to_read(tables, tmp_path):
             with open_table(own, name=f"{name}.t", allow_views=True) as table:
                 assert table.aggregate(schema, 1).cells.tolist() == [2]
         finally:
-            connection.execute("DROP OWNED BY reader_of_t; DROP ROLE reader_of_t")
+            connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 def test_a_table_that_changed_is_not_read():

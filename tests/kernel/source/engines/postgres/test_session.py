@@ -59,7 +59,7 @@ def test_a_transaction_can_write_nothing_and_depends_on_no_setting(server):
     with session.reading():
         session.settle()
         for name, value in SETTINGS.items():
-            assert session.rows("SELECT current_setting(%s)", (name,)) == [(value,)]
+            assert session.rows(f"SELECT current_setting('{name}')") == [(value,)]
         assert session.rows("SHOW transaction_read_only") == [("on",)]
     with pytest.raises(TableError), session.reading():
         session.rows(f"INSERT INTO {server.name}.t VALUES (1) RETURNING 1")
@@ -98,7 +98,8 @@ def test_a_timeout_and_a_lost_connection(server):
         for _ in range(200):
             time.sleep(0.05)
             if server.run(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep' "
+                f"AND application_name = '{server.name}'"
             ).fetchall():
                 return
 
@@ -159,7 +160,9 @@ def test_an_interrupt_cancels_the_query_on_the_server(server, tmp_path):
     command = [sys.executable, "-m", "sfumato", "release", server.url, "--table", f"{server.name}.slow"]
     command += ["--allow-views", "--schema", "t.yaml", "--epsilon", "1", "-o", "t.sfumato"]
     run = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ)
-    running = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    running = (
+        f"SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND application_name = '{server.name}'"
+    )
     for _ in range(400):
         if server.run(running).fetchone() == (1,):
             break
@@ -202,3 +205,14 @@ def test_passwords_come_from_where_libpq_finds_them(server, tmp_path, monkeypatc
     finally:
         list_of_users.write_text(before)
         server.run(f"SELECT pg_reload_conf(); DROP OWNED BY {user}; DROP ROLE {user}")
+
+
+def test_a_database_in_another_encoding_is_refused(server):
+    name = f"latin_{server.name}"
+    server.run(f"CREATE DATABASE {name} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    try:
+        assert "holds text as LATIN1; only databases in UTF8" in failing(
+            server.url.replace("/postgres?", f"/{name}?"), "t"
+        )
+    finally:
+        server.run(f"DROP DATABASE {name} WITH (FORCE)")

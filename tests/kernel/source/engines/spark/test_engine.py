@@ -25,7 +25,10 @@ from sfumato.kernel.source.table import open_table
 from sfumato.publishing.publish import release
 from sfumato.schema import Schema
 
-pytestmark = needs_spark
+pytestmark = [  # Spark 3.5 leaves sockets to the garbage
+    needs_spark,
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 TOKYO = dt.timezone(dt.timedelta(hours=9))
 TIMES = [
     dt.datetime(2020, 1, 31, 23, 59, 59, 999999),

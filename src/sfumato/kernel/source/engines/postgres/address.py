@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.errors import TableError
+from sfumato.kernel.source.engines.alchemy import alchemy_url
 
 _PART = r"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})"
 _URL = re.compile(
@@ -30,10 +31,19 @@ def is_postgres(table: object) -> bool:
     """Whether a table is the URL of a server, or a connection to one."""
     if isinstance(table, str):
         return table.lower().startswith(("postgresql:", "postgres:"))
+    if (url := alchemy_url(table)) is not None:
+        return str(url.drivername).startswith("postgresql")
     kind = type(table).__module__.partition(".")[0]
-    if kind == "sqlalchemy":
-        return str(getattr(getattr(table, "url", None), "drivername", "")).startswith("postgresql")
-    return kind in ("psycopg", "psycopg2")
+    return kind in ("psycopg", "psycopg2") or is_adbc(table)
+
+
+def is_adbc(table: Any) -> bool:
+    """Whether a table is a connection of ADBC to PostgreSQL."""
+    if not type(table).__module__.startswith("adbc_driver_manager."):
+        return False
+    with suppress(Exception):  # one that is closed is none
+        return bool(table.adbc_get_info().get("vendor_name") == "PostgreSQL")
+    return False
 
 
 def address_of(table: Any) -> Address:
@@ -45,14 +55,12 @@ def address_of(table: Any) -> Address:
     psycopg = driver()
     if isinstance(table, str):
         return _of_url(table)
-    kind = type(table).__module__.partition(".")[0]
-    if kind == "sqlalchemy":
-        url = table.url
+    if (url := alchemy_url(table)) is not None:
         stated = {"host": url.host, "port": url.port, "dbname": url.database, "user": url.username}
         options = {key: value for key, value in url.query.items() if isinstance(value, str)}
         facts = {key: value for key, value in {**stated, **options}.items() if value is not None}
         secret = None if url.password is None else str(url.password)
-    elif kind == "psycopg2":
+    elif type(table).__module__.startswith("psycopg2"):
         facts, secret = dict(table.get_dsn_parameters()), table.info.password
     else:
         facts, secret = table.info.get_parameters(), table.info.password

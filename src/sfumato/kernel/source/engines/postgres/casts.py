@@ -23,7 +23,7 @@ NEAREST = 1e-200  # to zero; quotients by steps of up to 1e100 are far from too 
 LONGEST = 300  # characters of a text that may be a number
 TRUE, FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
 _BLANKS = " \t\n\v\f\r"
-_NUMBER = r"^[+-]?({0}[.]?({0})?|[.]{0})([eE][+-]?0*[0-9]{{1,3}})?$".format("[0-9](_?[0-9])*")
+_NUMBER = r"^[+-]?({0}[.]?({0})?|[.]{0})([eE][+-]?0*[0-9]{{1,4}})?$".format("[0-9](_?[0-9])*")
 _TYPES = exp.DataType.Type
 
 

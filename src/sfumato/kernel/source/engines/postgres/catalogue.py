@@ -35,15 +35,15 @@ SELECT n.nspname, c.relname, c.oid::bigint, c.relkind IN ('v', 'm') OR row_secur
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f')
 """
-_NAMED = " AND (n.nspname || '.' || c.relname = %s OR c.relname = %s)"
+_NAMED = " AND (n.nspname || '.' || c.relname = {0} OR c.relname = {0})"
 _ALL = " AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') ORDER BY 1, 2"
 _COLUMNS = """
 WITH RECURSIVE types(attnum, oid) AS (
-    SELECT attnum, atttypid FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped
+    SELECT attnum, atttypid FROM pg_attribute WHERE attrelid = {0} AND attnum > 0 AND NOT attisdropped
     UNION ALL SELECT d.attnum, t.typbasetype FROM types d JOIN pg_type t ON t.oid = d.oid WHERE t.typtype = 'd')
 SELECT a.attname, a.attgenerated = 'v', t.typtype::text, t.typname, t.typnamespace = 'pg_catalog'::regnamespace,
     EXISTS (SELECT FROM pg_cast x WHERE x.castsource = t.oid AND x.casttarget = 'text'::regtype AND x.castmethod = 'b')
-FROM types d JOIN pg_type t ON t.oid = d.oid JOIN pg_attribute a ON a.attrelid = %s AND a.attnum = d.attnum
+FROM types d JOIN pg_type t ON t.oid = d.oid JOIN pg_attribute a ON a.attrelid = {0} AND a.attnum = d.attnum
 WHERE t.typtype <> 'd' ORDER BY a.attnum
 """
 
@@ -63,7 +63,7 @@ def described(session: Session, name: str | None) -> Relation:
     ((encoding,),) = session.rows("SELECT getdatabaseencoding()")
     if encoding != "UTF8":  # others have texts that cannot be put into UTF-8, and would stop a reading
         raise TableError(f"{session.address.shown} holds text as {encoding}; only databases in UTF8 can be read")
-    found = [] if name is None else session.rows(_TABLES + _NAMED, (name, name))
+    found = [] if name is None else session.rows(_TABLES + _NAMED.format(_literal(name)))
     # As PostgreSQL looks for names: the first schema of the path; any other has to be named.
     of_path = [row for schema in path for row in found if row[0] == schema and row[1] == name]
     in_full = [row for row in found if f"{row[0]}.{row[1]}" == name]
@@ -75,7 +75,7 @@ def described(session: Session, name: str | None) -> Relation:
         raise TableError(f"this account may not read {session.table}; ask for GRANT SELECT on it and USAGE on {schema}")
     columns = [
         Column(column, _type(kind, word, builtin, like_text), column, derived=derived or virtual)
-        for column, virtual, kind, word, builtin, like_text in session.rows(_COLUMNS, (number, number))
+        for column, virtual, kind, word, builtin, like_text in session.rows(_COLUMNS.format(int(number)))
     ]
     return Relation(schema, own, tuple(columns))
 
@@ -87,6 +87,14 @@ def _type(kind: str, word: str, builtin: bool, like_text: bool) -> str:
     if builtin:
         return TYPES.get(word, f"type {word}")
     return "TEXT" if like_text and kind == "b" else f"type {word}"  # such as citext
+
+
+def _literal(name: str) -> str:
+    from sqlglot import exp
+
+    if "\0" in name:
+        raise TableError("no table of PostgreSQL has a NUL in its name; check --table")
+    return exp.Literal.string(name).sql(dialect="postgres")
 
 
 def _asked(name: str | None) -> str:

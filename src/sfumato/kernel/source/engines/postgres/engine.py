@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.postgres.address import address_of
+from sfumato.kernel.source.engines.postgres.adbc import AdbcSession
+from sfumato.kernel.source.engines.postgres.address import address_of, is_adbc
 from sfumato.kernel.source.engines.postgres.catalogue import Relation, described
 from sfumato.kernel.source.engines.postgres.session import Session
 from sfumato.kernel.source.engines.silencing import silenced
@@ -75,7 +76,8 @@ class Postgres:
     def check(self, statement: exp.Expression) -> None:
         """Have the server plan the statement: it tells what it lacks, and whether these columns may be read."""
         silenced(
-            lambda: self._in_transaction(statement, Session.try_out), self._failed("cannot be read as it is asked")
+            lambda: self._in_transaction(statement, lambda session, text: session.try_out(text)),
+            self._failed("cannot be read as it is asked"),
         )
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
@@ -83,7 +85,7 @@ class Postgres:
 
         def work() -> pa.Table:
             try:
-                return self._in_transaction(statement, Session.answer)
+                return self._in_transaction(statement, lambda session, text: session.answer(text))
             finally:
                 self.session.close()
 
@@ -106,12 +108,12 @@ class Postgres:
         return f"{self.relation.schema}.{self.relation.name} {how}; ask whoever runs the server to look at its log"
 
 
-def open_postgres(table: object, name: str | None) -> Postgres:
+def open_postgres(table: object, name: str | None, engine: type[Postgres] | None = None) -> Postgres:
     """The engine for a URL of a server, a connection to one, or an engine of SQLAlchemy, and the name of a table."""
 
     def work() -> Postgres:
-        session = Session(address_of(table))
+        session = AdbcSession(table) if is_adbc(table) else Session(address_of(table))
         with session.reading():
-            return Postgres(described(session, name), name, session)
+            return (engine or Postgres)(described(session, name), name, session)
 
     return silenced(work, "the server or its catalogue cannot be read; check the address")

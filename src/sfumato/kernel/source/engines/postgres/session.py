@@ -63,11 +63,11 @@ class Session:
         self.rows(f"SELECT {each}")
         return list(path)
 
-    def rows(self, text: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+    def rows(self, text: str) -> list[tuple[Any, ...]]:
         """All rows of a small result."""
-        return list(self._connection.execute(text, values or None).fetchall())
+        return list(self._connection.execute(text).fetchall())
 
-    def try_out(self, text: str) -> list[tuple[str, int]]:
+    def try_out(self, text: str) -> Any:
         """Names and type numbers of a statement's columns; it is planned, and no row is read."""
         cursor = self._connection.execute(f"SELECT * FROM ({text}) AS answer LIMIT 0")
         return [(column.name, column.type_code) for column in cursor.description]
@@ -76,7 +76,7 @@ class Session:
         """A statement's result: whole numbers as they come from the server, in batches; or a few other values."""
         import pyarrow as pa
 
-        columns = self.try_out(text)
+        columns: list[tuple[str, int]] = self.try_out(text)
         if any(kind not in _WIDTHS for _, kind in columns):
             names = [name for name, _ in columns]
             return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in self.rows(text)])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import secrets
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
@@ -85,15 +86,11 @@ class Spark:
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
         """The statement's result."""
         failed = "could not be read to its end; Spark may have lost a worker, its memory or a file"
-        try:
-            return silenced(lambda: self._asked(statement, used, as_arrow), f"{self.source.shown} {failed}")
-        finally:
-            self.close()
+        return silenced(lambda: self._asked(statement, used, as_arrow), f"{self.source.shown} {failed}")
 
     def close(self) -> None:
         """End the session, if it was started for this table."""
-        with suppress(Exception):
-            self.stop()
+        self.stop()
 
     @property
     def _shared_views(self) -> str:
@@ -146,18 +143,23 @@ def _at_address(address: str, name: str | None) -> Spark:
     at = shown(address)
     session = silenced(lambda: start(address), f"Spark cannot be started for {at}; check its version and settings")
     try:
-        return _over(session, lambda: find(session, name, at), session.stop)
+        engine = _over(session, lambda: find(session, name, at))
     except BaseException:
-        with suppress(Exception):
-            session.stop()
+        _end(session)
         raise
+    return replace(engine, stop=weakref.finalize(engine.source, _end, session))  # once, now or when nobody needs it
 
 
-def _over(session: Any, finding: Callable[[], Found], stop: Callable[[], object] = lambda: None) -> Spark:
+def _end(session: Any) -> None:
+    with suppress(Exception):
+        session.stop()
+
+
+def _over(session: Any, finding: Callable[[], Found]) -> Spark:
     def found() -> tuple[Found, tuple[Column, ...]]:
         must_serve(session)
         source = finding()
         return source, source.columns
 
     source, columns = silenced(found, "the table cannot be opened; check that Spark runs and that it may be read")
-    return Spark(session, source, columns, stop)
+    return Spark(session, source, columns)

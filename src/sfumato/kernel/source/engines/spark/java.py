@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -58,6 +59,7 @@ def _without_the_module(home: Path) -> Path:
     if sys.platform == "win32" or (home / "jmods" / f"{_LACKING}.jmod").exists():
         return home
     own = Path(tempfile.mkdtemp(prefix="sfumato-java-"))
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
     script = own / "bin" / "java"
     script.parent.mkdir()
     script.write_text(

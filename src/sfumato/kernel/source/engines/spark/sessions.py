@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import socket
+import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -18,6 +22,7 @@ from sfumato.kernel.source.engines.spark.watching import deaf
 
 OLDEST = (3, 5)
 PATIENCE = 10  # seconds for a server to answer at all
+TRIES = 4  # of a server that answers, for a word that can be understood; some seconds
 # What the meaning of a statement hangs on, and what could stop a reading at a value.
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",  # decimals as text in plain digits; casts of the statement never fail
@@ -39,6 +44,12 @@ def start(address: str) -> Any:
     """A new session at an address."""
     if find_spec("pyspark") is None:
         raise TableError(f"{shown(address)} needs pyspark; pip install 'sfumato[spark]'")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about versions of libraries that nothing here uses
+        return _started(address)
+
+
+def _started(address: str) -> Any:
     from pyspark.sql import SparkSession
 
     if SparkSession.getActiveSession() is not None:
@@ -49,7 +60,14 @@ def start(address: str) -> Any:
     if local is None:
         _must_answer(address, 7077)
     use_java()
-    plain = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
+    scratch = tempfile.mkdtemp(prefix="sfumato-spark-")  # or Spark would make a folder where the user stands
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    plain = {
+        "spark.sql.warehouse.dir": scratch,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "OFF",
+    }
     if local is not None:  # nothing of it is for another machine
         plain |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     master = (local.group(1) if local.group(2) else "local[*]") if local else address
@@ -94,7 +112,23 @@ def _connected(address: str) -> Any:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # for privacy: it would write to the terminal
     from pyspark.sql.connect.session import SparkSession
 
-    return SparkSession.builder.remote(address).create()
+    session = SparkSession.builder.remote(address).create()
+    _must_speak(session)
+    return session
+
+
+def _must_speak(session: Any) -> None:
+    """Hear one word of a server soon or never: left to itself the client tries for ten minutes, and then says why."""
+    client = session.client
+    try:
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
+        before = client.get_retry_policies()
+    except (ImportError, AttributeError):  # Spark 3.5
+        return
+    client.set_retry_policies([DefaultPolicy(max_retries=TRIES)])
+    session.version  # noqa: B018 (if it fails, few tries stay all there are: the client would say goodbye for minutes)
+    client.set_retry_policies(before)
 
 
 def _must_answer(address: str, usual: int) -> None:

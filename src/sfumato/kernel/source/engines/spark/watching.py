@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -30,20 +31,21 @@ def deaf() -> Iterator[None]:
 @contextmanager
 def speechless() -> Iterator[None]:
     """For privacy: Spark's own Python notes every error of a statement, with what it quotes, on the terminal."""
+    loggers = list[Any]()
     with suppress(ImportError):  # of Spark 4; the kind matters, so that it is not made here as a plain one
         from pyspark.logger import PySparkLogger
 
         loggers = [PySparkLogger.getLogger(f"{part}QueryContextLogger") for part in ("SQL", "DataFrame")]
-        before = [logger.disabled for logger in loggers]
+    before = [logger.disabled for logger in loggers]
+    try:
         for logger in loggers:
             logger.disabled = True
-        try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             yield
-        finally:
-            for logger, was in zip(loggers, before, strict=True):
-                logger.disabled = was
-        return
-    yield
+    finally:
+        for logger, was in zip(loggers, before, strict=True):
+            logger.disabled = was
 
 
 @contextmanager

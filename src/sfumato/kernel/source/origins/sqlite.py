@@ -1,0 +1,122 @@
+"""A table of a SQLite file, opened for reading only: each value has a type of its own, so all is read as text.
+
+SQLite keeps what it is given, whatever type a column was declared with; a schema says how the text of a value is read,
+as for CSV. Bytes and text that is not UTF-8 are missing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import TableError
+from sfumato.kernel.source.engines import Column
+from sfumato.kernel.source.engines.alchemy import alchemy_url
+from sfumato.kernel.source.origins.arrow_values import text_of
+from sfumato.kernel.source.origins.origin import SOURCE
+
+_TOGETHER = 10_000  # rows that are handed on at a time
+_VIRTUAL = 2  # a column that is worked out when it is read
+_TABLES = """
+SELECT name, type || ' ' || lower(substr(coalesce(sql, ''), 1, 14)) FROM sqlite_master
+WHERE type IN ('table', 'view') AND substr(name, 1, 7) <> 'sqlite_'
+"""
+
+
+@dataclass(frozen=True)
+class Sqlite:
+    """One table of a file."""
+
+    path: Path
+    name: str | None
+
+    @property
+    def shown(self) -> str:
+        """What a message calls it."""
+        return self.path.name
+
+    def describe(self, connection: Any) -> list[Column]:
+        """Its columns; those of a view, and those that are made from others, are worked out when they are read."""
+        with closing(self._open()) as file:
+            kinds = dict(file.execute(_TABLES))
+            if self.name not in kinds:
+                asked = "no table was named" if self.name is None else f"there is no table {self.name!r}"
+                raise TableError(f"{asked} in {self.shown}; it has {', '.join(sorted(kinds)) or 'no tables'}")
+            columns = file.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", [self.name]).fetchall()
+        derived = not kinds[self.name].startswith("table create table")  # a view, or a module that makes up rows
+        return [
+            Column(name, None, f"c{place}", derived=derived or hidden == _VIRTUAL)
+            for place, (name, hidden) in enumerate(columns)
+        ]
+
+    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+        """Make the used columns readable, in one reading, which sees one state of the file."""
+        import pyarrow as pa
+
+        schema = pa.schema([pa.field(column.reference, pa.string()) for column in used])
+        wanted = ", ".join(_unless_bytes(f"t.{_quoted(column.name)}") for column in used)
+
+        def batches() -> Iterator[Any]:
+            with closing(self._open()) as file:
+                file.text_factory = bytes  # for privacy: text that is no UTF-8 must not stop the reading
+                rows = file.execute(f"SELECT {wanted} FROM {_quoted(str(self.name))} AS t")
+                while some := rows.fetchmany(_TOGETHER):
+                    texts = [[_text(row[place]) for row in some] for place in range(len(used))]
+                    yield pa.record_batch([pa.array(text, pa.string()) for text in texts], schema=schema)
+
+        connection.register(SOURCE, pa.RecordBatchReader.from_batches(schema, batches()))
+
+    def _open(self) -> sqlite3.Connection:
+        """A connection that cannot write; the engine asks for rows from threads of its own, one at a time."""
+        file = sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        file.execute("PRAGMA query_only = on")
+        file.execute("PRAGMA trusted_schema = off")
+        return file
+
+
+def find_sqlite(url: str, name: str | None) -> Sqlite:
+    """The table that sqlite:///FILE and a name mean; FILE is relative as written, or else from the root."""
+    file = url.removeprefix("sqlite:").removeprefix("//").removeprefix("/")
+    for path in (Path(file).expanduser(), Path("/", file)):
+        if file and path.is_file():
+            return Sqlite(path.absolute(), name)
+    raise TableError(f"{url} names no database file; write sqlite:///FILE")
+
+
+def file_behind(table: Any) -> str | None:
+    """The URL of the file of a connection of sqlite3, or of an engine of SQLAlchemy for SQLite; None for others.
+
+    It is opened once more, for reading, so that nothing that the connection has not yet committed is read.
+    """
+    file: object = None
+    if isinstance(table, sqlite3.Connection):
+        file = next((path for _, name, path in table.execute("PRAGMA database_list") if name == "main"), "")
+    elif (url := alchemy_url(table)) is not None and str(url.drivername).startswith("sqlite"):
+        file = url.database
+    else:
+        return None
+    if not file or file == ":memory:":
+        raise TableError("a SQLite database in memory cannot be opened a second time; write it to a file")
+    return f"sqlite:///{file}"
+
+
+def _quoted(name: str) -> str:
+    return '"{}"'.format(name.replace('"', '""'))
+
+
+def _unless_bytes(column: str) -> str:
+    return f"CASE WHEN typeof({column}) <> 'blob' THEN {column} END"
+
+
+def _text(value: object) -> str | None:
+    """A value as text; texts come as the bytes that they are."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return None
+    return None if value is None else text_of(value)

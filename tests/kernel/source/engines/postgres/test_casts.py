@@ -1,0 +1,98 @@
+"""No value stops a cast, and numbers, words and times come out as other engines have them."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+
+import psycopg
+import pytest
+from postgres import own_schema
+
+from sfumato.audit.reading.reference import boolean_of, number_of
+from sfumato.kernel.source.engines import Column
+from sfumato.kernel.source.engines.postgres.casts import DIALECT, LONGEST, NEAREST, safe_cast
+from sfumato.kernel.source.expressions import column
+
+INF = math.inf
+
+
+def cast_all(kind: str, word: str, values: list[str], to: str) -> list[object]:
+    """Values of a column of some type, cast on the server, in order."""
+    expression = safe_cast(column("x"), Column("x", word, "x"), to).sql(dialect=DIALECT, identify=True)
+    with own_schema() as (connection, _, _):
+        connection.execute(
+            f"CREATE TABLE t (place integer, x {kind}); SET TimeZone = 'UTC'; SET extra_float_digits = 1"
+        )
+        with connection.cursor() as cursor:
+            cursor.executemany(f"INSERT INTO t VALUES (%s, %s::{kind})", list(enumerate(values)))
+        return [value for (value,) in connection.execute(f"SELECT {expression} FROM t ORDER BY place").fetchall()]
+
+
+def test_texts_that_may_be_numbers():
+    """4,000 texts of the letters of numbers, and Python's float beside."""
+    pick = random.Random(1)
+    made = ["".join(pick.choices("0123456789+-._eE naif", k=pick.randint(1, 7))) for _ in range(4_000)]
+    made += [
+        "1e400",
+        "-1e400",
+        "1e-400",
+        "1" * 290,
+        "0" * 290 + "5",
+        "1_000.5e1_0",
+        "१",
+        "1" * 301,
+        "1e99999",
+        "\u00a01",
+    ]
+    found = cast_all("text", "TEXT", made, "double")
+    assert sum(value is not None for value in found) > 500
+    for text, value in zip(made, found, strict=True):
+        expected = number_of(text, typed=True)
+        if len(text.strip()) > LONGEST or re.search("[eE][+-]?0*[1-9][0-9]{4}", text):
+            expected = None  # longer than any number that is written down
+        elif "e" in text.lower() and "_" in text.lower().partition("e")[2]:
+            continue  # Python's float takes an underscore between digits of an exponent too
+        if expected is not None and 0 < abs(expected) < NEAREST:
+            expected = math.copysign(NEAREST, expected)
+        elif expected == 0 and any(digit in text.lower().partition("e")[0] for digit in "123456789"):
+            continue  # below every double: moved away from zero, with its sign
+        assert value == expected, text
+
+
+def test_numerics_beyond_all_doubles():
+    values = ["1e400", "-1e400", "1e-400", "-1e-400", "NaN", "Infinity", "-Infinity", "0", "0.1", "9007199254740993"]
+    found = cast_all("numeric", "DECIMAL", values, "double")
+    assert found == [INF, -INF, NEAREST, -NEAREST, None, INF, -INF, 0.0, 0.1, 9007199254740992.0]
+
+
+def test_floats_as_text():
+    values = ["1e15", "1234567890123456.5", "-Infinity", "Infinity", "0.0001", "1e-05", "5e-324", "1e308", "0.1"]
+    found = cast_all("double precision", "DOUBLE PRECISION", values, "text")
+    assert found[1:] == ["1234567890123456.5", "-inf", "inf", "0.0001", "1e-05", "5e-324", "1e+308", "0.1"]
+    assert cast_all("real", "REAL", ["1234567.5", "0.1"], "text") == ["1234567.5", "0.1"]
+
+
+@pytest.mark.parametrize("kind", ["text", "char(9)", "varchar(9)"])
+def test_words_for_true_and_false(kind):
+    words = ["true", "T", "yes", "0", "No", "n", "2", "on", "maybe", "", "tRuE"]
+    assert cast_all(kind, "TEXT", words, "boolean") == [boolean_of(word) for word in words]
+
+
+def test_days_beyond_all_times():
+    values = ["5874897-12-31", "4713-01-01 BC", "infinity", "-infinity", "2020-02-29"]
+    found = cast_all("date", "DATE", values, "timestamp")
+    assert [str(value)[:10] for value in found] == [
+        "9999-12-31",
+        "0001-01-01",
+        "9999-12-31",
+        "0001-01-01",
+        "2020-02-29",
+    ]
+
+
+def test_without_these_casts_the_server_would_stop():
+    for kind, value, to in (("numeric", "1e400", "double precision"), ("date", "5874897-12-31", "timestamp")):
+        with own_schema() as (connection, _, _), pytest.raises(psycopg.DataError):
+            connection.execute(f"SELECT CAST('{value}'::{kind} AS {to})")

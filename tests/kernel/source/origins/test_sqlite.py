@@ -1,0 +1,100 @@
+"""Tables of SQLite files: read only, value by value, whatever a column was declared as."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+from running import sfumato
+
+from sfumato.errors import TableError
+from sfumato.kernel.source.table import open_table
+from sfumato.schema import Schema
+from sfumato.schema.parts import missing_of
+
+YAML = """
+dataset: t
+privacy_unit: {column: who, contributions: 2}
+budget: {epsilon: 3}
+attributes:
+  sex: {type: category, values: [F, M], other: true, missing: keep}
+  day: {type: date, lower: 2020-01-01, upper: 2020-12-31, by: month}
+measures:
+  pay: {lower: 0, upper: 9, step: 1}
+"""
+ROWS = [
+    ("F", "2020-02-29", 3, 1),
+    ("M", "2020-03-01 23:59:59", 4.5, 1),
+    (b"F", "2020-02-29", None, 2),  # bytes are no text
+    (None, "2020-02-30", 1, 2),  # no such day
+    ("F", 1583020800, 1, 3),  # a number is no day
+    ("M", "2020-02-29", "high", 3),
+    ("F", "2020-02-29", 7, None),
+]
+
+
+@pytest.fixture
+def path(tmp_path):
+    found = tmp_path / "it's.db"
+    with closing(sqlite3.connect(found)) as file, file:
+        file.execute(
+            "CREATE TABLE t (sex TEXT, day DATE, pay INTEGER, who INTEGER, twice AS (pay * 2), "
+            "thrice AS (pay * 3) STORED)"
+        )
+        file.executemany("INSERT INTO t (sex, day, pay, who) VALUES (?, ?, ?, ?)", ROWS)
+        file.execute("INSERT INTO t (sex, day, pay, who) VALUES (CAST(x'ff' AS TEXT), '2020-02-29', 9, 4)")
+        file.execute("CREATE VIEW v AS SELECT * FROM t")
+    return found
+
+
+@pytest.fixture
+def schema(tmp_path) -> Schema:
+    (tmp_path / "t.yaml").write_text(YAML)
+    return Schema.load(tmp_path / "t.yaml")
+
+
+def test_values_are_read_one_by_one(path, schema, monkeypatch):
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    monkeypatch.chdir(path.parent)
+    before = path.read_bytes()
+    with closing(sqlite3.connect(path)) as file:
+        urls = (f"sqlite:///{path}", f"sqlite:///{str(path)[1:]}", f"sqlite:///{path.name}")
+        for given in (*urls, file, sqlalchemy.create_engine(f"sqlite:///{path}")):
+            table = open_table(given, name="t")
+            table.check(schema)
+            found = table.aggregate(schema, 1)
+            cells = {divmod(int(cell), 12): count for cell, count in zip(found.cells, found.counts, strict=True)}
+            # Sex F, M, other, missing; and the month. Who is about nobody, and days that are none, fall out.
+            assert cells == {(0, 1): 1, (1, 2): 1, (3, 1): 2, (1, 1): 1}
+            assert found.sums[missing_of("pay")].sum() == 2
+    assert path.read_bytes() == before
+
+
+def test_what_is_refused(path, schema, tmp_path):
+    url = f"sqlite:///{path}"
+    with pytest.raises(TableError, match=r"no table was named in it's\.db; it has t, v"):
+        open_table(url)
+    with pytest.raises(TableError, match="there is no table 'none'"):
+        open_table(url, name="none")
+    with pytest.raises(TableError, match="names no database file; write sqlite:///FILE"):
+        open_table("sqlite:///none.db", name="t")
+    (tmp_path / "text.db").write_text("no database, but long enough to be taken for the header of one" * 20)
+    with pytest.raises(TableError, match=r"text\.db cannot be opened"):
+        open_table(f"sqlite:///{tmp_path / 'text.db'}", name="t")
+    with pytest.raises(TableError, match="in memory"), closing(sqlite3.connect(":memory:")) as file:
+        open_table(file, name="t")
+    with pytest.raises(TableError, match="allow it"):
+        open_table(url, name="v").check(schema)
+    assert open_table(url, name="v", allow_views=True).derived(schema)
+    made = {column.name: column.derived for column in open_table(url, name="t").engine.columns}
+    assert made["twice"] and not made["thrice"] and not made["pay"]
+
+
+def test_a_release_by_one_command(path, schema, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = sfumato(
+        "release", "sqlite:///it's.db", "--table", "t", "--schema", "t.yaml", "--epsilon", "1", "-o", "t.sfumato"
+    )
+    assert run.returncode == 0, run.stderr
+    assert sfumato("query", "t.sfumato", "SELECT COUNT(*) FROM t").returncode == 0
