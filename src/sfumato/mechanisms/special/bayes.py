@@ -32,6 +32,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.examples import small_table, whole_up_to
 from sfumato.mechanisms.shared.margins_check import check
 from sfumato.mechanisms.shared.promises import Figure, Promises
 from sfumato.queries import Identity, Workload
@@ -207,9 +208,7 @@ def _promises(
 
 def example(contributions: int) -> Schema:
     """Three answers of two values each."""
-    unit = {"column": "person", "contributions": contributions}
-    attributes = {name: {"type": "integer", "lower": 0, "upper": 1} for name in "abc"}
-    return Schema.from_dict({"dataset": "audit", "privacy_unit": unit, "attributes": attributes})
+    return small_table("audit", contributions, a=whole_up_to(1), b=whole_up_to(1), c=whole_up_to(1))
 
 
 def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:

@@ -23,6 +23,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.largest_misfit import LargestMisfit
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared import multiplicative_weights as weights
+from sfumato.mechanisms.shared.examples import small_table, whole_up_to
 from sfumato.mechanisms.shared.measure_and_fit import plain_cells
 from sfumato.mechanisms.shared.promises import Figure, Promises, sure, with_rows, without_rows
 from sfumato.queries import Queries, Workload, default_workload
@@ -153,13 +154,7 @@ def _promises(
 
 def example(contributions: int) -> Schema:
     """Four cells."""
-    return Schema.from_dict(
-        {
-            "dataset": "tiny",
-            "privacy_unit": {"column": "person", "contributions": contributions},
-            "attributes": {"x": {"type": "integer", "lower": 0, "upper": 3}},
-        }
-    )
+    return small_table("tiny", contributions, x=whole_up_to(3))
 
 
 MECHANISM = Mechanism(

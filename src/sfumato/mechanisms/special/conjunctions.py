@@ -24,6 +24,7 @@ from sfumato.inference.contingency.implication import best_subsets, direct_error
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.examples import small_table, whole_up_to
 from sfumato.mechanisms.shared.promises import Figure, Promises, sure, with_rows, without_rows
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.special.conjunctions import MOST_ANSWERS, Conjunctions
@@ -126,14 +127,7 @@ def _promises(
 
 def example(contributions: int) -> Schema:
     """Three attributes of two values."""
-    bit = {"type": "integer", "lower": 0, "upper": 1}
-    return Schema.from_dict(
-        {
-            "dataset": "audit",
-            "privacy_unit": {"column": "person", "contributions": contributions},
-            "attributes": {"a": bit, "b": bit, "c": bit},
-        }
-    )
+    return small_table("audit", contributions, a=whole_up_to(1), b=whole_up_to(1), c=whole_up_to(1))
 
 
 MECHANISM = Mechanism(

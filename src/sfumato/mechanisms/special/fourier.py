@@ -30,6 +30,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Laplace, Measurement
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.examples import small_table, whole_up_to
 from sfumato.mechanisms.shared.promises import Figure, Promises, sure
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.contents.special.coefficients import Coefficients, queries_of
@@ -162,16 +163,7 @@ def _promises(
 
 def example(contributions: int) -> Schema:
     """Three values and two: a cell of the first attribute's bits has no value."""
-    return Schema.from_dict(
-        {
-            "dataset": "audit",
-            "privacy_unit": {"column": "person", "contributions": contributions},
-            "attributes": {
-                "a": {"type": "integer", "lower": 0, "upper": 2},
-                "b": {"type": "integer", "lower": 0, "upper": 1},
-            },
-        }
-    )
+    return small_table("audit", contributions, a=whole_up_to(2), b=whole_up_to(1))
 
 
 MECHANISM = Mechanism(

@@ -22,6 +22,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.examples import small_table, whole_up_to
 from sfumato.mechanisms.shared.promises import Figure, Promises, sure
 from sfumato.queries import Identity, Predicates
 from sfumato.releases.contents.special.halfspaces import Halfspaces
@@ -178,16 +179,7 @@ def _promises(
 
 
 def _example(contributions: int) -> Schema:
-    return Schema.from_dict(
-        {
-            "dataset": "example",
-            "privacy_unit": {"column": "person", "contributions": contributions},
-            "attributes": {
-                "age": {"type": "integer", "lower": 0, "upper": 3},
-                "income": {"type": "integer", "lower": 0, "upper": 1},
-            },
-        }
-    )
+    return small_table("example", contributions, age=whole_up_to(3), income=whole_up_to(1))
 
 
 MECHANISM = Mechanism(

@@ -24,6 +24,7 @@ from sfumato.inference.learned.training import MODELS, best_of, check_names, tra
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.examples import small_table, whole_up_to
 from sfumato.mechanisms.shared.promises import Figure, Promises
 from sfumato.queries import Identity, Predicates, Workload
 from sfumato.releases.contents.special.learned import Learned
@@ -219,14 +220,8 @@ def _promises(
 
 
 def example(contributions: int) -> Schema:
-    """Six ages."""
-    return Schema.from_dict(
-        {
-            "dataset": "visits",
-            "privacy_unit": {"column": "person", "contributions": contributions},
-            "attributes": {"hour": {"type": "integer", "lower": 0, "upper": 5}},
-        }
-    )
+    """Six hours."""
+    return small_table("visits", contributions, hour=whole_up_to(5))
 
 
 MECHANISM = Mechanism(

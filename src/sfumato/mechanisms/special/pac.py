@@ -22,6 +22,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.rows_right import RowsRight
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared import rules
+from sfumato.mechanisms.shared.examples import small_table, whole_up_to
 from sfumato.mechanisms.shared.learning_size import learning_error, learning_rows
 from sfumato.mechanisms.shared.promises import Figure, Promises, sure, with_rows, without_rows
 from sfumato.queries import Identity, Weighted, Workload
@@ -220,13 +221,7 @@ def _promises(
 
 def example(contributions: int) -> Schema:
     """Four ages and a label."""
-    return Schema.from_dict(
-        {
-            "dataset": "examples",
-            "privacy_unit": {"column": "person", "contributions": contributions},
-            "attributes": {"age": {"type": "integer", "lower": 0, "upper": 3}, "ill": {"type": "boolean"}},
-        }
-    )
+    return small_table("examples", contributions, age=whole_up_to(3), ill={"type": "boolean"})
 
 
 MECHANISM = Mechanism(

@@ -18,6 +18,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.measurement import Laplace
 from sfumato.mechanisms.cells import cells
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.examples import small_table
 from sfumato.mechanisms.shared.measure_and_fit import every_cell
 from sfumato.mechanisms.shared.promises import Figure, Promises, sure, with_rows, without_rows
 from sfumato.queries import Workload
@@ -82,13 +83,8 @@ def _promises(
 
 def example(contributions: int) -> Schema:
     """Three bits, of which the last may be the parity of the others."""
-    return Schema.from_dict(
-        {
-            "dataset": "bits",
-            "privacy_unit": {"column": "person", "contributions": contributions},
-            "attributes": {name: {"type": "category", "values": ["0", "1"]} for name in ("a", "b", "odd")},
-        }
-    )
+    bit = {"type": "category", "values": ["0", "1"]}
+    return small_table("bits", contributions, a=bit, b=bit, odd=bit)
 
 
 MECHANISM = Mechanism(

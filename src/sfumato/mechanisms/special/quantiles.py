@@ -22,6 +22,7 @@ from sfumato.kernel.lines import Lines
 from sfumato.limits import MOST_DENSE
 from sfumato.measurement import Laplace
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.examples import small_table, whole_up_to
 from sfumato.mechanisms.shared.promises import Figure, Promises, sure
 from sfumato.queries import Workload
 from sfumato.releases.contents.special.quantiles import Quantiles
@@ -199,18 +200,7 @@ def _beyond(values: int, confidence: float) -> float:
 
 
 def _example(contributions: int) -> Schema:
-    unit = "row" if contributions == 1 else {"column": "person", "contributions": contributions}
-    return Schema.from_dict(
-        {
-            "dataset": "small",
-            "privacy_unit": unit,
-            "budget": {"epsilon": 1000},
-            "attributes": {
-                "age": {"type": "integer", "lower": 0, "upper": 3},
-                "sex": {"type": "category", "values": ["F", "M"]},
-            },
-        }
-    )
+    return small_table("small", contributions, age=whole_up_to(3), sex={"type": "category", "values": ["F", "M"]})
 
 
 MECHANISM = Mechanism(

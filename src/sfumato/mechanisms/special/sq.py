@@ -19,6 +19,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.shared.examples import small_table
 from sfumato.mechanisms.shared.growing import MOST_CELLS, grow
 from sfumato.mechanisms.shared.promises import Figure, Promises, sure, with_rows, without_rows
 from sfumato.mechanisms.shared.statistical_queries import Questions, largest_noise, paper_rows
@@ -208,13 +209,7 @@ def _promises(
 
 def _example(contributions: int) -> Schema:
     yes_or_no = {"type": "category", "values": ["no", "yes"]}
-    return Schema.from_dict(
-        {
-            "dataset": "example",
-            "privacy_unit": {"column": "person", "contributions": contributions},
-            "attributes": {"warm": yes_or_no, "wet": yes_or_no, "ill": yes_or_no},
-        }
-    )
+    return small_table("example", contributions, warm=yes_or_no, wet=yes_or_no, ill=yes_or_no)
 
 
 MECHANISM = Mechanism(
