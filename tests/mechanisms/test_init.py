@@ -22,6 +22,7 @@ OTHER_MEANINGS = {
     "schema/columns.py": {"cells"},  # how many values are told apart
     "dbapi/": {"sfumato"},  # the word before :// in an address
     "kernel/ledger/ledger.py": {"sfumato"},  # a folder of the user
+    "kernel/source/engines/": {"sfumato"},  # what a program calls itself to a server and to a keyring
     "releases/": {"sfumato", "cells", "matrix", "laplace", "margins"},  # the format, members, kinds, families of query
     "queries/": {"cells", "matrix"},  # families of query and what they are made of, as a file names them
     "strategies/hdmm.py": {"cells"},  # a candidate among strategies

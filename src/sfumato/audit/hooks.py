@@ -9,6 +9,7 @@ from __future__ import annotations
 from sfumato.audit.attacks.recorder import Recorder
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.lines import Lines
 
 HOOKS: dict[type, dict[str, str]] = {
     Curator: {
@@ -27,6 +28,7 @@ HOOKS: dict[type, dict[str, str]] = {
         "_restrict": "the curator of some cells",
         "_held": "what it holds, before it is gathered by cell",
     },
+    Lines: {"_counts": "the private rows, by line and cell"},
     Charge: {"_loads": "what each cell has borne so far", "_denominator": "in which parts that is counted"},
     Recorder: {"_Recorder__inner": "the curator that is written down"},
 }

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from sfumato.arrays import Codes
 from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError, QueryError
-from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Charge, Load
+from sfumato.kernel.charge import Load
 from sfumato.kernel.holding import Holding, View
+from sfumato.kernel.lines import Lines
 from sfumato.kernel.sampling.noise import draw
-from sfumato.kernel.verbs.dealing import check_lines, deal, in_lines
+from sfumato.kernel.verbs.dealing import check_lines, in_lines
 from sfumato.kernel.verbs.exponential import choose
 from sfumato.kernel.verbs.largest_misfit import LargestMisfit
 from sfumato.kernel.verbs.margin_distances import checked_penalties, distance
@@ -243,8 +243,8 @@ class Curator(Holding):
         domain, aggregate = self._margins.along(names)
         return Curator(domain, aggregate, self._units, self.charge, self._entropy, everywhere=True)
 
-    def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Curator:
-        """A curator with a charge of its own, over the cells of some attributes, each cut into pieces.
+    def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Lines:
+        """The rows along an ordered attribute, with a charge of their own (kernel/lines.py).
 
         names: the last one is ordered, and its cells lie next to each other, one line for each combination of values of
         the others; rows in which it is missing are not seen. pieces: a power of two; the rows of a cell are dealt out
@@ -253,15 +253,11 @@ class Curator(Holding):
         The whole budget is charged here, to every cell. Whatever is asked of the lines costs no more than it together,
         for their own charge is held to it; and there disjoint parts do not count against each other.
         """
-        check_kind(budget, self.charge)
+        pure_epsilon(budget, self.charge, "lines")
         check_lines(self._margins.domain_along(names), names, pieces)
         self._charge_all(budget)
         domain, aggregate = self._margins.along(names)
-        counts = deal(in_lines(domain, names, aggregate), pieces)
-        held = np.flatnonzero(counts)
-        whole = Domain((Axis("place", "integer", np.arange(len(counts) + 1.0)),))
-        charge = Charge(budget, self.charge.contributions, whole.size)
-        return Curator(whole, Aggregate(held, counts[held]), {"count": 1}, charge, self._entropy)
+        return Lines(in_lines(domain, names, aggregate), pieces, budget, self.charge.contributions, self._entropy)
 
     def subset(self, seed: int, number: int) -> Curator:
         """A curator over about half of the rows, those that a public seed picks. Spends from the same charge.

@@ -117,3 +117,18 @@ def test_a_number_out_of_range_is_drawn_afresh():
     assert uniform_below(1, Scripted()) == 0
     with pytest.raises(PrivacyError):
         uniform_below(0, Scripted())
+
+
+def test_candidates_that_stand_for_many_are_chosen_as_often_as_all_of_them():
+    """6,000 choices among 3 scores behind which are 1, 50 and 2**40 candidates."""
+    scores, times, rate = np.array([0, -4, -32]), np.array([1, 50, 2**40]), Fraction(1)
+    entropy = TestingEntropy(5)
+    chosen = np.bincount([choose(scores, rate, entropy, times) for _ in range(6_000)], minlength=3)
+    expected = times * np.exp(scores.astype(float))
+    assert stats.chisquare(chosen, 6_000 * expected / expected.sum()).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("times", [[1, 0], [1], [1, 2**53]])
+def test_candidates_behind_a_score_are_whole_numbers_from_one_on(times):
+    with pytest.raises(PrivacyError, match="behind every score"):
+        choose(np.array([1, 2]), Fraction(1), TestingEntropy(1), np.array(times))

@@ -71,20 +71,33 @@ def test_intervals_of_95_percent_hold_as_often_as_they_say():
     assert np.mean(wide) < VALUES / 40  # and they are no whole domains
 
 
-def test_deciles_at_once_are_better_than_one_by_one():
-    """20 releases: the means of 180 rank errors differ by about a half; their deviations together are a tenth."""
-    counts, epsilon = hill(4096, 200_000), Fraction(1, 10)
+def heaps(values: int, rows: int) -> np.ndarray:
+    """As a hill, but that half of the rows lie on every 128th value: up to 10,000 of 200,000 on one."""
+    counts = hill(values, rows // 2)
+    onto = (np.arange(values) + 64) // 128 * 128
+    np.add.at(counts, np.minimum(onto, values - 1), hill(values, rows // 2))
+    return counts
+
+
+@pytest.mark.parametrize(("shape", "most"), [(hill, 0.75), (heaps, 0.85)])
+def test_deciles_at_once_are_better_than_one_by_one(shape, most):
+    """20 releases: the means of 180 rank errors differ by about a half; their deviations together are a tenth.
+
+    With 8 pieces to a value, all at once was five times as bad as one by one under these heaps.
+    """
+    counts, epsilon = shape(4096, 200_000), Fraction(1, 10)
     flat, schema = counts.sum(axis=1), schema_of(4096)
     together, apart = [], []
     for seed in range(20):
-        (line,) = made(counts, epsilon, seed, quantiles=",".join(str(float(q)) for q in DECILES)).lines
+        asked = {"quantiles": ",".join(str(float(q)) for q in DECILES), "pieces": "65536"}
+        (line,) = made(counts, epsilon, seed, **asked).lines
         cells = [(int(cut) - 1) // line.pieces for cut in line.cuts[0]]
         together += [rank_error(flat, cell, q) for cell, q in zip(cells, DECILES, strict=True)]
         curator = over_counts(schema, counts, Budget.pure(epsilon), TestingEntropy(100 + seed)).margin(["x"])
         parts = Budget.pure(epsilon).evenly(9)
         cells = [curator.select(Rank(q), part) for q, part in zip(DECILES, parts, strict=True)]
         apart += [rank_error(flat, cell, q) for cell, q in zip(cells, DECILES, strict=True)]
-    assert np.mean(together) < 0.75 * np.mean(apart)
+    assert np.mean(together) < most * np.mean(apart)
 
 
 def test_groups_do_not_share_the_budget():
@@ -115,7 +128,7 @@ def test_heaps_are_cut_as_finely_as_anything():
         ({"of": "x", "by": "x"}, "twice"),
         ({"pieces": "3"}, "1, 2, 4"),
         ({"pieces": "0"}, "1, 2, 4"),
-        ({"pieces": str(2**20)}, "too many"),
+        ({"pieces": str(2**20)}, "up to 65,536"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(options, words):

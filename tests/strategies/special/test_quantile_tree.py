@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sfumato.strategies.special.quantile_tree import choices, errors_of, labels_of, runs_between
+from sfumato.strategies.special.quantile_tree import choices, errors_of, runs_between
 
 DECILES = [Fraction(k, 10) for k in range(1, 10)]
 
@@ -48,4 +48,3 @@ def test_runs_cover_the_line_once_and_end_at_every_cut(rows, cuts):
     edges = runs_between(cuts, 100, rows, 10.0)
     assert edges[0] == 0 and edges[-1] == 100 and (np.diff(edges) > 0).all()
     assert set(cuts.values()) <= set(edges.tolist())
-    assert len(labels_of(edges)) == 100

@@ -22,13 +22,14 @@ from math import inf
 
 import numpy as np
 
-from sfumato.audit.attacks.watching import Chosen, Drawn, Sifted, Watched, watching
+from sfumato.audit.attacks.watching import Chosen, ChosenPiece, Drawn, Sifted, Watched, watching
 from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.lines import Lines
 from sfumato.kernel.verbs.revenue import Revenue
 from sfumato.kernel.verbs.scores import MostRows, Rank, Score
 from sfumato.measurement import Laplace
@@ -168,6 +169,21 @@ def selecting(score: Score | Revenue, epsilon: Fraction, contributions: int, *, 
     return distribution
 
 
+def cutting(quantile: Fraction, epsilon: Fraction, contributions: int, *, pieces: int = 2) -> Law:
+    """Which piece of a line `Lines.cut` chooses, with the scores and the rate it really uses."""
+
+    def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
+        curator, entropy = curator_over(counts, epsilon, contributions, Curator)
+        budget = Budget.pure(epsilon)
+        with watching(Lines):
+            lines = curator.lines(curator.domain.names, budget, pieces=pieces)
+            lines.cut(0, quantile, budget, first=0, end=lines.length)
+        (choice,) = (call for call in entropy.log if isinstance(call, ChosenPiece))
+        return [exponential(choice.scores.tolist(), choice.rate)]
+
+    return distribution
+
+
 def counting(
     epsilon: Fraction,
     contributions: int,
@@ -207,6 +223,7 @@ def exact_findings(epsilon: Fraction = Fraction(1), *, rows: int = 4) -> list[Ex
         distributions: dict[str, Law] = {"most rows": selecting(MostRows(), epsilon, k)}
         for name, quantile in (("median", "1/2"), ("quarter", "1/4"), ("smallest", "0"), ("largest", "1")):
             distributions[name] = selecting(Rank(Fraction(quantile)), epsilon, k)
+            distributions[f"{name} of pieces"] = cutting(Fraction(quantile), epsilon, k)
         distributions["every cell"] = counting(epsilon, k)
         distributions["parity cells"] = counting(epsilon, k, parity=True)
         for threshold in (1, 2, 3, 6):

@@ -8,18 +8,18 @@ from nothing but the private table.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Codes
 from sfumato.audit.attacks import twins
+from sfumato.audit.attacks.recorded_lines import LinesRecorder
+from sfumato.audit.attacks.tape import Call, Tape
 from sfumato.audit.attacks.watching import Chosen, Drawn, Sifted, Watched
 from sfumato.domain import Domain, Partition
-from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
@@ -32,63 +32,11 @@ from sfumato.schema import Schema
 MOST_WRITTEN_OUT = 2**16  # entries of a query matrix that are compared one by one; above, its description is
 
 
-class Apart(SfumatoError):
-    """The two runs ask for different things although all that was published so far is the same."""
-
-
-@dataclass(frozen=True, eq=False)
-class Call:
-    """One use of a verb that spends.
-
-    asked: the queries, scales and thresholds, in a form that can be compared. loads: what each cell of the whole table
-    was charged. answers: without noise; for a choice, the scores; for a first answer, what is compared with the
-    threshold; for a partition, the counts in order. noises: of each answer; empty for a choice, which has a rate
-    instead; for a first answer, of the threshold and of the rest; for a partition, of single cells and of longer
-    buckets. result: what was published.
-    """
-
-    asked: Hashable
-    loads: tuple[Fraction, ...]
-    answers: tuple[int, ...]
-    noises: tuple[Noise, ...]
-    rate: Fraction | None
-    result: Measurement | int | Codes | None
-    kind: Literal["answers", "choice", "first", "partition"] = "answers"
-
-
-@dataclass(eq=False)
-class Tape:
-    """The calls of one run in order, and what is wrong with them. heard: the tape whose results are handed out."""
-
-    heard: Tape | None = None
-    calls: list[Call] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
-    borne: dict[int, tuple[Fraction, ...]] = field(
-        default_factory=dict
-    )  # by each cell of a charge, after its last call
-
-    def add(self, call: Call) -> Call:
-        """Keep a call, and say which call's result is to be handed out."""
-        self.calls.append(call)
-        if self.heard is None:
-            return call
-        place = len(self.calls) - 1
-        if place >= len(self.heard.calls):
-            raise Apart("there are more calls on one table than on the other")
-        first = self.heard.calls[place]
-        if call.asked != first.asked:
-            raise Apart("queries, scales or thresholds depend on the table")
-        if call.loads != first.loads:
-            raise Apart("charges depend on the table")
-        return first
-
-
 class Recorder:
     """Stands before a curator, which must have been given `Watched` random bits."""
 
-    def __init__(self, inner: Curator, entropy: Watched, tape: Tape, *, within: bool = False) -> None:
+    def __init__(self, inner: Curator, entropy: Watched, tape: Tape) -> None:
         self.__inner, self.__entropy, self.__tape = inner, entropy, tape
-        self.__within = within  # whether its cells are not those of the table, so that the fullest stands for all
 
     @property
     def domain(self) -> Domain:
@@ -271,19 +219,19 @@ class Recorder:
         """A recorder before the curator's margin, on the same tape."""
         return self.__before(self.__inner.margin(names))
 
-    def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Recorder:
-        """A recorder before the curator of the lines, on the same tape, once it is written down what they cost."""
+    def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> LinesRecorder:
+        """A recorder before the lines, on the same tape, once it is written down what they cost."""
         self.__begin()
         made = self.__inner.lines(names, budget, pieces=pieces)
-        if made.charge.budget != budget or made.charge.contributions != self.charge.contributions:
+        if made.budget != budget or made.contributions != self.charge.contributions:
             self.__tape.faults.append("lines may spend something else than was charged for them")
         self.__tape.add(Call(("lines", tuple(names), budget, pieces), self.__end(), (), (), None, None))
-        return Recorder(made, self.__entropy, self.__tape, within=True)
+        return LinesRecorder(made, self.__entropy, self.__tape)
 
     # -- inside
 
     def __before(self, inner: Curator) -> Recorder:
-        return Recorder(inner, self.__entropy, self.__tape, within=self.__within)
+        return Recorder(inner, self.__entropy, self.__tape)
 
     def __misfits(self, misfit: Misfit) -> list[int]:
         return twins.misfits(misfit.queries, misfit.targets.tolist(), self.__inner._dense("count").tolist())
@@ -300,8 +248,7 @@ class Recorder:
             self.__tape.faults.append("random bits were taken past the exact samplers")
         before, now = self.__tape.borne[id(self.charge)], _borne(self.charge)
         self.__tape.borne[id(self.charge)] = now
-        loads = tuple(b - a for a, b in zip(before, now, strict=True))
-        return (max(loads),) if self.__within else loads
+        return tuple(b - a for a, b in zip(before, now, strict=True))
 
     def __compare(self, *pairs: tuple[Measurement, NDArray[np.int64]]) -> None:
         """Whether every answer carries its own noise, of the kind that the measurement states, in the order drawn."""

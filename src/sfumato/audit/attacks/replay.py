@@ -18,7 +18,8 @@ from math import inf
 from typing import cast
 
 from sfumato.audit.attacks.exact import TOLERANCE, exact_loss, exponential
-from sfumato.audit.attacks.recorder import Apart, Call, Recorder, Tape, fingerprint
+from sfumato.audit.attacks.recorder import Recorder, fingerprint
+from sfumato.audit.attacks.tape import Apart, Call, Tape
 from sfumato.audit.attacks.watching import Watched, watching
 from sfumato.audit.subjects.small_tables import (
     Row,
@@ -32,6 +33,7 @@ from sfumato.audit.subjects.small_tables import (
 from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.lines import Lines
 from sfumato.measurement import Laplace
 from sfumato.mechanisms import SPECIAL, find_mechanism
 from sfumato.publishing.publish import describe_guarantee
@@ -101,7 +103,7 @@ def replay(
     second = Tape(first)
     faults: list[tuple[str, int | None]] = []
     outputs = []
-    with watching(curator):
+    with watching(curator, Lines):
         for table, tape in ((one, first), (other, second)):
             entropy = Watched(seed)
             recorder = Recorder(curator_of(schema, table, budget, curator, entropy), entropy, tape)

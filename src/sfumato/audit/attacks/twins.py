@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
-from math import floor, prod
+from math import ceil, floor, prod
 
 from sfumato.domain import Domain
 from sfumato.queries import Queries
@@ -97,3 +97,24 @@ def cheapest_labels(
         best.append(min(ways))
     lengths = best[-1][1][::-1]
     return [bucket for bucket, length in enumerate(lengths) for _ in range(length)]
+
+
+def dealt_out(counts: Sequence[int], pieces: int) -> list[int]:
+    """The rows of every piece, dealt out one row after the other."""
+    digits = pieces.bit_length() - 1
+    found = [0] * (len(counts) * pieces)
+    for cell, count in enumerate(counts):
+        for row in range(count):
+            turn = row % pieces
+            found[cell * pieces + sum((turn >> k & 1) << (digits - 1 - k) for k in range(digits))] += 1
+    return found
+
+
+def rank_scores(counts: Sequence[int], quantile: Fraction, rate: Fraction) -> list[int]:
+    """How far each place is from holding a quantile of the rows, in whole numbers below 0, cut off at 64 / rate."""
+    a, b = quantile.as_integer_ratio()
+    total, before, found = a * sum(counts), 0, []
+    for count in counts:
+        found.append(-max(0, total - b * (before + count), b * before - total))
+        before += count
+    return [max(score, -ceil(64 / rate)) for score in found] if rate else found

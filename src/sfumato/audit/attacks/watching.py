@@ -20,6 +20,8 @@ from sfumato.arrays import Whole
 from sfumato.kernel.sampling import noise
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.verbs import exponential as choose
+from sfumato.kernel.verbs import pieces
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.measurement import Noise
 
 
@@ -51,7 +53,16 @@ class Chosen:
     candidate: int
 
 
-Draw = Drawn | Sifted | Chosen
+@dataclass(frozen=True, eq=False)
+class ChosenPiece:
+    """A choice among pieces of a line. scores: of every piece that could be chosen. piece: its number on the line."""
+
+    scores: Whole
+    rate: Fraction
+    piece: int
+
+
+Draw = Drawn | Sifted | Chosen | ChosenPiece
 
 
 class Watched:
@@ -102,7 +113,21 @@ def _choose(scores: Whole, rate: Fraction, entropy: Any) -> int:
     return candidate
 
 
-WATCHERS: dict[str, Callable[..., Any]] = {"draw": _draw, "sparse_hits": _sparse_hits, "choose": _choose}
+def _choose_piece(counts: Whole, cut: int, first: int, end: int, rank: Rank, rate: Fraction, entropy: Any) -> int:
+    if not isinstance(entropy, Watched):
+        return pieces.choose_piece(counts, cut, first, end, rank, rate, entropy)
+    piece = pieces.choose_piece(counts, cut, first, end, rank, rate, entropy.bits)
+    rows = np.diff(pieces.rows_before(counts, cut, np.arange(first, end + 1)))
+    entropy.log.append(ChosenPiece(pieces.clipped(rank, rows, rate), rate, piece))
+    return piece
+
+
+WATCHERS: dict[str, Callable[..., Any]] = {
+    "draw": _draw,
+    "sparse_hits": _sparse_hits,
+    "choose": _choose,
+    "choose_piece": _choose_piece,
+}
 
 
 @contextmanager
@@ -110,7 +135,12 @@ def watching(*classes: type) -> Iterator[None]:
     """While this lasts, the modules of these curators call the samplers through the watchers of this file."""
     modules = {name: vars(sys.modules[name]) for each in classes for name in (c.__module__ for c in each.__mro__)}
     # Only what is exactly the kernel's own sampler is replaced, so that a sampler of someone's own stays visible.
-    genuine = {"draw": noise.draw, "sparse_hits": noise.sparse_hits, "choose": choose.choose}
+    genuine: dict[str, Callable[..., Any]] = {
+        "draw": noise.draw,
+        "sparse_hits": noise.sparse_hits,
+        "choose": choose.choose,
+        "choose_piece": pieces.choose_piece,
+    }
     replaced = [(names, n) for names in modules.values() for n, f in genuine.items() if names.get(n) is f]
     try:
         for names, n in replaced:

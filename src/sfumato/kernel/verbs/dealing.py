@@ -19,42 +19,47 @@ from sfumato.errors import QueryError
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.limits import MOST_DENSE
 
+FINEST = 2**20  # pieces of a cell; all pieces together stay far below 2**53
+
 
 def check_lines(domain: Domain, names: Sequence[str], pieces: int) -> None:
-    """Refuse lines that have no order, or too many pieces to lay out."""
+    """Refuse lines that have no order, too many cells to lay out, or too many pieces to number."""
     if not domain[names[-1]].ordered:
         raise QueryError(f"{names[-1]} has no order; take an integer, a number or a date")
     if pieces < 1 or pieces & (pieces - 1):
         raise QueryError(f"cells are cut into 1, 2, 4, 8, ... pieces, not {pieces}")
-    if domain.size * pieces > MOST_DENSE:
-        raise QueryError(f"{domain.size:,} cells in {pieces:,} pieces each are too many to lay out; take fewer pieces")
+    if pieces > FINEST:
+        raise QueryError(f"a cell is cut into {FINEST:,} pieces at most, not {pieces:,}")
+    if domain.size > MOST_DENSE:
+        raise QueryError(f"lines of {domain.size:,} cells are too many to lay out; take fewer groups, or wider bins")
 
 
 def in_lines(domain: Domain, names: Sequence[str], held: Aggregate) -> Whole:
-    """Counts of a margin with the last of the names innermost, without the rows in which that is missing."""
+    """Counts by line, the last of the names along it, without the rows in which that is missing."""
     counts = np.zeros(domain.size, dtype=np.int64)
     counts[held.cells] = held.counts
     turned = counts.reshape(domain.shape).transpose([domain.place(name) for name in names])
-    return np.ascontiguousarray(turned[..., : domain[names[-1]].places]).reshape(-1)
+    places = domain[names[-1]].places
+    return np.ascontiguousarray(turned[..., :places]).reshape(-1, places)
 
 
-def turns(pieces: int) -> Codes:
-    """When each piece of a cell gets its row: the number of the piece with its binary digits backwards.
+def dealt_before(counts: Whole, pieces: int, place: Codes) -> Whole:
+    """How many rows of each cell lie in the pieces before a place in it, from 0 to `pieces` - 1.
 
-    >>> turns(8).tolist()
-    [0, 4, 2, 6, 1, 5, 3, 7]
-    """
-    order = np.zeros(1, dtype=np.int64)
-    while len(order) < pieces:
-        order = np.concatenate([2 * order, 2 * order + 1])
-    return order
+    Every piece has counts // pieces of them. Of the rest, row number r lies in the piece whose number is r with its
+    binary digits backwards. Pieces before a place fall into blocks, one for each digit 1 of the place, that share all
+    higher digits; the numbers of a block's rows are equally spaced, so those below the rest are counted by division.
 
-
-def deal(counts: Whole, pieces: int) -> Whole:
-    """The rows of every cell, dealt out to its pieces.
-
-    >>> deal(np.array([5, 0]), 4).tolist()
-    [2, 1, 1, 1, 0, 0, 0, 0]
+    >>> dealt_before(np.full(4, 6), 4, np.arange(4)).tolist()
+    [0, 2, 3, 5]
     """
     each, over = np.divmod(counts, pieces)
-    return np.asarray(each[:, None] + (turns(pieces) < over[:, None]), dtype=np.int64).reshape(-1)
+    found = each * place
+    first = np.zeros_like(place)  # the higher digits so far, backwards
+    for digit in reversed(range(pieces.bit_length() - 1)):
+        block, apart = 1 << digit, pieces >> digit
+        one = (place >> digit & 1) == 1
+        inside = np.clip(-((first - over) // apart), 0, block)
+        found += np.where(one, inside, 0)
+        first += np.where(one, apart >> 1, 0)
+    return np.asarray(found, dtype=np.int64)

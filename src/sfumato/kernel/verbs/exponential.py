@@ -13,12 +13,14 @@ from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.exact import bernoulli, exp_minus
 
 WIDEST = 2**63  # of a class of scores; differences of int64 scores stay below 2**64
+MOST = 2**53  # candidates: their numbers are added up as doubles
 
 
-def choose(scores: NDArray[np.int64], rate: Fraction, entropy: Entropy) -> int:
-    """The index of a candidate, drawn with P(i) proportional to exp(rate * scores[i]).
+def choose(scores: NDArray[np.int64], rate: Fraction, entropy: Entropy, times: NDArray[np.int64] | None = None) -> int:
+    """The index of a candidate, drawn with P(i) proportional to times[i] * exp(rate * scores[i]).
 
     rate: epsilon / (2 * sensitivity) of the scores, which makes the choice epsilon-differentially private.
+    times: how many candidates of that score stand behind index i, at least one; one each if not given.
 
     Scores are gathered in classes about 1 / rate wide. A class is drawn with the weight its best score would have, then
     a candidate of the class, kept with probability exp(-rate * (best score of the class - its own)), at least 1 / e;
@@ -34,21 +36,26 @@ def choose(scores: NDArray[np.int64], rate: Fraction, entropy: Entropy) -> int:
         )
     if rate <= 0:
         raise PrivacyError(f"A choice was asked for at rate {rate}; the rate must be positive")
+    if times is None:
+        times = np.ones(scores.size, dtype=np.int64)
+    if times.shape != scores.shape or times.min() < 1 or times.max() * scores.size >= MOST:
+        raise PrivacyError("A choice needs a whole number of candidates behind every score, 1 or more")
     width = min(int(1 / rate), WIDEST) if rate < 1 else 1
     # The distance to the best score; unsigned arithmetic modulo 2**64 gives it even where int64 would overflow.
     distances = scores.max().view(np.uint64) - scores.view(np.uint64)
     classes = distances // np.uint64(width)
     while True:
-        chosen = _draw_class(classes, rate * width, entropy)
+        chosen = _draw_class(classes, times, rate * width, entropy)
         members = np.flatnonzero(classes == np.uint64(chosen))
-        candidate = int(members[uniform_below(members.size, entropy)])
+        upto = np.cumsum(times[members])
+        candidate = int(members[np.searchsorted(upto, uniform_below(int(upto[-1]), entropy), side="right")])
         surplus = int(distances[candidate]) - width * chosen
         if bernoulli(exp_minus(rate * surplus), entropy):
             return candidate
 
 
-def _draw_class(classes: NDArray[np.uint64], rate: Fraction, entropy: Entropy) -> int:
-    """A class number k, drawn with P(k) proportional to (members of class k) * exp(-rate * k).
+def _draw_class(classes: NDArray[np.uint64], times: NDArray[np.int64], rate: Fraction, entropy: Entropy) -> int:
+    """A class number k, drawn with P(k) proportional to (members of class k, with their times) * exp(-rate * k).
 
     A uniform number U of [0, 1] belongs to class k when U * total lies between the summed weights before k and those
     up to k. All of them are enclosed by integers, and U is drawn 64 binary digits at a time, until only one class is
@@ -61,9 +68,10 @@ def _draw_class(classes: NDArray[np.uint64], rate: Fraction, entropy: Entropy) -
         precision = bits + 64
         # A class beyond `horizon` weighs less than 2**-precision per member: all of them are enclosed as one.
         horizon = min(ceil(precision / rate), 2**64 - 1)
-        near = classes[classes < np.uint64(horizon)]
-        beyond = classes.size - near.size
-        members = np.bincount(near.astype(np.int64)).tolist()
+        near = classes < np.uint64(horizon)
+        # Sums of whole numbers below 2**53 are exact as doubles.
+        members = np.bincount(classes[near].astype(np.int64), weights=times[near]).astype(np.int64).tolist()
+        beyond = int(times.sum()) - sum(members)
 
         weights = [exp_minus(rate * k)(precision) if count else (0, 0) for k, count in enumerate(members)]
         total_lower = sum(count * lower for count, (lower, _) in zip(members, weights, strict=True))

@@ -11,25 +11,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import log, prod
+from math import expm1, log, prod
 
 import numpy as np
 
-from sfumato.domain import Partition
 from sfumato.intervals.noise_sum import upper_quantile
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.verbs.scores import Rank
+from sfumato.kernel.lines import Lines
 from sfumato.limits import MOST_DENSE
 from sfumato.measurement import Laplace
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.promises import Figure, Promises, sure
-from sfumato.queries import Identity, Workload
+from sfumato.queries import Workload
 from sfumato.releases.contents.special.quantiles import Quantiles
 from sfumato.releases.contents.special.quantiles_file import Line
 from sfumato.schema import Schema
-from sfumato.strategies.special.quantile_tree import Choice, choices, errors_of, labels_of, runs_between
+from sfumato.strategies.special.quantile_tree import Choice, choices, errors_of, runs_between
 
+ROUNDS = 60  # of an iteration that gains a factor of 3 and more in each
 FIVE = tuple(Fraction(k, 4) for k in range(5))
 
 
@@ -38,7 +38,7 @@ class Options:
     """What a user may state.
 
     of: ordered attributes; all of them if none is named. by: attributes whose values have quantiles of their own.
-    pieces: into how many each value or bin is cut; as many as serve if not stated.
+    pieces: into how many each value or bin is cut.
     """
 
     of: tuple[str, ...] = ()
@@ -52,14 +52,13 @@ class Settings:
     """choose, count, total: how the budget is shared between choices, the counts that tell how sure they are, and all
     rows of a line, which tell how finely to count.
 
-    most_pieces: of all lines together, and of one value or bin. finest: the largest denominator of a quantile.
+    pieces: of one value or bin. finest: the largest denominator of a quantile.
     """
 
-    choose: int = 90
-    count: int = 9
+    choose: int = 95
+    count: int = 4
     total: int = 1
-    most_pieces: int = 2**20
-    most_in_one: int = 2**12
+    pieces: int = 2**16
     finest: int = 1000
     most_quantiles: int = 200
 
@@ -82,21 +81,15 @@ def quantiles(
 def _line(
     curator: Curator, schema: Schema, budget: Budget, of: str, wanted: Sequence[Choice], options: Options
 ) -> Line:
-    groups = prod(schema.domain[name].size for name in options.by)
-    pieces = options.pieces or _pieces(groups * schema.domain[of].places)
-    length = schema.domain[of].places * pieces
+    pieces = options.pieces or SETTINGS.pieces
     lines = curator.lines([*options.by, of], budget, pieces=pieces)
     to_choose, to_count, to_total = _parts(budget)
 
-    each = Partition(lines.domain, np.arange(lines.domain.size) // length)
-    cuts = [_cuts(line, wanted, to_choose) for line in lines.split(each)]
-    total = lines.reduce(each).measure(Identity(groups), to_total)
-    scale = float(lines.charge.contributions / to_count.amount)
-    edges = [runs_between(found, length, float(rows), scale) for found, rows in zip(cuts, total.answers, strict=True)]
-    starts = np.cumsum([0, *(len(ends) - 1 for ends in edges[:-1])])
-    labels = np.concatenate([start + labels_of(ends) for start, ends in zip(starts, edges, strict=True)])
-    runs = lines.reduce(Partition(lines.domain, labels))
-    counted = runs.measure(Identity(runs.domain.size), to_count)
+    cuts = [_cuts(lines, line, wanted, to_choose) for line in range(lines.number)]
+    total = lines.count([np.array([0, lines.length])] * lines.number, to_total)
+    scale = float(lines.contributions / to_count.amount)
+    guessed = zip(cuts, total.answers.tolist(), strict=True)
+    counted = lines.count([runs_between(found, lines.length, rows, scale) for found, rows in guessed], to_count)
     return Line(of, pieces, np.array([[found[q] for q in sorted(found)] for found in cuts]), total, counted)
 
 
@@ -105,27 +98,18 @@ def _parts(budget: Budget) -> tuple[Budget, Budget, Budget]:
     return choose, count, total
 
 
-def _cuts(line: Curator, wanted: Sequence[Choice], budget: Budget) -> dict[Fraction, int]:
+def _cuts(lines: Lines, line: int, wanted: Sequence[Choice], budget: Budget) -> dict[Fraction, int]:
     """Where each quantile parts the pieces of a line."""
     cuts: dict[Fraction, int] = {}
     for one in wanted:
         first = 0 if one.above == 0 else cuts[one.above]
-        end = line.domain.size if one.below == 1 else cuts[one.below]
-        place = 0
+        end = lines.length if one.below == 1 else cuts[one.below]
+        piece = first
         if end - first > 1:
-            label = np.full(line.domain.size, -1, dtype=np.int64)
-            label[first:end] = np.arange(end - first)
-            share = Budget.pure(budget.amount * one.share)
-            place = line.reduce(Partition(line.domain, label)).select(Rank(one.within), share)
+            piece = lines.cut(line, one.within, Budget.pure(budget.amount * one.share), first=first, end=end)
         # The piece that was chosen belongs to those before the cut; of the least value, to those after it.
-        cuts[one.quantile] = min(end, first + place + (one.quantile > 0))
+        cuts[one.quantile] = min(end, piece + (one.quantile > 0))
     return cuts
-
-
-def _pieces(cells: int) -> int:
-    """A power of two: fine enough that a piece holds few rows."""
-    most = max(1, min(SETTINGS.most_in_one, SETTINGS.most_pieces // cells))
-    return 1 << (most.bit_length() - 1)
 
 
 def _ordered(schema: Schema, by: tuple[str, ...]) -> tuple[str, ...]:
@@ -161,14 +145,14 @@ def _wrong_quantiles(options: Options) -> str | None:
 
 def _too_many(schema: Schema, options: Options) -> str | None:
     pieces = 1 if options.pieces is None else options.pieces
-    if pieces < 1 or pieces & (pieces - 1):
-        return f"pieces is 1, 2, 4, 8, ..., not {options.pieces}"
+    if pieces < 1 or pieces & (pieces - 1) or pieces > SETTINGS.pieces:
+        return f"pieces is 1, 2, 4, 8, ... up to {SETTINGS.pieces:,}, not {options.pieces}"
     cells = max(
         prod(schema.domain[name].size for name in (*options.by, one))
         for one in options.of or _ordered(schema, options.by)
     )
-    if cells * pieces > MOST_DENSE:
-        return f"{cells * pieces:.3g} pieces are too many to lay out; take fewer groups, or wider bins"
+    if cells > MOST_DENSE:
+        return f"lines of {cells:.3g} values are too many to lay out; take fewer groups, or wider bins"
     return None
 
 
@@ -177,7 +161,6 @@ def _promises(
 ) -> Promises:
     of, groups = options.of or _ordered(schema, options.by), prod(schema.domain[name].size for name in options.by)
     longest = max(schema.domain[name].places for name in of)
-    pieces = longest * (options.pieces or _pieces(groups * longest))
     wanted = choices(options.quantiles)
     scale = schema.privacy_unit.contributions / _parts(budget.evenly(len(of))[0])[0].amount
     scales = {one.quantile: scale * one.spread / one.share for one in wanted}
@@ -186,9 +169,9 @@ def _promises(
         [Figure("attributes, times groups that have quantiles of their own", len(of) * groups, "lines")],
     )
     for quantile in sorted(scales):
-        if quantile in (0, 1):  # the best piece has no row beyond it, and there are so many others
+        if quantile in (0, 1):
             end, beyond = ("least", "below") if quantile == 0 else ("greatest", "above")
-            off = float(scales[quantile]) * log(pieces / (1.0 - confidence))
+            off = float(scales[quantile]) * _beyond(longest, confidence) + 1.0
             figures.append(
                 Figure(f"{end} value: rows {beyond} it, at most, {sure(confidence)}, whatever the table", off)
             )
@@ -199,6 +182,20 @@ def _promises(
     return Promises(
         tuple(figures), ("Ranks are promised where rows lie densely; where many share a value, that value is found.",)
     )
+
+
+def _beyond(values: int, confidence: float) -> float:
+    """How many rows lie beyond a value that was chosen as the least or the greatest, at most, in scales of the choice.
+
+    The value that is right holds c rows, dealt out over its pieces, so that one of its pieces has a weight of
+    (1 - exp(-c)) / c on average. A piece of another value has c rows beyond it at least, and if it has more than x a
+    weight below exp(-x). So all of these have a chance of at most values * exp(-x) * c / (1 - exp(-c)), which is
+    largest for c = x; one row more for those that are not dealt evenly.
+    """
+    found = start = log(values / (1.0 - confidence)) + 1.0
+    for _ in range(ROUNDS):
+        found = start - 1.0 + log(found / -expm1(-found))
+    return found
 
 
 def _example(contributions: int) -> Schema:

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sfumato.arrays import Codes, Whole
+from sfumato.arrays import Whole
 
 ENOUGH = 8  # rows in the run next to a cut, in scales of the noise that it is counted with
 GROWTH = 4  # how much longer each run of pieces is than the one before it, away from a cut
@@ -115,8 +115,3 @@ def runs_between(cuts: Mapping[Fraction, int], length: int, rows: float, scale: 
             step *= GROWTH
             reach += step
     return np.array(sorted(edges), dtype=np.int64)
-
-
-def labels_of(edges: Codes) -> Codes:
-    """The run of every piece of a line."""
-    return np.repeat(np.arange(len(edges) - 1), np.diff(edges))

@@ -135,4 +135,4 @@ def test_members_that_were_made_up_are_refused(member, column, change, words):
     with pytest.raises(ReleaseFileError, match=words):
         type(made.content).read(contents.manifest, SCHEMA, members.__getitem__)
     about = details_as(QuantilesRecord, contents.manifest)
-    assert about.epsilon == Fraction(4, 2) * Fraction(9, 10)  # of each attribute
+    assert about.epsilon == Fraction(4, 2) * Fraction(95, 100)  # of each attribute

@@ -5,30 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-import numpy as np
-
 from sfumato.audit.attacks.replay import replay
 from sfumato.audit.mutants.reading import Check
 from sfumato.audit.subjects.small_tables import neighbouring_tables, small_schema
-from sfumato.domain import Partition
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.verbs.scores import Rank
+from sfumato.kernel.lines import Lines
 from sfumato.schema import Schema
 
 WHOLE = Budget.pure(4)
-MEDIAN, QUARTILE = Rank(Fraction(1, 2)), Rank(Fraction(1, 4))
+MEDIAN, QUARTILE = Fraction(1, 2), Fraction(1, 4)
 
 
 def below_the_median(curator: Curator, schema: Schema, budget: Budget) -> list[int]:
     """The median with half of the budget, then a quartile among what lies up to it, with the other half."""
-    lines = curator.lines(schema.domain.names[:1], budget)
+    lines = curator.lines(schema.domain.names[:1], budget, pieces=2)
     half, rest = budget.evenly(2)
-    first = lines.select(MEDIAN, half)
-    below = Partition(lines.domain, np.where(np.arange(lines.domain.size) <= first, np.arange(lines.domain.size), -1))
-    return [first, lines.reduce(below).select(QUARTILE, rest)]
+    first = lines.cut(0, MEDIAN, half, first=0, end=lines.length)
+    return [first, lines.cut(0, QUARTILE, rest, first=0, end=first + 1)]
 
 
 def lines_until_refused(curator: Curator, schema: Schema, budget: Budget) -> list[int]:
@@ -36,7 +32,8 @@ def lines_until_refused(curator: Curator, schema: Schema, budget: Budget) -> lis
     found: list[int] = []
     for _ in range(3):
         try:
-            found.append(curator.lines(schema.domain.names[:1], budget).select(MEDIAN, budget))
+            lines = curator.lines(schema.domain.names[:1], budget)
+            found.append(lines.cut(0, MEDIAN, budget, first=0, end=lines.length))
         except PrivacyError:
             break
     return found
@@ -45,7 +42,7 @@ def lines_until_refused(curator: Curator, schema: Schema, budget: Budget) -> lis
 class FreeLinesCurator(Curator):
     """NOT PRIVATE: lines have a charge of their own, and nothing is charged for them where they come from."""
 
-    def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Curator:
+    def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Lines:
         held, self.charge = self.charge, Charge(self.charge.budget, self.charge.contributions, self.charge.cells)
         made = super().lines(names, budget, pieces=pieces)
         self.charge = held
@@ -55,11 +52,9 @@ class FreeLinesCurator(Curator):
 class ReshuffledCurator(Curator):
     """NOT PRIVATE: rows are dealt out in shares of a cell's pieces, so that one more row moves many of them."""
 
-    def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Curator:
+    def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Lines:
         made = super().lines(names, budget, pieces=pieces)
-        counts = made._dense("count")
-        held = np.flatnonzero(counts)
-        made._aggregate = type(made._aggregate)(held, counts[held] * counts.sum())
+        made._counts = made._counts * made._counts.sum()
         return made
 
 

@@ -4,7 +4,8 @@ Positions count pieces along the line; R(x) is the number of rows before positio
 chosen as the quantile q lies at a rank R(v) = q n + E, where E adds up the errors of the choices that led to it
 (strategies/special/quantile_tree.py). A choice by the exponential mechanism has P(position) in proportion to
 exp(-|rank error| / scale), so where rows lie evenly over the few pieces around the quantile, as those dealt out from a
-cell do, its rank error has the Laplace distribution of that scale. Runs of pieces between cuts were counted with noise,
+cell do, its rank error has the Laplace distribution of that scale; elsewhere it may be pulled further, by as much as
+the counts allow (quantile_pull.py). Runs of pieces between cuts were counted with noise,
 so that
 
     T(x) = R(x) - p n = [R(x) - R(v)] + (q - p) n + E
@@ -21,7 +22,7 @@ hides one row can tell more. The least value is its mirror image.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -32,8 +33,11 @@ import numpy as np
 from sfumato.arrays import Floats, Whole
 from sfumato.intervals.noise_sum import upper_quantile
 from sfumato.measurement import Laplace, Noise
+from sfumato.releases.answers.statistics.quantile_pull import pull
 from sfumato.strategies.special.quantile_tree import Choice, errors_of
 
+PARTS = 256  # of a run, to which the end of an interval is told
+UNEVEN = 8.0  # scales of a choice: where it was pulled further, rows lie so unevenly that runs are taken whole
 SURELY = 8.0  # standard deviations beyond which no interval of any confidence that is asked for reaches
 
 
@@ -48,7 +52,10 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class QuantileLine:
-    """Cuts by quantile, in pieces, and the noisy counts of the runs between `edges`. scale: of a choice, per rank."""
+    """Cuts by quantile, in pieces, and the noisy counts of the runs between `edges`. scale: of a choice, per rank.
+
+    cell: pieces of a single value or bin.
+    """
 
     wanted: Sequence[Choice]
     cuts: dict[Fraction, int]
@@ -56,6 +63,7 @@ class QuantileLine:
     counts: Whole
     noise: Noise
     scale: Fraction
+    cell: float
 
     @cached_property
     def before(self) -> Floats:
@@ -67,18 +75,12 @@ class QuantileLine:
         return {one.quantile: Laplace(self.scale * one.spread / one.share) for one in self.wanted}
 
     @cached_property
-    def _anchors(self) -> dict[Fraction, tuple[int, list[tuple[float, Noise, int]]]]:
-        """For each cut and either end: its edge, and the errors of its rank."""
+    def _anchors(self) -> dict[Fraction, tuple[int, dict[Fraction, float]]]:
+        """For each cut and either end: its edge, and the weights of the choices whose errors its rank is off by."""
         places = {q: cut for q, cut in self.cuts.items() if 0 < q < 1}
         places |= {Fraction(0): 0, Fraction(1): int(self.edges[-1])}
         errors = errors_of(self.wanted)
-        return {
-            q: (
-                int(np.searchsorted(self.edges, place)),
-                [(weight, self._choice_noises[each], 1) for each, weight in errors[q].items()],
-            )
-            for q, place in places.items()
-        }
+        return {q: (int(np.searchsorted(self.edges, place)), errors[q]) for q, place in places.items()}
 
     def find(self, quantile: Fraction, confidence: float) -> Found:
         """The position of a quantile."""
@@ -89,45 +91,70 @@ class QuantileLine:
         anchor, errors = self._anchors[nearest]
         ahead = float(nearest - quantile)
         tested = self.before - self.before[anchor] + ahead * self.before[-1]
-        reach = self._reaches(tested, anchor, ahead, errors, (1.0 + confidence) / 2.0)
-        accepted = np.flatnonzero(np.abs(tested) <= reach)
+        level = (1.0 + confidence) / 2.0
+        up, down = self._pulls(errors)
+        widths = self._widths(tested, anchor, ahead, errors, level)
+        # A cut that was pulled upwards lies above the quantile, so it is positions below that may be right as well.
+        pulled = np.where(tested < 0.0, up, down)
+        accepted = np.flatnonzero(np.abs(tested) <= widths + pulled)
         if not len(accepted):  # between two edges
             accepted = np.array([max(0, int((tested < 0).sum()) - 1)])
         first, last = int(accepted[0]), int(accepted[-1])
-        low = self._end(first, max(first - 1, 0), -tested, reach, chosen)
-        high = self._end(last, min(last + 1, len(tested) - 1), tested, reach, chosen)
+        # Rows lie evenly over the short run next to a cut, if nothing pulled hard; of other runs it is not known.
+        even = UNEVEN * float(self._choice_noises[quantile].scale) if chosen else 0.0
+        low = self._end(first, max(first - 1, 0), -tested, widths, up, first == anchor and up < even)
+        high = self._end(last, min(last + 1, len(tested) - 1), tested, widths, down, last == anchor and down < even)
         if chosen:  # whatever the counts say, the piece that was chosen is one of those that may hold it
             low, high = min(low, self.cuts[quantile] - 1.0), max(high, float(self.cuts[quantile]))
         value = self.cuts[quantile] - 0.5 if chosen else self._crossing(tested)
         return Found(min(max(value, low), high), low, high, chosen)
 
-    def _reaches(
-        self, tested: Floats, anchor: int, ahead: float, errors: list[tuple[float, Noise, int]], level: float
+    def _pulls(self, errors: Mapping[Fraction, float]) -> tuple[float, float]:
+        """How far uneven rows may have pulled the choices that led to a cut, up and down, in rows."""
+        up = down = 0.0
+        lengths, rows, sd = np.diff(self.edges).astype(float), self.counts.astype(float), self.noise.variance**0.5
+        for each, weight in errors.items():
+            at, scale = int(np.searchsorted(self.edges, self.cuts[each])), float(self._choice_noises[each].scale)
+            below, above = (lengths[:at][::-1], rows[:at][::-1]), (lengths[at:], rows[at:])
+            up += weight * pull(*below, *above, scale, self.cell, sd)
+            down += weight * pull(*above, *below, scale, self.cell, sd)
+        return up, down
+
+    def _widths(
+        self, tested: Floats, anchor: int, ahead: float, errors: Mapping[Fraction, float], level: float
     ) -> Floats:
-        """How far T may be off at every edge, at that level; looked at where it matters."""
+        """How far noise may have moved T at every edge, at that level; looked at where it matters."""
+        choices: list[tuple[float, Noise, int]] = [(w, self._choice_noises[each], 1) for each, w in errors.items()]
         run = np.arange(len(self.edges)) - anchor
         between, others = np.sign(run) + ahead, len(self.counts) - np.abs(run)
-        of_choices = sum(weight**2 * noise.variance for weight, noise, _ in errors)
+        of_choices = sum(weight**2 * noise.variance for weight, noise, _ in choices)
         of_runs = self.noise.variance * (between**2 * np.abs(run) + ahead**2 * others)
-        reach = SURELY * np.sqrt(of_choices + of_runs)
-        for place in np.flatnonzero(np.abs(tested) <= reach):
+        widths = np.asarray(SURELY * np.sqrt(of_choices + of_runs))
+        near = np.abs(tested) <= 2.0 * widths
+        near = near | np.append(near[1:], False) | np.append(False, near[:-1])
+        for place in np.flatnonzero(near):
             terms = [
-                *errors,
+                *choices,
                 (float(between[place]), self.noise, abs(int(run[place]))),
                 (ahead, self.noise, int(others[place])),
             ]
             some = [term for term in terms if term[0] and term[2]]
-            reach[place] = upper_quantile(some, level) if some else 0.0
-        return np.asarray(reach)
+            widths[place] = upper_quantile(some, level) if some else 0.0
+        return widths
 
-    def _end(self, inside: int, outside: int, rising: Floats, reach: Floats, evenly: bool) -> float:
-        """Where T leaves what it may be, between the last edge inside and the one beyond; evenly: or the whole run."""
+    def _end(self, inside: int, outside: int, rising: Floats, widths: Floats, pulled: float, evenly: bool) -> float:
+        """Where T leaves what it may be, between the last edge inside and the one beyond; evenly: or the whole run.
+
+        A part f of a run has f times its rows and f times the noise of its count, so that squares of widths grow with
+        the square of f.
+        """
         here, there = float(self.edges[inside]), float(self.edges[outside])
         if inside == outside or not evenly:
             return there
-        near, far = rising[inside] - reach[inside], rising[outside] - reach[outside]
-        part = min(max(-near / (far - near), 0.0), 1.0) if far > near else 1.0
-        return here + part * (there - here)
+        part = np.linspace(0.0, 1.0, PARTS + 1)
+        width = np.sqrt(widths[inside] ** 2 + part**2 * max(widths[outside] ** 2 - widths[inside] ** 2, 0.0)) + pulled
+        within = np.flatnonzero(rising[inside] + part * (rising[outside] - rising[inside]) <= width)
+        return here + float(part[min(int(within[-1]) + 1, PARTS)] if len(within) else part[1]) * (there - here)
 
     def _crossing(self, tested: Floats) -> float:
         rising = (np.maximum.accumulate(tested) + np.minimum.accumulate(tested[::-1])[::-1]) / 2.0
@@ -152,4 +179,4 @@ class QuantileLine:
     def _mirrored(self) -> QuantileLine:
         length = int(self.edges[-1])
         cuts = {1 - q: length - cut for q, cut in self.cuts.items()}
-        return QuantileLine((), cuts, length - self.edges[::-1], self.counts[::-1], self.noise, self.scale)
+        return QuantileLine((), cuts, length - self.edges[::-1], self.counts[::-1], self.noise, self.scale, self.cell)

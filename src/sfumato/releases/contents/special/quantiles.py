@@ -62,7 +62,8 @@ class Quantiles(Content):
             for placed, edges in line.edges(self.quantiles, self.domain[line.of].places * line.pieces):
                 counts = line.counted.answers[start : start + len(edges) - 1]
                 start += len(edges) - 1
-                found[line.of].append(QuantileLine(wanted, placed, edges, counts, line.counted.noise, scale))
+                noise, cell = line.counted.noise, float(line.pieces)
+                found[line.of].append(QuantileLine(wanted, placed, edges, counts, noise, scale, cell))
         return found
 
     def select(self, select: Select, confidence: float) -> Result:

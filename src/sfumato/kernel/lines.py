@@ -1,0 +1,74 @@
+"""Rows on lines of ordered cells, each cut into pieces: where quantiles lie and how many rows are between them.
+
+Rows of a cell are dealt out to its pieces (`verbs/dealing.py`), so that a cell of many rows is cut as finely as any
+other. Two verbs spend: `cut` chooses a piece by rank, `count` counts runs of pieces. Each is charged to the pieces that
+it looks at and to no others (`stretches.py`), within a budget that was charged to the whole table beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.arrays import Codes, Whole
+from sfumato.errors import QueryError
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.sampling.entropy import Entropy
+from sfumato.kernel.sampling.noise import draw
+from sfumato.kernel.stretches import StretchCharge
+from sfumato.kernel.verbs.pieces import choose_piece, rows_before
+from sfumato.kernel.verbs.scores import Rank
+from sfumato.measurement import Laplace, Measurement
+from sfumato.queries import Identity
+
+
+class Lines:
+    """Holder of the private rows of some lines, bound to a charge of its own. Pieces count from the start of a line."""
+
+    def __init__(self, counts: Whole, pieces: int, budget: Budget, contributions: int, entropy: Entropy) -> None:
+        self.number, cells = counts.shape
+        self.pieces = pieces
+        self.length = cells * pieces
+        self.budget = budget
+        self.contributions = contributions
+        self.charge = StretchCharge(budget.amount / contributions, self.number, self.length)
+        self._counts = counts
+        self._entropy = entropy
+
+    def cut(self, line: int, quantile: Fraction, budget: Budget, *, first: int, end: int) -> int:
+        """The piece that holds a quantile of the rows in the pieces from `first` up to `end`, by their rank."""
+        rank = Rank(quantile)
+        share = self._share(budget)
+        self.charge.admit(line, first, end, share)
+        return choose_piece(self._counts[line], self.pieces, first, end, rank, share / rank.spread, self._entropy)
+
+    def count(self, edges: Sequence[Codes], budget: Budget) -> Measurement:
+        """Noisy rows of the runs between edges, which lead from the start of every line to its end."""
+        ends = [np.array(each, dtype=np.int64) for each in edges]  # a copy: what is charged for is what is counted
+        if len(ends) != self.number or not all(
+            len(each) > 1 and each[0] == 0 and each[-1] == self.length and (np.diff(each) > 0).all() for each in ends
+        ):
+            raise QueryError("runs lead from the start of every line to its end; give rising edges for each line")
+        share = self._share(budget)
+        for line in range(self.number):
+            self.charge.admit(line, 0, self.length, share)
+        noise = Laplace(1 / share)
+        answers = self._rows(ends)
+        answers += draw(noise, len(answers), self._entropy)
+        answers.setflags(write=False)
+        return Measurement("count", Identity(len(answers)), answers, (noise,))
+
+    def _rows(self, ends: Sequence[Codes]) -> Whole:
+        """Rows between edges, line by line."""
+        found = [
+            np.diff(rows_before(counts, self.pieces, each)) for counts, each in zip(self._counts, ends, strict=True)
+        ]
+        return np.concatenate(found)
+
+    def _share(self, budget: Budget) -> Fraction:
+        """What a budget lets one piece bear: two scores or a count may move by as much for each of a person's rows."""
+        if not budget.is_pure:
+            raise QueryError("lines are for pure epsilon; under rho, measure the cells with Gaussian noise instead")
+        return budget.amount / self.contributions
