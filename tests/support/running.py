@@ -26,7 +26,7 @@ def sfumato(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(["sfumato", *arguments], code, out.getvalue(), err.getvalue())
 
 
-def as_process(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command as a user does."""
+def as_process(*arguments: str, patience: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run a command as a user does. patience: in seconds."""
     command = [sys.executable, "-m", "sfumato", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=patience)

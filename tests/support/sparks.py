@@ -28,6 +28,7 @@ def spark_folder() -> Path:
 def small(folder: Path, **settings: str) -> dict[str, str]:
     """An environment in which every Spark is small; its settings are in a file of this folder, as a user's are."""
     stated = {"spark.driver.memory": "512m", "spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2"}
+    stated |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}  # a few rows
     stated |= {"spark.sql.warehouse.dir": str(folder / "warehouse"), **settings}
     (folder / "conf").mkdir(exist_ok=True)
     (folder / "conf" / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in stated.items()))

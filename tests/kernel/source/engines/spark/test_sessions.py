@@ -54,7 +54,7 @@ def test_a_release_from_a_cluster_of_two_workers(here, monkeypatch):
     with cluster(here) as address:
         for key, value in small(here).items():
             monkeypatch.setenv(key, value)
-        run = as_process("release", address, "--table", str(here / "visits.parquet"), *RELEASE)
+        run = as_process("release", address, "--table", str(here / "visits.parquet"), *RELEASE, patience=400)
         assert run.returncode == 0 and quiet(run), run.stderr
         executors = [len(list((here / worker).glob("app-*/*"))) for worker in ("one", "two")]
     assert executors == [1, 1]  # both workers had a part in it
@@ -74,7 +74,7 @@ def test_a_release_through_spark_connect(here):
         )
         code += ".create(); s.sql(sys.argv[2]).collect(); s.sql('CREATE VIEW seen AS SELECT * FROM visits').collect()"
         subprocess.run([sys.executable, "-W", "ignore", "-c", code, address, make], check=True, timeout=120)
-        run = as_process("release", address, "--table", "default.visits", *RELEASE)
+        run = as_process("release", address, "--table", "default.visits", *RELEASE, patience=400)
         assert run.returncode == 0 and quiet(run), run.stderr
         view = as_process("release", address, "--table", "seen", *RELEASE, "--again")
         assert view.returncode == 1 and "--allow-views" in view.stderr and quiet(view)
