@@ -29,6 +29,11 @@ OUT = typer.Option(None, "-o", "--out", help="Write the answer here instead of p
 MOST_CELLS = typer.Option(
     None, "--most-cells", min=1, help="Open a file that lays out up to so many numbers; it says how many it needs."
 )
+INTERVAL = typer.Option(
+    "typical", "--interval", help="typical: right on average over questions; guaranteed: for every table; or both."
+)
+POSSIBLE = typer.Option(False, "--possible", help="End intervals where no table can go further: no count below 0.")
+SIMULTANEOUS = typer.Option(False, "--simultaneous", help="Intervals that hold for all rows of the answer together.")
 
 
 class Format(StrEnum):
@@ -45,6 +50,9 @@ def query(
     sql: str = SQL,
     form: Format | None = FORMAT,
     confidence: float = typer.Option(0.95, "--confidence", help="How sure the intervals are, between 0 and 1."),
+    interval: str = INTERVAL,
+    possible: bool = POSSIBLE,
+    simultaneous: bool = SIMULTANEOUS,
     most_cells: int | None = MOST_CELLS,
     strict: bool = typer.Option(False, "--strict", help="Refuse answers that depend on the spread inside a bin."),
     notes: bool = typer.Option(False, "--notes", help='Put notes into CSV too, as lines that begin with "# ".'),
@@ -64,7 +72,16 @@ def query(
         for place, statement in enumerate(asked.texts):
             step("finding the answers and their errors")
             with asked.named(place):
-                results.append(opened.query(statement, confidence=confidence, strict=strict))
+                results.append(
+                    opened.query(
+                        statement,
+                        confidence=confidence,
+                        strict=strict,
+                        interval=interval,
+                        possible=possible,
+                        simultaneous=simultaneous,
+                    )
+                )
     answers = list(zip(asked.texts, results, strict=True))
     show = partial(_print, answers, form, opened.guarantee, many=asked.many, notes=notes)
     if out is None:
@@ -131,5 +148,5 @@ def _print_table(result: Result) -> None:
     keys, place = [], 0
     for cell in first:
         keys += [] if isinstance(cell, Estimate) else [place]
-        place += 3 if isinstance(cell, Estimate) else 1
+        place += 3 + result.both if isinstance(cell, Estimate) else 1
     table(headers, rows, left=keys)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.releases.answers.estimate import Estimate
+    from sfumato.releases.answers.intervals.manner import Manner
     from sfumato.releases.answers.result import Result
     from sfumato.releases.description.description import Description
     from sfumato.releases.rows.to_file import Drawn
@@ -51,10 +52,22 @@ class Release:
     def domain(self) -> Domain:
         return self.content.domain
 
-    def query(self, sql: str, *, confidence: float = 0.95, strict: bool = False) -> Result:
+    def query(
+        self,
+        sql: str,
+        *,
+        confidence: float = 0.95,
+        strict: bool = False,
+        interval: str = "typical",
+        possible: bool = False,
+        simultaneous: bool = False,
+    ) -> Result:
         """Answer a statement, with an interval for every number; DESCRIBE, with the columns that there are.
 
-        strict: refuse a query whose answer depends on how rows are spread inside a cell.
+        strict: refuse a query whose answer depends on how rows are spread inside a cell. interval: "typical", which
+        holds on average over questions; "guaranteed", which holds for every table and every question; or "both".
+        possible: no interval reaches beyond what a table can hold. simultaneous: all intervals of the answer hold
+        together with the confidence (docs/intervals.md).
         """
         from sfumato.releases.tables.run import run_tables
         from sfumato.schema.what_is_counted import counted_in_short
@@ -65,6 +78,10 @@ class Release:
             from sfumato.releases.description.statement import describe_columns
 
             return describe_columns(self, confidence)
+        if interval != "typical" or possible or simultaneous:
+            from sfumato.releases.answers.intervals.manner import Manner
+
+            return self._query_in_manner(sql, confidence, strict, Manner(interval, possible, simultaneous))
         if (own := self.content.answer_text(sql, confidence)) is not None:
             return replace(own, counted=counted_in_short(self.schema))
         statement = compile_statement(sql, self.schema)
@@ -75,6 +92,19 @@ class Release:
         else:
             ask = partial(self.content.select, confidence=confidence)
             found = run_tables(statement, self.domain, ask, confidence)
+        return replace(found, counted=counted_in_short(self.schema))
+
+    def _query_in_manner(self, sql: str, confidence: float, strict: bool, manner: Manner) -> Result:
+        from sfumato.releases.tables.in_manner import run_in_manner, text_in_manner
+        from sfumato.schema.what_is_counted import counted_in_short
+        from sfumato.sql import compile_statement, selects_of, strict_check
+
+        found = text_in_manner(sql, self.content, confidence, manner)
+        if found is None:
+            statement = compile_statement(sql, self.schema)
+            for select in selects_of(statement) if strict else ():
+                strict_check(select, self.domain)
+            found = run_in_manner(statement, self.content, confidence, manner)
         return replace(found, counted=counted_in_short(self.schema))
 
     def describe(self, *, confidence: float = 0.95) -> Description:

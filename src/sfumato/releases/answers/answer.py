@@ -21,17 +21,24 @@ from sfumato.releases.answers.view import View
 from sfumato.schema import Schema
 from sfumato.sql import Column, Key, Select
 
+Reworked = Callable[[Column, list[Estimate], Evaluation], list[Estimate]]
 
-def answer_select(select: Select, schema: Schema, view: Callable[[Kinds], View], confidence: float) -> Result:
+
+def answer_select(
+    select: Select, schema: Schema, view: Callable[[Kinds], View], confidence: float, rework: Reworked | None = None
+) -> Result:
     """Work out every aggregate of a query for every group.
 
-    view: the content's cells along some attributes, of whose values only some kinds need to be told apart.
+    view: the content's cells along some attributes, of whose values only some kinds need to be told apart. rework: what
+    is made of the estimates of a column, where intervals of another kind are asked for.
     """
     check_confidence(confidence)
     domain = schema.domain
     groups = Groups.of(select, domain)
     evaluation = Evaluation(view(kinds_asked(select, schema)), groups, confidence)
     estimates = {column: estimates_of(column, evaluation) for column in dict.fromkeys(select.aggregates)}
+    if rework is not None:
+        estimates = {column: rework(column, found, evaluation) for column, found in estimates.items()}
     return result_of(select, groups, domain, estimates, confidence, _notes(select, evaluation))
 
 

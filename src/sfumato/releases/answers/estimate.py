@@ -12,7 +12,8 @@ class Estimate:
     noise: the part of the standard error that comes from the privacy noise. model: the part that comes from an
     assumption about how rows are spread, inside cells or over cells; 0 where no assumption was needed. dates: whether
     value, low and high count days since 1970-01-01; timed: whether these have a time of day. real: of a difference,
-    whether its interval excludes zero, so that the noise alone did not make it; None where the answer is not one.
+    whether its interval excludes zero, so that the noise alone did not make it; None where the answer is not one. sure:
+    the ends of the guaranteed interval, where both kinds were asked for.
     """
 
     value: float
@@ -25,6 +26,7 @@ class Estimate:
     dates: bool = False
     timed: bool = False
     real: bool | None = None
+    sure: tuple[float, float] | None = None
 
     @property
     def source(self) -> str:

@@ -127,11 +127,17 @@ class Result:
     def texts(self) -> tuple[list[str], list[list[str]]]:
         """Headers and cells as printable texts for a reader: numbers rounded to where their error begins."""
         percent = f"{self.confidence * 100:.6g}"
+        intervals = [f"{percent} % interval", *(["guaranteed"] if self.both else [])]
         headers = []
         for name in self.columns:
             shown = printable(name)
-            headers += [shown, "± std. error", f"{percent} % interval"] if name in self.estimated else [shown]
+            headers += [shown, "± std. error", *intervals] if name in self.estimated else [shown]
         return headers, [[text for cell in row for text in _texts(cell)] for row in self.rows]
+
+    @property
+    def both(self) -> bool:
+        """Whether every number has a guaranteed interval beside the typical one."""
+        return any(isinstance(cell, Estimate) and cell.sure is not None for row in self.rows[:1] for cell in row)
 
     def __repr__(self) -> str:
         headers, rows = self.texts()
@@ -154,6 +160,9 @@ def _record(columns: tuple[str, ...], row: tuple[Cell, ...]) -> dict[str, Label 
             value, low, high = (_plain(cell, number) for number in (cell.value, cell.low, cell.high))
             record |= {name: value, f"{name}_stderr": _finite(cell.stderr), f"{name}_low": low, f"{name}_high": high}
             record |= {} if cell.real is None else {f"{name}_real": cell.real}
+            if cell.sure is not None:
+                ends = (_plain(cell, end) for end in cell.sure)
+                record |= dict(zip((f"{name}_guaranteed_low", f"{name}_guaranteed_high"), ends, strict=True))
         else:
             record[name] = cell
     return record
@@ -201,21 +210,24 @@ def _texts(cell: Cell) -> list[str]:
         return ["NULL"]
     if not isinstance(cell, Estimate):
         return [str(cell).lower() if isinstance(cell, bool) else printable(str(cell))]
+    decimals = 0 if math.isnan(cell.value) or cell.dates else decimals_for(cell.stderr)
+    intervals = [_interval(cell, (cell.low, cell.high), decimals)]
+    intervals += [] if cell.sure is None else [_interval(cell, cell.sure, decimals)]
     if math.isnan(cell.value):
-        return ["unknown", "", _interval(cell, 0)]
+        return ["unknown", "", *intervals]
     if cell.dates:
         unit, error = ("hours", cell.stderr * 24) if cell.timed else ("days", cell.stderr)
-        return [str(_plain(cell, cell.value)), f"{_number(error, decimals_for(error))} {unit}", _interval(cell, 0)]
-    decimals = decimals_for(cell.stderr)
-    return [_number(cell.value, decimals), _number(cell.stderr, decimals), _interval(cell, decimals)]
+        return [str(_plain(cell, cell.value)), f"{_number(error, decimals_for(error))} {unit}", *intervals]
+    return [_number(cell.value, decimals), _number(cell.stderr, decimals), *intervals]
 
 
-def _interval(cell: Estimate, decimals: int) -> str:
-    if math.isinf(cell.low) and math.isinf(cell.high):
+def _interval(cell: Estimate, ends: tuple[float, float], decimals: int) -> str:
+    low, high = ends
+    if math.isinf(low) and math.isinf(high):
         return "anything"
     if cell.dates:
-        return f"{_plain(cell, cell.low)} to {_plain(cell, cell.high)}"
-    return f"{_number(cell.low, decimals)} to {_number(cell.high, decimals)}"
+        return f"{_plain(cell, low)} to {_plain(cell, high)}"
+    return f"{_number(low, decimals)} to {_number(high, decimals)}"
 
 
 def decimals_for(stderr: float) -> int:

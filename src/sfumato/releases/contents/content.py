@@ -27,6 +27,8 @@ if TYPE_CHECKING:  # publishing needs neither SQL nor intervals nor rows, and st
 
     from sfumato.releases.answers.alike import Kinds
     from sfumato.releases.answers.estimate import Estimate
+    from sfumato.releases.answers.intervals.manner import Manner
+    from sfumato.releases.answers.intervals.source import Source
     from sfumato.releases.answers.result import Result
     from sfumato.releases.answers.view import View
     from sfumato.releases.rows.model import RowModel
@@ -93,9 +95,22 @@ class Content(ABC):
         """The least noisy count that was published, where not every cell is."""
         return None
 
+    @property
+    def independent(self) -> bool:
+        """Whether counts of different cells carry noises that have nothing to do with each other."""
+        return False
+
     @abstractmethod
     def select(self, select: Select, confidence: float) -> Result:
         """Answer a compiled SELECT, with an interval for every number."""
+
+    def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
+        """The same with intervals of a kind that is asked for."""
+        if manner.interval != "typical":
+            from sfumato.intervals.guaranteed.none import NONE
+
+            raise QueryError(NONE)
+        return self.select(select, confidence)
 
     def answer_text(self, sql: str, confidence: float) -> Result | None:
         """Answer a statement that is no sum over cells, as it was written; None where it is to be compiled as usual."""
@@ -161,6 +176,21 @@ class ContentOfCells(Content):
         from sfumato.releases.answers.answer import answer_select
 
         return answer_select(select, self.schema, self.view, confidence)
+
+    def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
+        from sfumato.releases.answers.intervals.select import select_as
+
+        return select_as(self, select, confidence, manner)
+
+    def exact_at(self, confidence: float) -> float | None:
+        """At which confidence typical intervals hold for every table with this one; None where they need not."""
+        return None
+
+    def sure(self, kinds: Kinds) -> Source:
+        """What finds the ends of guaranteed intervals, for the cells of a view; a QueryError where nothing does."""
+        from sfumato.intervals.guaranteed.none import NONE
+
+        raise QueryError(NONE)
 
 
 def kind_named(kind: str) -> type[Content]:

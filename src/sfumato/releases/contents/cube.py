@@ -31,6 +31,7 @@ from sfumato.schema import Schema
 if TYPE_CHECKING:
     from sfumato.releases.answers.alike import Kinds
     from sfumato.releases.answers.estimate import Estimate
+    from sfumato.releases.answers.intervals.source import FromFits
     from sfumato.releases.answers.view import View
     from sfumato.releases.rows.every_cell import RowsOfCells
 
@@ -75,6 +76,21 @@ class Cube(ContentOfCells):
         places = sorted(self.domain.place(name) for name in kinds)
         summed = {fit.of: self._along(fit, places) for fit in self.fits}
         return View(self.schema, gathered(self.domain, summed, places), noises)
+
+    @property
+    def independent(self) -> bool:
+        return self.plain
+
+    def exact_at(self, confidence: float) -> float | None:
+        from sfumato.intervals.guaranteed.regions import is_exact
+
+        return confidence if all(map(is_exact, self.fits)) else None
+
+    def sure(self, kinds: Kinds) -> FromFits:
+        from sfumato.intervals.guaranteed.regions import finder
+        from sfumato.releases.answers.intervals.source import FromFits
+
+        return FromFits(self.domain, {fit.of: finder(fit) for fit in self.fits})
 
     def _along(self, fit: Fit, places: Sequence[int]) -> Floats:
         """The estimates of one statistic along some axes, summed over the others."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
-from typing import ClassVar
+from math import log, prod, sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from sfumato.inference.margins.errors import JoinedErrors
 from sfumato.inference.margins.joining import CLOSE, join_counts, join_sums, join_unbiased
 from sfumato.inference.margins.spreads import Spreads
 from sfumato.inference.margins.table import Places, Table, spread_out, subsets, sum_kinds, sum_out
-from sfumato.measurement import Measurement
+from sfumato.measurement import Laplace, Measurement
 from sfumato.releases.answers.alike import Kinds
 from sfumato.releases.answers.gathered import Gathered
 from sfumato.releases.answers.joined_noise import ErrorsOf, JoinedNoise
@@ -33,6 +34,9 @@ from sfumato.releases.file.members import Columns
 from sfumato.releases.rows.model import RowModel
 from sfumato.releases.rows.of_margins import RowsOfMargins
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.releases.answers.intervals.tables import FromTables
 
 MOST_JOINED = 2**22  # cells that are joined for one question
 FINE = 2**19  # cells up to which all values are told apart, so that a question has one answer however it is asked
@@ -81,6 +85,23 @@ class Margins(ContentOfCells):
         names = tuple(domain.names[place] for place in asked)
         noises = JoinedNoise(names, kinds, shape, {of: self._errors(of, by_place, joined) for of in joined})
         return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
+
+    def exact_at(self, confidence: float) -> float | None:
+        """Unbiased tables are taken as normal; noise of Laplace's distribution reaches further where sums are few."""
+        if not self.unbiased:
+            return None
+        if not any(isinstance(one.noise, Laplace) for _, one in self.measured):
+            return confidence
+        alone = -log(1.0 - confidence) / sqrt(2.0)  # of one such noise, in standard errors
+        return max(confidence, 2.0 * NormalDist().cdf(alone) - 1.0)
+
+    def sure(self, kinds: Kinds) -> FromTables:
+        from sfumato.releases.answers.intervals.tables import FromTables
+
+        domain = self.domain
+        asked = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))
+        by_place = {place: np.asarray(kinds[domain.names[place]]) for place in asked}
+        return FromTables(domain.shape, by_place, self.measured)
 
     def joined(self, kinds: Mapping[int, Codes], close: float = CLOSE) -> dict[str, Floats]:
         """Every statistic along some axes, of whose values the kinds are told apart; close: as of what is known."""

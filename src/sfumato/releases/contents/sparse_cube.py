@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from sfumato.releases.file.records import noise_record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.releases.rows.listed_cells import RowsOfListedCells
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.releases.answers.intervals.thresholded import FromThreshold
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +86,14 @@ class SparseCube(ContentOfCells):
     def view(self, kinds: Kinds) -> View:
         cells = gather_listed(self.domain, self.listed, self.values, tuple(kinds))
         return View(self.schema, cells, CountedNoise(self.noises, self.total_noises), self.suppressed)
+
+    def sure(self, kinds: Kinds) -> FromThreshold:
+        from sfumato.intervals.guaranteed.thresholded import Thresholded
+        from sfumato.releases.answers.intervals.thresholded import FromThreshold
+
+        (total,) = (total for total in self.totals if total.of == "count")
+        known = Thresholded(self.threshold, self.noises["count"], float(total.answers[0]), total.noise)
+        return FromThreshold(known, float(self.domain.size))
 
     def cells(self) -> Floats:
         """What is held back is spread evenly over the cells that are not shown."""

@@ -55,7 +55,7 @@ def _hearing_interrupts() -> Iterator[list[bool]]:
     def hear(number: int, frame: FrameType | None) -> None:
         try:
             before(number, frame)
-        except KeyboardInterrupt:
+        except BaseException:  # Spark's own handler asks Spark first, which can fail while it is asked something else
             heard.append(True)
             raise
 

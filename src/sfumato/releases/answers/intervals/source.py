@@ -1,0 +1,65 @@
+"""What a content is asked for ends that hold whatever its table is like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.domain import Domain
+from sfumato.intervals.guaranteed.ends import Ends
+from sfumato.intervals.guaranteed.regions import Find
+from sfumato.intervals.noise_terms import spread_over
+from sfumato.releases.answers.gathered import Gathered
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """One sum for one group: weights on the cells that a view shows, by statistic; and on what it does not show.
+
+    low, high: what each cell weighs at least and at most. unseen: how many cells that are not shown may belong to it.
+    """
+
+    low: Mapping[str, Floats]
+    high: Mapping[str, Floats]
+    unseen: float = 0.0
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """Those that weigh anything."""
+        return tuple(of for of in self.low if self.low[of].any() or self.high[of].any())
+
+    def less(self, other: Asked, factor: float = 1.0) -> Asked:
+        """This sum less a factor times another of which no cell is cut."""
+        of_any = dict.fromkeys((*self.low, *other.low))
+
+        def apart(mine: Mapping[str, Floats], theirs: Mapping[str, Floats]) -> dict[str, Floats]:
+            return {of: np.asarray(mine.get(of, 0.0) - factor * theirs.get(of, 0.0)) for of in of_any}
+
+        return Asked(apart(self.low, other.low), apart(self.high, other.high), self.unseen - factor * other.unseen)
+
+
+class Source(Protocol):
+    """Finds the ends of sums."""
+
+    def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
+        """Between which the truth lies; `tail` is the probability that it lies beyond, for each end."""
+
+
+@dataclass(frozen=True, eq=False)
+class FromFits:
+    """Ends from fits of all statistics, over the cells of a domain."""
+
+    domain: Domain
+    finders: Mapping[str, Find]
+
+    def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
+        names, parts = tuple(cells.codes), asked.statistics
+        found = Ends(0.0, 0.0)
+        for of in parts:
+            both = spread_over(self.domain, names, np.stack([asked.low[of], asked.high[of]], axis=1))
+            found += self.finders[of](both[:, 0], both[:, 1], tail / len(parts))
+        return found

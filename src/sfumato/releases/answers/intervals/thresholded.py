@@ -1,0 +1,38 @@
+"""Guaranteed ends of counts where only some cells are published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.errors import QueryError
+from sfumato.intervals.guaranteed.ends import Ends
+from sfumato.intervals.guaranteed.thresholded import Thresholded
+from sfumato.releases.answers.gathered import Gathered
+from sfumato.releases.answers.intervals.source import Asked
+
+
+@dataclass(frozen=True, eq=False)
+class FromThreshold:
+    """known: what is known of any cells. size: of the domain."""
+
+    known: Thresholded
+    size: float
+
+    def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
+        low, high = (each.get("count", np.zeros(cells.size)) for each in (asked.low, asked.high))
+        plain = (
+            set(asked.statistics) <= {"count"} and np.isin(low, (0.0, 1.0)).all() and np.isin(high, (0.0, 1.0)).all()
+        )
+        if not plain:
+            raise QueryError(
+                "where only cells above a threshold are published there are guaranteed intervals for counts and "
+                "shares; ask for the typical interval of sums and averages"
+            )
+        values = cells.values["count"]
+        within = float(high.sum()) + asked.unseen
+        others = float(values.sum() - high @ values), max(0.0, self.size - within)
+        above = self.known.ends(float(high @ values), float(high.sum()), within, others, tail)
+        sure = float(low @ values)
+        return above if (low == high).all() else Ends(self.known.least(sure, within, tail), above.high)

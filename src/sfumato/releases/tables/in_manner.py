@@ -1,0 +1,113 @@
+"""A statement answered with intervals of the kind, the shape and the company that are asked for.
+
+All intervals of an answer hold together with a confidence where each holds with one so much higher that the chances of
+missing add up to no more (Bonferroni). Where every number has noise of its own, chances multiply instead, and the
+result is exact (Sidak). What counts is how many numbers there were to choose from: LIMIT and HAVING show those that
+noise made large, and an interval that holds for all holds for the most striking one too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from math import expm1, log1p
+from typing import TYPE_CHECKING
+
+from sfumato.domain import Domain
+from sfumato.errors import QueryError
+from sfumato.intervals.guaranteed.none import NONE
+from sfumato.releases.answers.answer import check_confidence
+from sfumato.releases.answers.estimate import Estimate
+from sfumato.releases.answers.groups import Groups
+from sfumato.releases.answers.intervals.manner import Manner
+from sfumato.releases.answers.result import Result
+from sfumato.releases.tables.run import run_tables
+from sfumato.sql import Select, selects_of
+
+if TYPE_CHECKING:
+    from sfumato.releases.contents.content import Content
+    from sfumato.sql.statements import Statement
+
+
+def run_in_manner(statement: Statement, content: Content, confidence: float, manner: Manner) -> Result:
+    """The answer to a compiled statement."""
+    check_confidence(confidence)
+    each, note = confidence, tuple[str, ...]()
+    if manner.simultaneous:
+        selects = selects_of(statement)
+        numbers = sum(_numbers(select, content.domain) for select in selects)
+        apart = len(selects) == 1 and _one_each(selects[0]) and content.independent
+        each = _for_each(confidence, numbers, apart=apart)
+        note = (_said(numbers, confidence, each),)
+
+    def run(kind: str) -> Result:
+        alone = replace(manner, interval=kind)
+        if isinstance(statement, Select):
+            return content.select_as(statement, each, alone)
+        ask = partial(content.select_as, confidence=each, manner=alone)
+        return run_tables(statement, content.domain, ask, each)
+
+    found = run("typical" if manner.interval == "both" else manner.interval)
+    if manner.interval == "both":
+        found = _side_by_side(found, run("guaranteed"))
+    return replace(found, confidence=confidence, notes=(*found.notes, *note))
+
+
+def text_in_manner(sql: str, content: Content, confidence: float, manner: Manner) -> Result | None:
+    """The answer of a content that reads statements itself; None where it does not read this one."""
+    own = content.answer_text(sql, confidence)
+    if own is None:
+        return None
+    if manner.interval != "typical":
+        raise QueryError(NONE)
+    if not manner.simultaneous:
+        return own
+    numbers = sum(isinstance(cell, Estimate) for row in own.rows for cell in row)
+    each = _for_each(confidence, numbers, apart=False)
+    found = content.answer_text(sql, each) or own
+    return replace(found, confidence=confidence, notes=(*found.notes, _said(numbers, confidence, each)))
+
+
+def _numbers(select: Select, domain: Domain) -> int:
+    """How many numbers are worked out for it, whether shown or not."""
+    return len(Groups.of(select, domain).present) * max(1, len(set(select.aggregates)))
+
+
+def _one_each(select: Select) -> bool:
+    """Whether every group has one number, made of its own cells alone."""
+    return len(set(select.aggregates)) == 1 and all(amount.grouped for amount in select.amounts)
+
+
+def _for_each(confidence: float, numbers: int, *, apart: bool) -> float:
+    """The confidence of each of so many intervals that hold together.
+
+    >>> round(_for_each(0.95, 10, apart=False), 4), round(_for_each(0.95, 10, apart=True), 4)
+    (0.995, 0.9949)
+    """
+    numbers = max(1, numbers)
+    if apart:
+        return 1.0 + expm1(log1p(confidence - 1.0) / numbers)
+    return 1.0 - (1.0 - confidence) / numbers
+
+
+def _said(numbers: int, confidence: float, each: float) -> str:
+    if numbers <= 1:
+        return "there is one number, so its interval holds for all"
+    return (
+        f"all {numbers:,} intervals that this question could show hold together with {confidence * 100:.6g} % "
+        f"confidence, so that of the most striking one does too; each by itself holds with {each * 100:.8g} %"
+    )
+
+
+def _side_by_side(typical: Result, sure: Result) -> Result:
+    """Typical intervals with guaranteed ends beside them; the numbers, and so the rows, are the same in both."""
+    rows = tuple(
+        tuple(
+            replace(one, sure=(other.low, other.high))
+            if isinstance(one, Estimate) and isinstance(other, Estimate)
+            else one
+            for one, other in zip(*pair, strict=True)
+        )
+        for pair in zip(typical.rows, sure.rows, strict=True)
+    )
+    return replace(typical, rows=rows, notes=tuple(dict.fromkeys((*typical.notes, *sure.notes))))
