@@ -30,6 +30,7 @@ from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw, gaps_between_hits, sparse_hits
+from sfumato.kernel.verbs import sifting
 from sfumato.kernel.verbs.exponential import choose
 from sfumato.kernel.verbs.scores import MostRows, Rank
 from sfumato.measurement import Laplace
@@ -205,4 +206,4 @@ def test_watching_touches_nobody_else_and_ends():
         watched = Watched(1)
         assert curator_module.draw(noise, 100, watched).tolist() == before
         assert [len(call.values) for call in watched.log] == [100] and not watched.loose
-    assert (curator_module.draw, curator_module.sparse_hits, curator_module.choose) == (draw, sparse_hits, choose)
+    assert (curator_module.draw, sifting.sparse_hits, curator_module.choose) == (draw, sparse_hits, choose)

@@ -20,7 +20,7 @@ from sfumato.arrays import Whole
 from sfumato.kernel.sampling import noise
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.verbs import exponential as choose
-from sfumato.kernel.verbs import pieces
+from sfumato.kernel.verbs import pieces, sifting
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.measurement import Noise
 
@@ -134,6 +134,7 @@ WATCHERS: dict[str, Callable[..., Any]] = {
 def watching(*classes: type) -> Iterator[None]:
     """While this lasts, the modules of these curators call the samplers through the watchers of this file."""
     modules = {name: vars(sys.modules[name]) for each in classes for name in (c.__module__ for c in each.__mro__)}
+    modules[sifting.__name__] = vars(sifting)  # where a curator's cells above a threshold are drawn
     # Only what is exactly the kernel's own sampler is replaced, so that a sampler of someone's own stays visible.
     genuine: dict[str, Callable[..., Any]] = {
         "draw": noise.draw,
