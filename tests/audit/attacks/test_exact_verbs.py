@@ -23,6 +23,7 @@ from sfumato.audit.attacks.exact_verbs import (
 from sfumato.audit.attacks.partition_law import WAYS, largest_gap, partition_law
 from sfumato.errors import PrivacyError
 from sfumato.kernel import curator as curator_module
+from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.partitioning import Cutting
 from sfumato.measurement import Laplace
@@ -100,7 +101,7 @@ def test_too_little_noise_on_a_first_answer_is_caught():
 
 def test_too_little_noise_on_sums_of_misfits_is_caught(monkeypatch):
     monkeypatch.setattr(curator_module, "misfit_noise", lambda misfit, budget, k: Laplace(k / budget.epsilon))
-    monkeypatch.setattr(curator_module.Charge, "admit", lambda self, loads: None)
+    monkeypatch.setattr(Charge, "admit", lambda self, loads: None)
     labels = [0, 1, 0]
     assert largest_loss(summing(MISFITS["prefixes"], labels, ONE, 1), (3,), 3, 1)[0] == pytest.approx(3)
 

@@ -52,7 +52,8 @@ EVERY = 7  # it has no factor in common with the numbers of cells and rows, so t
 def test_shipped_mechanisms_pass_on_all_small_tables(name, full, monkeypatch):
     """On all of them; on every seventh pair those that take many milliseconds each, unless in full."""
     pairs = [140, 1092, 290, 2106, 60]
-    if not full and (MECHANISMS[name].adaptive or name in SLOW):
+    one = MECHANISMS[name]
+    if not full and (one.adaptive or one.by_margins or name in SLOW):
         thinned = lambda *given: islice(neighbouring_tables(*given), 0, None, EVERY)  # noqa: E731
         monkeypatch.setattr("sfumato.audit.attacks.replay.neighbouring_tables", thinned)
         pairs = [-(-number // EVERY) for number in pairs]

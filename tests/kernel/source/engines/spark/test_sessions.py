@@ -89,7 +89,7 @@ def test_a_release_through_spark_connect(here):
 def test_an_address_where_nobody_is(scheme):
     pytest.importorskip("pyspark")
     address = f"{scheme}://127.0.0.1:{free_port()}"
-    run = sfumato("release", address, "--table", "visits", *RELEASE)
+    run = as_process("release", address, "--table", "visits", *RELEASE)  # here others may have a session
     assert run.returncode == 1 and f"no Spark answers at {address}" in run.stderr
     assert sfumato("ledger", "show").stdout.count("visits") == 0
 
