@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,7 @@ from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Load
 from sfumato.kernel.holding import Holding, View
-from sfumato.kernel.lines import Lines
 from sfumato.kernel.sampling.noise import draw
-from sfumato.kernel.verbs.dealing import check_lines, in_lines
 from sfumato.kernel.verbs.exponential import choose
 from sfumato.kernel.verbs.largest_misfit import LargestMisfit
 from sfumato.kernel.verbs.margin_distances import checked_penalties, distance
@@ -47,6 +46,9 @@ from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Cells, Identity, Queries, Total
 from sfumato.queries.arrays import is_frozen
 from sfumato.schema.parts import missing_of
+
+if TYPE_CHECKING:
+    from sfumato.kernel.lines import Lines
 
 
 class Curator(Holding):
@@ -253,6 +255,9 @@ class Curator(Holding):
         The whole budget is charged here, to every cell. Whatever is asked of the lines costs no more than it together,
         for their own charge is held to it; and there disjoint parts do not count against each other.
         """
+        from sfumato.kernel.lines import Lines
+        from sfumato.kernel.verbs.dealing import check_lines, in_lines
+
         pure_epsilon(budget, self.charge, "lines")
         check_lines(self._margins.domain_along(names), names, pieces)
         self._charge_all(budget)

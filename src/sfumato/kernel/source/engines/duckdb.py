@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import weakref
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 MEMORY = "60%"  # of what this machine, or this container, has
 SCRATCH = 0.5  # of the free disk, for what does not fit in memory
+_ADDRESS = re.compile("(duckdb|sqlite):|.*://", re.DOTALL)
 
 
 class Session:
@@ -185,6 +187,11 @@ def over_origin(origin: Origin, engine: type[DuckDB] = DuckDB) -> DuckDB:
 
 
 def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequence[str]) -> Origin:
+    if isinstance(table, Path) or (isinstance(table, str) and not _ADDRESS.match(table)):
+        from sfumato.kernel.source.origins.files import find_files
+
+        _refuse_name(name)
+        return find_files(table, dialect, wanted)
     if isinstance(table, str) and table.startswith("duckdb:"):
         from sfumato.kernel.source.origins.database import find_database
 
@@ -193,23 +200,21 @@ def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequ
 
     if (url := file_behind(table)) is not None or (isinstance(table, str) and table.startswith("sqlite:")):
         return find_sqlite(url or str(table), name)
-    if isinstance(table, str) and "://" in table:
+    if isinstance(table, str):
         scheme = table.split("://")[0]
         known = "postgresql://, spark://, sqlite:/// or duckdb:/// with a table name"
         raise TableError(f"{scheme}:// cannot be read; use a CSV or Parquet file, or {known}")
     from sfumato.kernel.source.origins.frames import find_frame
 
-    is_path = isinstance(table, str | Path)
-    frame = None if is_path else find_frame(table)
-    if name is not None and (is_path or frame is not None):
-        raise TableError(f"the table name {name!r} was given, but only a database has named tables; leave it out")
-    if isinstance(table, str | Path):
-        from sfumato.kernel.source.origins.files import find_files
-
-        return find_files(table, dialect, wanted)
-    if frame is not None:
+    if (frame := find_frame(table)) is not None:
+        _refuse_name(name)
         return frame
     kinds = (
         "a path, a pattern, a database URL, a connection to PostgreSQL or SQLite, or a pandas, polars or Arrow frame"
     )
     raise TableError(f"a table cannot be a {type(table).__name__}; use {kinds}")
+
+
+def _refuse_name(name: str | None) -> None:
+    if name is not None:
+        raise TableError(f"the table name {name!r} was given, but only a database has named tables; leave it out")
