@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from math import expm1, log1p
+from math import ceil, expm1, log1p, log10
 from typing import TYPE_CHECKING
 
 from sfumato.domain import Domain
@@ -93,9 +93,11 @@ def _for_each(confidence: float, numbers: int, *, apart: bool) -> float:
 def _said(numbers: int, confidence: float, each: float) -> str:
     if numbers <= 1:
         return "there is one number, so its interval holds for all"
+    missed = max((1.0 - each) * 100.0, 1e-12)
+    digits = max(1, ceil(-log10(missed)))  # as many as tell it from all: 98.3, 99.95, 99.9995
     return (
         f"all {numbers:,} intervals that this question could show hold together with {confidence * 100:.6g} % "
-        f"confidence, so that of the most striking one does too; each by itself holds with {each * 100:.8g} %"
+        f"confidence, so that of the most striking one does too; each by itself holds with {each * 100:.{digits}f} %"
     )
 
 
