@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
+    from sfumato.certificates.certificate import certificate as certificate
     from sfumato.dbapi.connection import connect as connect
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.planner.plan import make_plan as plan
@@ -28,6 +29,7 @@ _PUBLIC = {
     "Release": ("sfumato.releases.release", "Release"),
     "Schema": ("sfumato.schema", "Schema"),
     "SfumatoError": ("sfumato.errors", "SfumatoError"),
+    "certificate": ("sfumato.certificates.certificate", "certificate"),
     "connect": ("sfumato.dbapi", "connect"),
     "group_privacy": ("sfumato.releases.description.group_privacy", "group_privacy"),
     "open": ("sfumato.publishing.publish", "open_release"),
@@ -36,6 +38,7 @@ _PUBLIC = {
 }
 
 __all__ = ["Release", "Schema", "SfumatoError", "__version__", "connect", "group_privacy", "open", "plan", "release"]
+__all__ += ["certificate"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@
     ├── QueryError             a query that names something unknown
     │   └── UnsupportedSQL     SQL that a release cannot answer
     ├── ReleaseFileError       a release file that is damaged, tampered with or too new
+    │   └── SignatureError     a signature that is missing, wrong or by somebody else, or a key that is none
     └── PrivacyError           the kernel refuses: going on could leak
 
     NewLedgerWarning           no error: a ledger was made that knows of no earlier release
@@ -29,7 +30,8 @@ class SfumatoError(Exception):
     """Something the user can mend; the command line prints it as one line and exits with code 1.
 
     kind: what scripts can tell apart: "budget" (refused to spend), "input" (what was asked for makes no sense), "file"
-    (cannot be read or written), "damaged" (not what was once written) or "refused" (anything else).
+    (cannot be read or written), "damaged" (not what was once written), "signature" (not by whom it should be)
+    or "refused" (anything else).
     """
 
     kind = "refused"
@@ -96,6 +98,12 @@ class ReleaseFileError(SfumatoError):
     """A release file that is damaged, tampered with, too large or from a newer version."""
 
     kind = "file"
+
+
+class SignatureError(ReleaseFileError):
+    """A signature that is missing, altered or by another key than was asked for; or a key that is none."""
+
+    kind = "signature"
 
 
 class PrivacyError(SfumatoError):

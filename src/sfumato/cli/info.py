@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from sfumato.cli.query import MOST_CELLS, RELEASE
+from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED
 from sfumato.cli.shared.manner import JSON, give
 
 
@@ -14,12 +14,14 @@ def info(
     release: Path = RELEASE,
     confidence: float = typer.Option(0.95, "--confidence", help="How sure the typical intervals are."),
     most_cells: int | None = MOST_CELLS,
+    require_signature: Path | None = SIGNED,
     as_json: bool = JSON,
 ) -> None:
     """Describe a release: columns, guarantee, what is counted by rule, typical errors, queries to begin with."""
     from sfumato.publishing.publish import open_release
 
-    about = open_release(release, most_cells=most_cells).describe(confidence=confidence)
+    opened = open_release(release, most_cells=most_cells, require_signature=require_signature)
+    about = opened.describe(confidence=confidence)
     if as_json:
         give(about.to_dict())
         return

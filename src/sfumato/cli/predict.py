@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from sfumato.cli.query import MOST_CELLS, RELEASE
+from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED
 from sfumato.cli.shared.manner import ANSWER_ONLY
 
 
@@ -18,6 +18,7 @@ def predict(
     ),
     confidence: float = typer.Option(0.95, "--confidence", help="How sure intervals are, where there are any."),
     most_cells: int | None = MOST_CELLS,
+    require_signature: Path | None = SIGNED,
     quiet: bool = ANSWER_ONLY,
 ) -> None:
     """Judge your own rows by a model that was published. Reads no private data, costs nothing."""
@@ -31,7 +32,8 @@ def predict(
 
     if out is not None:
         check_place(out)
-    judged = open_release(release, most_cells=most_cells).predict(rows, confidence=confidence)
+    opened = open_release(release, most_cells=most_cells, require_signature=require_signature)
+    judged = opened.predict(rows, confidence=confidence)
     if out is None:
         text = pa.BufferOutputStream()
         csv.write_csv(judged, text)

@@ -29,6 +29,9 @@ OUT = typer.Option(None, "-o", "--out", help="Write the answer here instead of p
 MOST_CELLS = typer.Option(
     None, "--most-cells", min=1, help="Open a file that lays out up to so many numbers; it says how many it needs."
 )
+SIGNED = typer.Option(
+    None, "--require-signature", metavar="KEY", help="Refuse it unless signed by this public key.", show_default=False
+)
 INTERVAL = typer.Option(
     "typical", "--interval", help="typical: right on average over questions; guaranteed: for every table; or both."
 )
@@ -54,6 +57,7 @@ def query(
     possible: bool = POSSIBLE,
     simultaneous: bool = SIMULTANEOUS,
     most_cells: int | None = MOST_CELLS,
+    require_signature: Path | None = SIGNED,
     strict: bool = typer.Option(False, "--strict", help="Refuse answers that depend on the spread inside a bin."),
     notes: bool = typer.Option(False, "--notes", help='Put notes into CSV too, as lines that begin with "# ".'),
     out: Path | None = OUT,
@@ -68,7 +72,7 @@ def query(
     asked = statements_in(sql)
     results = []
     with working("opening the release") as step:
-        opened = open_release(release, most_cells=most_cells)
+        opened = open_release(release, most_cells=most_cells, require_signature=require_signature)
         for place, statement in enumerate(asked.texts):
             step("finding the answers and their errors")
             with asked.named(place):

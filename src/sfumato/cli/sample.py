@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from sfumato.cli.query import MOST_CELLS
+from sfumato.cli.query import MOST_CELLS, SIGNED
 from sfumato.cli.shared.manner import QUIET
 
 
@@ -14,6 +14,7 @@ def sample(
     release: Path = typer.Argument(help="A release file.", show_default=False),
     rows: int = typer.Option(..., "--rows", help="How many rows to draw.", show_default=False),
     most_cells: int | None = MOST_CELLS,
+    require_signature: Path | None = SIGNED,
     out: Path = typer.Option(..., "-o", "--out", help="The file to write: .csv or .parquet.", show_default=False),
     seed: int | None = typer.Option(None, "--seed", help="The same seed draws the same rows.", show_default=False),
     quiet: bool = QUIET,
@@ -26,7 +27,8 @@ def sample(
 
     check_place(out)
     check_number(rows)
-    drawn = open_release(release, most_cells=most_cells).sample_to(out, rows, seed=seed)
+    opened = open_release(release, most_cells=most_cells, require_signature=require_signature)
+    drawn = opened.sample_to(out, rows, seed=seed)
     say(f"{out}: {rows:,} synthetic rows, drawn from the release alone.")
     if drawn.kept is not None:
         say(f"An earlier file of that name was kept as {drawn.kept}.")

@@ -22,17 +22,19 @@ def connect(
     confidence: float = 0.95,
     strict: bool = False,
     most_cells: int | None = None,
+    require_signature: str | PathLike[str] | None = None,
 ) -> Connection:
     """Open a release file as a database that is only read.
 
     Every number `n` of an answer comes with the columns `n_stderr`, `n_low` and `n_high`.
-    confidence: of the intervals. strict: refuse answers that depend on how rows are spread inside a bin. most_cells: as
-    `sfumato.open` takes it.
+    confidence: of the intervals. strict: refuse answers that depend on how rows are spread inside a bin. most_cells,
+    require_signature: as `sfumato.open` takes them.
     """
     with as_standard_says():
         opened = release
         if not isinstance(opened, Release):
-            opened = Release.load(str(release), most_cells=most_cells).refuse_unless_private()
+            opened = Release.load(str(release), most_cells=most_cells, require_signature=require_signature)
+            opened = opened.refuse_unless_private()
         return Connection(opened, confidence, strict)
 
 

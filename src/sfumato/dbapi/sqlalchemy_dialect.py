@@ -39,6 +39,7 @@ class SfumatoDialect(default.DefaultDialect):
         if not url.database:
             raise ArgumentError("name the file: sfumato:///people.sfumato, or sfumato:////home/me/people.sfumato")
         readers: dict[str, Callable[[str], Any]] = {"confidence": float, "most_cells": int, "strict": _is_yes}
+        readers["require_signature"] = str
         options = {name: str(value) for name, value in url.query.items()}
         if unknown := sorted(set(options) - set(readers)):
             raise ArgumentError(f"there is no option {unknown[0]!r}; the options are {', '.join(readers)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,15 +169,22 @@ class Release:
         return Path(path)
 
     @classmethod
-    def load(cls, path: str | Path, *, most_cells: int | None = None) -> Release:
+    def load(
+        cls, path: str | Path, *, most_cells: int | None = None, require_signature: str | PathLike[str] | None = None
+    ) -> Release:
         """Open a release from a file nobody has vouched for; nothing in it is ever executed.
 
         most_cells: how many numbers it may lay out in memory, where the usual bound is too low for it.
+        require_signature: the file of a public key by which it must be signed.
         """
         from sfumato.releases.file.artifact import read_artifact
         from sfumato.releases.file.store import read_content
 
         artifact = read_artifact(Path(path), most_cells)
+        if require_signature is not None:
+            from sfumato.releases.signature.signature import check_signature
+
+            check_signature(path, artifact.digest, require_signature)
         about = artifact.manifest
         facts = (about.mechanism.name, about.guarantee, about.private, about.receipt)
         options = {name: str(value) for name, value in about.mechanism.options.items()}

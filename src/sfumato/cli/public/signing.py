@@ -1,0 +1,43 @@
+"""sfumato keygen and sfumato sign: a curator vouches for a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from sfumato.cli.query import RELEASE
+from sfumato.cli.shared.manner import QUIET
+
+
+def keygen(
+    out: Path = typer.Option(
+        ..., "-o", "--out", help="The private key's file; .pub is put beside it.", show_default=False
+    ),
+    quiet: bool = QUIET,
+) -> None:
+    """Make a pair of Ed25519 keys: a private one for you alone, a public one for whoever checks. Never overwrites."""
+    from sfumato.cli.show import say
+    from sfumato.releases.signature.keys import make_keys
+
+    public, fingerprint = make_keys(out)
+    say(f"{out}: your private key. Nobody else may see it; who has it can sign in your name.")
+    say(f"{public}: the public key, {fingerprint}. Give it out where people know that it is yours.")
+
+
+def sign(
+    release: Path = RELEASE,
+    key: Path = typer.Option(..., "--key", help="Your private key, from `sfumato keygen`.", show_default=False),
+    quiet: bool = QUIET,
+) -> None:
+    """Sign a release: RELEASE.sig is put beside it, and the release itself stays as it is."""
+    from sfumato.cli.shared.writing import write_text
+    from sfumato.cli.show import say
+    from sfumato.releases.signature.signature import sign_release, signature_beside
+
+    signature = sign_release(release, key)
+    beside = signature_beside(release)
+    kept = write_text(beside, signature.text)
+    say(f"{beside}: the signature of {release} by {signature.by}. Publish both files together.")
+    if kept is not None:
+        say(f"An earlier file of that name was kept as {kept}.")
