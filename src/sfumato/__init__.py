@@ -15,6 +15,7 @@ from sfumato.version import __version__
 
 if TYPE_CHECKING:
     from sfumato.certificates.certificate import certificate as certificate
+    from sfumato.comparisons.compare import compare as compare
     from sfumato.dbapi.connection import connect as connect
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.planner.plan import make_plan as plan
@@ -30,6 +31,7 @@ _PUBLIC = {
     "Schema": ("sfumato.schema", "Schema"),
     "SfumatoError": ("sfumato.errors", "SfumatoError"),
     "certificate": ("sfumato.certificates.certificate", "certificate"),
+    "compare": ("sfumato.comparisons.compare", "compare"),
     "connect": ("sfumato.dbapi", "connect"),
     "group_privacy": ("sfumato.releases.description.group_privacy", "group_privacy"),
     "open": ("sfumato.publishing.publish", "open_release"),
@@ -38,7 +40,7 @@ _PUBLIC = {
 }
 
 __all__ = ["Release", "Schema", "SfumatoError", "__version__", "connect", "group_privacy", "open", "plan", "release"]
-__all__ += ["certificate"]
+__all__ += ["certificate", "compare"]
 
 
 def __getattr__(name: str) -> Any:
