@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sfumato.publishing.publish import release as release
     from sfumato.releases.description.group_privacy import group_privacy as group_privacy
     from sfumato.releases.release import Release as Release
+    from sfumato.reports.report import report as report
     from sfumato.schema import Schema as Schema
 
 # Loaded when first used, so that the command line starts at once.
@@ -36,11 +37,12 @@ _PUBLIC = {
     "group_privacy": ("sfumato.releases.description.group_privacy", "group_privacy"),
     "open": ("sfumato.publishing.publish", "open_release"),
     "plan": ("sfumato.planner.plan", "make_plan"),
+    "report": ("sfumato.reports.report", "report"),
     "release": ("sfumato.publishing.publish", "release"),
 }
 
 __all__ = ["Release", "Schema", "SfumatoError", "__version__", "connect", "group_privacy", "open", "plan", "release"]
-__all__ += ["certificate", "compare"]
+__all__ += ["certificate", "compare", "report"]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,7 +22,7 @@ from sfumato.cli import (
     reproduce,
     sample,
 )
-from sfumato.cli.public import certificate, compare, signing
+from sfumato.cli.public import certificate, compare, report, signing
 from sfumato.cli.shared.exits import HELP
 from sfumato.cli.shared.stopping import Stoppable
 
@@ -46,6 +46,7 @@ app.command("query", short_help="Ask a release in SQL; every number has an error
 app.command("info", short_help="What a release holds, promises, left out, and how good it is.")(info.info)
 app.command("sample")(sample.sample)
 app.command("predict", short_help="What a published model says of your own rows.")(predict.predict)
+app.command("report", short_help="A release as one page for people, offline.")(report.report)
 app.command("compare", short_help="Which differences between two releases are real.")(compare.compare)
 app.command("certificate", short_help="What a release promises, as text, JSON or JSON-LD.")(certificate.certificate)
 app.command("keygen", short_help="Make a pair of keys to sign releases with.")(signing.keygen)

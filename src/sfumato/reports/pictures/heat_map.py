@@ -1,0 +1,112 @@
+"""Two attributes at once: colour says where there are more or fewer rows than if both had nothing to do with each other.
+
+What the noise could have made fades into the paper. Orange and blue are told apart by nearly everybody, and by their
+lightness where colour is not seen at all; every number is in a title and in the table below.
+"""
+
+from __future__ import annotations
+
+from math import log2
+from typing import TYPE_CHECKING
+
+from sfumato.reports.markup import Markup, shortened, tag
+from sfumato.reports.pictures.drawing import percent, picture, with_error
+
+if TYPE_CHECKING:
+    from sfumato.reports.pairs import Pair
+
+LEFT = 0.27  # of the width, for the labels of rows
+PITCH = 30
+FOOT = 62  # for slanted labels of columns
+FULL = 2.0  # doublings at which a colour is as strong as it gets
+FAINTEST = 0.07
+
+
+def heat_map(name: str, pair: Pair) -> Markup:
+    """The picture of a pair."""
+    rows, columns = pair.shape
+    usual, sure = pair.expected, pair.certainty
+    wide = (1.0 - LEFT) / columns
+    inside = []
+    for row in range(rows):
+        y = row * PITCH
+        inside.append(
+            tag(
+                "text",
+                tag("title", pair.rows.labels[row]),
+                shortened(pair.rows.labels[row], 15),
+                x=percent(LEFT - 0.015),
+                y=y + PITCH / 2 + 4,
+                class_="label",
+                text_anchor="end",
+            )
+        )
+        for column in range(columns):
+            one = pair.counts[row * columns + column]
+            times = (max(one.value, 0.0) + 0.5) / (max(float(usual[row, column]), 0.0) + 0.5)
+            said = (
+                f"{pair.rows.labels[row]}, {pair.columns.labels[column]}: {with_error(one)}; "
+                f"{usual[row, column]:,.0f} expected; {_verdict(float(sure[row, column]), times)}"
+            )
+            inside.append(
+                tag(
+                    "rect",
+                    tag("title", said),
+                    x=percent(LEFT + column * wide),
+                    y=y,
+                    width=percent(wide),
+                    height=PITCH,
+                    class_="more" if times >= 1 else "fewer",
+                    fill_opacity=_opacity(times, float(sure[row, column])),
+                )
+            )
+    for column in range(columns):
+        label = shortened(pair.columns.labels[column], 14)
+        words = tag(
+            "text",
+            tag("title", pair.columns.labels[column]),
+            label,
+            x=0,
+            y=0,
+            class_="small",
+            text_anchor="end",
+            transform="rotate(-35)",
+        )
+        inside.append(
+            tag("svg", words, x=percent(LEFT + (column + 0.55) * wide), y=rows * PITCH + 12, overflow="visible")
+        )
+    names = (pair.rows.axis.name, pair.columns.axis.name)
+    about = (
+        f"{rows} by {columns} groups; colour tells more or fewer rows than if both had nothing to do with each other, "
+        "and what noise could have made is pale; all numbers are in the table below."
+    )
+    return picture(name, f"{names[0]} and {names[1]}", about, rows * PITCH + FOOT, inside)
+
+
+def legend() -> Markup:
+    """What colours and paleness mean."""
+    keys = [
+        ("fewer", 0.9, "fewer than expected"),
+        ("fewer", 0.25, ""),
+        ("unsure", 1.0, "could be noise"),
+        ("more", 0.25, ""),
+    ]
+    keys.append(("more", 0.9, "more than expected"))
+    shown = []
+    for kind, opacity, words in keys:
+        box = tag("rect", x=0, y=0, width=14, height=14, class_=kind, fill_opacity=opacity)
+        shown.append(tag("span", tag("svg", box, width=14, height=14, aria_hidden="true"), words))
+    return tag("p", shown, class_="legend")
+
+
+def _opacity(times: float, sure: float) -> float:
+    """Strong where the departure is large and known; nothing much where either is lacking."""
+    large = min(1.0, abs(log2(times)) / FULL) ** 0.6
+    known = min(1.0, sure) ** 2
+    return round(FAINTEST + (0.95 - FAINTEST) * large * known, 3)
+
+
+def _verdict(sure: float, times: float) -> str:
+    if sure <= 1.0:
+        return "could be noise"
+    return "more than noise explains" if times >= 1 else "fewer than noise explains"

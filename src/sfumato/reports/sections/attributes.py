@@ -1,0 +1,65 @@
+"""Every attribute by itself: a picture, a verdict and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sfumato.reports.distributions import Distribution
+from sfumato.reports.markup import Markup, name_of, tag
+from sfumato.reports.pictures.bars import bars, columns
+from sfumato.reports.pictures.drawing import percent
+from sfumato.reports.sections.pieces import folded, part, table
+
+if TYPE_CHECKING:
+    from sfumato.domain import Axis
+
+MOST_BARS = 24  # values without an order that are listed under each other
+
+
+def attributes(found: Sequence[Distribution], unknown: Sequence[Axis], confidence: float) -> Markup:
+    """A card for each; unknown: attributes of which the release has no counts."""
+    sure = f"{confidence * 100:.6g} %"
+    about = (
+        f"How many rows have each value. A bar is solid up to where the count surely reaches and dissolves where it may "
+        f"end: the {sure} interval of that one number."
+    )
+    cards = [_card(f"a{place}", one, sure) for place, one in enumerate(found)]
+    left = None
+    if unknown:
+        names = [joined for axis in unknown for joined in (name_of(axis.name), ", ")][:-1]
+        left = tag("p", "Not known from this release by themselves: ", names, ".", class_="soft")
+    return part("attributes", "What it shows", about, tag("div", cards, class_="cards"), left)
+
+
+def _card(name: str, one: Distribution, sure: str) -> Markup:
+    axis, labels = one.axis, one.cut.labels
+    listed = not axis.ordered and len(labels) <= MOST_BARS
+    draw = bars if listed else columns
+    kind = f"{axis.kind}, {axis.size:,} values" if axis.values else f"{axis.kind}, {axis.size:,} cells"
+    if not one.cut.whole:
+        kind += f", drawn in {len(labels)} groups"
+    rows = [
+        [label, f"{count.value:,.0f}", f"{count.stderr:,.1f}", f"{count.low:,.0f} to {count.high:,.0f}"]
+        for label, count in zip(labels, one.counts, strict=True)
+    ]
+    return tag(
+        "article",
+        tag("h3", name_of(axis.name)),
+        tag("p", kind, class_="kind"),
+        draw(name, f"Rows by {axis.name}", labels, one.counts),
+        tag("p", one.verdict, class_="verdict"),
+        _grades(one),
+        folded("All numbers", table(["value", "rows", "± std. error", f"{sure} interval"], rows, numbers=(1, 2, 3))),
+        class_="card",
+    )
+
+
+def _grades(one: Distribution) -> Markup:
+    """How many numbers are good, fair and lost, as one thin line."""
+    parts, at = [], 0.0
+    for number, kind in zip(one.grades, ("close", "rough", "lost"), strict=True):
+        share = number / len(one.counts)
+        parts.append(tag("rect", x=percent(at), y=0, width=percent(share), height=4, class_=kind))
+        at += share
+    return tag("svg", parts, width="100%", height=4, aria_hidden="true", class_="grades")
