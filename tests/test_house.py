@@ -21,7 +21,7 @@ def test_the_readme_works_as_written(tmp_path, monkeypatch):
     Path("people.csv").write_text("person_id,age,sex,income\n" + rows)
     yaml, python = (re.search(rf"```{kind}\n(.*?)```", README, re.S).group(1) for kind in ("yaml", "python"))
     commands = [line.strip() for line in README.splitlines() if line.startswith("    sfumato ")]
-    assert len(commands) == 13
+    assert len(commands) == 15
     like_adult()
     for command in commands:
         run = subprocess.run(

@@ -48,6 +48,11 @@ def joined(*parts: Inside) -> Markup:
     return Markup("".join(_flat(parts)))
 
 
+def code(lines: Iterable[str]) -> Markup:
+    """Lines to be pasted; a line break inside of one is spelled out as in any text."""
+    return tag("pre", tag("code", Markup("\n".join(map(text, lines)))))
+
+
 def name_of(label: object) -> Markup:
     """A name or a label between words, whichever way it is written."""
     return tag("bdi", str(label))

@@ -26,8 +26,8 @@ def page(title: str, head: Markup, parts: Sequence[Markup | None], made_by: str)
         Markup(f"<style>{style}</style>"),
     ]
     said = (
-        f"Made from the release alone by sfumato {__version__} ({made_by}): no private data and no budget were needed. This "
-        "page runs no script and asks no server."
+        f"Made from the release alone, which {made_by} wrote, by sfumato {__version__}: no private data and no budget "
+        "were needed. This page runs no script and asks no server."
     )
     body = [_fades(), head, tag("main", parts), tag("footer", tag("p", said))]
     return "<!doctype html>\n" + tag("html", tag("head", heads), tag("body", joined(body)), lang="en", dir="ltr") + "\n"

@@ -27,7 +27,7 @@ def report(
     from sfumato.reports.odds import odds_of
     from sfumato.reports.page import page
     from sfumato.reports.pairs import strongest_pairs
-    from sfumato.reports.sections.asking import ask, file_name, findings
+    from sfumato.reports.sections.asking import ask, findings
     from sfumato.reports.sections.attributes import attributes
     from sfumato.reports.sections.certified import certified
     from sfumato.reports.sections.limits import limits, trust
@@ -35,7 +35,7 @@ def report(
     from sfumato.reports.sections.promise import promise
     from sfumato.reports.sections.together import together
 
-    release = open_release(path, most_cells=most_cells, require_signature=require_signature)
+    release = open_release(Path(path), most_cells=most_cells, require_signature=require_signature)
     about, odds = describe(release, confidence), odds_of(release.guarantee)
     step("asking for every attribute")
     asked = [(axis, distribution_of(release, axis, confidence)) for axis in release.domain]
@@ -47,12 +47,12 @@ def report(
     proved = certificate(path, facts=facts, require_signature=require_signature, most_cells=most_cells)
     parts: dict[str, Markup | None] = {
         "promise": promise(release, odds),
-        "findings": findings(about),
+        "findings": findings(release, about),
         "attributes": attributes(list(found.values()), unknown, confidence) if found else None,
         "pairs": together(pairs, confidence) if len(found) > 1 else None,
         "trust": trust(release, about),
         "limits": limits(release, about),
-        "ask": ask(release, about, file_name(Path(path))),
+        "ask": ask(release, about, printable(Path(path).name)),
         "certificate": certified(proved),
     }
     there = {name: one for name, one in parts.items() if one is not None}

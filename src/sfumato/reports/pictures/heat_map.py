@@ -1,4 +1,4 @@
-"""Two attributes at once: colour says where there are more or fewer rows than if both had nothing to do with each other.
+"""Two attributes at once: colour says where rows are more or fewer than if both had nothing to do with each other.
 
 What the noise could have made fades into the paper. Orange and blue are told apart by nearly everybody, and by their
 lightness where colour is not seen at all; every number is in a title and in the table below.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LEFT = 0.27  # of the width, for the labels of rows
 PITCH = 30
-FOOT = 62  # for slanted labels of columns
+FOOT, LETTER, MOST_LETTERS = 22, 3.4, 14  # for slanted labels of columns
 FULL = 2.0  # doublings at which a colour is as strong as it gets
 FAINTEST = 0.07
 
@@ -61,7 +61,7 @@ def heat_map(name: str, pair: Pair) -> Markup:
                 )
             )
     for column in range(columns):
-        label = shortened(pair.columns.labels[column], 14)
+        label = shortened(pair.columns.labels[column], MOST_LETTERS)
         words = tag(
             "text",
             tag("title", pair.columns.labels[column]),
@@ -75,12 +75,14 @@ def heat_map(name: str, pair: Pair) -> Markup:
         inside.append(
             tag("svg", words, x=percent(LEFT + (column + 0.55) * wide), y=rows * PITCH + 12, overflow="visible")
         )
+    longest = max(min(MOST_LETTERS, len(label)) for label in pair.columns.labels)
+    foot = FOOT + LETTER * longest
     names = (pair.rows.axis.name, pair.columns.axis.name)
     about = (
         f"{rows} by {columns} groups; colour tells more or fewer rows than if both had nothing to do with each other, "
         "and what noise could have made is pale; all numbers are in the table below."
     )
-    return picture(name, f"{names[0]} and {names[1]}", about, rows * PITCH + FOOT, inside)
+    return picture(name, f"{names[0]} and {names[1]}", about, rows * PITCH + foot, inside)
 
 
 def legend() -> Markup:
@@ -103,7 +105,7 @@ def _opacity(times: float, sure: float) -> float:
     """Strong where the departure is large and known; nothing much where either is lacking."""
     large = min(1.0, abs(log2(times)) / FULL) ** 0.6
     known = min(1.0, sure) ** 2
-    return round(FAINTEST + (0.95 - FAINTEST) * large * known, 3)
+    return float(round(FAINTEST + (0.95 - FAINTEST) * large * known, 3))
 
 
 def _verdict(sure: float, times: float) -> str:

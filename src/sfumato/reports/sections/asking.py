@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from sfumato.errors import SfumatoError
-from sfumato.reports.markup import Markup, tag
+from sfumato.reports.markup import Markup, code, tag
 from sfumato.reports.sections.pieces import listed, part, result_table
 
 if TYPE_CHECKING:
@@ -17,42 +17,52 @@ MOST_ROWS = 12
 MOST_EXAMPLES = 5
 
 
-def findings(about: Description) -> Markup | None:
-    """What a model that is published has learnt, a sentence each."""
-    if not about.findings:
+def findings(release: Release, about: Description) -> Markup | None:
+    """What a published model has learnt, a sentence each; and where counts have no answers, what does."""
+    own = not release.content.answers_counts
+    if not about.findings and not own:
         return None
-    said = "What this release was made to find out."
-    return part("findings", "What it holds", said, listed(f"{one[:1].upper()}{one[1:]}." for one in about.findings))
+    said = f"It holds {about.extent}."
+    found = listed(f"{one}." for one in about.findings)
+    return part("findings", "What it holds", said, found, _answered(release, about) if own else None)
 
 
 def ask(release: Release, about: Description, file: str) -> Markup:
     """Commands, Python, and questions with their answers."""
     first = about.examples[0] if about.examples else f"SELECT COUNT(*) FROM {release.schema.dataset}"
-    shell = f'sfumato query {file} "{first}"\nsfumato info {file}'
-    python = f"import sfumato as sf\n\nrelease = sf.open({file!r})\nrelease.query({first!r})"
-    answered = []
-    for text in about.examples[:MOST_EXAMPLES]:
-        try:
-            found = release.query(text)
-        except SfumatoError:
-            continue
-        answered += [tag("pre", tag("code", text)), result_table(found, MOST_ROWS)]
+    shell = [f"sfumato info {quote(file)}", f"sfumato query {quote(file)} {_quoted(first)}"]
+    python = ["import sfumato as sf", "", f"release = sf.open({file!r})", f"release.query({_literal(first)})"]
+    answered = _answered(release, about) if release.content.answers_counts else []
     return part(
         "ask",
         "Ask it yourself",
         "In SQL or Python, as often as you like: no budget is spent, and nobody hears what you ask.",
         tag(
             "div",
-            tag("div", tag("h3", "On a terminal"), tag("pre", tag("code", shell))),
-            tag("div", tag("h3", "In Python"), tag("pre", tag("code", python))),
+            tag("div", tag("h3", "On a terminal"), code(shell)),
+            tag("div", tag("h3", "In Python"), code(python)),
             class_="two",
         ),
-        [tag("h3", "Questions, with this release's answers"), *answered] if answered else None,
+        [tag("h3", "Questions, with this release's answers", class_="spaced"), *answered] if answered else None,
     )
 
 
-def file_name(path: Path) -> str:
-    """The file as a command names it, quoted where a shell needs it."""
-    from shlex import quote
+def _answered(release: Release, about: Description) -> list[Markup]:
+    """The questions to begin with, and what the release says."""
+    found = []
+    for text in about.examples[:MOST_EXAMPLES]:
+        try:
+            found += [code([text]), result_table(release.query(text), MOST_ROWS)]
+        except SfumatoError:
+            continue
+    return found
 
-    return quote(path.name)
+
+def _quoted(sql: str) -> str:
+    """A statement for a shell: in double quotes where nothing in it would be looked at there."""
+    return quote(sql) if set(sql) & set('"$`\\!') else f'"{sql}"'
+
+
+def _literal(sql: str) -> str:
+    """A statement for Python, in double quotes where it has none."""
+    return repr(sql) if '"' in sql or "\\" in sql else f'"{sql}"'

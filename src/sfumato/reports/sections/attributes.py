@@ -21,8 +21,8 @@ def attributes(found: Sequence[Distribution], unknown: Sequence[Axis], confidenc
     """A card for each; unknown: attributes of which the release has no counts."""
     sure = f"{confidence * 100:.6g} %"
     about = (
-        f"How many rows have each value. A bar is solid up to where the count surely reaches and dissolves where it may "
-        f"end: the {sure} interval of that one number."
+        f"How many rows have each value. A bar is solid up to the low end of the number's {sure} interval and "
+        "dissolves towards the high end: somewhere there the truth is."
     )
     cards = [_card(f"a{place}", one, sure) for place, one in enumerate(found)]
     left = None

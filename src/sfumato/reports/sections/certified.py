@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from sfumato.certificates.in_words import facts_of
-from sfumato.reports.markup import Markup, tag
+from sfumato.reports.markup import Markup, code, tag
 from sfumato.reports.sections.pieces import folded, part, table
 
 if TYPE_CHECKING:
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 def certified(found: Certificate) -> Markup:
     """All facts, and the record for programs."""
-    record = json.dumps(found.to_dict(), indent=2, ensure_ascii=True)
-    about = "What the file itself says, checked in every byte. `sfumato certificate` prints it for programs."
+    record = json.dumps(found.to_dict(), indent=2, ensure_ascii=True).split("\n")
+    about = [
+        "What the file itself says, checked in every byte. ",
+        tag("code", "sfumato certificate"),
+        " prints it for programs.",
+    ]
     rows = [list(fact) for fact in facts_of(found)]
     return part(
-        "certificate",
-        "Certificate",
-        about,
-        table(["", ""], rows, kind="hash"),
-        folded("As JSON", tag("pre", tag("code", record))),
+        "certificate", "Certificate", about, table(["", ""], rows, kind="hash"), folded("As JSON", code(record))
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import SfumatoError
 from sfumato.releases.contents.content import Content
-from sfumato.reports.markup import Markup, tag
+from sfumato.reports.markup import Inside, Markup, tag
 from sfumato.reports.sections.pieces import listed, part, table
 from sfumato.schema.columns import columns_of
 
@@ -18,17 +18,22 @@ if TYPE_CHECKING:
 def trust(release: Release, about: Description) -> Markup:
     """Typical errors, where they come from, and which intervals there are."""
     shown = table(about.error_headers, about.typical_rows, numbers=(1,)) if about.typical else None
-    sure = (
-        "Two kinds of intervals can be asked for: typical ones, right on average over questions, and guaranteed ones "
-        "(--interval guaranteed), which hold for every table and every question."
-        if _has_guaranteed(release)
-        else "Intervals are typical ones: right on average over questions. This release has no guaranteed ones."
-    )
-    said = (
-        "Every number comes with an interval; at 95 %, about one in twenty does not hold the truth. Who picks the most "
-    )
-    said += "striking of many should ask for intervals that hold together (--simultaneous)."
-    return part("trust", "How far to trust it", f"Errors: {about.errors}.", shown, tag("p", sure), tag("p", said))
+    if _has_guaranteed(release):
+        kinds: list[Inside] = [
+            "Two kinds of intervals can be asked for: typical ones, right on average over questions, and guaranteed ",
+            "ones (",
+            tag("code", "--interval guaranteed"),
+            "), which hold for every table and every question.",
+        ]
+    else:
+        kinds = ["Intervals are typical ones: right on average over questions. This release has no guaranteed ones."]
+    many = [
+        "At 95 %, about one interval in twenty does not hold the truth. Who picks the most striking of many numbers "
+        "should ask for intervals that hold for all of them together (",
+        tag("code", "--simultaneous"),
+        ").",
+    ]
+    return part("trust", "How far to trust it", f"Errors: {about.errors}.", shown, tag("p", kinds), tag("p", many))
 
 
 def limits(release: Release, about: Description) -> Markup:

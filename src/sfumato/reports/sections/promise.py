@@ -20,16 +20,16 @@ TOGETHER = {1: "one alone", 2: "two", 3: "three", 4: "four"}
 def promise(release: Release, odds: tuple[Odds, ...]) -> Markup:
     """Statement, odds for one, odds for families, and what to make of prior beliefs."""
     promised, unit = release.guarantee, release.schema.privacy_unit
-    whom = "one row" if unit.column is None else f"the rows of one {unit.column}"
+    whom = "one row is" if unit.column is None else f"the rows of one {unit.column} are"
     right = odds[0].right
     first = tag(
         "div",
         tag("p", f"{odds[0].of_hundred}", tag("small", " of 100"), class_="big"),
         tag(
             "p",
-            f"Somebody knows the whole table but for one thing: whether {whom} {'is' if unit.column is None else 'are'} in "
-            "it, which to them is as likely as not. Before they see this file they guess right 50 times of 100; with it, "
-            f"at most about {odds[0].of_hundred} times.",
+            f"Somebody knows the whole table but for one thing: whether {whom} in it, which to them is as likely as "
+            "not. Before they see this file they guess right 50 times of 100; with it, at most about "
+            f"{odds[0].of_hundred} times.",
         ),
         tag("p", WEAK, class_="warning") if right >= LITTLE else None,
         _aside(release),
@@ -65,9 +65,9 @@ def _aside(release: Release) -> Markup | None:
         said = f"All rows of one {unit.column} are covered together; at most one of them was counted."
     if promised.rho is not None:
         said += (
-            f" The noise is Gaussian: its promise is rho {float(promised.rho):.3g} of zero-concentrated privacy, of which "
-            f"epsilon {float(promised.epsilon):.3g} with delta {float(promised.delta):.2g} is one summary; the odds follow "
-            "from all of it."
+            f" The noise is Gaussian. It promises rho {float(promised.rho):.3g} of zero-concentrated privacy, of which "
+            f"epsilon {float(promised.epsilon):.3g} with delta {float(promised.delta):.2g} is one summary; the odds "
+            "follow from all of it."
         )
     return tag("p", said, class_="soft")
 
@@ -82,7 +82,7 @@ def _beliefs(release: Release) -> Markup | None:
         after, otherwise = (belief_after(one, float(promised.epsilon)) for one in (before, 1.0 - before))
         rows.append([f"{before * 100:.3g} %", _percent(1.0 - otherwise), _percent(after)])
     said = "Whoever thought otherwise of one beforehand may change their mind this far, and no further:"
-    headers = ["chance given before", "at least, after", "at most, after"]
+    headers = ["chance before", "at least", "at most"]
     return tag("div", tag("p", said, class_="soft"), table(headers, rows, numbers=(0, 1, 2)), class_="beliefs")
 
 

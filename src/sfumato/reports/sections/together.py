@@ -17,8 +17,9 @@ def together(pairs: Sequence[Pair], confidence: float) -> Markup:
         nothing = "No two attributes depend on each other so much that the noise of this release would let it be seen."
         return part("pairs", "What goes together", nothing)
     about = (
-        "The pairs of attributes that depend on each other most, as far as the noise lets it be seen. Colour tells where "
-        "there are more or fewer rows than if the two had nothing to do with each other; what noise could have made fades."
+        "The pairs of attributes that depend on each other most, as far as the noise lets it be seen. Colour tells "
+        "where there are more or fewer rows than if the two had nothing to do with each other; what noise could have "
+        "made fades."
     )
     cards = [_card(f"p{place}", one, confidence) for place, one in enumerate(pairs)]
     return part("pairs", "What goes together", about, legend(), tag("div", cards, class_="cards"))

@@ -1,0 +1,149 @@
+"""The whole page: well-formed, self-contained, harmless, and there for releases of every kind."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b64encode
+from html.parser import HTMLParser
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from curators import curator_of
+
+import sfumato as sf
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.sampling.entropy import SystemEntropy
+from sfumato.mechanisms import SPECIAL, find_mechanism
+from sfumato.publishing.publish import describe_guarantee
+from sfumato.releases.release import Release
+
+LABELS = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "\u202edesrever", "تل أبيب", "a\tb", "&amp;"]
+VOID = {"meta", "br", "hr"}
+
+
+class Outline(HTMLParser):
+    """What stands on a page: elements that are closed, ids, links, texts; and whatever could act."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        self.ids += [value for name, value in attrs if name == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    schema = {
+        "dataset": "census",
+        "privacy_unit": {"column": "</b>who", "contributions": 1},
+        "budget": {"epsilon": 9},
+        "attributes": {
+            "<b>town</b>": {"type": "category", "values": LABELS},
+            "age": {"type": "integer", "lower": 0, "upper": 299, "missing": "keep"},
+            "ill": {"type": "boolean"},
+        },
+        "measures": {"<i>pay": {"lower": 0, "upper": 10}},
+    }
+    rng = np.random.default_rng(1)
+    place = rng.integers(0, 6, 3000)
+    rows = pa.table(
+        {
+            "</b>who": np.arange(3000),
+            "<b>town</b>": [LABELS[one] for one in place],
+            "age": place * 40 + rng.integers(0, 50, 3000),
+            "ill": rng.random(3000) < place / 6,
+            "<i>pay": rng.random(3000) * 10,
+        }
+    )
+    made = sf.release(rows, sf.Schema.from_dict(schema), 2, mechanism="margins", ledger=folder / "ledger")
+    return sf.report(made.save(folder / "it's <x> r.sfumato"))
+
+
+def test_it_is_one_well_formed_page_that_asks_nobody_for_anything(hostile):
+    found = Outline(hostile)
+    assert found.open == [] and len(set(found.ids)) == len(found.ids)
+    assert not {"script", "link", "iframe", "img", "object", "embed", "form", "base"} & set(found.tags)
+    assert found.tags.count("style") == 1
+    for name, value in found.attributes:
+        assert not name.startswith("on") and name not in ("style", "src", "srcset", "action")
+        assert name != "href" or value.startswith("#")
+        assert "javascript:" not in value
+    style = re.search(r"<style>(.*?)</style>", hostile, re.S).group(1)
+    assert "url(" not in style and "@import" not in style and "http" not in style
+    known = b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    (policy,) = [value for name, value in found.attributes if name == "content" and "default-src" in value]
+    assert policy == f"default-src 'none'; style-src 'sha256-{known}'; base-uri 'none'; form-action 'none'"
+    assert {value[1:] for name, value in found.attributes if name == "href"} <= set(found.ids)
+
+
+def test_labels_are_text_and_are_all_there(hostile):
+    found = Outline(hostile)
+    said = "\n".join(found.texts)
+    for label in (
+        "<script>alert(1)</script>",
+        '"><img src=x onerror=alert(1)>',
+        r"\u202edesrever",
+        "تل أبيب",
+        r"a\x09b",
+    ):
+        assert label in said
+    assert "<b>town</b>" in said and "&amp;" in said and "\u202e" not in hostile
+
+
+def test_every_picture_has_a_title_a_description_and_a_table(hostile):
+    found = Outline(hostile)
+    titles = {one for one in found.ids if one.endswith("-title")}
+    assert {one.removesuffix("-title") + "-desc" for one in titles} <= set(found.ids) and len(titles) >= 7
+    labelled = [value.split() for name, value in found.attributes if name == "aria-labelledby"]
+    assert {one for pair in labelled for one in pair} <= set(found.ids)
+    assert found.tags.count("article") == found.tags.count("details") - 1 >= 4  # each card, and the certificate
+
+
+def test_it_says_what_is_promised_left_out_and_how_to_ask(hostile):
+    said = " ".join(" ".join(Outline(hostile).texts).split())
+    for words in (
+        "right at most about 88 times of 100",
+        "For families",
+        "99.97 %",
+        "Left out by rule",
+        "What it cannot tell",
+    ):
+        assert words in said
+    assert "at most 1 row of each </b>who is counted" in said and "drawn in 101 groups" in said
+    assert "SELECT COUNT(*)" in said and "import sfumato as sf" in said and "discrete Laplace" in said
+
+
+@pytest.mark.parametrize("name", [*SPECIAL, "sparse-cells", "laplace"])
+def test_there_is_a_page_for_releases_of_every_kind(name, tmp_path):
+    mechanism = find_mechanism(name)
+    schema = mechanism.example(1) if mechanism.example else find_mechanism("fourier").example(1)
+    mechanism = mechanism.with_options(mechanism.tried_with)
+    shape, budget = schema.domain.shape, Budget.pure(2)
+    counts = (20 + np.arange(schema.domain.size) * 7 % 23).reshape(shape)
+    sums = dict.fromkeys(schema.measures, 0 * counts)
+    curator = curator_of(schema, counts, epsilon=2, sums=sums, entropy=SystemEntropy())
+    content = mechanism.run(curator, schema, budget, None)
+    release = Release(content, name, describe_guarantee(budget, schema), private=True, options=mechanism.chosen)
+    found = Outline(sf.report(release.save(tmp_path / "r.sfumato")))
+    assert found.open == [] and {"promise", "trust", "limits", "ask", "certificate"} <= set(found.ids)
+    assert "attributes" in found.ids or "findings" in found.ids
