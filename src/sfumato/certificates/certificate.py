@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.certificates.facts import Facts
 from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import readable
 from sfumato.measurement import Gaussian
 from sfumato.releases.answers.shown.full_json import guarantee_record

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 
 CURATORS = ("Government", "Industry", "Nonprofit")  # as the registry has them
 MOST_LENGTH = 2000

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isfinite, isnan
 from typing import Any
 
 from sfumato.comparisons.difference import Difference
 from sfumato.domain import Label
+from sfumato.frozen import dataclass
 from sfumato.plain_text import aligned, file_safe, printable
 from sfumato.releases.answers.result import decimals_for
 

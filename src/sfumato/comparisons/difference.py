@@ -12,9 +12,9 @@ that needs half of the risk for each, and nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import hypot, inf, isfinite, isnan
 
+from sfumato.frozen import dataclass
 from sfumato.releases.answers.estimate import Estimate
 
 LEAST = 0.92  # confidence at which a single interval is worked out

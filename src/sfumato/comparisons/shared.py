@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
 from sfumato.domain import Axis, Label
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
@@ -13,6 +12,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Axis, Label
 from sfumato.domain.predicates import Predicate
 from sfumato.domain.values import ValueSet
+from sfumato.frozen import dataclass
 
 OTHERS = "all others"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isfinite, isnan
 from typing import TYPE_CHECKING
 
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.reports.cuts import Cut, cut, shown
 from sfumato.sql import Amount, Column, Select

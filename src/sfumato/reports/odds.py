@@ -11,11 +11,11 @@ the least of all these bounds is taken. For several together epsilon is multipli
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, sqrt
 from typing import TYPE_CHECKING
 
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import epsilon_for
 from sfumato.releases.description.group_privacy import GroupPromise, group_privacy
 

@@ -9,7 +9,6 @@ departure is not twice what noise makes of independent attributes is not shown.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite, sqrt
 from statistics import median
@@ -19,6 +18,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.contents.content import ContentOfCells
 from sfumato.reports.cuts import Cut, cut

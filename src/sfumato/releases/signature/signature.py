@@ -15,12 +15,13 @@ import json
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.errors import SignatureError
+from sfumato.frozen import dataclass
 from sfumato.releases.signature.keys import fingerprint, raw, read_private, read_public
 
 if TYPE_CHECKING:
