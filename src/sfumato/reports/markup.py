@@ -58,6 +58,11 @@ def name_of(label: object) -> Markup:
     return tag("bdi", str(label))
 
 
+def unbroken(words: str) -> str:
+    """A sentence in which no line begins with a per cent sign."""
+    return words.replace(" %", "\u00a0%")
+
+
 def shortened(label: str, most: int) -> str:
     """A label that fits; the whole of it stands in a title or a table."""
     shown = printable(label)

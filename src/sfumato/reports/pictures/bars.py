@@ -39,8 +39,10 @@ def bars(name: str, title: str, labels: Sequence[str], counts: Sequence[Estimate
     return picture(name, title, about, len(counts) * PITCH, inside)
 
 
-def columns(name: str, title: str, labels: Sequence[str], counts: Sequence[Estimate]) -> Markup:
-    """One column beside the other along an order, dissolving upwards; a few labels below."""
+def columns(
+    name: str, title: str, labels: Sequence[str], counts: Sequence[Estimate], marks: Sequence[str] | None = None
+) -> Markup:
+    """One column beside the other along an order, dissolving upwards; a few labels, or marks, below."""
     top = max((one.high for one in counts if isfinite(one.high)), default=1.0) or 1.0
     grid = ticks(top)
     scale = (TALL - BELOW - ABOVE) / grid[-1]
@@ -64,10 +66,18 @@ def columns(name: str, title: str, labels: Sequence[str], counts: Sequence[Estim
         if len(counts) <= MOST_MARKED and one.value > 0:
             ends = {"x1": x, "x2": percent((place + 1 - gap / 2) * wide), "y1": y(one.value), "y2": y(one.value)}
             inside.append(tag("line", class_="tick", **ends))
-    inside += [tag("text", short(tick), x=0, y=y(tick) - 4, class_="small halo") for tick in grid[1:]]
-    inside += _below(labels)
+    side = _lower_side(counts)
+    inside += [tag("text", short(tick), y=y(tick) - 4, class_="small halo", **side) for tick in grid[1:]]
+    inside += _below(marks or labels)
     about = f"{len(counts)} columns from {labels[0]} to {labels[-1]}; all numbers are in the table below."
     return picture(name, title, about, TALL, inside)
+
+
+def _lower_side(counts: Sequence[Estimate]) -> dict[str, str]:
+    """Where numbers stand in nobody's way: at the end where the columns are lower."""
+    third = max(1, len(counts) // 4)
+    left, right = (max((one.high for one in part), default=0.0) for part in (counts[:third], counts[-third:]))
+    return {"x": "0", "text_anchor": "start"} if left <= right else {"x": "100%", "text_anchor": "end"}
 
 
 def _below(labels: Sequence[str]) -> list[Markup]:

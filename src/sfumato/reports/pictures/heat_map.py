@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LEFT = 0.27  # of the width, for the labels of rows
 PITCH = 30
 FOOT, LETTER, MOST_LETTERS = 22, 3.4, 14  # for slanted labels of columns
+MOST_UPRIGHT = 4  # columns whose labels fit beside each other
 FULL = 2.0  # doublings at which a colour is as strong as it gets
 FAINTEST = 0.07
 
@@ -60,29 +61,29 @@ def heat_map(name: str, pair: Pair) -> Markup:
                     fill_opacity=_opacity(times, float(sure[row, column])),
                 )
             )
-    for column in range(columns):
-        label = shortened(pair.columns.labels[column], MOST_LETTERS)
-        words = tag(
-            "text",
-            tag("title", pair.columns.labels[column]),
-            label,
-            x=0,
-            y=0,
-            class_="small",
-            text_anchor="end",
-            transform="rotate(-35)",
-        )
-        inside.append(
-            tag("svg", words, x=percent(LEFT + (column + 0.55) * wide), y=rows * PITCH + 12, overflow="visible")
-        )
-    longest = max(min(MOST_LETTERS, len(label)) for label in pair.columns.labels)
-    foot = FOOT + LETTER * longest
+    below, foot = _below(pair, wide)
+    inside += below
     names = (pair.rows.axis.name, pair.columns.axis.name)
     about = (
         f"{rows} by {columns} groups; colour tells more or fewer rows than if both had nothing to do with each other, "
         "and what noise could have made is pale; all numbers are in the table below."
     )
     return picture(name, f"{names[0]} and {names[1]}", about, rows * PITCH + foot, inside)
+
+
+def _below(pair: Pair, wide: float) -> tuple[list[Markup], float]:
+    """The labels of columns, slanted where there are many, and how high they are."""
+    rows, columns = pair.shape
+    slanted = columns > MOST_UPRIGHT
+    found = []
+    for column, label in enumerate(pair.columns.labels):
+        how = {"text_anchor": "end", "transform": "rotate(-35)"} if slanted else {"text_anchor": "middle"}
+        shown = shortened(label, MOST_LETTERS if slanted else MOST_LETTERS - 2)
+        words = tag("text", tag("title", label), shown, x=0, y=0, class_="small", **how)
+        x = percent(LEFT + (column + (0.55 if slanted else 0.5)) * wide)
+        found.append(tag("svg", words, x=x, y=rows * PITCH + (12 if slanted else 17), overflow="visible"))
+    longest = max(min(MOST_LETTERS, len(label)) for label in pair.columns.labels)
+    return found, FOOT + LETTER * longest if slanted else FOOT + 4.0
 
 
 def legend() -> Markup:

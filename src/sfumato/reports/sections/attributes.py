@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sfumato.reports.distributions import Distribution
-from sfumato.reports.markup import Markup, name_of, tag
+from sfumato.reports.markup import Markup, name_of, tag, unbroken
 from sfumato.reports.pictures.bars import bars, columns
 from sfumato.reports.pictures.drawing import percent
 from sfumato.reports.sections.pieces import folded, part, table
@@ -35,7 +35,8 @@ def attributes(found: Sequence[Distribution], unknown: Sequence[Axis], confidenc
 def _card(name: str, one: Distribution, sure: str) -> Markup:
     axis, labels = one.axis, one.cut.labels
     listed = not axis.ordered and len(labels) <= MOST_BARS
-    draw = bars if listed else columns
+    title = f"Rows by {axis.name}"
+    drawn = bars(name, title, labels, one.counts) if listed else columns(name, title, labels, one.counts, _marks(one))
     kind = f"{axis.kind}, {axis.size:,} values" if axis.values else f"{axis.kind}, {axis.size:,} cells"
     if not one.cut.whole:
         kind += f", drawn in {len(labels)} groups"
@@ -47,12 +48,21 @@ def _card(name: str, one: Distribution, sure: str) -> Markup:
         "article",
         tag("h3", name_of(axis.name)),
         tag("p", kind, class_="kind"),
-        draw(name, f"Rows by {axis.name}", labels, one.counts),
-        tag("p", one.verdict, class_="verdict"),
+        drawn,
+        tag("p", unbroken(one.verdict), class_="verdict"),
         _grades(one),
         folded("All numbers", table(["value", "rows", "± std. error", f"{sure} interval"], rows, numbers=(1, 2, 3))),
         class_="card",
     )
+
+
+def _marks(one: Distribution) -> list[str] | None:
+    """Below the columns of an axis of numbers: where each begins, and where the last one ends."""
+    axis = one.axis
+    if axis.kind != "number" or axis.missing:
+        return None
+    begins = [f"{float(axis.edges[int(cells[0])]):,.6g}" for cells in one.cut.groups]
+    return [*begins[:-1], f"{float(axis.edges[-1]):,.6g}"]
 
 
 def _grades(one: Distribution) -> Markup:

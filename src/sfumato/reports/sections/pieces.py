@@ -6,12 +6,18 @@ from collections.abc import Collection, Iterable, Sequence
 
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.result import Result
-from sfumato.reports.markup import Inside, Markup, name_of, tag
+from sfumato.reports.markup import Inside, Markup, name_of, tag, unbroken
 
 
 def part(anchor: str, heading: str, about: Inside, *inside: Inside) -> Markup:
     """A part of the page. about: what a reader who looks at nothing else should know."""
-    return tag("section", tag("h2", heading), tag("p", about) if about else None, *inside, id=anchor)
+    return tag(
+        "section",
+        tag("h2", heading),
+        tag("p", unbroken(about) if isinstance(about, str) else about) if about else None,
+        *inside,
+        id=anchor,
+    )
 
 
 def table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfumato.reports.markup import Markup, name_of, tag
+from sfumato.reports.markup import Markup, name_of, tag, unbroken
 from sfumato.reports.pairs import Pair
 from sfumato.reports.pictures.drawing import with_error
 from sfumato.reports.pictures.heat_map import heat_map, legend
@@ -48,7 +48,7 @@ def _card(name: str, pair: Pair, confidence: float) -> Markup:
         tag("h3", name_of(names[0]), " and ", name_of(names[1])),
         tag("p", f"{pair.words} dependence: Cramér's V about {pair.strength:.2f}, noise taken off", class_="kind"),
         heat_map(name, pair),
-        tag("p", verdict, class_="verdict"),
+        tag("p", unbroken(verdict), class_="verdict"),
         folded("All numbers", table(headers, rows, numbers=(2, 3))),
         class_="card",
     )
