@@ -33,7 +33,7 @@ MOST_PAIRS = 300  # that are looked at: all of 25 attributes
 MOST_SLOW = 30  # where every look is a question with intervals
 PICTURES = 6
 SEEN = 2.0  # times what noise makes of attributes that have nothing to do with each other
-LEAST = 1.0  # rows that are expected in a cell, at least, so that no empty corner decides
+LEAST = 1.0  # rows that a cell is taken to expect, at least, so that no empty corner decides
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ def strength_of(values: Floats, variance: float) -> float:
     >>> strength_of(np.array([[26.0, 24.0], [24.0, 26.0]]), 9.0)
     0.0
     """
-    usual = np.maximum(independent(values), LEAST)
+    usual = np.maximum(independent(values), max(LEAST, sqrt(variance)))  # what is less than the noise tells little
     total = float(np.maximum(values, 0.0).sum())
     degrees = (values.shape[0] - 1) * (values.shape[1] - 1)
     departure = float((((values - independent(values)) ** 2) / usual).sum())

@@ -15,7 +15,8 @@ def test_a_page_is_written_and_nothing_is_overwritten(tmp_path, monkeypatch):
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>") and page.endswith("</html>\n")
     assert "kept as r.html.~1~" in sfumato("report", "r.sfumato", "-o", "r.html").stdout
-    assert sfumato("report", "r.sfumato", "-o", "q.html", "-q").stdout == ""
+    assert sfumato("report", "r.sfumato", "-o", "q.html", "-q", "--with", "curator=The Office").stdout == ""
+    assert "The Office" in (tmp_path / "q.html").read_text(encoding="utf-8")
 
 
 def test_refusals_are_one_line(tmp_path, monkeypatch):

@@ -41,7 +41,7 @@ def certificate(
     """Print what a release promises: guarantee, unit, mechanism, receipt, software, hashes, signature."""
     from sfumato.certificates.certificate import certificate as certificate_of
 
-    found = certificate_of(release, facts=_facts(stated), require_signature=require_signature, most_cells=most_cells)
+    found = certificate_of(release, facts=facts_in(stated), require_signature=require_signature, most_cells=most_cells)
     if form is Form.text:
         text = f"{found!r}\n"
     elif form is Form.registry:
@@ -63,7 +63,8 @@ def certificate(
         say(f"An earlier file of that name was kept as {kept}.")
 
 
-def _facts(stated: list[str]) -> dict[str, str]:
+def facts_in(stated: list[str]) -> dict[str, str]:
+    """What --with states, by name."""
     facts = {}
     for one in stated:
         name, equals, value = one.partition("=")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from sfumato.cli.public.certificate import STATED, facts_in
 from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED
 from sfumato.cli.shared.manner import QUIET
 
@@ -18,6 +19,7 @@ def report(
     release: Path = RELEASE,
     out: Path = OUT,
     confidence: float = typer.Option(0.95, "--confidence", help="How sure the intervals are, between 0 and 1."),
+    stated: list[str] = STATED,
     require_signature: Path | None = SIGNED,
     most_cells: int | None = MOST_CELLS,
     quiet: bool = QUIET,
@@ -29,7 +31,12 @@ def report(
 
     with working("writing a report") as step:
         page = report_of(
-            release, confidence=confidence, require_signature=require_signature, most_cells=most_cells, step=step
+            release,
+            confidence=confidence,
+            require_signature=require_signature,
+            most_cells=most_cells,
+            facts=facts_in(stated),
+            step=step,
         )
     kept = write_text(out, page)
     say(f"{out}: {len(page.encode()) / 1e6:.2f} MB, one file. Open it in a browser, or send it to somebody.")

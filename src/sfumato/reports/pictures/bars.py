@@ -13,6 +13,7 @@ PITCH = 38  # pixels of one bar with its words
 TALL = 190  # of a picture of columns
 BELOW, ABOVE = 24, 16
 MOST_LETTERS = 30
+MOST_BETWEEN = 8  # letters of labels of which two stand between the first and the last
 MOST_MARKED = 60  # columns with a line at their value
 
 
@@ -27,7 +28,7 @@ def bars(name: str, title: str, labels: Sequence[str], counts: Sequence[Estimate
         )
         inside += [
             tag("text", tag("title", label), shortened(label, MOST_LETTERS), x=0, y=y + 14, class_="label"),
-            tag("text", with_error(one), x="100%", y=y + 14, class_="number", text_anchor="end"),
+            tag("text", with_error(one), x="100%", y=y + 14, class_="number halo", text_anchor="end"),
             tag("rect", x=0, y=y + 21, width="100%", height=9, class_="track"),
             tag("rect", x=0, y=y + 21, width=percent(low), height=9, class_="solid"),
             tag("rect", x=percent(low), y=y + 21, width=percent(high - low), height=9, fill="url(#fade)"),
@@ -83,7 +84,8 @@ def _lower_side(counts: Sequence[Estimate]) -> dict[str, str]:
 def _below(labels: Sequence[str]) -> list[Markup]:
     """The first label, the last one, and one or two between."""
     number = len(labels)
-    places = sorted({0, number // 3, 2 * number // 3, number - 1} if number > 6 else {0, number // 2, number - 1})
+    roomy = number > 6 and max(map(len, labels)) <= MOST_BETWEEN
+    places = sorted({0, number // 3, 2 * number // 3, number - 1} if roomy else {0, number // 2, number - 1})
     found = []
     for place in places:
         middle = (place + 0.5) / number

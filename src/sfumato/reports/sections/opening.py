@@ -59,8 +59,8 @@ def opening(release: Release, about: Description, odds: tuple[Odds, ...], parts:
 def _facts(release: Release, about: Description) -> list[tuple[str, Markup | str]]:
     promised, schema = release.guarantee, release.schema
     epsilon = readable(promised.epsilon)
-    amount = f"ε {epsilon}" if len(epsilon) < 9 else f"ε {float(promised.epsilon):.4g}"
-    amount += f", δ {float(promised.delta):.2g}" if promised.delta else ""
+    amount = f"ε\u00a0{epsilon}" if len(epsilon) < 9 else f"ε\u00a0{float(promised.epsilon):.4g}"
+    amount += f", δ\u00a0{float(promised.delta):.2g}".replace("e-0", "e-") if promised.delta else ""
     unit = schema.privacy_unit.column
     measures = f", {len(schema.measures)} measure{'s' * (len(schema.measures) != 1)}" if schema.measures else ""
     facts: list[tuple[str, Markup | str]] = [
