@@ -157,6 +157,22 @@ def test_refusals_quote_names_and_labels_in_one_harmless_line(hostile, run, sql)
 
 
 @WAYS
+def test_what_the_public_sees(hostile, run):
+    """Certificate, comparison and report, printed and written."""
+    for form in ("text", "json", "jsonld", "registry"):
+        asked = run("certificate", "r.sfumato", "--format", form)
+        assert asked.returncode == 0 and steers(asked.stdout + asked.stderr) == []
+    for form in ("table", "csv", "json"):
+        asked = run("compare", "r.sfumato", "r.sfumato", "--by", NAME, "--format", form, "--all")
+        assert asked.returncode == 0 and steers(asked.stdout + asked.stderr) == []
+        assert form != "csv" or all(row[0][0] not in "=+-@＝" for row in csv.reader(io.StringIO(asked.stdout)))
+    made = run("report", "r.sfumato", "-o", "r.html")
+    assert made.returncode == 0 and steers(made.stdout + made.stderr) == []
+    page = Path("r.html").read_text(encoding="utf-8")
+    assert steers(page.replace("\u00a0", " ")) == []  # the page's own: no line begins with a per cent sign
+
+
+@WAYS
 def test_synthetic_rows(hostile, run):
     made = run("sample", "r.sfumato", "--rows", "3000", "-o", "x.csv")
     assert made.returncode == 0 and steers(made.stdout + made.stderr) == []

@@ -47,6 +47,7 @@ MISTAKES = {
     "no statements": (lambda: sfumato("query", "r.sfumato", "@missing.sql"), 5),
     "a release cut short": (lambda: sfumato("query", "cut.sfumato", COUNT), 6),
     "no release at all": (lambda: sfumato("sample", "t.csv", "--rows", "1", "-o", "x.csv"), 6),
+    "a key that is none": (lambda: sfumato("query", "r.sfumato", COUNT, "--require-signature", "s.yaml"), 7),
     "a ledger cut short": (lambda: sfumato("ledger", "show", "--ledger", "cut.sqlite"), 6),
 }
 
