@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from sfumato.releases.contents.content import Content
     from sfumato.releases.release import Release
 
-MOST_DRAWN = 120  # values of an attribute that have a bar each
+MOST_DRAWN, FEWER_DRAWN = 120, 40  # values of an attribute that have a bar each
+MANY_CELLS = 2**18  # laid out: every number takes a look at all of them, so that fewer are asked for
 CLOSE, ROUGH = 0.1, 0.5  # how wide half an interval is, beside the count
 
 
@@ -73,10 +74,15 @@ def distribution_of(release: Release, axis: Axis, confidence: float) -> Distribu
             if len(found) != whole.size or [shown(row[0]) for row in rows] != list(whole.labels):  # type: ignore[arg-type]
                 return None
             return Distribution(whole, found)
-        cuts = cut(axis, MOST_DRAWN)
+        cuts = cut(axis, FEWER_DRAWN if takes_long(release.content) else MOST_DRAWN)
         return Distribution(cuts, counts_of(release.content, (cuts,), confidence))
     except SfumatoError:
         return None
+
+
+def takes_long(content: Content) -> bool:
+    """Whether a number of this release costs so much time that a page should have fewer of them."""
+    return content.answers_linear and content.domain.size > MANY_CELLS
 
 
 def counts_of(content: Content, cuts: tuple[Cut, ...], confidence: float) -> tuple[Estimate, ...]:

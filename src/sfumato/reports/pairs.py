@@ -22,13 +22,13 @@ from sfumato.frozen import dataclass
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.contents.content import ContentOfCells
 from sfumato.reports.cuts import Cut, cut
-from sfumato.reports.distributions import Distribution, counts_of, counts_where
+from sfumato.reports.distributions import Distribution, counts_of, counts_where, takes_long
 
 if TYPE_CHECKING:
     from sfumato.releases.contents.content import Content
     from sfumato.releases.release import Release
 
-GROUPS = 10  # of each attribute, in a picture
+GROUPS, FEWER_GROUPS = 10, 6  # of each attribute, in a picture; fewer where every number takes long
 MOST_PAIRS = 300  # that are looked at: all of 25 attributes
 MOST_SLOW = 30  # where every look is a question with intervals
 PICTURES = 6
@@ -105,7 +105,8 @@ def strength_of(values: Floats, variance: float) -> float:
 def strongest_pairs(release: Release, known: Mapping[str, Distribution], confidence: float) -> list[Pair]:
     """The pairs to draw, the strongest first, with intervals that hold for all cells of a picture together."""
     content = release.content
-    cuts = {name: _cut(one) for name, one in known.items()}
+    most = FEWER_GROUPS if takes_long(content) else GROUPS
+    cuts = {name: _cut(one, most) for name, one in known.items()}
     cuts = {name: one for name, one in cuts.items() if one.size > 1}
     quick = isinstance(content, ContentOfCells)
     looked = list(combinations(cuts, 2))[: MOST_PAIRS if quick else MOST_SLOW]
@@ -125,10 +126,10 @@ def strongest_pairs(release: Release, known: Mapping[str, Distribution], confide
     return pairs
 
 
-def _cut(one: Distribution) -> Cut:
+def _cut(one: Distribution, most: int) -> Cut:
     whole = one.cut.whole
     sizes = np.array([count.value for count in one.counts]) if whole else None
-    return cut(one.axis, GROUPS, sizes)
+    return cut(one.axis, most, sizes)
 
 
 def _turned(one: Cut, other: Cut) -> tuple[Cut, Cut]:
