@@ -87,9 +87,22 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     tables, spreads = {"count": checked.tables}, {"count": checked.spreads}
     for of, share in zip(measures, for_measures, strict=True):
         counts = {places: table.estimate for places, table in checked.tables.items()}
-        for each, noisy in survey.sums(of, share).items():
-            tables[each], spreads[each] = sums_along(noisy, counts, float(schema.units[each]))
+        found = survey.sums(of, share)
+        made = {}
+        for each in sorted(found, key=lambda name: name == of):  # rows without a value first: the others have one
+            level = _level(schema, of) if each == of else 0.0
+            made[each] = sums_along(found[each], counts, float(schema.units[each]), level)
+            if each != of:
+                counts = {p: np.maximum(counts[p] - table.estimate, 0.0) for p, table in made[each][0].items()}
+        for each in found:
+            tables[each], spreads[each] = made[each]
     return Margins(schema, tables, spreads, tuple(survey.measured))
+
+
+def _level(schema: Schema, of: str) -> float | None:
+    """How many steps above zero a measure's centre lies; None if it may be negative."""
+    measure = schema.measures[of]
+    return float(measure.centre / measure.step) if measure.lower >= 0 else None
 
 
 @dataclass(frozen=True, eq=False)
