@@ -19,7 +19,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.inference.averages.posterior import Effects
 from sfumato.inference.averages.tables import Table, gathered
 
-ROUNDS = 150  # in which shares settle
+ROUNDS = 60  # in which shares settle
 SMALLEST = 1 / 64  # share: what would get less gets nothing
 
 

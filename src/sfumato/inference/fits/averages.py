@@ -17,13 +17,14 @@ from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.inference.averages.posterior import Effects, Posterior, Seen
 from sfumato.inference.averages.tables import MOST_IN_ALL, MOST_TABLES, Table
-from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, keep_in_parts
+from sfumato.inference.fits.base import PARTS, Arrays, Errors, FitReader, OfOneMeasurement, keep_in_parts
 from sfumato.inference.fits.grouped import Grouped, squares_by_group, summed
 from sfumato.measurement import Design, Measurement
 from sfumato.queries import Stack
 
 FINE = 2**30  # variances are kept in whole multiples of 1 / FINE
 AT_ONCE = 2**22  # numbers that are laid out for many groups
+CLOSE = 1e-6  # rows, and of a sum: what another machine may round otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +137,9 @@ class AveragesFit(OfOneMeasurement):
             raise QueryError("averages have a number of parts for every axis of every table")
         each = tuple(Table(sides, tuple(map(int, one))) for one in parts.reshape(tables, len(sides)))
         fit = cls(measured, sides, rows, int(unit[0]), _with_numbers(each, variances), file.estimate)
-        seen_in(measured, sides, fit.unit)
+        follows = fit.posterior.estimate * fit.unit
+        if not np.allclose(follows, fit.estimate, rtol=CLOSE, atol=CLOSE * fit.unit + 1.0 / PARTS):
+            raise QueryError("sums are to follow from what was measured of them")
         return fit
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -57,8 +58,8 @@ def sums_by_region(
     if not all(map(_can_be_drawn, noises)):
         return plain_cells(curator, shares)
     rows = np.maximum(count.estimate, 0.0)
-    tables = candidates(domain)
-    asked = Asked.of(tables, *_kinds(domain, workload))
+    asked = _asked(domain, workload)
+    tables = asked.tables
     found: list[Fit] = []
     for of, share, noise in zip(measures, shares, noises, strict=True):
         besides = noise.continuous_variance / units[of] ** 2  # counts of cells are off by about as much as sums
@@ -119,6 +120,11 @@ def _whole(budget: Budget, curator: Curator, unit: int) -> Noise:
 
 def _can_be_drawn(whole: Noise) -> bool:
     return whole.parameter * PARTS <= LEAST * (LARGEST_SCALE if isinstance(whole, Laplace) else VARIANCES[1])
+
+
+@lru_cache(maxsize=4)
+def _asked(domain: Domain, workload: Workload | None) -> Asked:
+    return Asked.of(candidates(domain), *_kinds(domain, workload))
 
 
 def _kinds(domain: Domain, workload: Workload | None) -> tuple[list[Floats], Floats]:
