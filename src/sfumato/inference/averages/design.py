@@ -10,12 +10,12 @@ kind would have if the table that serves it best had all of the budget. So no ki
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.averages.posterior import Effects
 from sfumato.inference.averages.tables import Table, gathered
 

@@ -10,12 +10,12 @@ could lie anywhere between their bounds, so that what nothing was measured about
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.averages.posterior import Effects, Seen
 from sfumato.inference.averages.tables import Table, crossed, gathered
 

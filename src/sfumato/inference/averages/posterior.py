@@ -14,13 +14,13 @@ The covariance of any weighted sums of cells is C'QC + (W'C)' P (W'C) with W = [
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.averages.tables import Table, crossed, gathered
 
 LEAST_VARIANCE = 1e-9  # of what is a cell's own, in rows: no division by nothing

@@ -7,7 +7,6 @@ other there are single values and all of them. So of two tables one may lie insi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, product
 from math import prod
@@ -17,6 +16,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries import Identity, Kron, Queries, Ranges, Total
 
 BRANCHES = 8  # parts that are put together on the way up an ordered axis

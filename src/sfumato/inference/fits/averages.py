@@ -7,7 +7,7 @@ are one posterior covariance, so all of it counts as the model's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.inference.averages.posterior import Effects, Posterior, Seen
 from sfumato.inference.averages.tables import MOST_IN_ALL, MOST_TABLES, Table
 from sfumato.inference.fits.base import PARTS, Arrays, Errors, FitReader, OfOneMeasurement, keep_in_parts

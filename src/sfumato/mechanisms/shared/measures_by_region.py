@@ -41,6 +41,7 @@ from sfumato.schema import Schema
 
 PARTS = 2**10  # that a measure's budget is shared out in
 LOOK = 1 / 2  # of what the cells would have, for a first look at them
+GLANCE = 1 / 8  # of the budget, at least, for a look at cells that may differ by more than its noise
 LEAST = 16  # of PARTS: a table with less says too little
 MOST_KINDS = 12  # of questions with two attributes, or of a workload's blocks
 QUESTIONS = 12  # of each kind that are looked at
@@ -78,8 +79,10 @@ def _measured(
     tables, noise = asked.tables, whole.continuous_variance / unit**2
     effects, told = expected(tables, noise), np.zeros(len(tables))
     left, found = PARTS, list[Measurement]()
-    first = int(LOOK * PARTS * best_shares(asked, rows, effects, noise, told, pure=pure)[-1])
-    if first >= LEAST:
+    look = LOOK * float(best_shares(asked, rows, effects, noise, told, pure=pure)[-1])
+    if float(effects.own(rows).mean()) * GLANCE > noise:  # cells may hold more than all tables would tell
+        look = max(look, GLANCE)
+    if (first := int(PARTS * look)) >= LEAST:
         found.append(_ask(curator, of, whole, tables[-1:], [first]))
         (seen,) = seen_in(found[0], curator.domain.shape, unit)
         effects, left = learned(rows, effects, [seen]), PARTS - first
