@@ -42,6 +42,7 @@ from sfumato.schema import Schema
 PARTS = 2**10  # that a measure's budget is shared out in
 LOOK = 1 / 2  # of what the cells would have, for a first look at them
 GLANCE = 1 / 8  # of the budget, at least, for a look at cells that may differ by more than its noise
+TINY = 1e-9  # what rounding leaves of nothing
 LEAST = 16  # of PARTS: a table with less says too little
 MOST_KINDS = 12  # of questions with two attributes, or of a workload's blocks
 QUESTIONS = 12  # of each kind that are looked at
@@ -80,7 +81,8 @@ def _measured(
     effects, told = expected(tables, noise), np.zeros(len(tables))
     left, found = PARTS, list[Measurement]()
     look = LOOK * float(best_shares(asked, rows, effects, noise, told, pure=pure)[-1])
-    if float(effects.own(rows).mean()) * GLANCE > noise:  # cells may hold more than all tables would tell
+    asked_for = float(asked.energies[:, -1].max()) > TINY  # whether any question tells cells of a region apart
+    if asked_for and float(effects.own(rows).mean()) * GLANCE > noise:  # which may differ more than tables would tell
         look = max(look, GLANCE)
     if (first := int(PARTS * look)) >= LEAST:
         found.append(_ask(curator, of, whole, tables[-1:], [first]))
