@@ -88,10 +88,10 @@ class Cube(ContentOfCells):
         return confidence if all(map(is_exact, self.fits)) else None
 
     def sure(self, kinds: Kinds) -> FromFits:
-        from sfumato.intervals.guaranteed.regions import finder
+        from sfumato.intervals.guaranteed.regions import finders
         from sfumato.releases.answers.intervals.source import FromFits
 
-        return FromFits(self.domain, {fit.of: finder(fit) for fit in self.fits})
+        return FromFits(self.domain, finders(self.fits, self.domain))
 
     def _along(self, fit: Fit, places: Sequence[int]) -> Floats:
         """The estimates of one statistic along some axes, summed over the others."""
