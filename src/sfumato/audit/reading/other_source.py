@@ -5,9 +5,11 @@ What a database cannot hold (NaN in MariaDB, a NUL in one of its texts) is put i
 
 from __future__ import annotations
 
+import atexit
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -128,7 +130,7 @@ def clickhouse(table: AwkwardTable, rows: Sequence[Row], engine: type[Other] = A
 def mariadb(table: AwkwardTable, rows: Sequence[Row], engine: type[Other] = Attacked) -> Table:
     """A server that somebody runs, its texts in collations that take many for one."""
     raw = _alchemy().raw_connection()
-    name = f"sfumato_audit_{os.getpid()}"
+    name = _name()
     words = {part: _MARIADB.get(kind, "datetime(6)") for part, kind in table.types.items()}
     columns = ", ".join("`{}` {}".format(part.replace("`", "``"), word) for part, word in words.items())
     try:
@@ -218,4 +220,15 @@ def _chdb() -> Any:
 def _alchemy() -> Any:
     import sqlalchemy
 
-    return sqlalchemy.create_engine(os.environ[SERVER])
+    engine = sqlalchemy.create_engine(os.environ[SERVER])
+    atexit.register(_leave, engine)
+    return engine
+
+
+def _leave(engine: Any) -> None:
+    with suppress(Exception), closing(engine.raw_connection()) as raw:  # a server that is gone keeps nothing
+        _say(raw, f"DROP TABLE IF EXISTS {_name()}")
+
+
+def _name() -> str:
+    return f"sfumato_audit_{os.getpid()}"

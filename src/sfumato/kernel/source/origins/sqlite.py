@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.alchemy import alchemy_url
+from sfumato.kernel.source.engines.alchemy import adbc_vendor, alchemy_url
 from sfumato.kernel.source.origins.arrow_values import text_of
 from sfumato.kernel.source.origins.origin import SOURCE
 
@@ -93,10 +93,7 @@ def is_sqlite(table: Any) -> bool:
         return True
     if (url := alchemy_url(table)) is not None:
         return str(url.drivername).startswith("sqlite")
-    if type(table).__module__.startswith("adbc_driver_manager."):
-        with suppress(Exception):  # one that is closed is none
-            return bool(table.adbc_get_info().get("vendor_name") == "SQLite")
-    return False
+    return adbc_vendor(table) == "SQLite"
 
 
 def file_behind(table: Any) -> str | None:

@@ -9,15 +9,17 @@ _DENIED = "this account may not read {table}; ask for SELECT on it, nothing more
 _LOST = "the connection to the database was lost, or there is none; check the server and the network"
 _LOGIN = "the database refuses this user or password; check both"
 _STOPPED = "the server stopped reading {table}, by a time limit or by hand; raise the limit or ask why"
+_DATABASE = "there is no such database, or this account may not use it; check its name"
 _GONE = "{table} is not there any more; look at the database"
 _OTHERWISE = "{table} cannot be read as it is asked; ask whoever runs the database to look at its log"
 # Numbers of errors of MySQL and MariaDB, and of ClickHouse above 100000.
 _CODES = {
-    **dict.fromkeys((1142, 1143, 1044, 1370, 100497, 100291), _DENIED),
+    **dict.fromkeys((1142, 1143, 1370, 100497, 100291), _DENIED),
     **dict.fromkeys((2002, 2003, 2005, 2006, 2013, 2055, 100209, 100210, 100279), _LOST),
     **dict.fromkeys((1045, 1698, 100193, 100194, 100516), _LOGIN),
     **dict.fromkeys((1317, 1969, 3024, 1205, 100159, 100394), _STOPPED),
-    **dict.fromkeys((1146, 1049, 100060, 100081), _GONE),
+    **dict.fromkeys((1044, 1049, 100081), _DATABASE),
+    **dict.fromkeys((1146, 100060), _GONE),
 }
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines.alchemy import alchemy_url
+from sfumato.kernel.source.engines.alchemy import adbc_vendor, alchemy_url
 from sfumato.kernel.source.engines.other.words import Words
 
 # What a library of connections, or SQLAlchemy, or a driver of ADBC, calls the SQL that sqlglot calls otherwise.
@@ -98,13 +98,6 @@ def _said(table: Any) -> str:
         return table.partition("://")[0].partition("+")[0]
     if (url := alchemy_url(table)) is not None:
         return str(url.get_backend_name())
-    if is_adbc(table):
-        with suppress(Exception):  # one that is closed says nothing
-            return str(table.adbc_get_info().get("vendor_name", ""))
-        return ""
+    if (vendor := adbc_vendor(table)) is not None:
+        return vendor
     return type(table).__module__.partition(".")[0].lstrip("_")
-
-
-def is_adbc(table: Any) -> bool:
-    """Whether it is a connection of ADBC."""
-    return type(table).__module__.startswith("adbc_driver_manager.")

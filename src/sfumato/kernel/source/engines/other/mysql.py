@@ -107,7 +107,8 @@ class MySQLWords(Words):
 
     def day_of(self, value: SQL, source: Column, to: str) -> SQL:
         """NULL for a day or a month without a number, with which nothing can be worked out."""
-        there: SQL = exp.and_(*(exp.GT(this=_call(part, value), expression=whole(0)) for part in ("MONTH", "DAYOFMONTH")))
+        month, number = (exp.GT(this=_call(part, value), expression=whole(0)) for part in ("MONTH", "DAYOFMONTH"))
+        there: SQL = exp.And(this=month, expression=number)
         return choose([(there, cast(value, to))], exp.Null())
 
     def scramble(self, parts: Sequence[SQL]) -> SQL:

@@ -8,10 +8,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines.alchemy import alchemy_url
+from sfumato.kernel.source.engines.alchemy import adbc_vendor, alchemy_url
 from sfumato.kernel.source.engines.other.answers import as_arrow, whole_numbers
 from sfumato.kernel.source.engines.other.failures import told
-from sfumato.kernel.source.engines.other.finding import is_adbc
 from sfumato.kernel.source.engines.other.words import Words
 
 if TYPE_CHECKING:
@@ -122,9 +121,9 @@ class Session:
                 raise
             finally:
                 raw.close()
-        elif is_adbc(self._given) or type(self._given).__name__ == "DuckDBPyConnection":
+        elif (by_adbc := adbc_vendor(self._given) is not None) or type(self._given).__name__ == "DuckDBPyConnection":
             # Another one to the same place, so that what the given one is doing is left alone.
-            own = self._given.adbc_clone() if is_adbc(self._given) else self._given.cursor()
+            own = self._given.adbc_clone() if by_adbc else self._given.cursor()
             try:
                 yield own
             finally:
