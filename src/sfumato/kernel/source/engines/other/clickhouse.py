@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -110,6 +111,11 @@ def bare_type(word: str) -> str:
     return _TYPES.get(bare, f"type {bare}")
 
 
+@lru_cache
+def _type(word: str) -> exp.DataType:
+    return exp.DataType.build(word, dialect="clickhouse")
+
+
 def _own_words(node: Any) -> SQL | None:
     """What stands in ClickHouse for something; None if that is the same."""
     if isinstance(node, exp.Nullif) and is_nan(node.expression):
@@ -122,5 +128,5 @@ def _own_words(node: Any) -> SQL | None:
         types = exp.DataType.Type
         word = {types.DATE: "Nullable(Date32)", types.TIMESTAMP: "Nullable(DateTime64(6, 'UTC'))"}.get(node.to.this)
         if word is not None:
-            return exp.Cast(this=node.this, to=exp.DataType.build(word, dialect="clickhouse"))
+            return exp.Cast(this=node.this, to=_type(word).copy())
     return None

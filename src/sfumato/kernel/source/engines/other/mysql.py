@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -170,12 +171,17 @@ def _own_words(node: Any) -> SQL | None:
         found = named(_call("UNHEX", _call("SHA2", node.this, whole(256))), "unit")
     # Times to the microsecond, weekdays from Monday, differences in whole hours.
     elif isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.TIMESTAMP:
-        found = exp.Cast(this=node.this, to=exp.DataType.build("DATETIME(6)", dialect="mysql"))
+        found = exp.Cast(this=node.this, to=_to_the_microsecond().copy())
     elif isinstance(node, exp.DateDiff) and node.text("unit") == "HOUR":
         found = _call("TIMESTAMPDIFF", exp.var("HOUR"), node.expression, node.this)
     elif isinstance(node, exp.Extract) and node.name.upper() == "ISODOW":
         found = exp.paren(_call("WEEKDAY", node.expression) + whole(1))
     return found
+
+
+@lru_cache
+def _to_the_microsecond() -> exp.DataType:
+    return exp.DataType.build("DATETIME(6)", dialect="mysql")
 
 
 def _is_binary(node: SQL) -> bool:
