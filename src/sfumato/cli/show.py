@@ -97,9 +97,25 @@ def notes() -> Iterator[None]:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """A bar over the steps of a release, on a terminal; silent in a pipe."""
+    """A bar over the steps of a release, on a terminal; silent in a pipe. While a table is read, how far that is."""
     with _bar(20, len(STEPS)) as (bar, task):
-        yield lambda name: bar.update(task, advance=1, description=STEPS.get(name, name)) if bar else None
+        if bar is None:
+            yield lambda name: None
+            return
+        from sfumato.kernel.source.engines.progress import watched
+
+        at: list[str] = []
+
+        def step(name: str) -> None:
+            at.append(name)
+            bar.update(task, completed=len(at), description=STEPS.get(name, name))
+
+        def read(share: float) -> None:
+            if at and at[-1] == "read":
+                bar.update(task, completed=len(at) + share, description=f"{STEPS['read']}, {share:.0%}")
+
+        with watched(read):
+            yield step
 
 
 @contextmanager

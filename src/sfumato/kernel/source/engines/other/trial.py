@@ -45,9 +45,8 @@ def tried(schema: Schema, engine: Other, columns: Mapping[str, Column]) -> None:
     same = _same(_there(schema, engine, columns, kinds, rows), _here(schema, columns, kinds, rows))
     if same and unit is not None:
         some = schema.privacy_unit.contributions + 3  # rows of one person, who has too many then
-        one = {
-            each: values[:1] * len(values[:some]) if each == unit else values[:some] for each, values in rows.items()
-        }
+        one = {each: values[:some] for each, values in rows.items()}
+        one[unit] = [rows[unit][0]] * len(one[unit])
         here, there = _here(schema, columns, kinds, one), _there(schema, engine, columns, kinds, one)
         same = here.counts.sum() == there.counts.sum() <= schema.privacy_unit.contributions
     if not same:

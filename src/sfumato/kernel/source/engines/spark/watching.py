@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from sfumato.kernel.source.engines.progress import followed, is_watched, tell
 from sfumato.kernel.source.engines.spark import is_connect
 
 
@@ -67,3 +68,32 @@ def tagged(session: Any) -> Iterator[None]:
     finally:
         with suppress(Exception):
             take(tag)
+
+
+@contextmanager
+def followed_tasks(session: Any) -> Iterator[None]:
+    """Tell whoever waits which share of the tasks that are known is done; Spark finds more of them as it goes on."""
+    if not is_connect(session):
+        with followed(lambda: _share(session.sparkContext.statusTracker())):
+            yield
+        return
+    if not is_watched() or not hasattr(session, "registerProgressHandler"):  # Spark 3.5
+        yield
+        return
+
+    def handle(stages: Any, *_: object, **__: object) -> None:
+        known = sum(stage.num_tasks for stage in stages or ())
+        if known:
+            tell(sum(stage.num_completed_tasks for stage in stages) / known)
+
+    session.registerProgressHandler(handle)
+    try:
+        yield
+    finally:
+        session.removeProgressHandler(handle)
+
+
+def _share(tracker: Any) -> float | None:
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    known = sum(stage.numTasks for stage in stages if stage is not None)
+    return sum(stage.numCompletedTasks for stage in stages if stage is not None) / known if known else None
