@@ -8,17 +8,16 @@ import time
 
 import pytest
 
+from sfumato.cli import show
+from sfumato.cli.shared import manner
+from sfumato.kernel.source.engines.progress import is_watched, tell
+
 
 class Terminal(io.StringIO):
     """A stream that says that it is a terminal."""
 
     def isatty(self) -> bool:
         return True
-
-
-from sfumato.cli import show
-from sfumato.cli.shared import manner
-from sfumato.kernel.source.engines.progress import is_watched, tell
 
 
 @pytest.fixture(autouse=True)

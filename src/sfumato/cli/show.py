@@ -104,7 +104,7 @@ def progress() -> Iterator[Callable[[str], None]]:
             return
         from sfumato.kernel.source.engines.progress import watched
 
-        at: list[str] = []
+        at, furthest = list[str](), [0.0]
 
         def step(name: str) -> None:
             at.append(name)
@@ -112,7 +112,8 @@ def progress() -> Iterator[Callable[[str], None]]:
 
         def read(share: float) -> None:
             if at and at[-1] == "read":
-                bar.update(task, completed=len(at) + share, description=f"{STEPS['read']}, {share:.0%}")
+                furthest[0] = max(furthest[0], share)  # where more turns out to be left, it stays where it is
+                bar.update(task, completed=len(at) + furthest[0], description=f"{STEPS['read']}, {furthest[0]:.0%}")
 
         with watched(read):
             yield step

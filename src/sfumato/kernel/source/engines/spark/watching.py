@@ -74,7 +74,8 @@ def tagged(session: Any) -> Iterator[None]:
 def followed_tasks(session: Any) -> Iterator[None]:
     """Tell whoever waits which share of the tasks that are known is done; Spark finds more of them as it goes on."""
     if not is_connect(session):
-        with followed(lambda: _share(session.sparkContext.statusTracker())):
+        seen: dict[int, tuple[int, int]] = {}
+        with followed(lambda: _share(session.sparkContext.statusTracker(), seen)):
             yield
         return
     if not is_watched() or not hasattr(session, "registerProgressHandler"):  # Spark 3.5
@@ -93,7 +94,11 @@ def followed_tasks(session: Any) -> Iterator[None]:
         session.removeProgressHandler(handle)
 
 
-def _share(tracker: Any) -> float | None:
-    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    known = sum(stage.numTasks for stage in stages if stage is not None)
-    return sum(stage.numCompletedTasks for stage in stages if stage is not None) / known if known else None
+def _share(tracker: Any, seen: dict[int, tuple[int, int]]) -> float | None:
+    """Tasks done over tasks known. seen: the stages so far, done and known tasks of each; one that is over is done."""
+    active = {number: tracker.getStageInfo(number) for number in tracker.getActiveStageIds()}
+    for number, (_, known) in seen.items():
+        seen[number] = known, known
+    seen.update({number: (one.numCompletedTasks, one.numTasks) for number, one in active.items() if one is not None})
+    known = sum(tasks for _, tasks in seen.values())
+    return sum(done for done, _ in seen.values()) / known if known else None
