@@ -10,7 +10,6 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.util import find_spec
@@ -21,6 +20,7 @@ from typing import Any
 from sfumato.audit.reading.reference import Row, unit_of
 from sfumato.audit.reading.source import Case, Make, Source
 from sfumato.audit.reading.tables import AwkwardTable, awkward_table
+from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.other.engine import Other, open_other
 from sfumato.kernel.source.table import Table
