@@ -23,7 +23,7 @@ from sfumato.kernel.source.expressions import SQL, cast, choose, double, is_pres
 from sfumato.kernel.source.types import TEXTS, type_of
 
 OLDEST = {"MariaDB": (10, 5), "MySQL": (8, 0, 19)}
-LONGEST = 1000  # characters of a text that is searched by a pattern: a longer one could run into a server's limits
+LONGEST = 100  # characters of a text that is searched by a pattern: MySQL stops a search that takes long, at a value
 LARGEST = 1.7976931348623157e308  # stands for what is infinite, which no double is here
 TYPES = {
     **{word: word.upper() for word in ("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double")},
@@ -95,7 +95,7 @@ class MySQLWords(Words):
 
     def number_of(self, text: SQL) -> SQL:
         """A number, if the text is one."""
-        short = exp.LTE(this=_call("CHAR_LENGTH", text), expression=whole(300))
+        short = exp.LTE(this=_call("CHAR_LENGTH", text), expression=whole(LONGEST))
         spelled = exp.GT(this=_call("REGEXP_INSTR", text, exp.Literal.string(_NUMBER)), expression=whole(0))
         bare = _binary(exp.Lower(this=text))
         words: list[tuple[SQL, SQL]] = [
