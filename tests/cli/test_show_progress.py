@@ -55,7 +55,7 @@ def test_silence(how, monkeypatch):
     if how == "pipe":
         monkeypatch.setattr(stream, "isatty", lambda: False)
     else:
-        (manner._hushed if how == "quiet" else manner._as_json)(True)
+        (manner.QUIET if how == "quiet" else manner.JSON).callback(True)
     with show.progress() as step:
         step("read")
         assert not is_watched()

@@ -119,11 +119,11 @@ def clickhouse(table: AwkwardTable, rows: Sequence[Row], engine: type[Other] = A
     connection = _chdb()
     types = {name: _clickhouse_type(kind) for name, kind in table.types.items()}
     columns = ", ".join(f"{_quoted(name)} {word}" for name, word in types.items())
-    _say(connection, "DROP TABLE IF EXISTS t")
-    _say(connection, f"CREATE TABLE t ({columns}) ENGINE = MergeTree ORDER BY tuple()")
+    say(connection, "DROP TABLE IF EXISTS t")
+    say(connection, f"CREATE TABLE t ({columns}) ENGINE = MergeTree ORDER BY tuple()")
     for row in rows:
-        values = ", ".join(_in_clickhouse(row[name], word) for name, word in types.items())
-        _say(connection, f"INSERT INTO t SELECT {values}")
+        values = ", ".join(in_clickhouse(row[name], word) for name, word in types.items())
+        say(connection, f"INSERT INTO t SELECT {values}")
     return Table(open_other(connection, "t", None, engine))
 
 
@@ -134,8 +134,8 @@ def mariadb(table: AwkwardTable, rows: Sequence[Row], engine: type[Other] = Atta
     words = {part: _MARIADB.get(kind, "datetime(6)") for part, kind in table.types.items()}
     columns = ", ".join("`{}` {}".format(part.replace("`", "``"), word) for part, word in words.items())
     try:
-        _say(raw, f"DROP TABLE IF EXISTS {name}")
-        _say(raw, f"CREATE TABLE {name} ({columns})")
+        say(raw, f"DROP TABLE IF EXISTS {name}")
+        say(raw, f"CREATE TABLE {name} ({columns})")
         with raw.cursor() as cursor:
             places = ", ".join(["%s"] * len(words))
             cursor.executemany(f"INSERT INTO {name} VALUES ({places})", [tuple(row.values()) for row in rows])
@@ -182,7 +182,7 @@ def _clickhouse_type(kind: str) -> str:
     return f"Nullable(DateTime64(6, '{'Asia/Tokyo' if 'Tokyo' in kind else 'UTC'}'))"
 
 
-def _in_clickhouse(value: object, word: str) -> str:
+def in_clickhouse(value: object, word: str) -> str:
     """A value as ClickHouse writes it."""
     if isinstance(value, datetime):
         word = "Nullable(DateTime64(6, 'UTC'))"
@@ -201,7 +201,8 @@ def _quoted(name: str) -> str:
     return '"{}"'.format(name.replace("\\", "\\\\").replace('"', '""'))
 
 
-def _say(connection: Any, text: str) -> None:
+def say(connection: Any, text: str) -> None:
+    """Run something that answers nothing."""
     cursor = connection.cursor()
     try:
         cursor.execute(text)
@@ -227,7 +228,7 @@ def _alchemy() -> Any:
 
 def _leave(engine: Any) -> None:
     with suppress(Exception), closing(engine.raw_connection()) as raw:  # a server that is gone keeps nothing
-        _say(raw, f"DROP TABLE IF EXISTS {_name()}")
+        say(raw, f"DROP TABLE IF EXISTS {_name()}")
 
 
 def _name() -> str:

@@ -51,15 +51,15 @@ def tables(tmp_path_factory):
     memory, server = duckdb.connect(), dbapi.connect()
     memory.execute(f"CREATE TABLE t ({words}, who INTEGER); INSERT INTO t VALUES {filled}")
     kinds = [*(CLICKHOUSE[kind] for kind, _ in columns.values()), "Int32"]
-    other_source._say(server, "DROP TABLE IF EXISTS awkward")
+    other_source.say(server, "DROP TABLE IF EXISTS awkward")
     typed = ", ".join(f'"{name}" {kind}' for name, kind in zip([*columns, "who"], kinds, strict=True))
-    other_source._say(server, f"CREATE TABLE awkward ({typed}) ENGINE = MergeTree ORDER BY tuple()")
+    other_source.say(server, f"CREATE TABLE awkward ({typed}) ENGINE = MergeTree ORDER BY tuple()")
     for row in held:
         values = (value.replace(tzinfo=UTC) if hasattr(value, "tzinfo") else value for value in row)
-        made = ", ".join(other_source._in_clickhouse(value, kind) for value, kind in zip(values, kinds, strict=True))
-        other_source._say(server, f"INSERT INTO awkward SELECT {made}")
+        made = ", ".join(other_source.in_clickhouse(value, kind) for value, kind in zip(values, kinds, strict=True))
+        other_source.say(server, f"INSERT INTO awkward SELECT {made}")
     yield {"clickhouse": (server, "awkward"), "duckdb": (memory, "t"), "file": (f"duckdb:///{path}", "t")}
-    other_source._say(server, "DROP TABLE awkward")
+    other_source.say(server, "DROP TABLE awkward")
 
 
 def cells(table, schema: Schema) -> tuple[list[int], list[int], dict[str, list[int]]]:

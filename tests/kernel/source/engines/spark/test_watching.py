@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from sfumato.kernel.source.engines.progress import watched
-from sfumato.kernel.source.engines.spark.watching import _share, followed_tasks
+from sfumato.kernel.source.engines.spark.watching import followed_tasks, share_of_tasks
 
 
 class Tracker:
@@ -24,10 +24,10 @@ class Tracker:
 
 def test_stages_that_are_over_count_as_done():
     seen: dict[int, tuple[int, int]] = {}
-    assert _share(Tracker(), seen) is None
-    assert _share(Tracker(s1=(1, 4)), seen) == 0.25
-    assert _share(Tracker(s2=(0, 4)), seen) == 0.5
-    assert _share(Tracker(), seen) == 1
+    assert share_of_tasks(Tracker(), seen) is None
+    assert share_of_tasks(Tracker(s1=(1, 4)), seen) == 0.25
+    assert share_of_tasks(Tracker(s2=(0, 4)), seen) == 0.5
+    assert share_of_tasks(Tracker(), seen) == 1
 
 
 class Session:

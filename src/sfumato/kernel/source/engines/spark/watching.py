@@ -75,7 +75,7 @@ def followed_tasks(session: Any) -> Iterator[None]:
     """Tell whoever waits which share of the tasks that are known is done; Spark finds more of them as it goes on."""
     if not is_connect(session):
         seen: dict[int, tuple[int, int]] = {}
-        with followed(lambda: _share(session.sparkContext.statusTracker(), seen)):
+        with followed(lambda: share_of_tasks(session.sparkContext.statusTracker(), seen)):
             yield
         return
     if not is_watched() or not hasattr(session, "registerProgressHandler"):  # Spark 3.5
@@ -94,7 +94,7 @@ def followed_tasks(session: Any) -> Iterator[None]:
         session.removeProgressHandler(handle)
 
 
-def _share(tracker: Any, seen: dict[int, tuple[int, int]]) -> float | None:
+def share_of_tasks(tracker: Any, seen: dict[int, tuple[int, int]]) -> float | None:
     """Tasks done over tasks known. seen: the stages so far, done and known tasks of each; one that is over is done."""
     active = {number: tracker.getStageInfo(number) for number in tracker.getActiveStageIds()}
     for number, (_, known) in seen.items():
