@@ -6,13 +6,13 @@ who is one person, and what becomes of the statement on its way to the engine.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from sqlglot import exp
 
 from sfumato.audit.reading.attack import attack_source
 from sfumato.audit.reading.postgres_source import dealt_postgres_source
-from sfumato.audit.reading.source import Make
 from sfumato.audit.reading.sources import dealt_source
 from sfumato.audit.reading.spark_source import spark_files
 from sfumato.kernel.source.engines.postgres.engine import Postgres
@@ -60,7 +60,9 @@ class ShortNumbers:
     def safe_cast(self, value: Any, source: Any, to: str) -> Any:
         if to != "bigint":
             return super().safe_cast(value, source, to)  # type: ignore[misc]
-        beyond = exp.GTE(this=_called("abs", cast(value.copy(), "decimal(38, 0)")), expression=exp.Literal.number(2**31))
+        beyond = exp.GTE(
+            this=_called("abs", cast(value.copy(), "decimal(38, 0)")), expression=exp.Literal.number(2**31)
+        )
         return exp.Case(ifs=[exp.If(this=exp.Not(this=beyond), true=value)])
 
 
@@ -69,7 +71,7 @@ class InfinityMissing:
 
     def safe_cast(self, value: Any, source: Any, to: str) -> Any:
         found = super().safe_cast(value, source, to)  # type: ignore[misc]
-        return exp.Nullif(this=found, expression=double("inf")) if to == "double" else found
+        return exp.Nullif(this=found, expression=double(math.inf)) if to == "double" else found
 
 
 class Uncapped:
@@ -106,7 +108,7 @@ class CollatedSpark(Spark):
     """NOT PRIVATE: texts are compared as a collation has it, to which é and e with an accent are one person."""
 
     def bytes_of(self, text: Any) -> Any:
-        return _called("collation_key", exp.Collate(this=text, expression=exp.var("UNICODE")))
+        return exp.Collate(this=text, expression=exp.var("UNICODE"))
 
 
 class UnsettledSpark(Spark):
@@ -143,10 +145,8 @@ def broken(engine: str) -> dict[str, type[Any]]:
 
 def first_complaint(engine: str, kind: type[Any]) -> str | None:
     """What the reading audit says of an adapter; nothing if it finds nothing in PAIRS pairs."""
-    first = _tables(engine, kind)
-    found = attack_source(engine, first[0], PAIRS, patient=False, first=first)
+    texts, numbers, *more = dealt_postgres_source(kind) if engine == "PostgreSQL" else dealt_source(spark_files(kind))
+    if issubclass(kind, OneNaN | ZeroesApart):  # of people who are numbers: those first
+        texts, numbers = numbers, texts
+    found = attack_source(engine, texts, PAIRS, patient=False, first=(texts, numbers, *more))
     return None if found.sound else found.complaints[0]
-
-
-def _tables(engine: str, kind: type[Any]) -> tuple[Make, ...]:
-    return dealt_postgres_source(kind) if engine == "PostgreSQL" else dealt_source(spark_files(kind))

@@ -35,7 +35,11 @@ COLUMNS: dict[str, tuple[str, Sequence[object], dict[str, Any]]] = {
         {"type": "category", "values": ["0", "0.5", "-0.5", "inf", "1e+308", "3"], "other": True},
     ),
     "large": ("int64", LARGE, {"type": "integer", "lower": -2, "upper": 2}),
-    "number": ("float64", [*NUMBERS, 1e19, -1e19, 2.0**53], {"type": "number", "lower": 0, "upper": 1, "width": "0.25"}),
+    "number": (
+        "float64",
+        [*NUMBERS, 1e19, -1e19, 2.0**53],
+        {"type": "number", "lower": 0, "upper": 1, "width": "0.25"},
+    ),
     "word": ("string", ["true", "F", "yes", "maybe", "", "0", "TRUE", "t", "no"], {"type": "boolean"}),
     "day": ("date32", DAYS, {"type": "date", "by": "week", **_YEAR}),
     "at": (
@@ -74,8 +78,6 @@ def dealt_table(kind: str, random: Random) -> AwkwardTable:
         for place, person in enumerate(people)
     )
     return AwkwardTable(schema, rows, types)
-
-
 
 
 def _dealt(values: list[object], random: Random) -> list[object]:
