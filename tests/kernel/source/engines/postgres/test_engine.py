@@ -13,6 +13,8 @@ import sfumato as sf
 from sfumato.errors import TableError
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.source.engines.postgres.spelling import spelled
+from sfumato.kernel.source.statement import aggregate_statement
 from sfumato.kernel.source.table import open_table
 from sfumato.schema import Schema
 
@@ -249,3 +251,22 @@ def test_a_table_that_changed_is_not_read():
             connection.execute("DROP TABLE t; CREATE VIEW t AS SELECT 1 AS x")
             with pytest.raises(TableError, match="has changed since"):
                 table.aggregate(schema, 1)
+
+
+def test_the_server_may_work_on_it_in_several_processes():
+    """Each step stays one of its own, which the server neither merges with another nor works out twice."""
+    with own_schema() as (connection, url, name):
+        connection.execute("CREATE TABLE t AS SELECT i % 10 AS x, i AS who FROM generate_series(1, 2000) i; ANALYZE t")
+        schema = Schema.from_dict(
+            {
+                "dataset": "t",
+                "privacy_unit": {"column": "who", "contributions": 2},
+                "attributes": {"x": {"type": "integer", "lower": 0, "upper": 9}},
+            }
+        )
+        with open_table(url, name=f"{name}.t") as table:
+            statement = aggregate_statement(schema, table.engine, table._columns(schema), key=1)
+            connection.execute("SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0")
+            connection.execute("SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2")
+            plan = "\n".join(line for (line,) in connection.execute(f"EXPLAIN {spelled(statement)}").fetchall())
+            assert "Parallel Seq Scan" in plan and plan.count("Subquery Scan") >= 4, plan
