@@ -184,9 +184,10 @@ def test_a_release_is_the_same_to_the_byte(tables, tmp_path):
 
 def test_what_cannot_be_read_is_refused_before_anything_is_spent(tmp_path):
     with own_schema() as (connection, url, name):
+        virtual = connection.info.server_version >= 180000
+        worked_out = ", z integer GENERATED ALWAYS AS (10 / x) VIRTUAL" if virtual else ""
         connection.execute(
-            "CREATE TABLE t (x integer, y integer GENERATED ALWAYS AS (x + 1) STORED, "
-            "z integer GENERATED ALWAYS AS (10 / x) VIRTUAL, doc json, price money);"
+            f"CREATE TABLE t (x integer, y integer GENERATED ALWAYS AS (x + 1) STORED{worked_out}, doc json, price money);"
             "CREATE VIEW v AS SELECT x FROM t LIMIT 1; CREATE MATERIALIZED VIEW m AS SELECT x FROM t;"
             "CREATE TABLE parted (x integer) PARTITION BY LIST (x); CREATE TABLE one PARTITION OF parted DEFAULT;"
             "INSERT INTO t (x) VALUES (0), (3); INSERT INTO parted VALUES (3), (4)"
@@ -201,7 +202,7 @@ def test_what_cannot_be_read_is_refused_before_anything_is_spent(tmp_path):
                 return opened.aggregate(schema, 1).cells.tolist()
 
         assert cells("t", "x") == [0, 3] and cells("t", "y") == [1, 4] and cells("parted", "x") == [3, 4]
-        for table, column in (("v", "x"), ("m", "x"), ("t", "z")):
+        for table, column in (("v", "x"), ("m", "x"), *([("t", "z")] if virtual else [])):
             with pytest.raises(TableError, match="allow it"):
                 cells(table, column)
         assert cells("v", "x", allow_views=True) and cells("m", "x", allow_views=True) == []
