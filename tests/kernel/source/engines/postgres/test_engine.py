@@ -187,7 +187,8 @@ def test_what_cannot_be_read_is_refused_before_anything_is_spent(tmp_path):
         virtual = connection.info.server_version >= 180000
         worked_out = ", z integer GENERATED ALWAYS AS (10 / x) VIRTUAL" if virtual else ""
         connection.execute(
-            f"CREATE TABLE t (x integer, y integer GENERATED ALWAYS AS (x + 1) STORED{worked_out}, doc json, price money);"
+            f"CREATE TABLE t (x integer, y integer GENERATED ALWAYS AS (x + 1) STORED{worked_out}, doc json, "
+            "price money);"
             "CREATE VIEW v AS SELECT x FROM t LIMIT 1; CREATE MATERIALIZED VIEW m AS SELECT x FROM t;"
             "CREATE TABLE parted (x integer) PARTITION BY LIST (x); CREATE TABLE one PARTITION OF parted DEFAULT;"
             "INSERT INTO t (x) VALUES (0), (3); INSERT INTO parted VALUES (3), (4)"

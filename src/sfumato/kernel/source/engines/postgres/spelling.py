@@ -9,8 +9,8 @@ from sqlglot import exp
 from sfumato.kernel.source.engines.postgres.casts import DIALECT, plain
 from sfumato.kernel.source.expressions import SQL, cast, whole
 
-# In quotes: a bare 0 is a number of 32 bits that is turned into one of 64, and PostgreSQL, which has not worked that out
-# when it decides, takes an OFFSET that may be any for a reason to use one process.
+# In quotes: a bare 0 is a number of 32 bits that is turned into one of 64, and PostgreSQL decides before it has worked
+# that out. An OFFSET that may be any is a reason for it to use one process.
 FENCE = exp.Literal.string("0")
 
 
