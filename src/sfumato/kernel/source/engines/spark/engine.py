@@ -106,11 +106,13 @@ class Spark:
             raise
 
     def _asked(self, statement: exp.Expression, used: Sequence[Column], outcome: Callable[[Any], Any]) -> Any:
+        with speechless(), self._mounted(used), settled(self.session) as own, tagged(own), followed_tasks(own):
+            return outcome(own.sql(self._spelled(statement)))
+
+    def _spelled(self, statement: exp.Expression) -> str:
         from sfumato.kernel.source.engines.spark.wording import in_sparks_words
 
-        text = in_sparks_words(statement, self.columns).sql(dialect=self.dialect, identify=True)
-        with speechless(), self._mounted(used), settled(self.session) as own, tagged(own), followed_tasks(own):
-            return outcome(own.sql(text))
+        return in_sparks_words(statement, self.columns).sql(dialect=self.dialect, identify=True)
 
     @contextmanager
     def _mounted(self, used: Sequence[Column]) -> Iterator[None]:
