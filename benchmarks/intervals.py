@@ -6,9 +6,9 @@
 Real releases with fresh noise, asked for 95 % intervals of both kinds. Tables: surveys of seven independent and seven
 dependent answers (28,800 cells, 8,000 rows), a census, a map with clusters, heavy tails, dense, thin, sparse, one with
 amounts, and some made against the mechanisms; those of a folder on request. Releases are what is counted: coverage is
-the mean over releases of the share of intervals that held, and its standard error is theirs. Pooled figures weigh tables
-alike. Last comes what is not as promised: typical intervals outside 93 to 97 % by kind or under 88 % on a table, and
-guaranteed ones under 95 % beyond chance, 1e-6 over all tests that were made. No mechanism is given a workload.
+the mean over releases of the share of intervals that held, and its standard error is theirs. Tables weigh alike in
+pooled figures. Last comes what is not as promised: typical intervals outside 93 to 97 % by kind or under 88 % on a
+table, and guaranteed ones under 95 % beyond chance, 1e-6 over all tests that were made. No mechanism has a workload.
 """
 
 from __future__ import annotations
