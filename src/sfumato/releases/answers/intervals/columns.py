@@ -92,6 +92,7 @@ class _Columns:
 
     def _asked(self, amounts: tuple[Amount, ...]) -> list[Asked]:
         """The weights of a sum, for every present group."""
+        self.source.refuse(amounts)
         side = self.at.sum_of(amounts)
         found = []
         for number in self.at.groups.present:
