@@ -120,8 +120,8 @@ class Content(ABC):
         """How many rows have a weighted sum of attributes above a threshold."""
         raise QueryError("this release does not count rows along lines; make one that does, see docs/halfspace.md")
 
-    def linear(self, queries: Queries, confidence: float) -> Sequence[Estimate]:
-        """Answer linear queries over the cells' counts."""
+    def linear(self, queries: Queries, confidence: float, interval: str = "typical") -> Sequence[Estimate]:
+        """Answer linear queries over the cells' counts. interval: of which kind."""
         raise QueryError("a release without a number for every cell answers SQL, and no linear queries; ask it by SQL")
 
     def cells(self) -> Floats:

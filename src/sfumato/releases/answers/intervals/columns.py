@@ -25,10 +25,10 @@ from sfumato.sql import Amount, Column, Formula
 def guaranteed(column: Column, found: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
     """The estimates of a column, for every present group, with guaranteed ends. found: with typical ones."""
     each = _Columns(at, source).ends(column, (1.0 - at.confidence) / 2.0)
-    return [with_ends(one, _around(one, ends)) for one, ends in zip(found, each, strict=True)]
+    return [with_ends(one, around(one, ends)) for one, ends in zip(found, each, strict=True)]
 
 
-def _around(typical: Estimate, ends: Ends) -> Ends:
+def around(typical: Estimate, ends: Ends) -> Ends:
     """Ends that the value shown lies between, so that no reader wonders."""
     if isnan(typical.value):
         return ends
