@@ -53,7 +53,7 @@ def forty_releases() -> str:
     """Typical and guaranteed intervals of one question, by release: which hold the truth."""
     truth, found = float(CHECKERBOARD[7, 4]), answers("dawa", KINDS["one cell"], RELEASES)
     most = max(max(one.high, one.sure[1]) for one in found if one.sure)
-    scale = _Scale(-4.0, float(most), 60, 700)
+    scale = _Scale(min(one.low for one in found), float(most), 60, 700)
     parts = []
     for row, (name, ends) in enumerate(
         (("typical", [(one.low, one.high) for one in found]), ("guaranteed", [one.sure for one in found if one.sure]))
