@@ -100,6 +100,10 @@ class Content(ABC):
         """Whether counts of different cells carry noises that have nothing to do with each other."""
         return False
 
+    def together(self, select: Select, confidence: float) -> float | None:
+        """The confidence of each number with which all of an answer hold together; None where that is not known."""
+        return None
+
     @abstractmethod
     def select(self, select: Select, confidence: float) -> Result:
         """Answer a compiled SELECT, with an interval for every number."""

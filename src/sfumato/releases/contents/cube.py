@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sfumato.releases.answers.intervals.source import FromFits
     from sfumato.releases.answers.view import View
     from sfumato.releases.rows.every_cell import RowsOfCells
+    from sfumato.sql import Select
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +86,11 @@ class Cube(ContentOfCells):
         from sfumato.intervals.guaranteed.regions import is_exact
 
         return confidence if all(map(is_exact, self.fits)) else None
+
+    def together(self, select: Select, confidence: float) -> float | None:
+        from sfumato.releases.answers.intervals.together import together
+
+        return together(select, self, confidence) if self.exact_at(confidence) is not None else None
 
     def sure(self, kinds: Kinds) -> FromFits:
         from sfumato.intervals.guaranteed.regions import finder
