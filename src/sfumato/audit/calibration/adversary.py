@@ -7,7 +7,7 @@ shares and averages over unions of boxes. Tables begin with shapes on which mode
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import nan
 from random import Random
@@ -15,6 +15,7 @@ from random import Random
 import numpy as np
 
 from sfumato.arrays import Floats, Whole
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.schema import Schema
 from sfumato.sql import Select, compile_statement

@@ -10,7 +10,7 @@ Intervals of 50 and 80 % promise as much as those of 95 %, and show in far fewer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import inf, isnan, log
 from random import Random
@@ -21,6 +21,7 @@ from scipy.stats import binom
 
 from sfumato.audit.calibration.adversary import Table, beginnings
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.mechanisms import MECHANISMS, find_mechanism

@@ -7,12 +7,12 @@ wrong is what they make of it. They are kept so that the audit can be seen to br
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.audit.calibration.breaking import Search, break_intervals
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.noisy_cells import NoisyCells
 from sfumato.intervals.guaranteed.ends import Ends, reach
 from sfumato.intervals.guaranteed.regions import Find

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.intervals.guaranteed.ends import Ends
 from sfumato.intervals.guaranteed.thresholded import Thresholded
 from sfumato.releases.answers.gathered import Gathered
