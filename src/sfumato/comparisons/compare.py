@@ -21,7 +21,7 @@ from sfumato.kernel.budget import readable
 from sfumato.plain_text import printable
 from sfumato.releases.answers.answer import check_confidence
 from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.contents.content import ContentOfCells
+from sfumato.releases.answers.intervals.tails import far_enough
 from sfumato.schema.what_is_counted import what_is_counted
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ WHAT_REAL_MEANS = (
     "another question"
 )
 MODELS = "these intervals lean on a model of what was not measured; all of them hold together as far as it does"
-
-NEARLY_SURE = 1.0 - 2.0**-50
 
 Cells = dict[tuple[Label, ...], dict[str, Estimate]]
 
@@ -88,7 +86,7 @@ def _ask(release: Release, table: SharedTable, confidence: float, interval: str)
     """Counts and shares of every cell of a table, each with an interval of that confidence."""
     names = ['"' + name.replace('"', '""') + '"' for name in table.names]
     how = {
-        "confidence": _far_enough(release, confidence) if interval == "typical" else confidence,
+        "confidence": far_enough(release.content, confidence) if interval == "typical" else confidence,
         "interval": interval,
     }
     if not names:
@@ -101,16 +99,6 @@ def _ask(release: Release, table: SharedTable, confidence: float, interval: str)
         key, count, share = row[:-2], row[-2], row[-1]
         found[key] = {"count": _estimate(count), "share": _estimate(share)}  # type: ignore[index]
     return found
-
-
-def _far_enough(release: Release, confidence: float) -> float:
-    """Where intervals take noise for normal, the confidence at which they reach as far as its own tails do.
-
-    Many intervals that hold together are about tails, where a Laplace noise reaches further.
-    """
-    content = release.content
-    exact = content.exact_at(confidence) if isinstance(content, ContentOfCells) else None
-    return confidence if exact is None else min(max(exact, confidence), NEARLY_SURE)
 
 
 def _estimate(cell: object) -> Estimate:
