@@ -21,6 +21,7 @@ from sfumato.cli import (
     release,
     reproduce,
     sample,
+    serve,
 )
 from sfumato.cli.shared.exits import HELP
 from sfumato.cli.shared.stopping import Stoppable
@@ -45,6 +46,7 @@ app.command("query", short_help="Ask a release in SQL; every number has an error
 app.command("info", short_help="What a release holds, promises, left out, and how good it is.")(info.info)
 app.command("sample")(sample.sample)
 app.command("predict", short_help="What a published model says of your own rows.")(predict.predict)
+app.command("serve", short_help="Explore releases in the browser; a JSON API beside it.")(serve.serve)
 app.add_typer(ledger.app, name="ledger")
 app.command("audit")(audit.audit)
 app.command("reproduce")(reproduce.reproduce)
