@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import typer
@@ -34,6 +35,7 @@ def serve(
     def ready(address: str) -> None:
         many = "1 release" if len(opened) == 1 else f"{len(opened)} releases"
         say(f" serves {many}; Ctrl-C stops it.", bold=address)
+        sys.stdout.flush()  # whoever started it by a script waits for this line
         if not no_open:
             open_browser(address)
 

@@ -9,6 +9,7 @@ from sfumato.explorer.asked.filters import conditions
 from sfumato.explorer.asked.questions import Compare
 from sfumato.explorer.refusals import Refusal
 from sfumato.explorer.shelf import Book
+from sfumato.plain_text import printable
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.result import Result, decimals_for
 
@@ -49,26 +50,34 @@ def as_comparison(result: Result, asked: Compare) -> dict[str, Any]:
 
 
 def _statement(apart: Estimate, real: bool | None, asked: Compare) -> str:
-    sure = f"{asked.confidence * 100:.6g} %"
+    sure = f"{asked.confidence * 100:.6g} % sure"
     if real is None:
         return "Nothing can be said of this difference: the release did not measure what it takes."
+    of = printable(asked.of or "")
+    what = {"count": "number of rows", "share": "share", "sum": f"sum of {of}"}.get(
+        asked.amount, f"{asked.amount} {of}"
+    )
     if not real:
         return (
-            f"No difference can be told from the noise: the first group may be anything from "
-            f"{_apart(apart.low, apart)} to {_apart(apart.high, apart)} than the second ({sure} sure). It could be "
-            "chance."
+            f"No difference can be told from the noise: the {what} of the first group may be anything from "
+            f"{_apart(apart.low, apart, asked)} to {_apart(apart.high, apart, asked)} than that of the second ({sure}). "
+            "It could be chance."
         )
     least, most = sorted((abs(apart.low), abs(apart.high)))
     more = "higher" if apart.low > 0 else "lower"
     return (
-        f"The first group is {more}, by {_shown(least, apart)} to {_shown(most, apart)} ({sure} sure). That is more "
-        "than the privacy noise can explain."
+        f"The {what} of the first group is {more} than that of the second, by {_shown(least, apart, asked)} to "
+        f"{_shown(most, apart, asked)} ({sure}). That is more than the privacy noise can explain."
     )
 
 
-def _apart(end: float, apart: Estimate) -> str:
-    return f"{_shown(abs(end), apart)} {'lower' if end < 0 else 'higher'}"
+def _apart(end: float, apart: Estimate, asked: Compare) -> str:
+    return f"{_shown(abs(end), apart, asked)} {'lower' if end < 0 else 'higher'}"
 
 
-def _shown(number: float, apart: Estimate) -> str:
-    return f"{number:,.{decimals_for(apart.stderr)}f}" if number < float("inf") else "any amount"
+def _shown(number: float, apart: Estimate, asked: Compare) -> str:
+    if number == float("inf"):
+        return "any amount"
+    if asked.amount == "share":
+        return f"{number * 100:,.{decimals_for(apart.stderr * 100)}f} points"
+    return f"{number:,.{0 if asked.amount == 'count' and apart.stderr >= 1 else decimals_for(apart.stderr)}f}"
