@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import sys
 import threading
@@ -51,15 +52,20 @@ def serve(
 
 def bind(host: str, port: int) -> socket.socket:
     """A socket that listens, so that the address is known, and a port that is taken refused, before anything else."""
+    taken = f"port {port} of {host} {{}}; name another with --port, or --port 0 for any"
     try:
         ((family, _, _, _, address), *_) = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        listening = socket.socket(family, socket.SOCK_STREAM)
+    except OSError:
+        raise SfumatoError(f"there is no host {host} here; name an address of this machine with --host") from None
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen(1024)
     except OSError as problem:
-        why = "is taken" if problem.errno == 98 else "cannot be listened on"
-        raise SfumatoError(f"port {port} of {host} {why}; name another with --port, or --port 0 for any") from None
+        listening.close()
+        why = "is taken" if problem.errno == errno.EADDRINUSE else "cannot be listened on"
+        raise SfumatoError(taken.format(why)) from None
     return listening
 
 

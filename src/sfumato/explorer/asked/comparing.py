@@ -60,8 +60,8 @@ def _statement(apart: Estimate, real: bool | None, asked: Compare) -> str:
     if not real:
         return (
             f"No difference can be told from the noise: the {what} of the first group may be anything from "
-            f"{_apart(apart.low, apart, asked)} to {_apart(apart.high, apart, asked)} than that of the second ({sure}). "
-            "It could be chance."
+            f"{_apart(apart.low, apart, asked)} to {_apart(apart.high, apart, asked)} than that of the "
+            f"second ({sure}). It could be chance."
         )
     least, most = sorted((abs(apart.low), abs(apart.high)))
     more = "higher" if apart.low > 0 else "lower"
