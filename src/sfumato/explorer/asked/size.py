@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from sfumato.errors import QueryError
@@ -33,6 +34,7 @@ class Size:
             )
 
 
+@lru_cache(maxsize=4096)  # a slider asks the same statement again and again
 def size_of(sql: str, release: Release) -> Size:
     """The size of a statement; nothing for what is no statement of ours, which is refused when it is asked."""
     try:

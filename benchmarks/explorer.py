@@ -1,0 +1,174 @@
+"""The explorer under load and in a browser. `python benchmarks/explorer.py [--seconds 60] [--clients 200]`
+
+A release of a million cells is served as a user would serve it, by a process of its own. Clients ask as fast as they
+get answers, without a pause, over connections that stay open. Most ask what somebody asked before, as people do who look
+at the same page; a share (`--new`) asks what nobody asked, which the server has to work out. Server and clients share
+the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+import pyarrow as pa
+
+import sfumato as sf
+
+SCHEMA = {
+    "dataset": "million",
+    "privacy_unit": "row",
+    "budget": {"epsilon": 10},
+    "attributes": {
+        "x": {"type": "integer", "lower": 0, "upper": 99},
+        "y": {"type": "integer", "lower": 0, "upper": 99},
+        "z": {"type": "integer", "lower": 0, "upper": 99},
+    },
+}
+KNOWN = 500  # different questions that are asked again and again
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--seconds", type=float, default=60)
+    options.add_argument("--clients", type=int, default=200)
+    options.add_argument("--new", type=float, default=0.02, help="share of questions that nobody asked before")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = _million_cells(Path(folder))
+        command = [sys.executable, "-m", "sfumato", "serve", str(path), "--no-open", "--port", "0"]
+        began = time.perf_counter()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            address = server.stdout.readline().split()[0]
+            print(f"serving a million cells after {time.perf_counter() - began:.2f} s, {_megabytes(server.pid):.0f} MB")
+            try:
+                _browse(address)
+                asyncio.run(_load(address, server.pid, given))
+            finally:
+                server.terminate()
+
+
+def _million_cells(folder: Path) -> Path:
+    some = np.random.default_rng(1)
+    rows = {name: np.clip(some.normal(50, 15, 300_000), 0, 99).astype(int) for name in "xyz"}
+    schema = sf.Schema.from_dict(SCHEMA)
+    made = sf.release(pa.table(rows), schema, epsilon=1, mechanism="cells", ledger=folder / "ledger")
+    return made.save(folder / "million.sfumato")
+
+
+def _megabytes(process: int, what: str = "VmRSS") -> float:
+    status = Path(f"/proc/{process}/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(what)), float("nan"))
+
+
+def _browse(address: str) -> None:
+    """How long until the page can be used, and until a move of the slider is answered."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        print("no chromium here: the page is not timed")
+        return
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for visit in ("first", "second"):
+            page = browser.new_page()
+            began = time.perf_counter()
+            page.goto(address)
+            page.wait_for_selector("#chart svg")
+            print(f"{visit} visit: chart with error bars after {time.perf_counter() - began:.2f} s")
+            moves = [_move(page, key) for key in ("ArrowRight", "ArrowRight", "ArrowLeft", "Home", "End", "ArrowLeft")]
+            worst, rest = max(moves), 1000 * sorted(moves)[len(moves) // 2]
+            print(f"{visit} visit: six moves of the slider, median {rest:.0f} ms, worst {worst * 1000:.0f} ms")
+            page.close()
+        browser.close()
+
+
+def _move(page: object, key: str) -> float:
+    """From the key to the chart that shows the new confidence, measured in the page itself."""
+    page.focus("#confidence")
+    page.evaluate(
+        """() => { window.asked = null; const figure = document.getElementById("figure");
+        document.getElementById("confidence").addEventListener("input", () => { window.asked = performance.now(); }, {once: true});
+        new MutationObserver((_, one) => { window.drawn = performance.now(); one.disconnect(); })
+          .observe(figure, {attributes: true, attributeFilter: ["data-confidence"]}); window.drawn = null; }"""
+    )
+    page.keyboard.press(key)
+    page.wait_for_timeout(150)
+    while page.evaluate("window.drawn === null"):
+        page.wait_for_timeout(50)
+    return page.evaluate("(window.drawn - window.asked) / 1000")
+
+
+def _question(number: int) -> tuple[str, bytes]:
+    """One of endlessly many questions about the cube, always the same for the same number."""
+    some = random.Random(number)
+    low = {name: some.randrange(90) for name in "xyz"}
+    where = [{"attribute": name, "first": low[name], "last": low[name] + some.randrange(1, 10)} for name in "xyz"]
+    confidence = some.choice([0.5, 0.8, 0.9, 0.95, 0.99])
+    if number % 4 == 0:
+        return "chart", json.dumps({"by": ["x"], "where": where[1:], "confidence": confidence}).encode()
+    if number % 4 == 1:
+        return "chart", json.dumps({"by": ["x", "y"], "where": where, "confidence": confidence}).encode()
+    sql = f"SELECT COUNT(*) AS n FROM million WHERE x >= {low['x']} AND y < {low['y'] + 10} AND z <> {low['z']}"
+    return "query", json.dumps({"sql": sql, "confidence": confidence}).encode()
+
+
+async def _load(address: str, process: int, given: argparse.Namespace) -> None:
+    place = urlsplit(address)
+    until = time.perf_counter() + given.seconds
+    times: list[tuple[bool, float]] = []
+    errors: list[str] = []
+    fresh = iter(range(KNOWN, 10**9))
+
+    async def client(number: int) -> None:
+        some = random.Random(number)
+        reader, writer = await asyncio.open_connection(place.hostname, place.port)
+        while time.perf_counter() < until:
+            new = some.random() < given.new
+            kind, body = _question(next(fresh) if new else some.randrange(KNOWN))
+            head = f"POST /api/releases/million/{kind} HTTP/1.1\r\nHost: {place.netloc}\r\n"
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            began = time.perf_counter()
+            writer.write(head.encode() + body)
+            status = await reader.readline()
+            length = 0
+            while (line := await reader.readline()) not in (b"\r\n", b""):
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            await reader.readexactly(length)
+            times.append((new, time.perf_counter() - began))
+            if b" 200 " not in status:
+                errors.append(status.decode().strip())
+        writer.close()
+
+    before = _megabytes(process)
+    print(f"{given.clients} clients for {given.seconds:g} s, {given.new:.0%} of questions new ...", flush=True)
+    found = await asyncio.gather(*(client(number) for number in range(given.clients)), return_exceptions=True)
+    errors += [repr(one) for one in found if one is not None]
+    every = np.array([seconds for _, seconds in times]) * 1000
+    new = np.array([seconds for is_new, seconds in times if is_new] or [np.nan]) * 1000
+    print(
+        f"{len(every):,} answers, {len(every) / given.seconds:,.0f} a second, {len(errors)} errors {set(errors) or ''}"
+    )
+    for name, some in (("all", every), ("never asked before", new)):
+        p50, p99, worst = np.percentile(some, [50, 99, 100])
+        print(f"{name}: median {p50:.0f} ms, p99 {p99:.0f} ms, worst {worst:.0f} ms")
+    print(
+        f"memory: {before:.0f} MB before, {_megabytes(process):.0f} MB after, {_megabytes(process, 'VmHWM'):.0f} MB peak"
+    )
+
+
+if __name__ == "__main__":
+    main()
