@@ -1,9 +1,9 @@
 """The explorer under load and in a browser. `python benchmarks/explorer.py [--seconds 60] [--clients 200]`
 
 A release of a million cells is served as a user would serve it, by a process of its own. Clients ask as fast as they
-get answers, without a pause, over connections that stay open. Most ask what somebody asked before, as people do who look
-at the same page; a share (`--new`) asks what nobody asked, which the server has to work out. Server and clients share
-the machine.
+get answers, without a pause, over connections that stay open. Most ask what somebody asked before, as people do who
+look at the same page; a share (`--new`) asks what nobody asked, which the server has to work out. Server and clients
+share the machine, so a busy one shows: the load average is printed, and what an answer costs the server in CPU.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -50,6 +52,7 @@ def main() -> None:
         began = time.perf_counter()
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             address = server.stdout.readline().split()[0]
+            print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
             print(f"serving a million cells after {time.perf_counter() - began:.2f} s, {_megabytes(server.pid):.0f} MB")
             try:
                 _browse(address)
@@ -70,6 +73,12 @@ def _megabytes(process: int, what: str = "VmRSS") -> float:
     status = Path(f"/proc/{process}/status")
     lines = status.read_text().splitlines() if status.exists() else []
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(what)), float("nan"))
+
+
+def _cpu(process: int) -> float:
+    """Seconds of CPU that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _browse(address: str) -> None:
@@ -100,7 +109,8 @@ def _move(page: object, key: str) -> float:
     page.focus("#confidence")
     page.evaluate(
         """() => { window.asked = null; const figure = document.getElementById("figure");
-        document.getElementById("confidence").addEventListener("input", () => { window.asked = performance.now(); }, {once: true});
+        const slider = document.getElementById("confidence");
+        slider.addEventListener("input", () => { window.asked = performance.now(); }, {once: true});
         new MutationObserver((_, one) => { window.drawn = performance.now(); one.disconnect(); })
           .observe(figure, {attributes: true, attributeFilter: ["data-confidence"]}); window.drawn = null; }"""
     )
@@ -127,17 +137,24 @@ def _question(number: int) -> tuple[str, bytes]:
 
 async def _load(address: str, process: int, given: argparse.Namespace) -> None:
     place = urlsplit(address)
-    until = time.perf_counter() + given.seconds
     times: list[tuple[bool, float]] = []
     errors: list[str] = []
     fresh = iter(range(KNOWN, 10**9))
 
     async def client(number: int) -> None:
         some = random.Random(number)
+
+        def questions() -> Iterator[tuple[bool, int]]:
+            while time.perf_counter() < until:
+                new = some.random() < given.new
+                yield new, next(fresh) if new else some.randrange(KNOWN)
+
+        await ask(questions())
+
+    async def ask(questions: Iterator[tuple[bool, int]]) -> None:
         reader, writer = await asyncio.open_connection(place.hostname, place.port)
-        while time.perf_counter() < until:
-            new = some.random() < given.new
-            kind, body = _question(next(fresh) if new else some.randrange(KNOWN))
+        for new, question in questions:
+            kind, body = _question(question)
             head = f"POST /api/releases/million/{kind} HTTP/1.1\r\nHost: {place.netloc}\r\n"
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             began = time.perf_counter()
@@ -153,10 +170,18 @@ async def _load(address: str, process: int, given: argparse.Namespace) -> None:
                 errors.append(status.decode().strip())
         writer.close()
 
-    before = _megabytes(process)
+    began = time.perf_counter()
+    await ask((True, number) for number in range(KNOWN))
+    found = np.array([seconds for _, seconds in times]) * 1000
+    whole = time.perf_counter() - began
+    print(f"{KNOWN} questions for the first time, one by one: {whole:.1f} s, median {np.median(found):.0f} ms each")
+    print(f"CPU of the server: {_cpu(process) / KNOWN * 1000:.1f} ms an answer, its start included")
+    times.clear()
+    until = time.perf_counter() + given.seconds
+    before, spent = _megabytes(process), _cpu(process)
     print(f"{given.clients} clients for {given.seconds:g} s, {given.new:.0%} of questions new ...", flush=True)
-    found = await asyncio.gather(*(client(number) for number in range(given.clients)), return_exceptions=True)
-    errors += [repr(one) for one in found if one is not None]
+    gone = await asyncio.gather(*(client(number) for number in range(given.clients)), return_exceptions=True)
+    errors += [repr(one) for one in gone if one is not None]
     every = np.array([seconds for _, seconds in times]) * 1000
     new = np.array([seconds for is_new, seconds in times if is_new] or [np.nan]) * 1000
     print(
@@ -165,9 +190,9 @@ async def _load(address: str, process: int, given: argparse.Namespace) -> None:
     for name, some in (("all", every), ("never asked before", new)):
         p50, p99, worst = np.percentile(some, [50, 99, 100])
         print(f"{name}: median {p50:.0f} ms, p99 {p99:.0f} ms, worst {worst:.0f} ms")
-    print(
-        f"memory: {before:.0f} MB before, {_megabytes(process):.0f} MB after, {_megabytes(process, 'VmHWM'):.0f} MB peak"
-    )
+    after, peak = _megabytes(process), _megabytes(process, "VmHWM")
+    print(f"memory: {before:.0f} MB before, {after:.0f} MB after, {peak:.0f} MB peak")
+    print(f"CPU of the server: {(_cpu(process) - spent) / max(1, len(every)) * 1000:.2f} ms an answer")
 
 
 if __name__ == "__main__":

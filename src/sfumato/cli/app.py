@@ -21,8 +21,8 @@ from sfumato.cli import (
     release,
     reproduce,
     sample,
-    serve,
 )
+from sfumato.cli.public import serve
 from sfumato.cli.shared.exits import HELP
 from sfumato.cli.shared.stopping import Stoppable
 

@@ -22,6 +22,8 @@ def serve(
 ) -> None:
     """Serve releases until the process is stopped. ready: told the address when requests are taken."""
     uvicorn = _uvicorn()
+    from sfumato.explorer.answering import Desk
+    from sfumato.explorer.answers import description
     from sfumato.explorer.app import explorer
     from sfumato.explorer.bounds import KEEP_ALIVE_SECONDS, MOST_CONNECTIONS
     from sfumato.explorer.http.guards import LOOPBACK as NAMES
@@ -30,7 +32,10 @@ def serve(
 
     sys.setswitchinterval(SWITCH_SECONDS)
     listening = bind(host, port)
-    app = explorer(Shelf.of(opened), hosts=NAMES if host in LOOPBACK else None)
+    shelf, desk = Shelf.of(opened), Desk()
+    for book in shelf.books[:1]:  # all that answers need is loaded before anybody waits for it
+        desk.kept.put(("about", book.name), description(book))
+    app = explorer(shelf, hosts=NAMES if host in LOOPBACK else None, desk=desk)
     config = uvicorn.Config(
         app,
         http=Patient,

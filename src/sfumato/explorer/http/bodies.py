@@ -15,20 +15,24 @@ _B = TypeVar("_B", bound=BaseModel)
 MEDIA_TYPE = "application/json"
 
 
-async def read_question(request: Request, kind: type[_B]) -> _B:
-    """What a client asks."""
+async def read_body(request: Request) -> bytes:
+    """What a client sent."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != MEDIA_TYPE:  # a page of another site cannot send this type without asking first
         raise Refusal("media_type", "the body is not sent as JSON", f"send Content-Type: {MEDIA_TYPE}")
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            text = await _whole(request)
+            return await _whole(request)
     except TimeoutError:
         raise Refusal("too_slow", "the body took too long to arrive", "send it again, at once") from None
     except ClientDisconnect:
         raise Refusal("malformed", "the connection ended before the body", "send it again") from None
+
+
+def read_question(body: bytes, kind: type[_B]) -> _B:
+    """What a client asks."""
     try:
-        return kind.model_validate_json(text)
+        return kind.model_validate_json(body)
     except ValidationError as problem:
         raise _in_words(problem) from None
 

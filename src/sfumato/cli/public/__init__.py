@@ -1,0 +1,1 @@
+"""What the public sees of a release besides its answers: certificate, signature, comparison, report."""
