@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench site clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/sfumato demo
@@ -24,6 +24,9 @@ bench: $(VENV)/.test-ready
 	$(BIN)/python benchmarks/coverage.py
 	$(BIN)/python benchmarks/audit_power.py
 
+site: $(VENV)/.test-ready
+	$(BIN)/mkdocs build --strict --quiet
+
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'Sfumato needs Python 3.11 or newer; try: make PYTHON=python3.12 demo' >&2; exit 1; }
@@ -38,4 +41,4 @@ $(VENV)/.test-ready: pyproject.toml $(VENV)/bin/python
 	@touch $@ $(VENV)/.demo-ready
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache sfumato-demo
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache sfumato-demo site

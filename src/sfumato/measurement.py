@@ -6,13 +6,15 @@ The one value that kernel, strategies and inference share.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import exp
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sfumato.frozen import dataclass
 
 if TYPE_CHECKING:
     from sfumato.queries import Queries

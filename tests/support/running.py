@@ -22,7 +22,6 @@ def sfumato(*arguments: str) -> subprocess.CompletedProcess[str]:
             code = left.code if isinstance(left.code, int) else int(left.code is not None)
         finally:
             gc.set_threshold(*thresholds)  # a command is short and makes it lazier
-            gc.unfreeze()  # and at its end all that is left is left to the system
     return subprocess.CompletedProcess(["sfumato", *arguments], code, out.getvalue(), err.getvalue())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from time import perf_counter
 from typing import TypeVar
@@ -22,6 +22,7 @@ from sfumato.audit.reading.attack import ReadingFinding, reading_finding, source
 from sfumato.audit.subjects.registry import all_subjects, mechanism_subjects
 from sfumato.audit.subjects.subject import Subject
 from sfumato.errors import MechanismError
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.mechanisms import every_name, find_mechanism

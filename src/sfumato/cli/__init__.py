@@ -11,6 +11,27 @@ from sfumato.errors import SfumatoError
 from sfumato.plain_text import printable
 
 
+def command() -> None:
+    """`main` in a process of its own, which ends as soon as all is done.
+
+    Python would look for garbage three times and take apart some thousands of classes; then there is only memory left
+    to give back, which the system does at once. Not after a failure, when others may have things to say.
+    """
+    done: list[bool] = []
+    atexit.register(lambda: os._exit(0) if done else None)  # the first to be registered is the last to be called
+    try:
+        main()
+    except SystemExit as left:
+        if left.code:
+            raise
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        return  # Python's own end says what became of it
+    done.append(True)
+
+
 def main() -> None:
     """Run the command line; errors a user can mend are one line and exit code 1, an interrupt has exit code 130.
 
@@ -40,20 +61,6 @@ def main() -> None:
         where = f" ({trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno})" if trace else ""
         said = f"internal error: {type(error).__name__}{where}; its text is withheld as it could quote private data"
         _fail(said, kind="internal")
-    finally:
-        # Python looks for garbage before it ends, three times over all that was loaded; what is frozen it leaves alone.
-        # Not after an interrupt, when an engine that was stopped would tell of all that it could not clear away.
-        left = sys.exc_info()[1]
-        done = left is None or (isinstance(left, SystemExit) and left.code in (None, 0))
-        if done:
-            gc.freeze()
-            atexit.register(_hush)
-
-
-def _hush() -> None:
-    """Point the standard error at nothing, the last thing of all: an engine may list what was frozen as leaked."""
-    sys.stderr.flush()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def run() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
 
+from sfumato.frozen import dataclass
 from sfumato.plain_text import align, printable
 from sfumato.plain_text import width as width_of
 

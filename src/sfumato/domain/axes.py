@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import Literal
@@ -20,6 +19,7 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.domain.values import END, NO_VALUE, Cover, Place, ValueSet
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 
 Kind = Literal["integer", "number", "category", "boolean", "date"]
 Label = str | int | bool | None  # None: the rows without a value

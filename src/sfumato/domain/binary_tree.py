@@ -11,7 +11,6 @@ alike.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from sfumato.arrays import Codes
 from sfumato.domain import Domain
+from sfumato.frozen import dataclass
 
 Splits = tuple[tuple[int, ...], ...]  # of an axis: where its groups part, the coarsest first
 

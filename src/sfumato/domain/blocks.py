@@ -7,7 +7,6 @@ and the share of all cells that it covers. These are functions of the query and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -16,6 +15,7 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.domain.boxes import Box, Part, cover
 from sfumato.domain.grid import Domain, Partition
+from sfumato.frozen import dataclass
 
 GOLDEN = 0.6180339887498949  # steps of this size fall evenly into every interval
 Along = Sequence[Floats]  # for each axis, the share of every cell of it that a box covers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Axis, Cover, Domain, ValueSet
+from sfumato.frozen import dataclass
 
 Part = Literal["share", "sure", "possible"]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from sfumato.arrays import Codes
 from sfumato.domain.axes import Axis
 from sfumato.errors import QueryError, SchemaError
+from sfumato.frozen import dataclass
 
 LARGEST_NUMBER = 2**62  # of cells that can be numbered: a number must fit a signed 64-bit integer in every engine
 MOST_VALUES = 2**25  # of all axes together, each of which is laid out

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property, reduce
 from operator import or_
 
@@ -19,6 +18,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain, ValueSet
 from sfumato.domain.boxes import Box, Part, cover
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 
 __all__ = ["MOST_BOXES", "Box", "Predicate", "union"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 
 # A place between values: (v, 0) lies just before v and (v, 1) just after it, so open and closed ends need no flags.
 Place = tuple[float, int]

@@ -27,7 +27,7 @@ def serve(
     from sfumato.explorer.app import explorer
     from sfumato.explorer.bounds import KEEP_ALIVE_SECONDS, MOST_CONNECTIONS
     from sfumato.explorer.http.guards import LOOPBACK as NAMES
-    from sfumato.explorer.http.patience import Patient
+    from sfumato.explorer.http.patience import Announced, Patient
     from sfumato.explorer.shelf import Shelf
 
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -51,8 +51,8 @@ def serve(
         h11_max_incomplete_event_size=16 * 1024,
     )
     name = "localhost" if host == "localhost" else f"[{host}]" if ":" in host else host
-    ready(f"http://{name}:{listening.getsockname()[1]}/")
-    uvicorn.Server(config).run(sockets=[listening])
+    address = f"http://{name}:{listening.getsockname()[1]}/"
+    Announced(config, lambda: ready(address)).run(sockets=[listening])
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -9,7 +9,7 @@ queries that cut those. A plan is followed up to the next measurement only; then
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import pairwise
 from math import sqrt
 from typing import Protocol
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain.binary_tree import BinaryTree
+from sfumato.frozen import dataclass
 from sfumato.queries import Ranges
 from sfumato.strategies.query_geometry import Geometry
 

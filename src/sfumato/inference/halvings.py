@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 
 GENERATIONS = 4  # halvings of one depth form a family if they lie in the same part so many above; by judgement
 

@@ -7,11 +7,11 @@ tables are counted from rows, as even as their number allows, that are drawn onc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.first_rows import Random, Step
 from sfumato.inference.margins.joining import join_counts
 from sfumato.inference.margins.one_way import onto_total

@@ -7,11 +7,10 @@ all of them at once; the best fit has the largest |C(v)|. How sure that is: inte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sfumato.arrays import Floats, Whole
+from sfumato.frozen import dataclass
 
 
 @dataclass(frozen=True)

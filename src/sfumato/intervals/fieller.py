@@ -16,11 +16,11 @@ zero gives the wide interval it deserves. With ends: numerator = r * denominator
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import hypot, inf, nan, sqrt
 
 import numpy as np
 
+from sfumato.frozen import dataclass
 from sfumato.intervals.noises import Noises
 from sfumato.intervals.settling import Side
 from sfumato.measurement import Noise

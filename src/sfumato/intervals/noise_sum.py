@@ -22,7 +22,6 @@ moment generating functions are known too) that keeps this mass under 1e-8 of th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, exp, log, log1p, log10, sqrt
 
@@ -30,6 +29,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.intervals.characteristic import log_characteristic
 from sfumato.measurement import Gaussian, Noise
 

@@ -7,11 +7,10 @@ wholly inside it: if it is empty, they are noise and nothing else, and the noise
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.base import Fit
 from sfumato.inference.fits.buckets import OverBuckets
 from sfumato.inference.fits.shrinkage import ShrinkageFit

@@ -8,12 +8,12 @@ working q out where the solution lies and solving again: mostly with one distrib
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 from sfumato.intervals.noises import Noises
 
 SETTLED = 2.5e-4  # of the distance from value to end: a move after which the end is taken, rounded outwards by as much

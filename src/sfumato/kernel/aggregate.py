@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from sfumato.arrays import Codes, Whole
+from sfumato.frozen import dataclass
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # no repr: private counts must not reach a log or a traceback

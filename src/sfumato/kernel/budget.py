@@ -10,11 +10,11 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact
 from fractions import Fraction
 
 from sfumato.errors import BudgetError
+from sfumato.frozen import dataclass
 
 Amount = str | int | float | Fraction | Decimal
 

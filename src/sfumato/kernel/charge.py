@@ -11,7 +11,6 @@ Under zero-concentrated privacy loads are A[i, c]^2 / (2 sigma_i^2) and k rows c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import PrivacyError
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.limits import MOST_TRACKED
 from sfumato.measurement import Gaussian, Laplace, Noise

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, Budget, as_delta, as_epsilon, epsilon_for, rho_for
 
 USUAL_DELTA = Fraction(1, 10**6)

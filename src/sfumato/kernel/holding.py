@@ -5,7 +5,6 @@ Nothing is drawn here and nothing leaves: `curator.py` has the verbs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from sfumato.arrays import Codes, Whole
 from sfumato.domain import Domain
 from sfumato.errors import PrivacyError, QueryError
+from sfumato.frozen import dataclass
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge, Load

@@ -8,9 +8,9 @@ place: the ledger can over-count, never under-count.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from sfumato.frozen import dataclass
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge

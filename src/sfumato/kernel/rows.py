@@ -7,7 +7,7 @@ attributes: the cells of 100 attributes have no number that 64 bits can hold, bu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sfumato.arrays import Codes, Whole
 from sfumato.domain import LARGEST_NUMBER, Domain
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.kernel.aggregate import Aggregate
 
 LONGEST_WORD = 2**16  # cells that a word tells apart; only an attribute that has more values by itself has a longer one

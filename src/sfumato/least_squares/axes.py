@@ -8,13 +8,13 @@ cells: with ten thousand by a thousand of them, the sums along one axis are one 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 import numpy as np
 
 from sfumato.arrays import Floats, Whole
+from sfumato.frozen import dataclass
 from sfumato.least_squares.base import LeastSquares
 from sfumato.least_squares.families import least_squares
 from sfumato.least_squares.kron import KronSquares, closest_products

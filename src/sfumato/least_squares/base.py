@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
+from sfumato.frozen import dataclass
 from sfumato.least_squares.gram import Gram
 from sfumato.queries import Kron, Queries, Scaled, Stack
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
+from sfumato.frozen import dataclass
 from sfumato.least_squares.base import KNOWN, UNSEEN, LeastSquares, all_known
 from sfumato.least_squares.gram import Gram
 from sfumato.queries import Identity, Kron, Queries

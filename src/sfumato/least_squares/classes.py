@@ -8,7 +8,6 @@ nothing changes, as the nodes of a graph are coloured (Weisfeiler, Leman 1968).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import blake2b
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.queries import Queries, Weighted
 
 MOST_CLASSES = 2**7  # along one axis; with more, little would be gained

@@ -7,13 +7,13 @@ each is a function of the earlier cell times one of the later, and V times a vec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.queries import AllRanges, Cells, Identity, Prefix, Queries, Total
 
 MOST_WRITTEN = 4096  # cells up to which a Gram matrix that has no short form is written out

@@ -10,7 +10,6 @@ the space of level l with the size of its nodes if it is as fine as l, and not a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from itertools import pairwise
 from itertools import product as combinations_of
@@ -19,6 +18,7 @@ from math import prod
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
+from sfumato.frozen import dataclass
 from sfumato.least_squares.base import KNOWN, UNSEEN, LeastSquares, pieces
 from sfumato.least_squares.gram import Gram, even_cuts
 from sfumato.queries import Identity, Kron, Queries, Ranges, Stack, Total

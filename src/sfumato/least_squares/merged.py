@@ -7,12 +7,12 @@ for all values of an attribute mostly one. What comes out is exact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
+from sfumato.frozen import dataclass
 from sfumato.least_squares.base import LeastSquares
 from sfumato.least_squares.classes import Along, Way, digest, refined, unmerged
 from sfumato.least_squares.families import least_squares

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from sfumato.frozen import dataclass
 from sfumato.least_squares.gram import Gram, gram_of
 from sfumato.queries import AllRanges, Identity, Kron, Prefix, Queries, Scaled, Stack, Total
 

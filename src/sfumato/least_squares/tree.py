@@ -11,11 +11,10 @@ children is lifted by is shared out in proportion to their 1 / a.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
+from sfumato.frozen import dataclass
 from sfumato.least_squares.base import LeastSquares, all_known
 from sfumato.least_squares.gram import Gram
 from sfumato.queries import Tree

@@ -9,7 +9,7 @@ a twentieth of the budget measures what taking buckets as even is off by, which 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +18,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.domain.hilbert import curve_order
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.partition import PartitionFit
 from sfumato.inference.fits.tree import TreeFit, fit_tree
 from sfumato.inference.model_error import deviation_in_buckets

@@ -7,10 +7,10 @@ as dependent; a neighbour is evidence with a spread that is estimated; and so in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.partition_search import grow_buckets
 from sfumato.inference.smoothing import noise_left, smooth
 from sfumato.kernel.budget import Budget

@@ -7,9 +7,9 @@ the estimate by their variances; and its intervals carry the unevenness of the b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
+from sfumato.frozen import dataclass
 from sfumato.inference.partition_search import split_by_tree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from itertools import combinations
 from math import sqrt
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, with_missing

@@ -7,12 +7,13 @@ summary and a function; all else has a default.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from sfumato.domain import LARGEST_NUMBER
 from sfumato.errors import MechanismError
+from sfumato.frozen import dataclass
 from sfumato.limits import MOST_DENSE
 
 if TYPE_CHECKING:

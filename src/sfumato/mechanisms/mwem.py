@@ -8,8 +8,7 @@ improvement, several passes over everything measured, the last one is better and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement

@@ -16,13 +16,13 @@ cell of every table, so what is spent on tables adds up (docs/privacy.md, sectio
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import prod, sqrt
 
 import numpy as np
 
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.parts import Observed, parts
 from sfumato.inference.margins.table import Places, Table
 from sfumato.kernel.budget import Budget

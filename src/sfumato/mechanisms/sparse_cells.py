@@ -6,10 +6,10 @@ large to lay out: the empty cells that pass by their noise alone are drawn, not 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, exp, log
 
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator

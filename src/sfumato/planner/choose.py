@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import inf
 
 from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import MECHANISMS, considered

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Literal
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.planner.blocks import expected_blocks

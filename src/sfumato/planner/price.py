@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import inf, isfinite, nan, sqrt
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries import Queries
 from sfumato.queries.workload import places_among
 from sfumato.releases.answers.estimate import Estimate

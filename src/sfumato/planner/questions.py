@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.domain import LARGEST_NUMBER, Axis
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries import Identity, Kron, Queries, Total, Workload
 from sfumato.queries.marginals import over
 from sfumato.queries.workload import attribute_sets, default_workload

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, isfinite
 from string import ascii_uppercase
 
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import readable
 from sfumato.plain_text import aligned, printable
 from sfumato.planner.choose import Choice

@@ -8,13 +8,13 @@ tried on public tables, if the schema says how many rows to expect.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import inf, isfinite, log10, sqrt
 
 import numpy as np
 
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.limits import MOST_DENSE

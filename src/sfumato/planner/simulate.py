@@ -7,7 +7,7 @@ says the same thing twice. What is published later draws its noise from the oper
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import exp, log, sqrt
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy

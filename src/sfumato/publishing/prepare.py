@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
 from sfumato.errors import BudgetError, MechanismError, QueryError
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount
 from sfumato.kernel.cost import Cost
 from sfumato.limits import MOST_DENSE

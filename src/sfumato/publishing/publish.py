@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from math import exp
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import PrivacyError, SfumatoError
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, Budget, readable
 from sfumato.kernel.cost import Cost
 from sfumato.kernel.ledger.ledger import Ledger, Receipt

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount
 from sfumato.kernel.ledger.ledger import Account, Ledger
 from sfumato.kernel.opening import rehearse

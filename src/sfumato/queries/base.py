@@ -23,12 +23,13 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries.arrays import LARGEST, MOST_GRAM_COLUMNS, MOST_LISTED, Array, listable, operand, row_numbers
 from sfumato.queries.form import Form
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from sfumato.arrays import Codes
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries.arrays import Array, codes, frozen, scatter_add, size
 from sfumato.queries.base import Indicators, Queries
 from sfumato.queries.form import Form, too_many

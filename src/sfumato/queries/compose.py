@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
 
 import numpy as np
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries.arrays import LARGEST, Array, frozen, numbers, powers
 from sfumato.queries.base import Queries, check_parts, listed
 from sfumato.queries.form import Form

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from sfumato.frozen import dataclass
 
 MOST_PARTS = 2**16  # of one family: each is an object in memory
 

@@ -8,11 +8,10 @@ uneven by a cell, which needs no cells that do not exist and never costs more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sfumato.arrays import Codes
+from sfumato.frozen import dataclass
 from sfumato.queries.arrays import Array, listable, size
 from sfumato.queries.base import Queries
 from sfumato.queries.form import Form

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from sfumato.frozen import dataclass
 from sfumato.queries.arrays import Array, size
 from sfumato.queries.base import Indicators, Queries
 from sfumato.queries.cells import Cells

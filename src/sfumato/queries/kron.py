@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 
 from sfumato.domain import LARGEST_NUMBER
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries.arrays import Array
 from sfumato.queries.base import Queries, check_parts, listed
 from sfumato.queries.compose import Stack

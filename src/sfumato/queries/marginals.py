@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries.arrays import size
 from sfumato.queries.base import Queries
 from sfumato.queries.compose import Stack

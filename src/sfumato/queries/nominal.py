@@ -6,11 +6,10 @@ child is its count less the mean of its siblings and itself; times the number of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sfumato.arrays import Codes
+from sfumato.frozen import dataclass
 from sfumato.queries.arrays import Array, listable, size
 from sfumato.queries.base import Queries
 from sfumato.queries.form import Form

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sfumato.arrays import Codes
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries.arrays import Array, codes, frozen, listable, scatter_add, size
 from sfumato.queries.base import Indicators, Queries
 from sfumato.queries.form import Form

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sfumato.arrays import Codes
+from sfumato.frozen import dataclass
 from sfumato.queries.arrays import Array, codes, frozen, scatter_add
 from sfumato.queries.base import Queries, check_parts
 from sfumato.queries.form import Form

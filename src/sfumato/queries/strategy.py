@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from sfumato.arrays import Codes
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries import Kron, Queries, Scaled
 
 

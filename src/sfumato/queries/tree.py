@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from sfumato.arrays import Codes
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries.arrays import Array, codes, frozen, listable, size
 from sfumato.queries.base import Indicators, Queries
 from sfumato.queries.form import Form

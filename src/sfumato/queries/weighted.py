@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries.arrays import Array, frozen, numbers, powers
 from sfumato.queries.base import Queries
 from sfumato.queries.form import Form

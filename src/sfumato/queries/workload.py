@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, product
 from math import comb, prod
@@ -12,6 +11,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Axis, Domain
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries.base import Queries
 from sfumato.queries.compose import Stack
 from sfumato.queries.identity import Identity, Total

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain import Domain
 from sfumato.errors import PrivacyError
+from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
 from sfumato.queries import Queries
 from sfumato.releases.contents.content import Content

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from sfumato.frozen import dataclass
 
 Tick = Callable[[str, float], None]  # what is being done, and which share of all is done
 

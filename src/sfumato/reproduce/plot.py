@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, isfinite, log10
 from struct import pack
@@ -12,6 +11,8 @@ from zlib import compress, crc32
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sfumato.frozen import dataclass
 
 COLOURS = ("#8c5a2b", "#2f6f73", "#b23a48", "#5b5f97", "#7d8c2b", "#444444", "#d08c1f")  # told apart in grey as well
 INK, PALE, GROUND, RULE = "#2b2622", "#6d645b", "#fdfcf9", "#e4ded5"

@@ -5,12 +5,11 @@ Nothing here is private and nothing here protects anybody. The noise of the mech
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 
 Counts = NDArray[np.int64]
 

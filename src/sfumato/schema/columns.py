@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from sfumato.domain import Axis, Label
+from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
 from sfumato.schema.attributes import Attribute
 from sfumato.schema.bounds import bounds_of

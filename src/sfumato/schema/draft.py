@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import yaml
 
+from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
 from sfumato.schema.attributes import KINDS
 from sfumato.schema.name_guesses import example, is_identifier, kind_from_name

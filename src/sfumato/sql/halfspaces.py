@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql.clauses import check_clauses, table_scope
 from sfumato.sql.reading import parse, silence, too_deep

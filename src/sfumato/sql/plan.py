@@ -6,12 +6,12 @@ A release evaluates a plan; a planner can price it before any data is read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from sfumato.domain import Domain
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.sql.statistics.rules import Quantile, Spread
 
 Kind = Literal["count", "sum", "average", "share", "ratio", "difference", "quantile", "variance", "stddev"]

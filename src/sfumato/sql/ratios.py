@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql.bounds import Bounds, ratio_bounds
 from sfumato.sql.plan import Amount, Column, Kind

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError, UnsupportedSQL
+from sfumato.frozen import dataclass
 from sfumato.sql.expressions import read_classes
 from sfumato.sql.plan import Amount
 from sfumato.sql.predicates import compare, is_condition, read_condition, read_denial, rows_without

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain import Axis
 from sfumato.errors import QueryError, UnsupportedSQL
+from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql.plan import Cut
 from sfumato.sql.table.windows import Windows

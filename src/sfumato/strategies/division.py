@@ -14,7 +14,6 @@ first half: leaving some of them in the second, as line 5 does, would leave the 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries import Queries, Scaled, Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.strategies.budget_allocation import TOLERANCE, best_precisions

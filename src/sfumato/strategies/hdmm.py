@@ -7,11 +7,12 @@ and wavelets are candidates like any other. On each axis of a product the best o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
+from sfumato.frozen import dataclass
 from sfumato.least_squares.expected_error import overall_error
 from sfumato.least_squares.gram import Gram
 from sfumato.least_squares.products import kind, products

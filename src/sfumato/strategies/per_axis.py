@@ -8,13 +8,13 @@ optimised for what all products together ask of it, given the others, and that a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.domain import Axis, Domain
+from sfumato.frozen import dataclass
 from sfumato.least_squares.families import least_squares
 from sfumato.least_squares.gram import MOST_WRITTEN, Gram, added, has_short_gram
 from sfumato.least_squares.products import Product, grams_of, products

@@ -7,7 +7,6 @@ look through than the noise takes to draw.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from sfumato.arrays import Codes, Floats, distinct
 from sfumato.domain.binary_tree import BinaryTree
+from sfumato.frozen import dataclass
 from sfumato.queries import Workload
 from sfumato.queries.workload import places_among
 

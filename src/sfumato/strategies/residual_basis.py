@@ -20,13 +20,13 @@ noise it is not: the shares are those at which no small change helps. There cont
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import prod, sqrt
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.strategies.wanted_margins import Places
 
 FEW_VALUES = 16  # along an axis that is measured by contrasts, where noise is Gaussian

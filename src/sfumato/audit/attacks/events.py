@@ -9,7 +9,7 @@ used for nothing else, so that what is bounded later was fixed before it was see
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.audit.attacks.evidence import Values, distinct_columns, scores, telling_columns
 from sfumato.audit.subjects.subject import HIDDEN, Outputs
+from sfumato.frozen import dataclass
 
 Mask = NDArray[np.bool_]
 

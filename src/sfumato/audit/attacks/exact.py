@@ -13,7 +13,6 @@ the tail, gathered into one outcome, has the ratio that each of its members has.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
@@ -25,6 +24,7 @@ import numpy as np
 from sfumato.audit.attacks.watching import Chosen, ChosenPiece, Drawn, Sifted, Watched, watching
 from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError
+from sfumato.frozen import dataclass
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge

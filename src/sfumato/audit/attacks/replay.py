@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 from typing import cast
@@ -31,6 +30,7 @@ from sfumato.audit.subjects.small_tables import (
     square_schema,
 )
 from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.lines import Lines

@@ -12,7 +12,7 @@ at most `confidence_miss`, whatever its outputs are and however the event was ch
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -22,6 +22,7 @@ from sfumato.arrays import Floats
 from sfumato.audit.attacks.events import Event, build_events, occurrences
 from sfumato.audit.subjects.subject import Outputs, Subject
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy
 
 Progress = Callable[[int, int], None]  # (runs done, runs in all), both inputs together

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Literal
 
 from sfumato.arrays import Codes
 from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
 
 Kind = Literal["answers", "choice", "first", "partition"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Whole
+from sfumato.frozen import dataclass
 from sfumato.kernel.sampling import noise
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.verbs import exponential as choose

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import isfinite, log
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from sfumato.arrays import Floats, Whole
 from sfumato.audit.calibration.betting import evidence_below, mean_at_least, mean_at_most, shares_at
 from sfumato.audit.calibration.tables import Case
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy

@@ -7,7 +7,6 @@ kind, and one release is asked some of them in turn.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain, pairwise, zip_longest
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Floats, Whole
+from sfumato.frozen import dataclass
 from sfumato.planner.public_tables import hashed
 from sfumato.schema import Schema
 

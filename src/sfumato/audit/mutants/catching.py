@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sfumato.audit.attacks.sampling import audit
 from sfumato.audit.mutants.registry import MUTANTS, Mutant
+from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy
 
 Progress = Callable[[int, int], None]  # (mutants done, mutants in all)

@@ -7,7 +7,7 @@ control, the same thing done right, which must never be flagged.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from inspect import getdoc
 from typing import Any
@@ -20,6 +20,7 @@ from sfumato.audit.mutants.reader_checks import checks as reader_checks
 from sfumato.audit.mutants.reading import Check, sum_moves
 from sfumato.audit.mutants.special import blr, conjunctions, fourier, halfspace, mldp, pac, parity, quantiles, sq
 from sfumato.audit.subjects.subject import Subject
+from sfumato.frozen import dataclass
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.mechanisms.special.pac import pac as pac_release

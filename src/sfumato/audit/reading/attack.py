@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
@@ -21,6 +20,7 @@ from sfumato.audit.reading.reference import difference
 from sfumato.audit.reading.source import Case, Make
 from sfumato.audit.reading.sources import SOURCES
 from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.schema import Schema
 

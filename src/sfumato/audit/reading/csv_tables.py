@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from random import Random
@@ -11,6 +11,7 @@ from random import Random
 from sfumato.audit.reading.csv_grammar import Record, records, text
 from sfumato.audit.reading.reference import Row
 from sfumato.audit.reading.tables import awkward_schema
+from sfumato.frozen import dataclass
 from sfumato.kernel.source.origins.csv_grammar import Grammar
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN, Dialect

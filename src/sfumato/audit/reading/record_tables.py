@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from sfumato.audit.reading.reference import Row
 from sfumato.audit.reading.tables import awkward_schema
+from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 
 NAMES = {part: part for part in ("c", "n", "x", "b", "d", "m", "who")}

@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.domain import EPOCH
+from sfumato.frozen import dataclass
 from sfumato.kernel.aggregate import Aggregate
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from sfumato.audit.reading.reference import Row
+from sfumato.frozen import dataclass
 from sfumato.kernel.source.table import Table
 from sfumato.schema import Schema
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +14,7 @@ from sfumato.audit.reading.reference import Row
 from sfumato.audit.reading.source import Source
 from sfumato.audit.reading.tables import AwkwardTable
 from sfumato.errors import TableError
+from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines.spark.java import use_java
 from sfumato.kernel.source.engines.spark.sessions import start
 from sfumato.kernel.source.table import Table, open_table

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from math import ceil, log2
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from sfumato.audit.reading.reference import Row
+from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from zlib import crc32
 
@@ -19,6 +18,7 @@ import numpy as np
 from pydantic import JsonValue
 
 from sfumato.audit.subjects.subject import HIDDEN, Outputs
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.base import PARTS
 from sfumato.releases.file.manifest import content_of
 from sfumato.releases.file.members import CELL, parts_column

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy
 
 Outputs = NDArray[np.int64]  # one row for each run, one column for each published number

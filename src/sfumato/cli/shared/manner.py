@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import typer
+
+from sfumato.frozen import dataclass
 
 
 @dataclass

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 
 
 @dataclass(frozen=True)

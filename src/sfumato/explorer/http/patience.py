@@ -1,10 +1,13 @@
-"""Connections that are given up when a client takes too long to say what it wants."""
+"""What uvicorn leaves out: giving up on clients that never say what they want, and saying when it is ready."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import Callable
 from typing import Any
 
+from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.explorer.bounds import HEAD_SECONDS
@@ -46,3 +49,16 @@ class Patient(H11Protocol):
         self._given_up = None
         if not self.transport.is_closing():
             self.transport.abort()
+
+
+class Announced(Server):
+    """A server that tells when requests are taken and Ctrl-C is heard, and not a moment sooner."""
+
+    def __init__(self, config: Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets=sockets)
+        self._ready()

@@ -6,11 +6,11 @@ Whole numbers, so that a file opened anywhere gives the labels that it was teste
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.arrays import Codes, Whole
+from sfumato.frozen import dataclass
 
 
 @dataclass(frozen=True, eq=False)

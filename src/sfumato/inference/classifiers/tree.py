@@ -9,11 +9,12 @@ compared, so that attributes with many values win by their rows and not by their
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 
 LEAST_ROWS = 4.0  # standard errors of its count that either side of a split has at least
 

@@ -9,7 +9,6 @@ keeps of it, and reads that back from a file that nobody has vouched for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from sfumato.arrays import Floats, Whole
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.measurement import Design, Measurement
 
 PARTS = 2**10  # an estimate is kept in whole multiples of 1 / PARTS, so that a file holds it exactly

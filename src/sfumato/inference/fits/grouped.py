@@ -8,12 +8,13 @@ Weights that all groups have in common, as the denominator of a share does, stan
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.base import Errors
 
 ROUNDING = 1e-13  # of the mean square

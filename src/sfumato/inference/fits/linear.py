@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, in_parts
 from sfumato.least_squares.base import LeastSquares
 from sfumato.least_squares.families import least_squares

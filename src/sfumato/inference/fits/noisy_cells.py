@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement
 from sfumato.measurement import Measurement
 

@@ -16,7 +16,7 @@ so their errors are fully correlated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +25,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.base import Arrays, Errors, FitReader, in_parts, keep_in_parts
 from sfumato.inference.fits.buckets import OverBuckets, erring_together
 from sfumato.inference.fits.grouped import Grouped, in_buckets, summed

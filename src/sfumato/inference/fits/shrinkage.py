@@ -18,7 +18,6 @@ that the edge of a query cuts, so what is left out of halvings of one size is ta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +25,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.base import Arrays, Errors, FitReader, in_parts, keep_in_parts
 from sfumato.inference.fits.buckets import OverBuckets, erring_together
 from sfumato.inference.fits.grouped import Grouped

@@ -7,13 +7,14 @@ and are counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.grouped import Grouped, squares_by_group, summed
 from sfumato.inference.halvings import Halvings
 

@@ -7,7 +7,6 @@ reading their estimates would take, and sums along few attributes in much less (
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.base import Arrays, FitReader
 from sfumato.inference.fits.linear import BySquares, LinearFit
 from sfumato.least_squares.axes import Axis, axes_of, estimates, inverse_of

@@ -10,14 +10,13 @@ prior takes for granted; the posterior does not tell them apart, so all of it co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.domain.binary_tree import BinaryTree, nodes_over
 from sfumato.errors import QueryError, ReleaseFileError
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, keep_in_parts
 from sfumato.inference.fits.grouped import Grouped
 from sfumato.measurement import Design, Laplace, Measurement

@@ -7,12 +7,12 @@ that whoever opens a release does not need it.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.learned.lesson import Lesson, farthest_apart
 from sfumato.inference.learned.trained import Bumps, Curve, Model, Network, Trees
 

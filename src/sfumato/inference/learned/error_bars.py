@@ -9,7 +9,6 @@ together; a fresh question has no noise of its own, so its interval is the quant
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
@@ -17,6 +16,7 @@ from scipy.optimize import nnls
 from scipy.special import ndtri
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 
 ROUNDS = 4  # of weighing misfits by what they were found to be
 WIDER = 0.2  # by which share the squared error is taken larger: what a few tiles say of long questions may be luck

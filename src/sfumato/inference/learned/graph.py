@@ -7,12 +7,11 @@ worked out here, before anything runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 
 INPUTS = {"MatMul": 2, "Add": 2, "Sub": 2, "Mul": 2, "LessOrEqual": 2, "Equal": 2, "Exp": 1, "Tanh": 1, "Cast": 1}
 TRUTHS = ("LessOrEqual", "Equal")  # what gives true or false, which only Cast takes

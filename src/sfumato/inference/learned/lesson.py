@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 
 LITTLE = 1e-9  # no division by nothing; of a largest eigenvalue, nothing
 

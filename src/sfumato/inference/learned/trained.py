@@ -5,12 +5,12 @@ Every model is a straight line plus, perhaps, something curved: bumps, a network
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.learned.graph import FEATURES, Building, Graph, Source
 
 

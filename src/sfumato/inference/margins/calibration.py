@@ -9,12 +9,12 @@ tables along all attributes of the set, are scaled until it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf, sqrt
 
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.model_error import OF_NORMAL
 
 HALVINGS = 60

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.first_rows import Random, Step, all_ties, plan_steps
 from sfumato.inference.margins.mending import Mending, Wanted
 from sfumato.inference.margins.table import Places

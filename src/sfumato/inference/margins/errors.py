@@ -19,11 +19,11 @@ g plus base(g)^2 everywhere.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.table import Places, spread_out, subsets
 
 Weights = Sequence[Floats | None]

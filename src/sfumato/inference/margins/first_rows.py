@@ -8,13 +8,13 @@ mended afterwards (mending.py).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Protocol
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.joining import join_counts
 from sfumato.inference.margins.table import Places
 

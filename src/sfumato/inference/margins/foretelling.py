@@ -9,13 +9,13 @@ is learned from its noisy misfit, with a prior that all pairs share.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import comb, sqrt
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.table import Places
 from sfumato.inference.model_error import OF_NORMAL
 

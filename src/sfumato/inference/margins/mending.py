@@ -12,11 +12,11 @@ the nearer of the two, rare cells would stay empty in every block of rows. Only 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.first_rows import Random
 from sfumato.inference.margins.table import Places
 

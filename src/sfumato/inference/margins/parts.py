@@ -8,12 +8,12 @@ all tables is, part by part, their mean by precision.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.table import Places, Table, subsets, sum_out
 
 

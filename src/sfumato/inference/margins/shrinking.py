@@ -10,11 +10,11 @@ likelihood, with a prior that all pairs teach each other; single coefficients sc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.one_way import LENGTHS
 from sfumato.inference.margins.table import Noisy, Places
 

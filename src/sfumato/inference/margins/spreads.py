@@ -7,8 +7,9 @@ Where a release measured how far a set of attributes is off, its own spread is k
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.table import Places
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 
 Places = tuple[int, ...]  # of axes in their domain, rising
 Noisy = tuple[Floats, float]  # numbers along some axes, and the variance of the noise on each

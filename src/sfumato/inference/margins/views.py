@@ -10,12 +10,12 @@ counts and public sizes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.foretelling import NOISES, Foretold
 from sfumato.inference.margins.table import Places
 

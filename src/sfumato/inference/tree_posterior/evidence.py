@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain.binary_tree import BinaryTree
+from sfumato.frozen import dataclass
 from sfumato.inference.tree_posterior.mixture import Mixture, Normal
 from sfumato.inference.tree_posterior.observation import log_at_zero, observe
 

@@ -12,11 +12,10 @@ of a slice do divide alike, and what no single node shows above its noise, all o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.tree_posterior.mixture import Normal
 from sfumato.inference.tree_posterior.split_prior import (
     COMPONENTS,

@@ -10,13 +10,14 @@ costs no privacy. Time and memory are linear in the number of cells.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.tree_posterior.evidence import UNKNOWN, Evidence
 from sfumato.inference.tree_posterior.hyperparameters import (
     Hyperparameters,

@@ -6,11 +6,12 @@ mixture conditioned on what the parent knows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.tree_posterior.observation import log_normal
 
 LEAST_VARIANCE = 1e-6  # in rows: below it nothing is gained and digits are lost

@@ -10,12 +10,12 @@ nothing hangs on units.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from sfumato.arrays import Flags, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.tree_posterior.mixture import HARDLY, LEAST_VARIANCE, Components, Mixture, Normal
 from sfumato.inference.tree_posterior.observation import LOG_2PI, log_normal
 

@@ -19,12 +19,12 @@ A sum that lies inside one region is also at most that region, times the largest
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.tree import TreeFit
 from sfumato.intervals.guaranteed.ends import Ends, lowest
 from sfumato.measurement import Measurement

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.intervals.noise_sum import half_width_of, moments_of
 from sfumato.measurement import Design, Measurement
 

@@ -9,12 +9,12 @@ made use of, and has its share of the tail, by what was asked until then.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import inf, prod
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.table import Places
 from sfumato.intervals.guaranteed.ends import Ends, lowest
 from sfumato.measurement import Measurement

@@ -17,7 +17,6 @@ for any a that is settled beforehand; the tail is split over a few.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, exp, log, log1p
 
@@ -25,6 +24,7 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.intervals.guaranteed.ends import Ends
 from sfumato.intervals.noise_sum import upper_quantile
 from sfumato.measurement import Laplace, Noise

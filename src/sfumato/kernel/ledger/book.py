@@ -6,11 +6,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
 
 from sfumato.errors import LedgerError
+from sfumato.frozen import dataclass
 from sfumato.kernel.unit import Unit
 
 NOTHING = Fraction(0)

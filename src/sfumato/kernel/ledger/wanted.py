@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.errors import BudgetError, LedgerError
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, as_delta, as_epsilon
 from sfumato.kernel.ledger.book import NOTHING, Account, Book, check_name, is_count, is_digest
 from sfumato.kernel.ledger.refusals import refuse_another_unit, refuse_overspending, refuse_repetition

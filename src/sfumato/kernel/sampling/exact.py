@@ -15,7 +15,6 @@ there is no rounding error to leak. `Coins` does so for many numbers at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import PrivacyError
+from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy
 
 Enclosure = tuple[int, int]

@@ -17,7 +17,6 @@ values that are kept.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, isqrt
@@ -26,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import MechanismError, PrivacyError
+from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.exact import Coins, Real, bernoulli, complement, exp_minus, over_one_plus, squared
 from sfumato.measurement import LARGEST_SCALE, Laplace, Noise

@@ -8,11 +8,11 @@ release's own statement.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from sqlglot import exp
 
 from sfumato.errors import TableError
+from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines import Column, Engine
 from sfumato.kernel.source.expressions import SQL, choose, column, is_present, named, select, whole
 from sfumato.kernel.source.statement import every_row, placed_units

@@ -13,7 +13,6 @@ quarter of their length only: the fewer there are, the fewer are cheap by their 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from sfumato.arrays import Codes, Whole
 from sfumato.errors import PrivacyError, QueryError
+from sfumato.frozen import dataclass
 from sfumato.kernel.verbs.window_medians import WindowMedians
 from sfumato.measurement import Laplace
 

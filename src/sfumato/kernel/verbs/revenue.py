@@ -5,12 +5,11 @@ It stands apart from the others because its cells are prices, and one row can be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries.arrays import LARGEST, frozen
 
 MOST = 2**40  # of a price, in its smallest coin

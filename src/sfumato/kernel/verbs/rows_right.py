@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.queries.arrays import LARGEST, frozen
 
 AT_ONCE = 2**24  # entries that are multiplied at a time

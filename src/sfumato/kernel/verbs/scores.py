@@ -9,13 +9,13 @@ compares.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.kernel.verbs.largest_misfit import LargestMisfit
 from sfumato.kernel.verbs.revenue import Revenue
 from sfumato.kernel.verbs.rows_right import RowsRight

@@ -10,12 +10,11 @@ once the counts are sorted, the work depends on how many cells there are, not on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Whole
+from sfumato.frozen import dataclass
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # no repr: it holds private counts

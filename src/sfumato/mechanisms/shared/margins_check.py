@@ -8,13 +8,14 @@ in groups, those that look alike together, down to single ones.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, islice
 from math import comb, prod
 
 import numpy as np
 
 from sfumato.arrays import Floats, Whole
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.calibration import Doubt, scale_of
 from sfumato.inference.margins.errors import JoinedErrors
 from sfumato.inference.margins.spreads import Spreads

@@ -9,12 +9,12 @@ the cells of that set that it sums.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import comb, prod, sqrt
 
 import numpy as np
 
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms.mechanism import Foresight

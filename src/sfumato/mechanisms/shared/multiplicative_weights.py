@@ -7,13 +7,13 @@ budget measures how far the finished estimate lies from the truth, on average ov
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd, isqrt
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Partition
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.scaled_shape import ScaledShape
 from sfumato.inference.model_error import ALLOWANCE, allow_for_noise, deviation_of_shape

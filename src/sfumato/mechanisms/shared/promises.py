@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
+
+from sfumato.frozen import dataclass
 
 if TYPE_CHECKING:
     from sfumato.kernel.budget import Budget

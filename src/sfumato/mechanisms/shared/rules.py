@@ -8,7 +8,6 @@ all at once. given: conditions that the user writes. All but the last hold the t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations, product
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Axis, Domain
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.releases.rules.condition import condition_of, holds_in_cells
 from sfumato.schema import Schema
 

@@ -10,7 +10,6 @@ much as one, where the survey would count each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, exp, inf, log, log1p
 
@@ -19,6 +18,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Partition
 from sfumato.errors import BudgetError, QueryError
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget, as_epsilon
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Laplace, Measurement

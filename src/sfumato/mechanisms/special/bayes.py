@@ -17,7 +17,7 @@ say of it. From it is taken, as in AIM, the noise that measuring the table would
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from itertools import combinations, islice
 from math import prod
@@ -25,6 +25,7 @@ from math import prod
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.one_way import one_way_margin
 from sfumato.inference.margins.table import Noisy, Places, Table, pooled
 from sfumato.inference.network import Family, counted, larger_tables, raked, rows_of, smoothed

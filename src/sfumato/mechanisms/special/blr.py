@@ -10,7 +10,6 @@ domains.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from math import comb, log, sqrt
@@ -18,6 +17,7 @@ from math import comb, log, sqrt
 import numpy as np
 
 from sfumato.arrays import Whole
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.largest_misfit import LargestMisfit

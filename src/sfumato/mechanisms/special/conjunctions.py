@@ -14,12 +14,12 @@ measure the tables of 2 l attributes themselves is better wherever either is of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 
 import numpy as np
 
+from sfumato.frozen import dataclass
 from sfumato.inference.contingency.implication import best_subsets, direct_error, expected_error, rows_needed
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator

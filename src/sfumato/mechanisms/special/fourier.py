@@ -15,7 +15,6 @@ Large cubes are raised by the least that leaves no margin negative: what the pap
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from math import comb, sqrt
@@ -24,6 +23,7 @@ from typing import Literal
 import numpy as np
 
 from sfumato.arrays import Codes, Whole
+from sfumato.frozen import dataclass
 from sfumato.inference.contingency.bound import bits_of, margin_bound, theorem_bound
 from sfumato.inference.contingency.program import whole_table
 from sfumato.kernel.budget import Budget

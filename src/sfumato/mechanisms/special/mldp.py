@@ -8,13 +8,13 @@ are cut where noisy counts say that rows are, error bars are measured on noisy a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from sfumato.domain.blocks import Blocks
 from sfumato.errors import MechanismError
+from sfumato.frozen import dataclass
 from sfumato.inference.learned import onnx_file
 from sfumato.inference.learned.finer import finer
 from sfumato.inference.learned.kept_aside import tiles_beside

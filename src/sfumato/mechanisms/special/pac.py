@@ -9,7 +9,7 @@ error of the chosen rule is measured with a share of the budget, where the paper
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import log
 from typing import Literal
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.rows_right import RowsRight

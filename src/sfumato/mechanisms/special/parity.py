@@ -9,9 +9,9 @@ being right that holds for every table. The elimination stands beside it in `rep
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 
+from sfumato.frozen import dataclass
 from sfumato.intervals.parity_doubt import enough_ahead, parity_doubt
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator

@@ -9,12 +9,12 @@ the one that is wanted, and rows beyond a chosen quantile are left to those on t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import expm1, log, prod
 
 import numpy as np
 
+from sfumato.frozen import dataclass
 from sfumato.intervals.noise_sum import upper_quantile
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator

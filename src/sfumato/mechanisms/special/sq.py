@@ -9,11 +9,12 @@ what was learnt: the rows of each class among those that the classifier cannot t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil, prod, sqrt
 from typing import TYPE_CHECKING, Literal
 
+from sfumato.frozen import dataclass
 from sfumato.inference.classifiers.perceptron import latest, points_of, pulls
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator

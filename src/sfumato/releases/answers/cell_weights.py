@@ -8,13 +8,13 @@ weights: for its value, if rows are spread evenly, and for its low and its high 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.domain.boxes import Box, cover
+from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.schema.parts import missing_of
 from sfumato.sql import Amount

@@ -6,13 +6,14 @@ Cells with the same weights are counted, not listed, and groups with the same co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.intervals.fieller import Term
 from sfumato.measurement import Noise
 from sfumato.releases.answers.cell_weights import columns_of

@@ -7,13 +7,14 @@ does not show every cell adds one more number, the rest: what the suppressed cel
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import inf, nan
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.intervals.fieller import Functional, Interval, Shared, linear_interval, ratio_interval
 from sfumato.releases.answers.cell_weights import cell_weights, total
 from sfumato.releases.answers.estimate import Estimate

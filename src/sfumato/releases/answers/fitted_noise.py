@@ -7,13 +7,13 @@ they are worked out once for all such groups, and group by group otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.base import Fit
 from sfumato.inference.fits.grouped import ByGroup, Grouped
 from sfumato.inference.fits.linear import BySquares

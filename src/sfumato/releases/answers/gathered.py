@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
+from sfumato.frozen import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -11,6 +10,7 @@ from sfumato.arrays import Codes
 from sfumato.domain import Domain
 from sfumato.domain.boxes import cover
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.releases.answers.gathered import Gathered
 from sfumato.sql import Select
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.errors import JoinedErrors
 from sfumato.intervals.noise_terms import normal_terms
 from sfumato.releases.answers.cell_weights import ByStatistic

@@ -8,13 +8,13 @@ the rest (least_squares/merged.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.base import Errors, Fit
 from sfumato.intervals.fieller import Term
 from sfumato.intervals.noise_terms import terms_of

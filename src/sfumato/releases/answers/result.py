@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain import EPOCH, Label
+from sfumato.frozen import dataclass
 from sfumato.plain_text import aligned, escaped_json, printable, spreadsheet_safe, width
 from sfumato.releases.answers.estimate import Estimate
 

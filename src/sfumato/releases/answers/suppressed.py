@@ -8,11 +8,12 @@ is about every cell. No unpublished cell holds many more rows than the threshold
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.intervals.fieller import Functional, Interval, Term
 from sfumato.intervals.noise_sum import upper_quantile
 from sfumato.measurement import Noise

@@ -7,13 +7,13 @@ every SELECT answered by the evaluator.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 from sfumato.intervals.fieller import Term
 from sfumato.intervals.rows_inside import Sign
 from sfumato.releases.answers.cell_weights import ByStatistic

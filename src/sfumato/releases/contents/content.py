@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
 from sfumato.queries import Queries
 from sfumato.releases.file.manifest import Manifest, Statistic

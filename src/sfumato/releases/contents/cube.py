@@ -6,7 +6,7 @@ Kind `cube`: every cell was measured by itself. Kind `fitted-cube`: cells were f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from sfumato.arrays import Floats, Whole
 from sfumato.errors import QueryError, ReleaseFileError
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.base import PARTS, Fit
 from sfumato.inference.fits.families import WITHOUT_ESTIMATE
 from sfumato.inference.fits.noisy_cells import NoisyCells

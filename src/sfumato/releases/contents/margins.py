@@ -8,7 +8,7 @@ it tells apart are joined (releases/answers/alike.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import log, prod, sqrt
 from statistics import NormalDist
@@ -18,6 +18,7 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.errors import JoinedErrors
 from sfumato.inference.margins.joining import CLOSE, join_counts, join_sums, join_unbiased
 from sfumato.inference.margins.spreads import Spreads

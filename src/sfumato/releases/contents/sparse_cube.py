@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats, Whole
 from sfumato.errors import ReleaseFileError
+from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Cells, Identity, Total
 from sfumato.releases.answers.alike import Kinds

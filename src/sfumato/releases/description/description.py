@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+from sfumato.frozen import dataclass
 from sfumato.plain_text import aligned, as_rows, printable
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.shown.full_json import guarantee_record

@@ -9,12 +9,12 @@ e^((c - 1) epsilon)).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import exp
 from typing import Any
 
 from sfumato.errors import BudgetError
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, as_epsilon, epsilon_for, readable
 
 FAMILIES = (1, 2, 4)

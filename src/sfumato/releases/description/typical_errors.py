@@ -6,11 +6,11 @@ Counts that a reader meets most: the number of all rows, and the rows with given
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from sfumato.domain import Axis
 from sfumato.domain.predicates import Predicate
+from sfumato.frozen import dataclass
 from sfumato.queries.workload import places_among, some_sets
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.contents.content import Content

@@ -11,7 +11,7 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import IO
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from sfumato.arrays import Whole
 from sfumato.errors import ReleaseFileError
+from sfumato.frozen import dataclass
 from sfumato.releases.file.consistency import check_manifest, check_values
 from sfumato.releases.file.manifest import Manifest, Member, manifest_bytes, parse_manifest
 from sfumato.releases.file.parquet import check_columns, read_columns, write_columns

@@ -8,7 +8,7 @@ fit it is said to come from is refused.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from sfumato.arrays import Floats, Whole
 from sfumato.domain import Domain
 from sfumato.errors import QueryError, ReleaseFileError
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.base import PARTS, Fit, FitReader
 from sfumato.inference.fits.base import Arrays as FitArrays
 from sfumato.inference.fits.families import FAMILIES, WITHOUT_ESTIMATE

@@ -6,13 +6,14 @@ A record is read from files that strangers hand around: every field is known, so
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Annotated, Literal, TypeVar, dataclass_transform
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, PlainSerializer, PlainValidator
 
 from sfumato.errors import ReleaseFileError
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.families import FAMILIES
 from sfumato.measurement import LARGEST_SCALE, Gaussian, Laplace, Noise
 from sfumato.releases.file.strict_json import MOST_DIGITS, refusal

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sfumato.arrays import Whole
 from sfumato.errors import ReleaseFileError
+from sfumato.frozen import dataclass
 from sfumato.releases.contents.content import Content, Written, kind_named
 from sfumato.releases.file.artifact import Artifact, write_artifact
 from sfumato.releases.file.fits import leaves_out_estimates

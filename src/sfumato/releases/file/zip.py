@@ -12,9 +12,9 @@ import re
 import stat
 import struct
 import zlib
-from dataclasses import dataclass
 from typing import IO, NoReturn
 
+from sfumato.frozen import dataclass
 from sfumato.releases.file.manifest import MOST_MANIFEST_BYTES
 from sfumato.releases.file.strict_json import refusal
 

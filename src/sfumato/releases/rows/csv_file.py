@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.frozen import dataclass
 from sfumato.plain_text import file_safe
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from sfumato.frozen import dataclass
 from sfumato.releases.rows.model import Block
 from sfumato.releases.rows.random_numbers import RandomNumbers
 from sfumato.releases.rows.values.columns import TableColumn, table_columns

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 from sfumato.releases.rows.layouts import LaidOut, ends_of
 from sfumato.releases.rows.measures import Sums, fit_means, summed
 from sfumato.releases.rows.model import Block, Grouping, gather_margin

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Protocol
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
+from sfumato.frozen import dataclass
 
 
 class Layout(Protocol):

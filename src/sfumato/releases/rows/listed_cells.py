@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.releases.rows.layouts import Listed, ends_of
 from sfumato.releases.rows.measures import Sums, fit_means, summed
 from sfumato.releases.rows.model import Block, Grouping, volumes

@@ -7,7 +7,6 @@ bounds), in whole steps of the schema. Rounding tosses a coin, so that sums stay
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
+from sfumato.frozen import dataclass
 from sfumato.releases.rows.layouts import Layout
 from sfumato.releases.rows.model import Grouping
 from sfumato.releases.rows.random_numbers import RandomNumbers

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Axis
+from sfumato.frozen import dataclass
 from sfumato.releases.rows.random_numbers import RandomNumbers
 
 

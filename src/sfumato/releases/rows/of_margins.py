@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.drawing import Drawing
 from sfumato.inference.margins.table import Places
 from sfumato.releases.rows.measures import summed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy.special import ndtr
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
+from sfumato.frozen import dataclass
 from sfumato.releases.rows.model import Block, Grouping, RowModel
 
 MOST_GROUPS = 32  # of one attribute: longer ones are compared by ranges

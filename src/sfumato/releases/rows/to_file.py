@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from sfumato.frozen import dataclass
 from sfumato.releases.file.earlier import keep_earlier
 from sfumato.releases.rows.decode import Decoder
 from sfumato.releases.rows.draw import check_number, draw_blocks

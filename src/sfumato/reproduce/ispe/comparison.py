@@ -7,11 +7,11 @@ and two other mechanisms of the product with the same budget.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.mechanisms.hierarchical import hierarchical
 from sfumato.mechanisms.kdtree import kdtree

@@ -6,12 +6,12 @@ alike), exact least squares with the known variances, as `hierarchical` does it,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.least_squares.families import least_squares
 from sfumato.measurement import Laplace

@@ -12,7 +12,6 @@ cell) is an observation too, with one more noise for how far apart the two may b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.intervals.characteristic import log_characteristic
 from sfumato.measurement import Gaussian, Noise
 

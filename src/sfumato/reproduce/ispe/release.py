@@ -7,12 +7,12 @@ estimates it compares; so does this.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from sfumato.arrays import Floats, Whole
+from sfumato.frozen import dataclass
 from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy

@@ -7,11 +7,12 @@ mean over several, with its standard error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
+from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.reproduce.exhibits import Exhibit, Picture, Tick, digits
 from sfumato.reproduce.ispe.release import TABLES, Setting, publish, rectangle_errors

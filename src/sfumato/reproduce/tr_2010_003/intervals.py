@@ -6,13 +6,13 @@ is ten times too small for the mean absolute error of an answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from time import perf_counter
 
 import numpy as np
 
 from sfumato.arrays import Floats, Whole
+from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.mechanisms.cells import cells
 from sfumato.reproduce.released import released

@@ -8,7 +8,6 @@ greatest value (docs/quantiles.md), at the paper's alpha and at the loss that it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import exp
 from typing import cast
@@ -17,6 +16,7 @@ import numpy as np
 
 from sfumato.arrays import Floats, Whole
 from sfumato.audit.mutants.limited_domain import limited_domain_loss
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import SystemEntropy

@@ -6,12 +6,12 @@ and a majority over the repetitions; and beside it what the mechanism itself fin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from sfumato.arrays import Floats, Whole
+from sfumato.frozen import dataclass
 from sfumato.inference.parities import odd
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy

@@ -7,11 +7,10 @@ What it calls Identity is Laplace noise on the *workload*; true identity, noise 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sfumato.arrays import Floats, Whole
+from sfumato.frozen import dataclass
 from sfumato.queries import Predicates, Workload
 from sfumato.reproduce.synthetic import even_numbers, normal_numbers
 from sfumato.reproduce.tr_2010_003.noise_sums import mean_absolute_sum

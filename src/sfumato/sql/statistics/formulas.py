@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql.plan import Column, Formula, Kind
 from sfumato.sql.ratios import LINEAR, Ratio, as_column

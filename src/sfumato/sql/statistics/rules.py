@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sfumato.domain.predicates import Predicate
+from sfumato.frozen import dataclass
 
 
 @dataclass(frozen=True)

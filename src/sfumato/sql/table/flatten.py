@@ -7,10 +7,11 @@ and arithmetic across aggregates stays arithmetic of amounts, which share their 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql.clauses import check_clauses, table_scope
 from sfumato.sql.scope import in_words, unsupported

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from sfumato.domain.boxes import cover
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError, UnsupportedSQL
+from sfumato.frozen import dataclass
 from sfumato.sql.aggregates import read_column
 from sfumato.sql.expressions import Classes, read_classes
 from sfumato.sql.scope import Scope, quoted, unsupported

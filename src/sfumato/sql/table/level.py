@@ -6,10 +6,11 @@ first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql.clauses import whole
 from sfumato.sql.scope import quoted, unsupported

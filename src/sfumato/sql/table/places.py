@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sfumato.frozen import dataclass
 from sfumato.sql.table.plan import Keep, Once, Rank, Rule, Sort, Step
 from sfumato.sql.values.tree import Call, Lookup, Ref, Tree
 

@@ -7,10 +7,11 @@ in the order in which steps add them. Steps and items are expressions over such 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from sfumato.domain.predicates import Predicate
+from sfumato.frozen import dataclass
 from sfumato.sql.plan import Select
 from sfumato.sql.values.tree import Tree, Value
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.sql.scope import quoted
 
 if TYPE_CHECKING:

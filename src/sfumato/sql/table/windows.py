@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import UnsupportedSQL
+from sfumato.frozen import dataclass
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from sfumato.errors import QueryError, UnsupportedSQL
+from sfumato.frozen import dataclass
 from sfumato.sql.values.functions import call
 from sfumato.sql.values.tree import Call, Tree, evaluate, places
 

@@ -7,10 +7,11 @@ the rows of an answer, whose numbers have intervals.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from typing import Any
+
+from sfumato.frozen import dataclass
 
 Value = str | int | float | bool | date | None
 

@@ -7,7 +7,6 @@ cells, scaled so that every attribute runs from -1 to 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import shake_256
 from math import pi, prod
@@ -16,6 +15,7 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Axis
+from sfumato.frozen import dataclass
 
 SPREAD = 12  # candidates for each direction of a net, of which those far apart are kept
 MOST_TRIED = 2**14  # cells that stand for all where a share of the grid is worked out

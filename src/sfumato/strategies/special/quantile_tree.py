@@ -8,13 +8,13 @@ after the other (Kaplan, Schnapp, Stemmer, ICML 2022). The least and the greates
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 
 from sfumato.arrays import Whole
+from sfumato.frozen import dataclass
 
 ENOUGH = 8  # rows in the run next to a cut, in scales of the noise that it is counted with
 GROWTH = 4  # how much longer each run of pieces is than the one before it, away from a cut

@@ -7,8 +7,9 @@ engine's own message, because such a message can quote a value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from sfumato.frozen import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,11 +7,12 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
+from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.silencing import silenced
 from sfumato.kernel.source.origins.origin import SOURCE, Origin

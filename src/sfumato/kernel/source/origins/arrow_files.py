@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
+from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.origins.arrow_values import harmless
 from sfumato.kernel.source.origins.frames import Frame

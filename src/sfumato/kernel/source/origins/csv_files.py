@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import TableError
+from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines import Column, Spelling
 from sfumato.kernel.source.origins.csv_grammar import CSV, Grammar
 from sfumato.kernel.source.origins.csv_records import BLOCK, Tally, batches, first_record

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
+
+from sfumato.frozen import dataclass
 
 
 @dataclass(frozen=True)

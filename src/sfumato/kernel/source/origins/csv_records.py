@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.frozen import dataclass
 from sfumato.kernel.source.origins.csv_grammar import Grammar
 from sfumato.kernel.source.origins.unpacking import TextFile
 

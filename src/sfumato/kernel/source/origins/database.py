@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import TableError
+from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.origins.origin import SOURCE, mounted_columns
 

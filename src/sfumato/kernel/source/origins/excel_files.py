@@ -9,13 +9,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import TableError
+from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines import Column, Spelling
 from sfumato.kernel.source.origins.arrow_values import text_of
 from sfumato.kernel.source.origins.csv_files import spelling_of

@@ -8,10 +8,11 @@ that it could be written to: every value as text, by itself, and whole floats as
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
+from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.origins.arrow_values import as_text, harmless, text_of
 from sfumato.kernel.source.origins.origin import SOURCE, mounted_columns

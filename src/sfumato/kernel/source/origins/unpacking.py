@@ -10,11 +10,12 @@ from __future__ import annotations
 import bz2
 import gzip
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import TableError
+from sfumato.frozen import dataclass
 
 STANDARD_INPUT = Path("-")
 _PAIRS = ("utf-16", "utf-16-le", "utf-16-be")

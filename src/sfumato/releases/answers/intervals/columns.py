@@ -6,13 +6,14 @@ two kinds, each with half of what the confidence leaves. A share A / (A + B) is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, floor, inf, isfinite, isnan
 
 import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.intervals.guaranteed.ends import Ends
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.evaluate import Evaluation

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 
 Kind = Literal["typical", "guaranteed", "both"]
 KINDS: tuple[str, ...] = get_args(Kind)

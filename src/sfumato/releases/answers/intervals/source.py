@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
+from sfumato.frozen import dataclass
 from sfumato.intervals.guaranteed.ends import Ends
 from sfumato.intervals.guaranteed.regions import Find
 from sfumato.intervals.noise_terms import spread_over

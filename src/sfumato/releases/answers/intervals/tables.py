@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from sfumato.arrays import Codes
+from sfumato.frozen import dataclass
 from sfumato.inference.margins.table import Places
 from sfumato.intervals.guaranteed.ends import Ends
 from sfumato.intervals.guaranteed.margins import Tables

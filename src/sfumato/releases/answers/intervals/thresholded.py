@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.intervals.guaranteed.ends import Ends
 from sfumato.intervals.guaranteed.thresholded import Thresholded
 from sfumato.releases.answers.gathered import Gathered

@@ -7,7 +7,7 @@ The factor may differ by group, since every cell belongs to one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Axis
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.releases.answers.cell_weights import ByStatistic, Weights, cell_weights
 from sfumato.releases.answers.evaluate import Evaluation
 from sfumato.releases.answers.groups import Groups

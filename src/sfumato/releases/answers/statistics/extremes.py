@@ -9,10 +9,11 @@ misses the truth only if the test errs at one place, the cell before the least v
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from sfumato.frozen import dataclass
 from sfumato.releases.answers.statistics.along import Along
 
 AT_ONCE = 15  # places along the attribute that are tested together, then between two of them again

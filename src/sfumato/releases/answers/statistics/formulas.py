@@ -9,13 +9,14 @@ serves for quantiles and variances, whose noises are not looked at together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import hypot, inf, isfinite, isnan, nan
 
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
 from sfumato.intervals.fieller import Functional, Interval, Shared, Term
 from sfumato.intervals.functions import Function, function_interval
 from sfumato.intervals.noise_terms import NORMAL, SMOOTH

@@ -23,7 +23,6 @@ hides one row can tell more. The least value is its mirror image.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
@@ -31,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.arrays import Floats, Whole
+from sfumato.frozen import dataclass
 from sfumato.intervals.noise_sum import upper_quantile
 from sfumato.measurement import Laplace, Noise
 from sfumato.releases.answers.statistics.quantile_pull import pull

@@ -17,7 +17,7 @@ measured of those cells alone (extremes.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import isnan, nan
 from statistics import NormalDist
@@ -25,6 +25,7 @@ from statistics import NormalDist
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.intervals.noise_sum import upper_quantile
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.evaluate import Evaluation

@@ -8,7 +8,6 @@ with noise of their own after the model was made, so they say how good it is wit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -17,6 +16,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats, Whole
 from sfumato.domain import Axis, Domain
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.inference.classifiers.additive import Additive
 from sfumato.inference.classifiers.naive_bayes import naive_bayes, posterior
 from sfumato.inference.classifiers.perceptron import learnt

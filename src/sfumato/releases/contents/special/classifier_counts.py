@@ -6,7 +6,6 @@ By the target alone every table tells something: they are averaged, each as far 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.intervals.fieller import Term
 from sfumato.measurement import Noise
 from sfumato.releases.answers.counted_noise import CountedNoise

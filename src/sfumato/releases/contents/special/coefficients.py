@@ -13,7 +13,7 @@ cells      the cells of the table that are not empty, and their rows
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar
@@ -22,6 +22,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from sfumato.arrays import Codes, Floats, Whole
+from sfumato.frozen import dataclass
 from sfumato.inference.contingency.walsh_parts import least_raise, parts_of
 from sfumato.inference.margins.table import Places, Table
 from sfumato.measurement import Measurement, Noise

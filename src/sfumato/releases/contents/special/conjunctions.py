@@ -9,7 +9,6 @@ answers   subset by subset, the whole table first; table by table of l attribute
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import comb, sqrt
@@ -20,6 +19,7 @@ import numpy as np
 from pydantic import Field, TypeAdapter
 
 from sfumato.arrays import Whole
+from sfumato.frozen import dataclass
 from sfumato.inference.contingency.implication import error_of, together
 from sfumato.intervals.fieller import Functional, Term, linear_interval
 from sfumato.measurement import Measurement, Noise

@@ -7,7 +7,6 @@ far that is off was measured once, with noise, on halfspaces through points of t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from math import hypot, pi, sqrt
 from statistics import NormalDist
@@ -17,6 +16,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
 from sfumato.releases.contents.content import About, Content, Written
 from sfumato.releases.file.manifest import Manifest

@@ -7,7 +7,6 @@ ONNX. Error bars are worked out from the answers kept aside when the release is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,6 +17,7 @@ from sfumato.domain.blocks import Blocks, along_axes
 from sfumato.domain.boxes import Part
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.inference.learned.error_bars import ErrorBars, parts_of
 from sfumato.inference.learned.kept_aside import boxes_of_tiles
 from sfumato.inference.learned.runtime import MISSING, Running, can_run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.arrays import Whole
 from sfumato.domain import Domain
+from sfumato.frozen import dataclass
 from sfumato.inference.parities import Learnt, as_cells, learn, odd
 from sfumato.intervals.fieller import Functional, Interval, Term, ratio_interval
 from sfumato.intervals.parity_doubt import parity_doubt

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
 from math import prod
@@ -16,6 +15,7 @@ from sfumato.domain import Axis
 from sfumato.domain.boxes import cover
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.releases.answers.answer import check_confidence, result_of
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups

@@ -8,7 +8,6 @@ counts   for each attribute, group and run (strategies/special/quantile_tree.py)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
@@ -19,6 +18,7 @@ from pydantic import Field, TypeAdapter
 
 from sfumato.arrays import Codes, Whole
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.limits import MOST_DENSE
 from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.queries import Identity

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import log
@@ -14,6 +13,7 @@ from pydantic import Field
 
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.intervals.fieller import Functional, Interval, Term, ratio_interval
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import Identity

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.domain import Axis
+from sfumato.frozen import dataclass
 from sfumato.releases.rows.model import Block
 from sfumato.releases.rows.random_numbers import RandomNumbers
 from sfumato.releases.rows.values.spelled import cell_of, in_digits, spelled

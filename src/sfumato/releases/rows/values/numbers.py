@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.domain import Axis
+from sfumato.frozen import dataclass
 from sfumato.releases.rows.measures import of_present, spread_values
 from sfumato.releases.rows.model import Block
 from sfumato.releases.rows.random_numbers import RandomNumbers

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Axis
+from sfumato.frozen import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,6 @@ which begins on the year's first day.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.domain import EPOCH, Axis
+from sfumato.frozen import dataclass
 from sfumato.releases.rows.model import Block
 from sfumato.releases.rows.random_numbers import RandomNumbers
 from sfumato.releases.rows.values.spans import common_spans, widest

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sfumato.errors import TableError
+from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.postgres.session import Session
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
+from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.postgres.adbc import AdbcSession
 from sfumato.kernel.source.engines.postgres.address import address_of, is_adbc

@@ -1,0 +1,47 @@
+"""The documentation as a site: every page is in it, every link leads somewhere, nothing is fetched from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md"))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Built strictly: whatever the builder warns of stops it."""
+    where = tmp_path_factory.mktemp("site")
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(where)]
+    done = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return where
+
+
+def test_every_page_is_in_it_and_in_its_menu(site):
+    for page in PAGES:
+        name = "index.html" if page.as_posix() == "README.md" else page.with_suffix(".html").as_posix()
+        assert (site / name).is_file(), name
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert [page.as_posix() for page in PAGES if f": {page.as_posix()}\n" not in menu] == []
+
+
+def test_nothing_is_fetched_from_elsewhere(site):
+    loaded = re.compile(r"""<(?:script|link|img|iframe)[^>]+(?:src|href)=["']?(https?:)?//""")
+    for page in site.rglob("*.html"):
+        found = loaded.search(page.read_text(encoding="utf-8"))
+        assert found is None, f"{page.name}: {found[0]}"
+
+
+def test_the_reference_has_signatures_and_descriptions(site):
+    page = (site / "reference.html").read_text(encoding="utf-8")
+    for name in ("release", "open_release", "make_plan", "Release", "Schema", "Estimate"):
+        assert re.search(rf'id="sfumato\.[\w.]*{name}"', page), name
+    assert "epsilon" in page
