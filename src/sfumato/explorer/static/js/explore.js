@@ -214,7 +214,9 @@ async function saveAs(kind) {
     const svg = $("chart").querySelector("svg");
     if (!svg) return;
     const promise = `${percentOf(last.confidence)} ${last.interval} intervals. ${state.about.dataset}, ${state.about.promise}, released by Sfumato.`;
-    const whole = alone(svg, title(), promise);
+    const shape = svg.querySelector('[aria-label="cell"]') ? "heat" : state.shape;
+    const series = last.by.length === 2 && shape !== "heat" ? distinct(last, 1).map((label, place) => [short(label, 24), PALETTE[place]]) : [];
+    const whole = alone(svg, title(), promise, series);
     save(kind === "svg" ? asSvg(whole) : await asPng(whole), `${name}.${kind}`);
   } catch (error) { refuse(error.message); }
 }

@@ -13,12 +13,12 @@ export function save(blob, name) {
 }
 
 /** A picture that looks the same by itself: colours and fonts as attributes, the paper and the title in it. */
-export function alone(svg, title, about) {
+export function alone(svg, title, about, series = []) {
   const root = getComputedStyle(document.documentElement);
   const colour = (name) => root.getPropertyValue(name).trim();
   const space = "http://www.w3.org/2000/svg";
   const box = svg.viewBox.baseVal;
-  const [left, top, bottom] = [16, 52, 34];
+  const [left, top, bottom] = [16, 52, series.length ? 58 : 34];
   const [width, height] = [box.width + 2 * left, box.height + top + bottom];
   const whole = document.createElementNS(space, "svg");
   const set = (element, attributes) => { for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value); return element; };
@@ -28,6 +28,12 @@ export function alone(svg, title, about) {
   for (const tip of drawn.querySelectorAll("[aria-label=tip]")) tip.remove();
   set(drawn, { x: left, y: top, width: box.width, height: box.height, color: colour("--soft"), fill: "currentColor", "text-anchor": "middle" });
   drawn.removeAttribute("style");
+  let along = left;
+  const key = series.flatMap(([label, fill]) => { // which colour is which, in one line
+    const at = along;
+    along += 34 + [...label].length * 7.2;
+    return [set(document.createElementNS(space, "rect"), { x: at, y: height - 44, width: 11, height: 11, rx: 2, fill }), text(label, { x: at + 17, y: height - 34, fill: colour("--ink") })];
+  });
   const name = document.createElementNS(space, "title");
   name.textContent = title;
   whole.append(
@@ -35,6 +41,7 @@ export function alone(svg, title, about) {
     set(document.createElementNS(space, "rect"), { width, height, fill: colour("--card") }),
     text(title, { x: left, y: 32, "font-size": 17, "font-family": "Georgia, serif", fill: colour("--ink") }),
     drawn,
+    ...key,
     text(about, { x: left, y: height - 12, fill: colour("--soft"), "font-size": 11 }),
   );
   return whole;
