@@ -52,6 +52,8 @@ def test_load_filter_slide_and_save(browser, address):
         assert page.text_content("#title") == "Number of rows by age"
         assert page.text_content("#promise").startswith("epsilon 5")
         assert page.get_attribute("#chart svg", "aria-label").startswith("Number of rows by age. Highest")
+        page.click("#as-table summary")
+        page.wait_for_selector("#table tbody td")
         page.select_option("#add-filter", "sex")
         page.uncheck(".ticks label:has-text('M') input")
         page.wait_for_selector("#title:has-text('sex F')")
@@ -73,6 +75,7 @@ def test_load_filter_slide_and_save(browser, address):
             body = Path(saving.value.path()).read_bytes()
             assert body.startswith(begins) and saving.value.suggested_filename == f"survey-age-region.{kind}"
         page.click("#elsewhere summary")
+        page.wait_for_selector("#copies pre")
         assert "curl -s 'http" in page.text_content("#copies") and "import sfumato as sf" in page.text_content(
             "#copies"
         )
@@ -154,6 +157,7 @@ def test_names_and_labels_that_are_out_to_do_harm_are_shown_as_text(browser, add
         page.wait_for_selector("#chart svg [aria-label=cell]")
         assert "<b>place</b>" in page.text_content("#title")
         page.click("#as-table summary")
+        page.wait_for_selector("#table tbody td")
         table = page.text_content("#table")
         assert "<script>document.title='owned'</script>" in table and "\\u202eevil\\u202c" in table
         assert "\u202e" not in page.text_content("body")
@@ -174,5 +178,7 @@ def test_the_csv_that_a_browser_saves_is_the_chart(browser, address):
         with page.expect_download() as saving:
             page.click("[data-save=csv]")
         rows = list(csv.DictReader(io.StringIO(Path(saving.value.path()).read_text())))
+        page.click("#as-table summary")
+        page.wait_for_selector("#table tbody td")
         shown = page.text_content("#table tbody tr td.number").replace(",", "")
         assert rows[0]["sex"] == "F" and abs(float(rows[0]["n"]) - float(shown)) <= 0.5

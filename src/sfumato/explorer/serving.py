@@ -59,10 +59,12 @@ def bind(host: str, port: int) -> socket.socket:
     """A socket that listens, so that the address is known, and a port that is taken refused, before anything else."""
     taken = f"port {port} of {host} {{}}; name another with --port, or --port 0 for any"
     try:
-        ((family, _, _, _, address), *_) = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        ((family, _, protocol, _, address), *_) = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
         raise SfumatoError(f"there is no host {host} here; name an address of this machine with --host") from None
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol is said by name: of such sockets only does asyncio send small pieces at once, and head and body of an
+    # answer are two, the second of which would wait 40 milliseconds for the client to acknowledge the first.
+    listening = socket.socket(family, socket.SOCK_STREAM, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)

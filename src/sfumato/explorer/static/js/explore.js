@@ -34,6 +34,7 @@ export function setUp(toSql) {
     if (found) changeFilters([...state.filters, begin(found)], true);
   });
   for (const button of document.querySelectorAll("[data-save]")) button.addEventListener("click", () => saveAs(button.dataset.save));
+  for (const id of ["as-table", "elsewhere"]) $(id).addEventListener("toggle", unfold);
   $("to-sql").addEventListener("click", () => last && openSql(last.sql));
   $("controls").addEventListener("submit", (event) => event.preventDefault());
   new ResizeObserver(() => { if (last && Math.abs($("chart").clientWidth - (last.width ?? 0)) > 4) redraw(); }).observe($("chart"));
@@ -171,8 +172,14 @@ function show() {
   $("summary").textContent = summary();
   redraw();
   $("notes").replaceChildren(...[...last.notes, last.counted && `Counted: ${last.counted}.`].filter(Boolean).map((note) => make("li", { text: note })));
-  $("table").replaceChildren(chartTable(last, form(), title()));
-  showCopies($("copies"), state.about, { sql: last.sql, ...manner() });
+  unfold();
+}
+
+/** What is folded away is made when it is opened: a slider must not wait for thousands of cells that nobody sees. */
+function unfold() {
+  if (!last) return;
+  if ($("as-table").open) $("table").replaceChildren(chartTable(last, form(), title()));
+  if ($("elsewhere").open) showCopies($("copies"), state.about, { sql: last.sql, ...manner() });
 }
 
 export function redraw() {
