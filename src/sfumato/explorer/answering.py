@@ -6,6 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from sfumato.explorer.bounds import ANSWER_SECONDS, MOST_KEPT_ANSWER, MOST_KEPT_BYTES, MOST_WAITING, WORKERS
@@ -39,11 +40,15 @@ class Kept:
 
 @dataclass(eq=False)
 class Desk:
-    """Where questions are put. All but the work itself happens in the thread of the event loop."""
+    """Where questions are put. All but the work itself happens in the thread of the event loop.
+
+    Who waits is woken by the thread that found the answer, in one turn of the loop: with hundreds of clients a turn is
+    long, and every task in between would cost another.
+    """
 
     kept: Kept = field(default_factory=Kept)
     workers: int = WORKERS
-    _asked: dict[Hashable, asyncio.Future[bytes]] = field(default_factory=dict)
+    _waiting: dict[Hashable, list[asyncio.Future[bytes]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._threads = ThreadPoolExecutor(self.workers, "sfumato-answers")
@@ -52,24 +57,40 @@ class Desk:
         """What the work gives; it is done once for all who ask the same at the same time."""
         if (found := self.kept.get(key)) is not None:
             return found
-        future = self._asked.get(key)
-        if future is None:
-            if len(self._asked) >= MOST_WAITING:
+        loop = asyncio.get_running_loop()
+        if key not in self._waiting:
+            if len(self._waiting) >= MOST_WAITING:
                 raise Refusal("busy", "too many questions are waiting", "ask again in a few seconds")
-            future = asyncio.ensure_future(self._work(key, work))
-            self._asked[key] = future
+            self._waiting[key] = []
+            self._threads.submit(self._work, loop, key, work)
+        mine: asyncio.Future[bytes] = loop.create_future()
+        self._waiting[key].append(mine)
         try:
-            return await asyncio.wait_for(asyncio.shield(future), ANSWER_SECONDS)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await mine
         except TimeoutError:
             raise Refusal("too_slow", "the answer takes too long", "ask for fewer groups, or again later") from None
 
-    async def _work(self, key: Hashable, work: Callable[[], bytes]) -> bytes:
+    def _work(self, loop: asyncio.AbstractEventLoop, key: Hashable, work: Callable[[], bytes]) -> None:
+        """In a thread: find the answer, and have the loop hand it out."""
+        found: bytes | Exception
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            found = work()
+        except Exception as error:
+            found = error
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            loop.call_soon_threadsafe(self._hand_out, key, found)
+
+    def _hand_out(self, key: Hashable, found: bytes | Exception) -> None:
+        if isinstance(found, bytes):
             self.kept.put(key, found)
-            return found
-        finally:
-            del self._asked[key]
+        for one in self._waiting.pop(key, []):
+            if one.done():  # given up
+                continue
+            if isinstance(found, bytes):
+                one.set_result(found)
+            else:
+                one.set_exception(found)
 
     def close(self) -> None:
         """Take no more work, and do not wait for what is under way."""
