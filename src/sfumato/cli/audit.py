@@ -75,6 +75,19 @@ def _show(report: Report, score: str) -> None:
             unsound = [found.name for found in findings if not found.sound]
             said = f"VIOLATION in {', '.join(unsound)}" if unsound else "no violation found"
             say(f"{what}: {pairs:,} pairs of neighbouring tables, largest loss {largest:.6f} of the claim; {said}.")
+    if report.sure:
+        say("Guaranteed intervals, where a search for tables and questions that break them ended, on fresh releases:")
+        rows = [
+            [
+                one.mechanism,
+                f"{one.tried:,}",
+                f"{one.confidence:.0%}",
+                f"{one.held:.1%} of {one.releases:,}",
+                one.verdict,
+            ]
+            for one in report.sure
+        ]
+        table(["mechanism", "tables tried", "promised", "held", "verdict"], rows, left=[0, 4])
     if report.read:
         say("")
         rows = [[found.source, f"{found.pairs:,}", f"{found.largest:.2f}", found.verdict] for found in report.read]

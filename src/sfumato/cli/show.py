@@ -97,9 +97,26 @@ def notes() -> Iterator[None]:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """A bar over the steps of a release, on a terminal; silent in a pipe."""
+    """A bar over the steps of a release, on a terminal; silent in a pipe. While a table is read, how far that is."""
     with _bar(20, len(STEPS)) as (bar, task):
-        yield lambda name: bar.update(task, advance=1, description=STEPS.get(name, name)) if bar else None
+        if bar is None:
+            yield lambda name: None
+            return
+        from sfumato.kernel.source.engines.progress import watched
+
+        at, furthest = list[str](), [0.0]
+
+        def step(name: str) -> None:
+            at.append(name)
+            bar.update(task, completed=len(at), description=STEPS.get(name, name))
+
+        def read(share: float) -> None:
+            if at and at[-1] == "read":
+                furthest[0] = max(furthest[0], share)  # where more turns out to be left, it stays where it is
+                bar.update(task, completed=len(at) + furthest[0], description=f"{STEPS['read']}, {furthest[0]:.0%}")
+
+        with watched(read):
+            yield step
 
 
 @contextmanager

@@ -72,7 +72,7 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
 
     budget: counts get `Settings.count` parts and every measure its weight.
     """
-    from sfumato.inference.margins.sums import sums_along
+    from sfumato.inference.margins.sums.along import sums_along
     from sfumato.mechanisms.shared.margins_check import check, looks
     from sfumato.releases.contents.margins import Margins
 
@@ -85,11 +85,25 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     checked = check(curator, schema, survey.counts(for_tables), for_check)
     survey.measured.extend(((), found) for found in checked.measured)
     tables, spreads = {"count": checked.tables}, {"count": checked.spreads}
+    ordered = [axis.ordered for axis in schema.domain]
     for of, share in zip(measures, for_measures, strict=True):
         counts = {places: table.estimate for places, table in checked.tables.items()}
-        for each, noisy in survey.sums(of, share).items():
-            tables[each], spreads[each] = sums_along(noisy, counts, float(schema.units[each]))
+        found = survey.sums(of, share)
+        made = {}
+        for each in sorted(found, key=lambda name: name == of):  # rows without a value first: the others have one
+            level = _level(schema, of) if each == of else 0.0
+            made[each] = sums_along(found[each], counts, float(schema.units[each]), level, ordered)
+            if each != of:
+                counts = {p: np.maximum(counts[p] - table.estimate, 0.0) for p, table in made[each][0].items()}
+        for each in found:
+            tables[each], spreads[each] = made[each]
     return Margins(schema, tables, spreads, tuple(survey.measured))
+
+
+def _level(schema: Schema, of: str) -> float | None:
+    """How many steps above zero a measure's centre lies; None if it may be negative."""
+    measure = schema.measures[of]
+    return float(measure.centre / measure.step) if measure.lower >= 0 else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,6 +41,7 @@ def release(
     ledger: Ledger | str | Path | None = None,
     another_unit: bool = False,
     table_name: str | None = None,
+    dialect: str | None = None,
     allow_views: bool = False,
     even_if_useless: bool = False,
     again: bool = True,
@@ -51,6 +52,7 @@ def release(
 
     table: a path or glob (csv, parquet), a pandas, polars or Arrow frame, or with `table_name` a database URL or a
     connection (docs/engines.md).
+    dialect: the SQL that a connection speaks, as sqlglot names it, where the connection does not tell.
     schema: what is public about the table, or the path of its YAML file.
     epsilon: what this release costs, charged to `schema.dataset` in the ledger before the table is read.
     delta: allows mechanisms that can use it Gaussian noise; it is charged too, unless the mechanism needs none.
@@ -69,6 +71,7 @@ def release(
         "even_if_useless": even_if_useless,
         "ledger": ledger,
         "table_name": table_name,
+        "dialect": dialect,
         "allow_views": allow_views,
         "again": again,
         "entropy": entropy,
@@ -87,6 +90,7 @@ def _made(
     ledger: Ledger | str | Path | None = None,
     another_unit: bool = False,
     table_name: str | None = None,
+    dialect: str | None = None,
     allow_views: bool = False,
     again: bool = True,
     entropy: Entropy | None = None,
@@ -98,7 +102,7 @@ def _made(
     with telling_what_stays(book, schema.dataset, nonce):
         step("plan")
         prepared = prepare(schema, epsilon, **how)
-        source_table = table_for(schema, table, table_name, allow_views)
+        source_table = table_for(schema, table, table_name, allow_views, dialect)
         schema = schema.published()
         mechanism, cost = prepared.mechanism, prepared.cost
         opened = open_curator(
@@ -125,9 +129,9 @@ def _made(
         yield Release(*facts, options=mechanism.chosen), prepared
 
 
-def table_for(schema: Schema, table: Any, name: str | None, allow_views: bool) -> Table:
+def table_for(schema: Schema, table: Any, name: str | None, allow_views: bool, dialect: str | None = None) -> Table:
     """The private table as a schema describes it, its names and types looked at; alike for a release and a dry run."""
-    return open_table(table, name=name, allow_views=allow_views, schema=schema)
+    return open_table(table, name=name, allow_views=allow_views, schema=schema, dialect=dialect)
 
 
 @dataclass(frozen=True)

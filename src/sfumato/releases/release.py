@@ -114,9 +114,11 @@ class Release:
 
         return describe(self, confidence)
 
-    def answer(self, queries: Queries, *, confidence: float = 0.95) -> Sequence[Estimate]:
-        """Answer linear queries over the cells' counts, one estimate for each."""
-        return self.content.linear(queries, confidence)
+    def answer(self, queries: Queries, *, confidence: float = 0.95, interval: str = "typical") -> Sequence[Estimate]:
+        """Answer linear queries over the cells' counts, one estimate for each. interval: as in `query`."""
+        from sfumato.releases.answers.intervals.manner import Manner
+
+        return self.content.linear(queries, confidence, Manner(interval).interval)
 
     def marginal(self, *names: str, confidence: float = 0.95) -> Result:
         """The count of every combination of values of some attributes, with its interval."""

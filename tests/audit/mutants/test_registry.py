@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 from false_alarms import false_alarms
 
-from sfumato.audit.mutants import choices, curators, descents, fits, ledgers, noise, outputs, readers, reading, verbs
+from sfumato.audit.mutants import (
+    choices,
+    curators,
+    descents,
+    fits,
+    intervals,
+    ledgers,
+    noise,
+    outputs,
+    readers,
+    reading,
+    verbs,
+)
 from sfumato.audit.mutants.catching import catch, mutant_report
 from sfumato.audit.mutants.registry import MUTANTS, Mutant
 from sfumato.audit.mutants.special import blr, pac, parity
@@ -86,7 +98,7 @@ def test_subjects_give_a_row_of_whole_numbers_for_every_run():
 
 
 def test_mutants_are_marked_and_leave_the_kernel_alone():
-    by_kind = choices, curators, descents, fits, ledgers, noise
+    by_kind = choices, curators, descents, fits, intervals, ledgers, noise
     for module in (*by_kind, outputs, readers, reading, verbs, blr, pac, parity):
         assert module.__doc__.startswith("NOT PRIVATE")
     assert curators.Curator.__module__ == "sfumato.kernel.curator"

@@ -13,7 +13,19 @@ from inspect import getdoc
 from typing import Any
 
 from sfumato.audit.attacks.replay import Run as Recipe
-from sfumato.audit.mutants import choices, curators, descents, fits, ledgers, margins, noise, outputs, reading, verbs
+from sfumato.audit.mutants import (
+    choices,
+    curators,
+    descents,
+    fits,
+    intervals,
+    ledgers,
+    margins,
+    noise,
+    outputs,
+    reading,
+    verbs,
+)
 from sfumato.audit.mutants.curators import replaying, sifted
 from sfumato.audit.mutants.noise import Run, honest
 from sfumato.audit.mutants.reader_checks import checks as reader_checks
@@ -96,7 +108,7 @@ def _quantile(
 
 
 def _what_is_wrong(made: object) -> str:
-    return (getdoc(made) or "").splitlines()[0].removeprefix("NOT PRIVATE: ")
+    return (getdoc(made) or "").splitlines()[0].removeprefix("NOT PRIVATE: ").removeprefix("NOT GUARANTEED: ")
 
 
 def _plain(name: str, run: Run, control: Run, runs: int = MANY, epsilon: Fraction = Fraction(1)) -> Mutant:
@@ -264,6 +276,20 @@ MUTANTS: dict[str, Mutant] = {
             conjunctions.SubsetsByRankCurator,
             conjunctions.replaying_subsets(conjunctions.honest, conjunctions.SubsetsByRankCurator),
             conjunctions.replaying_subsets(conjunctions.honest),
+        ),
+        _checked(
+            "ends that noise chose",
+            intervals.largest_first,
+            intervals.breaking(intervals.first_believed, intervals.largest_first),
+            intervals.breaking(intervals.first_believed),
+            "intervals",
+        ),
+        _checked(
+            "half of the noise",
+            intervals.half_the_noise,
+            intervals.breaking(intervals.half_the_noise),
+            intervals.breaking(intervals.first_believed),
+            "intervals",
         ),
         _keeping("a ledger for each release", ledgers.FreshLedger, ledgers.spends_twice),
         _keeping("rows and people added up", ledgers.UnitBlindLedger, ledgers.adds_two_promises),

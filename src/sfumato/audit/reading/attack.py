@@ -8,8 +8,9 @@ agree cell by cell.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import chain, repeat
 from math import ceil
 from pathlib import Path
 from random import Random
@@ -54,28 +55,35 @@ def sources_here() -> list[str]:
 
 def reading_finding(name: str, pairs: int, seed: int = 1) -> ReadingFinding:
     """Attack a source with at least so many pairs of neighbouring tables, fewer where reading one takes long."""
-    return attack_source(name, SOURCES[name].make, ceil(pairs * SOURCES[name].share), seed=seed)
+    source = SOURCES[name]
+    return attack_source(name, source.make, ceil(pairs * source.share), seed=seed, first=source.first)
 
 
-def attack_source(name: str, make: Make, pairs: int, *, seed: int = 1, patient: bool = True) -> ReadingFinding:
-    """Attack one source. patient: go on after the first complaint."""
+def attack_source(
+    name: str, make: Make, pairs: int, *, seed: int = 1, patient: bool = True, first: Sequence[Make] = ()
+) -> ReadingFinding:
+    """Attack one source. patient: go on after the first complaint. first: tables that come before those of `make`."""
     random = Random(f"{name} {seed}")  # noqa: S311 (tables, not noise)
     done, largest, complaints = 0, 0.0, list[str]()
     with tempfile.TemporaryDirectory() as folder:
-        while done < pairs and (patient or not complaints):
-            tried, moved, said = attack_case(make(random, Path(folder)))
+        for one in chain(first, repeat(make)):
+            if done >= pairs or (complaints and not patient):
+                break
+            tried, moved, said = attack_case(one(random, Path(folder)), patient=patient)
             done, largest = done + tried, max(largest, moved)
             complaints += said
     return ReadingFinding(name, done, largest, tuple(complaints[:SHOWN]))
 
 
-def attack_case(case: Case) -> tuple[int, float, list[str]]:
+def attack_case(case: Case, *, patient: bool = True) -> tuple[int, float, list[str]]:
     """All pairs of one table: how many, the largest move over the charge, and what is wrong."""
     whole = _read(case, case.parts)
     complaints = [] if isinstance(whole, str) else _unlike(case, case.parts, whole)
     refused = isinstance(whole, str) and whole.startswith("refused")
     largest, done = 0.0, 0
     for fewer in _neighbours(case):
+        if complaints and not patient:
+            break
         done += 1
         other = _read(case, fewer)
         if isinstance(whole, str) or isinstance(other, str):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from getpass import getuser
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from random import Random
 from tempfile import gettempdir
 from typing import Any
 
+from sfumato.audit.reading.dealt import PEOPLE, dealt_table
 from sfumato.audit.reading.reference import Row, unit_of
 from sfumato.audit.reading.source import Case, Make, Source
 from sfumato.audit.reading.tables import AwkwardTable, awkward_table
@@ -27,6 +29,7 @@ TYPES = {
     "large_string": "varchar(40)",
     "string_view": "sfumato_audit.loose_text",
     "dictionary": "sfumato_audit.citext",
+    "fixed": "char(12)",
     "int8": "smallint",
     "int64": "bigint",
     "uint64": "numeric",
@@ -36,7 +39,9 @@ TYPES = {
     "bool": "boolean",
     "date32": "date",
 }
-# A text that is the same in upper and lower case, as the extension citext has it, which not every server brings along.
+LOOSE = ("string_view", "dictionary", "fixed")  # texts that PostgreSQL itself may take for one another
+Deal = Callable[[Random], AwkwardTable]
+# A text that is the same in upper and lower case, for servers that do not bring the extension citext along.
 _CITEXT = """
 CREATE TYPE citext;
 CREATE FUNCTION citextin(cstring) RETURNS citext AS 'textin' LANGUAGE internal IMMUTABLE STRICT;
@@ -74,18 +79,33 @@ class PostgresSource(Source):
         return find_spec("psycopg") is not None and (SERVER in os.environ or super().here)
 
 
-def postgres_source(engine: type[Postgres] = Postgres) -> Make:
-    """Tables of declared types on the server. engine: the tests' broken ones are kinds of it."""
-    return lambda random, folder: _case(random, engine)
+def postgres_source(engine: type[Postgres] = Postgres, deal: Deal = awkward_table) -> Make:
+    """Tables of declared types on the server. engine: the broken ones are kinds of it."""
+    return lambda random, folder: _case(deal(random), engine)
 
 
-def _case(random: Random, engine: type[Postgres]) -> Case:
-    """One table; no text of PostgreSQL can hold a NUL."""
-    made = awkward_table(random)
-    rows = tuple(
-        {name: value.replace("\0", "\x01") if isinstance(value, str) else value for name, value in row.items()}
-        for row in made.rows
-    )
+def dealt_postgres_source(engine: type[Postgres] = Postgres) -> tuple[Make, ...]:
+    """Tables into which every awkward value is dealt, the texts in columns of each kind."""
+    dealt = [postgres_source(engine, partial(dealt_table, kind)) for kind in PEOPLE]
+    return (*dealt, *(postgres_source(engine, partial(_texts_of, kind)) for kind in LOOSE))
+
+
+def _texts_of(kind: str, random: Random) -> AwkwardTable:
+    """A table in which every text is of another kind."""
+    table = dealt_table("string", random)
+    return replace(table, types={name: kind if own == "string" else own for name, own in table.types.items()})
+
+
+def _case(made: AwkwardTable, engine: type[Postgres]) -> Case:
+    """One table; no text of PostgreSQL can hold a NUL, and to one of fixed width the blanks at its end are nothing."""
+
+    def kept(name: str, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        text = value.replace("\0", "\x01")
+        return text.rstrip(" ") if made.types[name] == "fixed" else text
+
+    rows = tuple({name: kept(name, value) for name, value in row.items()} for row in made.rows)
     table = AwkwardTable(made.schema, rows, made.types)
     unit = table.schema.privacy_unit.column
     return Case(
@@ -133,7 +153,11 @@ def _connection() -> Any:
         ((there,),) = connection.execute("SELECT to_regnamespace('sfumato_audit') IS NOT NULL").fetchall()
         if not there:
             connection.execute("CREATE SCHEMA sfumato_audit; SET LOCAL search_path = sfumato_audit")
-            connection.execute(_CITEXT)
+            try:
+                with connection.transaction():
+                    connection.execute("CREATE EXTENSION citext SCHEMA sfumato_audit")
+            except psycopg.Error:
+                connection.execute(_CITEXT)
             try:
                 with connection.transaction():
                     connection.execute(_LOOSE)

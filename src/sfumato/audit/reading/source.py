@@ -31,11 +31,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Source:
-    """A source: how its cases are made, the share of the pairs that it is worth, and the library that it needs."""
+    """A source: how its cases are made, the share of the pairs that it is worth, and the library that it needs.
+
+    first: cases that come before those, where a few readings have to find what elsewhere hundreds do.
+    """
 
     make: Make
     share: float = 1.0
     needs: str = "pyarrow"
+    first: tuple[Make, ...] = ()
 
     @property
     def here(self) -> bool:

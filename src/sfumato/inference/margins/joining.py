@@ -4,7 +4,8 @@ Counts: the table of largest entropy that has the known tables as its margins, b
 (Deming, Stephan 1940). No model of all attributes is ever made: what a question does not mention has no part in it.
 
 Sums of a measure: values are taken to be, in each cell, a sum of what every known table says about its own cells, found
-in the same way but with differences in the place of ratios, since sums of a measure may have either sign.
+in the same way but with differences in the place of ratios, since sums of a measure may have either sign. Where none is
+negative, ratios are another guess (`join_products`).
 
 Unbiased tables: the parts of the known tables that their own margins leave open are independent, and add up.
 """
@@ -61,6 +62,27 @@ def join_sums(counts: Floats, known: Mapping[Places, Floats]) -> Floats:
         if off <= scale:
             break
     return joint
+
+
+def join_products(counts: Floats, alone: Mapping[Places, Floats], level: float) -> Floats:
+    """The same where a cell's mean is a product of what its values say, one axis at a time.
+
+    Sums are told from a centre that lies `level` above zero; products are of what lies above zero.
+    """
+    among = range(counts.ndim)
+    above = {p: np.maximum(known + level * sum_out(counts, p, among), 0.0) for p, known in alone.items()}
+    joint = np.maximum(counts, 0.0)
+    close = CLOSE * max((float(each.sum()) for each in above.values()), default=0.0)
+    for _ in range(ROUNDS):
+        off = 0.0
+        for places, wanted in above.items():
+            now = sum_out(joint, places, among)
+            off = max(off, float(np.abs(now - wanted).sum()))
+            factor = np.where(now > LITTLE, wanted / np.maximum(now, LITTLE), 0.0)
+            joint = joint * spread_out(factor, places, among)
+        if off <= close:
+            break
+    return joint - level * counts
 
 
 def join_unbiased(bases: Sequence[Floats], known: Mapping[Places, Floats]) -> Floats:

@@ -101,6 +101,10 @@ class Content(ABC):
         """Whether counts of different cells carry noises that have nothing to do with each other."""
         return False
 
+    def together(self, select: Select, confidence: float) -> float | None:
+        """The confidence of each number with which all of an answer hold together; None where that is not known."""
+        return None
+
     @abstractmethod
     def select(self, select: Select, confidence: float) -> Result:
         """Answer a compiled SELECT, with an interval for every number."""
@@ -121,8 +125,8 @@ class Content(ABC):
         """How many rows have a weighted sum of attributes above a threshold."""
         raise QueryError("this release does not count rows along lines; make one that does, see docs/halfspace.md")
 
-    def linear(self, queries: Queries, confidence: float) -> Sequence[Estimate]:
-        """Answer linear queries over the cells' counts."""
+    def linear(self, queries: Queries, confidence: float, interval: str = "typical") -> Sequence[Estimate]:
+        """Answer linear queries over the cells' counts. interval: of which kind."""
         raise QueryError("a release without a number for every cell answers SQL, and no linear queries; ask it by SQL")
 
     def cells(self) -> Floats:

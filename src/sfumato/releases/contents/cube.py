@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sfumato.releases.answers.intervals.source import FromFits
     from sfumato.releases.answers.view import View
     from sfumato.releases.rows.every_cell import RowsOfCells
+    from sfumato.sql import Select
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +91,16 @@ class Cube(ContentOfCells):
 
         return confidence if all(map(is_exact, self.fits)) else None
 
+    def together(self, select: Select, confidence: float) -> float | None:
+        from sfumato.releases.answers.intervals.together import together
+
+        return together(select, self, confidence) if self.exact_at(confidence) is not None else None
+
     def sure(self, kinds: Kinds) -> FromFits:
-        from sfumato.intervals.guaranteed.regions import finder
+        from sfumato.intervals.guaranteed.regions import finders
         from sfumato.releases.answers.intervals.source import FromFits
 
-        return FromFits(self.domain, {fit.of: finder(fit) for fit in self.fits})
+        return FromFits(self.domain, finders(self.fits, self.domain))
 
     def _along(self, fit: Fit, places: Sequence[int]) -> Floats:
         """The estimates of one statistic along some axes, summed over the others."""
@@ -106,7 +112,7 @@ class Cube(ContentOfCells):
         others = tuple(place for place in range(len(self.domain.axes)) if place not in places)
         return np.asarray(fit.estimate.reshape(self.domain.shape).sum(axis=others)).reshape(-1)
 
-    def linear(self, queries: Queries, confidence: float) -> Sequence[Estimate]:
+    def linear(self, queries: Queries, confidence: float, interval: str = "typical") -> Sequence[Estimate]:
         from sfumato.releases.answers.answer import check_confidence
         from sfumato.releases.answers.linear import answer_by_cells, answer_by_fit
 
@@ -114,8 +120,14 @@ class Cube(ContentOfCells):
         if queries.columns != self.domain.size:
             raise QueryError(f"the queries span {queries.columns} cells, the release has {self.domain.size}")
         if self.plain:
-            return answer_by_cells(queries, self.fits[0], self.noises["count"], confidence)
-        return answer_by_fit(queries, self.fits[0], confidence)
+            found = answer_by_cells(queries, self.fits[0], self.noises["count"], confidence)
+        else:
+            found = answer_by_fit(queries, self.fits[0], confidence)
+        if interval == "typical":
+            return found
+        from sfumato.releases.answers.intervals.linear import in_kind
+
+        return in_kind(queries, self.fits[0], found, confidence, interval)
 
     def cells(self) -> Floats:
         return self.fits[0].estimate

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import cached_property
-from math import log, prod, sqrt
+from math import prod
 from statistics import NormalDist
 from typing import TYPE_CHECKING, ClassVar
 
@@ -23,7 +23,7 @@ from sfumato.inference.margins.errors import JoinedErrors
 from sfumato.inference.margins.joining import CLOSE, join_counts, join_sums, join_unbiased
 from sfumato.inference.margins.spreads import Spreads
 from sfumato.inference.margins.table import Places, Table, spread_out, subsets, sum_kinds, sum_out
-from sfumato.measurement import Laplace, Measurement
+from sfumato.measurement import Measurement
 from sfumato.releases.answers.alike import Kinds
 from sfumato.releases.answers.gathered import Gathered
 from sfumato.releases.answers.joined_noise import ErrorsOf, JoinedNoise
@@ -88,13 +88,13 @@ class Margins(ContentOfCells):
         return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
 
     def exact_at(self, confidence: float) -> float | None:
-        """Unbiased tables are taken as normal; noise of Laplace's distribution reaches further where sums are few."""
+        """Unbiased tables are taken as normal; a few noises of another distribution reach further than that."""
         if not self.unbiased:
             return None
-        if not any(isinstance(one.noise, Laplace) for _, one in self.measured):
-            return confidence
-        alone = -log(1.0 - confidence) / sqrt(2.0)  # of one such noise, in standard errors
-        return max(confidence, 2.0 * NormalDist().cdf(alone) - 1.0)
+        from sfumato.intervals.guaranteed.few_noises import longest_reach
+
+        reach = longest_reach(frozenset(one.noise for _, one in self.measured), confidence)
+        return max(confidence, 2.0 * NormalDist().cdf(reach) - 1.0)
 
     def sure(self, kinds: Kinds) -> FromTables:
         from sfumato.releases.answers.intervals.tables import FromTables

@@ -2,8 +2,9 @@
 
 All intervals of an answer hold together with a confidence where each holds with one so much higher that the chances of
 missing add up to no more (Bonferroni). Where every number has noise of its own, chances multiply instead, and the
-result is exact (Sidak). What counts is how many numbers there were to choose from: LIMIT and HAVING show those that
-noise made large, and an interval that holds for all holds for the most striking one too.
+result is exact (Sidak); where numbers share noises that are about normal, their joint distribution says how far. What
+counts is how many numbers there were to choose from: LIMIT and HAVING show those that noise made large, and an interval
+that holds for all holds for the most striking one too.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from sfumato.sql.statements import Statement
 
 
+JOINT = ", as the noises that they share allow"
+
+
 def run_in_manner(statement: Statement, content: Content, confidence: float, manner: Manner) -> Result:
     """The answer to a compiled statement."""
     check_confidence(confidence)
@@ -38,7 +42,9 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
         numbers = sum(_numbers(select, content.domain) for select in selects)
         apart = len(selects) == 1 and _one_each(selects[0]) and content.independent
         each = _for_each(confidence, numbers, apart=apart)
-        note = (_said(numbers, confidence, each),)
+        joint = content.together(selects[0], confidence) if len(selects) == 1 and not apart else None
+        each, by_joint = (joint, True) if joint is not None and joint < each else (each, False)
+        note = (_said(numbers, confidence, each) + (JOINT if by_joint else ""),)
 
     def run(kind: str) -> Result:
         alone = replace(manner, interval=kind)

@@ -8,7 +8,9 @@ from contextlib import closing
 import pytest
 from running import sfumato
 
+import sfumato as sf
 from sfumato.errors import TableError
+from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.source.table import open_table
 from sfumato.schema import Schema
 from sfumato.schema.parts import missing_of
@@ -98,3 +100,17 @@ def test_a_release_by_one_command(path, schema, tmp_path, monkeypatch):
     )
     assert run.returncode == 0, run.stderr
     assert sfumato("query", "t.sfumato", "SELECT COUNT(*) FROM t").returncode == 0
+
+
+def test_a_file_that_is_damaged_in_the_middle_is_not_read_to_its_end(tmp_path, schema):
+    """What was reserved counts as spent: nobody can know what a reading has shown."""
+    path, ledger = tmp_path / "torn.db", Ledger(tmp_path / "ledger.sqlite")
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("PRAGMA page_size = 512")
+        file.execute("CREATE TABLE t (sex, day, pay, who)")
+        file.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", [("F", "2020-02-29", 3, who) for who in range(500)])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:8192] + b"\xff" * 2048 + whole[10240:])
+    with pytest.raises(TableError, match=r"torn\.db could not be read to its end"):
+        sf.release(f"sqlite:///{path}", schema, 1, table_name="t", ledger=ledger)
+    assert ledger.account("t").spent == 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines import Column
+from sfumato.kernel.source.engines.progress import followed, is_watched
 from sfumato.kernel.source.engines.silencing import silenced
 from sfumato.kernel.source.origins.origin import SOURCE, Origin
 from sfumato.schema.dialect import PLAIN, Dialect
@@ -60,7 +61,8 @@ class Session:
         )
         self._close = weakref.finalize(self, _close, self.connection, scratch)
         self.connection.execute(
-            "SET enable_progress_bar = false; "
+            # Kept for whoever waits, and never printed by the engine itself.
+            f"SET enable_progress_bar = {str(is_watched()).lower()}; SET enable_progress_bar_print = false; "
             "SET TimeZone = 'UTC'; "  # the day of a time must not depend on the machine
             "SET lock_configuration = true"
         )
@@ -142,7 +144,7 @@ class DuckDB:
         failed = "could not be read to its end; it may be damaged, or memory or free disk space may have run out"
 
         def work() -> pa.Table:
-            with self.session as connection:
+            with self.session as connection, followed(lambda: _share(connection)):
                 self.origin.mount(connection, used)
                 return self._answer(connection, text, used)
 
@@ -167,6 +169,12 @@ class DuckDB:
                 raise
         slowly(connection, used)
         return connection.sql(text).to_arrow_table()
+
+
+def _share(connection: Any) -> float | None:
+    """What DuckDB has read of its sources; it cannot say for rows that are handed to it."""
+    done = float(connection.query_progress())
+    return done / 100 if done > 0 else None
 
 
 def open_duckdb(table: object, name: str | None, dialect: Dialect = PLAIN, wanted: Sequence[str] = ()) -> DuckDB:

@@ -15,7 +15,7 @@ from typing import Any
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.alchemy import alchemy_url
+from sfumato.kernel.source.engines.alchemy import adbc_vendor, alchemy_url
 from sfumato.kernel.source.origins.arrow_values import text_of
 from sfumato.kernel.source.origins.origin import SOURCE
 
@@ -87,18 +87,28 @@ def find_sqlite(url: str, name: str | None) -> Sqlite:
     raise TableError(f"{url} names no database file; write sqlite:///FILE")
 
 
+def is_sqlite(table: Any) -> bool:
+    """Whether a table is a connection of sqlite3 or ADBC to SQLite, or an engine of SQLAlchemy for it."""
+    if isinstance(table, sqlite3.Connection):
+        return True
+    if (url := alchemy_url(table)) is not None:
+        return str(url.drivername).startswith("sqlite")
+    return adbc_vendor(table) == "SQLite"
+
+
 def file_behind(table: Any) -> str | None:
-    """The URL of the file of a connection of sqlite3, or of an engine of SQLAlchemy for SQLite; None for others.
+    """The URL of the file of a connection, or of an engine of SQLAlchemy, for SQLite; None for others.
 
     It is opened once more, for reading, so that nothing that the connection has not yet committed is read.
     """
-    file: object = None
-    if isinstance(table, sqlite3.Connection):
-        file = next((path for _, name, path in table.execute("PRAGMA database_list") if name == "main"), "")
-    elif (url := alchemy_url(table)) is not None and str(url.drivername).startswith("sqlite"):
+    if not is_sqlite(table):
+        return None
+    if (url := alchemy_url(table)) is not None:
         file = url.database
     else:
-        return None
+        with closing(table.cursor()) as cursor:
+            cursor.execute("PRAGMA database_list")
+            file = next((path for _, name, path in cursor.fetchall() if name == "main"), "")
     if not file or file == ":memory:":
         raise TableError("a SQLite database in memory cannot be opened a second time; write it to a file")
     return f"sqlite:///{file}"

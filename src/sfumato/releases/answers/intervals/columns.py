@@ -26,10 +26,10 @@ from sfumato.sql import Amount, Column, Formula
 def guaranteed(column: Column, found: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
     """The estimates of a column, for every present group, with guaranteed ends. found: with typical ones."""
     each = _Columns(at, source).ends(column, (1.0 - at.confidence) / 2.0)
-    return [with_ends(one, _around(one, ends)) for one, ends in zip(found, each, strict=True)]
+    return [with_ends(one, around(one, ends)) for one, ends in zip(found, each, strict=True)]
 
 
-def _around(typical: Estimate, ends: Ends) -> Ends:
+def around(typical: Estimate, ends: Ends) -> Ends:
     """Ends that the value shown lies between, so that no reader wonders."""
     if isnan(typical.value):
         return ends
@@ -93,6 +93,7 @@ class _Columns:
 
     def _asked(self, amounts: tuple[Amount, ...]) -> list[Asked]:
         """The weights of a sum, for every present group."""
+        self.source.refuse(amounts)
         side = self.at.sum_of(amounts)
         found = []
         for number in self.at.groups.present:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ from sfumato.intervals.guaranteed.ends import Ends
 from sfumato.intervals.guaranteed.regions import Find
 from sfumato.intervals.noise_terms import spread_over
 from sfumato.releases.answers.gathered import Gathered
+from sfumato.sql import Amount
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,9 @@ class Asked:
 class Source(Protocol):
     """Finds the ends of sums."""
 
+    def refuse(self, amounts: Sequence[Amount]) -> None:
+        """A QueryError where sums of such amounts have no ends."""
+
     def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
         """Between which the truth lies; `tail` is the probability that it lies beyond, for each end."""
 
@@ -55,6 +59,9 @@ class FromFits:
 
     domain: Domain
     finders: Mapping[str, Find]
+
+    def refuse(self, amounts: Sequence[Amount]) -> None:
+        """Every sum has ends."""
 
     def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
         names, parts = tuple(cells.codes), asked.statistics

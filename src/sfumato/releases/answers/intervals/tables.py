@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sfumato.arrays import Codes
 from sfumato.frozen import dataclass
@@ -12,6 +12,7 @@ from sfumato.intervals.guaranteed.margins import Tables
 from sfumato.measurement import Measurement
 from sfumato.releases.answers.gathered import Gathered
 from sfumato.releases.answers.intervals.source import Asked
+from sfumato.sql import Amount
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +22,9 @@ class FromTables:
     sizes: tuple[int, ...]
     kinds: Mapping[int, Codes]
     measured: tuple[tuple[Places, Measurement], ...]
+
+    def refuse(self, amounts: Sequence[Amount]) -> None:
+        """Every sum has ends, if far ones."""
 
     def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
         shape = [int(kind.max()) + 1 for kind in self.kinds.values()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from sfumato.errors import QueryError
@@ -10,6 +12,7 @@ from sfumato.intervals.guaranteed.ends import Ends
 from sfumato.intervals.guaranteed.thresholded import Thresholded
 from sfumato.releases.answers.gathered import Gathered
 from sfumato.releases.answers.intervals.source import Asked
+from sfumato.sql import Amount
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,16 +22,16 @@ class FromThreshold:
     known: Thresholded
     size: float
 
-    def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
-        low, high = (each.get("count", np.zeros(cells.size)) for each in (asked.low, asked.high))
-        plain = (
-            set(asked.statistics) <= {"count"} and np.isin(low, (0.0, 1.0)).all() and np.isin(high, (0.0, 1.0)).all()
-        )
-        if not plain:
+    def refuse(self, amounts: Sequence[Amount]) -> None:
+        """By the question alone, whatever is published: cells that are not shown weigh as much as those that are."""
+        if any(amount.of is not None or amount.factor != 1.0 for amount in amounts):
             raise QueryError(
                 "where only cells above a threshold are published there are guaranteed intervals for counts and "
                 "shares; ask for the typical interval of sums and averages"
             )
+
+    def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
+        low, high = (each.get("count", np.zeros(cells.size)) for each in (asked.low, asked.high))
         values = cells.values["count"]
         within = float(high.sum()) + asked.unseen
         others = float(values.sum() - high @ values), max(0.0, self.size - within)

@@ -7,95 +7,17 @@ from shutil import copyfile
 import duckdb
 import numpy as np
 import pytest
+from awkward import ATTRIBUTES, COLUMNS, schema_of
 from postgres import own_schema
 
 import sfumato as sf
 from sfumato.errors import TableError
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.source.engines.postgres.spelling import spelled
+from sfumato.kernel.source.statement import aggregate_statement
 from sfumato.kernel.source.table import open_table
 from sfumato.schema import Schema
-
-BIG = 2**63 - 1
-# Values as both engines write them, by the column's type on PostgreSQL and on DuckDB.
-COLUMNS = {
-    "txt": ("text", "VARCHAR", ["'a'", "'A'", "' a'", "''", "NULL", "'ä'", "'x\"y'", "'1_0'", "'1e400'"]),
-    "pad": ("char(4)", "VARCHAR", ["'a'", "'A'", "'ab'", "''", "NULL", "'ä'", "'abcd'", "'1'", "'b'"]),
-    "num": ("numeric(20, 3)", "DECIMAL(20,3)", ["1.5", "-2", "0", "99999", "NULL", "0.125", "-0.001", "3", "7"]),
-    "int": ("bigint", "BIGINT", [f"{BIG}", f"{-BIG - 1}", "0", "-1", "NULL", "7", "9007199254740993", "3", "2"]),
-    "dbl": (
-        "double precision",
-        "DOUBLE",
-        ["'nan'", "'inf'", "'-inf'", "'-0.0'", "NULL", "5e-324", "0.3", "1e308", "0.75"],
-    ),
-    "flt": ("real", "FLOAT", ["'nan'", "'inf'", "0.5", "'-0.0'", "NULL", "1e-45", "0.1", "3e38", "2.5"]),
-    "yes": ("boolean", "BOOLEAN", ["true", "false", "NULL", "true", "false", "true", "false", "true", "true"]),
-    "day": (
-        "date",
-        "DATE",
-        [
-            "'2020-02-29'",
-            "'2019-02-28'",
-            "'infinity'",
-            "'-infinity'",
-            "NULL",
-            "'0001-01-01'",
-            "'9999-12-31'",
-            "'2020-12-31'",
-            "'2021-01-01'",
-        ],
-    ),
-    "at": (
-        "timestamptz",
-        "TIMESTAMPTZ",
-        [
-            "'2020-02-29 23:59:59.999999+00'",
-            "'2020-03-01 00:30:00+02'",
-            "'infinity'",
-            "'1969-12-31 23:59:59+00'",
-            "NULL",
-            "'2020-06-30 22:30:00-03:30'",
-            "'2020-01-01 00:00:00+00'",
-            "'2020-12-31 23:59:59+00'",
-            "'2020-07-01 01:59:59+00'",
-        ],
-    ),
-}
-ATTRIBUTES = {
-    "txt": {"type": "category", "values": ["a", "A", "ä", 'x"y'], "other": True, "missing": "keep"},
-    "txt_folded": {
-        "type": "category",
-        "values": ["a", "ä"],
-        "fold": ["case", "spaces"],
-        "other": True,
-        "column": "txt",
-    },
-    "txt_number": {"type": "category", "values": [1, 10], "other": True, "missing": "keep", "column": "txt"},
-    "pad": {"type": "category", "values": ["a", "A", "ab", "ä", "abcd"], "other": True},
-    "num": {"type": "number", "lower": -1, "upper": 10, "width": "0.5", "missing": "keep"},
-    "num_text": {"type": "category", "values": ["1.500", "3.000"], "other": True, "column": "num"},
-    "int": {"type": "integer", "lower": -5, "upper": 9, "bins": 4},
-    "int_text": {"type": "category", "values": [str(BIG), "7"], "other": True, "column": "int"},
-    "int_true": {"type": "boolean", "column": "int"},
-    "dbl": {"type": "number", "lower": -1, "upper": 1, "width": "0.25"},
-    "dbl_text": {"type": "category", "values": ["0", "inf", "0.3", "1e+308"], "other": True, "column": "dbl"},
-    "flt": {"type": "number", "lower": 0, "upper": 3, "cuts": ["0.1", "0.5", "1.7"], "missing": "keep"},
-    "yes": {"type": "boolean", "missing": "keep"},
-    "day": {"type": "date", "lower": "2020-01-01", "upper": "2020-12-31", "by": "day"},
-    "day_week": {"type": "date", "lower": "2020-01-01", "upper": "2020-12-31", "by": "week", "column": "day"},
-    "day_weekday": {"type": "date", "by": "weekday", "column": "day"},
-    "day_hour": {"type": "date", "lower": "2020-01-01", "upper": "2020-12-31", "by": "hour", "column": "day"},
-    "at_hour": {"type": "date", "lower": "2020-01-01", "upper": "2020-12-31", "by": "hour", "column": "at"},
-    "at_day": {"type": "date", "lower": "2020-01-01", "upper": "2020-12-31", "by": "day", "column": "at"},
-    "at_quarter": {"type": "date", "lower": "2019-05-01", "upper": "2020-12-31", "by": "quarter", "column": "at"},
-    "at_of_day": {"type": "date", "by": "hour_of_day", "column": "at"},
-}
-
-
-def schema_of(*names: str, unit: object = "row", measures: dict | None = None) -> Schema:
-    attributes = {name: ATTRIBUTES[name] for name in names}
-    facts = {"dataset": "t", "privacy_unit": unit, "attributes": attributes, "measures": measures or {}}
-    return Schema.from_dict(facts | {"budget": {"epsilon": 3}})
 
 
 @pytest.fixture(scope="module")
@@ -182,9 +104,11 @@ def test_a_release_is_the_same_to_the_byte(tables, tmp_path):
 
 def test_what_cannot_be_read_is_refused_before_anything_is_spent(tmp_path):
     with own_schema() as (connection, url, name):
+        virtual = connection.info.server_version >= 180000
+        worked_out = ", z integer GENERATED ALWAYS AS (10 / x) VIRTUAL" if virtual else ""
         connection.execute(
-            "CREATE TABLE t (x integer, y integer GENERATED ALWAYS AS (x + 1) STORED, "
-            "z integer GENERATED ALWAYS AS (10 / x) VIRTUAL, doc json, price money);"
+            f"CREATE TABLE t (x integer, y integer GENERATED ALWAYS AS (x + 1) STORED{worked_out}, doc json, "
+            "price money);"
             "CREATE VIEW v AS SELECT x FROM t LIMIT 1; CREATE MATERIALIZED VIEW m AS SELECT x FROM t;"
             "CREATE TABLE parted (x integer) PARTITION BY LIST (x); CREATE TABLE one PARTITION OF parted DEFAULT;"
             "INSERT INTO t (x) VALUES (0), (3); INSERT INTO parted VALUES (3), (4)"
@@ -199,7 +123,7 @@ def test_what_cannot_be_read_is_refused_before_anything_is_spent(tmp_path):
                 return opened.aggregate(schema, 1).cells.tolist()
 
         assert cells("t", "x") == [0, 3] and cells("t", "y") == [1, 4] and cells("parted", "x") == [3, 4]
-        for table, column in (("v", "x"), ("m", "x"), ("t", "z")):
+        for table, column in (("v", "x"), ("m", "x"), *([("t", "z")] if virtual else [])):
             with pytest.raises(TableError, match="allow it"):
                 cells(table, column)
         assert cells("v", "x", allow_views=True) and cells("m", "x", allow_views=True) == []
@@ -249,3 +173,22 @@ def test_a_table_that_changed_is_not_read():
             connection.execute("DROP TABLE t; CREATE VIEW t AS SELECT 1 AS x")
             with pytest.raises(TableError, match="has changed since"):
                 table.aggregate(schema, 1)
+
+
+def test_the_server_may_work_on_it_in_several_processes():
+    """Each step stays one of its own, which the server neither merges with another nor works out twice."""
+    with own_schema() as (connection, url, name):
+        connection.execute("CREATE TABLE t AS SELECT i % 10 AS x, i AS who FROM generate_series(1, 2000) i; ANALYZE t")
+        schema = Schema.from_dict(
+            {
+                "dataset": "t",
+                "privacy_unit": {"column": "who", "contributions": 2},
+                "attributes": {"x": {"type": "integer", "lower": 0, "upper": 9}},
+            }
+        )
+        with open_table(url, name=f"{name}.t") as table:
+            statement = aggregate_statement(schema, table.engine, table._columns(schema), key=1)
+            connection.execute("SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0")
+            connection.execute("SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2")
+            plan = "\n".join(line for (line,) in connection.execute(f"EXPLAIN {spelled(statement)}").fetchall())
+            assert "Parallel Seq Scan" in plan and plan.count("Subquery Scan") >= 4, plan

@@ -169,6 +169,13 @@ def test_an_interrupt_cancels_the_query_on_the_server(server, tmp_path):
     _, said = run.communicate(timeout=20)
     assert run.returncode == 130 and "interrupted" in said and "reserved" in said
     assert server.run(running).fetchone() == (0,)
+    assert server.run("SELECT count(*) FROM pg_class WHERE relpersistence = 't'").fetchone() == (0,)
+    open_still = f"SELECT count(*) FROM pg_stat_activity WHERE application_name = '{server.name}'"
+    for _ in range(100):  # the server notices in a moment that the connection is gone
+        if server.run(open_still).fetchone() == (0,):
+            break
+        time.sleep(0.05)
+    assert server.run(open_still).fetchone() == (0,)
 
 
 def test_passwords_come_from_where_libpq_finds_them(server, tmp_path, monkeypatch):

@@ -239,24 +239,42 @@ def test_an_error_of_spark_is_not_told(visits, capfd):
     assert told.out == "" and told.err == ""
 
 
-def test_whoever_interrupts_it_stops_spark():
+def endless_table():
+    """A frame that takes for ever, its schema, and a way to do something once Spark works on it."""
     session = small_session()
     endless = session.range(10**12).selectExpr("id % 2 = 0 AS x").repartition(2)
     schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"x": {"type": "boolean"}}})
     tracker = session.sparkContext.statusTracker()
 
-    def interrupt() -> None:
-        while not tracker.getActiveJobsIds():
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
+    def once_it_works(then) -> None:
+        def wait() -> None:
+            while not tracker.getActiveJobsIds():
+                time.sleep(0.05)
+            then()
 
-    threading.Thread(target=interrupt, daemon=True).start()
+        threading.Thread(target=wait, daemon=True).start()
+
+    return endless, schema, tracker, once_it_works
+
+
+def test_whoever_interrupts_it_stops_spark():
+    endless, schema, tracker, once_it_works = endless_table()
+    once_it_works(lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         open_table(endless, allow_views=True).aggregate(schema, key=1)
     patience = time.monotonic() + 60
     while tracker.getActiveJobsIds():
         assert time.monotonic() < patience
         time.sleep(0.05)
+
+
+def test_a_job_that_somebody_else_ends_is_told_in_one_line(capfd):
+    """Spark has no timeout of statements; whoever runs a cluster ends jobs by hand, or by a program that does."""
+    endless, schema, _, once_it_works = endless_table()
+    once_it_works(small_session().sparkContext.cancelAllJobs)
+    with pytest.raises(TableError, match="could not be read to its end") as raised:
+        open_table(endless, allow_views=True).aggregate(schema, key=1)
+    assert "\n" not in str(raised.value) and capfd.readouterr().err == ""
 
 
 def test_what_spark_cannot_plan_is_refused_before_anything_is_reserved(visits, tmp_path, monkeypatch):

@@ -97,13 +97,16 @@ class Postgres:
         self.session.close()
 
     def _in_transaction(self, statement: exp.Expression, work: Any) -> Any:
-        from sfumato.kernel.source.engines.postgres.spelling import spelled
-
-        text = spelled(statement)
+        text = self._spelled(statement)
         with self.session.reading() as session:
             if described(session, self.name) != self.relation:  # what one row means, and what a cast fears, would too
                 raise TableError(f"{session.table} has changed since its columns were looked at; begin again")
             return work(session, text)
+
+    def _spelled(self, statement: exp.Expression) -> str:
+        from sfumato.kernel.source.engines.postgres.spelling import spelled
+
+        return spelled(statement)
 
     def _failed(self, how: str) -> str:
         return f"{self.relation.schema}.{self.relation.name} {how}; ask whoever runs the server to look at its log"

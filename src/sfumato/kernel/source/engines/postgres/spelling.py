@@ -9,7 +9,9 @@ from sqlglot import exp
 from sfumato.kernel.source.engines.postgres.casts import DIALECT, plain
 from sfumato.kernel.source.expressions import SQL, cast, whole
 
-FENCE = whole(0)
+# In quotes: a bare 0 is a number of 32 bits that is turned into one of 64, and PostgreSQL decides before it has worked
+# that out. An OFFSET that may be any is a reason for it to use one process.
+FENCE = exp.Literal.string("0")
 
 
 def spelled(statement: SQL) -> str:

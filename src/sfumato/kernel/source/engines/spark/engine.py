@@ -17,7 +17,7 @@ from sfumato.kernel.source.engines.spark import is_connect, kind_of
 from sfumato.kernel.source.engines.spark.answers import as_arrow
 from sfumato.kernel.source.engines.spark.sessions import must_serve, settled, shown, start
 from sfumato.kernel.source.engines.spark.tables import Found, find, given
-from sfumato.kernel.source.engines.spark.watching import speechless, tagged
+from sfumato.kernel.source.engines.spark.watching import followed_tasks, speechless, tagged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,11 +106,13 @@ class Spark:
             raise
 
     def _asked(self, statement: exp.Expression, used: Sequence[Column], outcome: Callable[[Any], Any]) -> Any:
+        with speechless(), self._mounted(used), settled(self.session) as own, tagged(own), followed_tasks(own):
+            return outcome(own.sql(self._spelled(statement)))
+
+    def _spelled(self, statement: exp.Expression) -> str:
         from sfumato.kernel.source.engines.spark.wording import in_sparks_words
 
-        text = in_sparks_words(statement, self.columns).sql(dialect=self.dialect, identify=True)
-        with speechless(), self._mounted(used), settled(self.session) as own, tagged(own):
-            return outcome(own.sql(text))
+        return in_sparks_words(statement, self.columns).sql(dialect=self.dialect, identify=True)
 
     @contextmanager
     def _mounted(self, used: Sequence[Column]) -> Iterator[None]:

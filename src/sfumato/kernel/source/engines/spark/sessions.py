@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from sfumato.errors import TableError
 from sfumato.kernel.source.engines.spark import is_connect
 from sfumato.kernel.source.engines.spark.java import use_java
+from sfumato.kernel.source.engines.spark.patience import patient
 from sfumato.kernel.source.engines.spark.watching import deaf
 
 OLDEST = (3, 5)
@@ -122,13 +123,14 @@ def _must_speak(session: Any) -> None:
     client = session.client
     try:
         from pyspark.sql.connect.client.retries import DefaultPolicy
-
-        before = client.get_retry_policies()
-    except (ImportError, AttributeError):  # Spark 3.5
+    except ImportError:  # Spark 3.5
+        return
+    later = patient()
+    if later is None or not hasattr(client, "set_retry_policies"):
         return
     client.set_retry_policies([DefaultPolicy(max_retries=TRIES)])
     session.version  # noqa: B018 (if it fails, few tries stay all there are: the client would say goodbye for minutes)
-    client.set_retry_policies(before)
+    client.set_retry_policies([later])
 
 
 def _must_answer(address: str, usual: int) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from sfumato.kernel.source.engines.progress import followed, is_watched, tell
 from sfumato.kernel.source.engines.spark import is_connect
 
 
@@ -67,3 +68,37 @@ def tagged(session: Any) -> Iterator[None]:
     finally:
         with suppress(Exception):
             take(tag)
+
+
+@contextmanager
+def followed_tasks(session: Any) -> Iterator[None]:
+    """Tell whoever waits which share of the tasks that are known is done; Spark finds more of them as it goes on."""
+    if not is_connect(session):
+        seen: dict[int, tuple[int, int]] = {}
+        with followed(lambda: share_of_tasks(session.sparkContext.statusTracker(), seen)):
+            yield
+        return
+    if not is_watched() or not hasattr(session, "registerProgressHandler"):  # Spark 3.5
+        yield
+        return
+
+    def handle(stages: Any, *_: object, **__: object) -> None:
+        known = sum(stage.num_tasks for stage in stages or ())
+        if known:
+            tell(sum(stage.num_completed_tasks for stage in stages) / known)
+
+    session.registerProgressHandler(handle)
+    try:
+        yield
+    finally:
+        session.removeProgressHandler(handle)
+
+
+def share_of_tasks(tracker: Any, seen: dict[int, tuple[int, int]]) -> float | None:
+    """Tasks done over tasks known. seen: the stages so far, done and known tasks of each; one that is over is done."""
+    active = {number: tracker.getStageInfo(number) for number in tracker.getActiveStageIds()}
+    for number, (_, known) in seen.items():
+        seen[number] = known, known
+    seen.update({number: (one.numCompletedTasks, one.numTasks) for number, one in active.items() if one is not None})
+    known = sum(tasks for _, tasks in seen.values())
+    return sum(done for done, _ in seen.values()) / known if known else None

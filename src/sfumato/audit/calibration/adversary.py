@@ -1,0 +1,163 @@
+"""Tables and questions for whoever tries to break guaranteed intervals: where to begin, and small steps from there.
+
+Domains are small, so that releases are cheap: a line, a grid and five answers of yes or no. Questions are counts,
+shares and averages over unions of boxes. Tables begin with shapes on which models are known to be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import nan
+from random import Random
+
+import numpy as np
+
+from sfumato.arrays import Floats, Whole
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.schema import Schema
+from sfumato.sql import Select, compile_statement
+
+SHAPES = (32,), (8, 8), (2, 2, 2, 2, 2)
+QUESTIONS = 60  # of each domain, to choose from
+BUDGETS = (1, 1, 1, 4, 12)  # with the largest, noise is mostly 0: sums of it have steps
+SIZES = (0, 1, 2, 3, 5, 8, 13, 21, 40, 150, 1000)  # of cells that are put somewhere: about as large as noise, and not
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """A question of one number, as a column of a SELECT, and the weights of its truth: a sum of cells, or a ratio."""
+
+    kind: str
+    column: str
+    top: Floats
+    bottom: Floats | None = None
+
+    def truth(self, counts: Whole) -> float:
+        """The true answer; none where it is an average over nothing."""
+        top = float(self.top @ counts)
+        if self.bottom is None:
+            return top
+        below = float(self.bottom @ counts)
+        return top / below if below else nan
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """A domain to search on."""
+
+    schema: Schema
+    questions: tuple[Ask, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.schema.domain.shape
+
+    def plan(self, places: Sequence[int]) -> Select:
+        """Several questions at once, which is sooner answered."""
+        columns = ", ".join(f"{self.questions[place].column} AS q{place}" for place in places)
+        plan = compile_statement(f"SELECT {columns} FROM t", self.schema)
+        assert isinstance(plan, Select)  # noqa: S101 (a plain SELECT)
+        return plan
+
+
+@lru_cache(maxsize=1)
+def grounds() -> tuple[Ground, ...]:
+    """The domains, with questions that are the same every time."""
+    return tuple(_ground(shape, Random(place)) for place, shape in enumerate(SHAPES))  # noqa: S311 (not noise)
+
+
+def _ground(shape: tuple[int, ...], chance: Random) -> Ground:
+    attributes = {f"x{place}": {"type": "integer", "lower": 0, "upper": size - 1} for place, size in enumerate(shape)}
+    schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": attributes})
+    codes = [each.reshape(-1).astype(np.float64) for each in np.indices(shape)]
+    every = np.ones(len(codes[0]))
+    made = [Ask("count", "COUNT(*)", every)]
+    for number in range(QUESTIONS - 1):
+        text, mask = _union(shape, codes, chance)
+        if number % 4 == 3:
+            axis = chance.randrange(len(shape))
+            made.append(Ask("average", f"AVG(x{axis}) FILTER (WHERE {text})", mask * codes[axis], mask))
+        elif number % 4 == 2:
+            inside, part = _union(shape, codes, chance)
+            share = f"COUNT(*) FILTER (WHERE ({inside}) AND ({text})) / COUNT(*) FILTER (WHERE {text})"
+            made.append(Ask("share", share, mask * part, mask))
+        else:
+            made.append(Ask("count", f"COUNT(*) FILTER (WHERE {text})", mask))
+    return Ground(schema, tuple(made))
+
+
+def _union(shape: tuple[int, ...], codes: Sequence[Floats], chance: Random) -> tuple[str, Floats]:
+    """One box or two, each along some attributes; sometimes a single cell."""
+    texts, mask = [], np.zeros(len(codes[0]), dtype=bool)
+    for _ in range(chance.choice((1, 1, 1, 2))):
+        parts, inside = [], np.ones(len(mask), dtype=bool)
+        small = chance.random() < 0.35
+        axes = [axis for axis in range(len(shape)) if small or chance.random() < 0.7] or [0]
+        for axis in axes:
+            low, high = sorted(chance.randrange(shape[axis]) for _ in range(2))
+            high = low if small or shape[axis] == 2 else high
+            parts.append(f"x{axis} BETWEEN {low} AND {high}")
+            inside &= (codes[axis] >= low) & (codes[axis] <= high)
+        texts.append(" AND ".join(parts))
+        mask |= inside
+    return " OR ".join(f"({text})" for text in texts), mask.astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Counts on a ground, to be released with a budget. asked: which questions, by number."""
+
+    ground: Ground
+    counts: Whole
+    asked: tuple[int, ...]
+    budget: Budget
+    told: str = ""  # how it came about
+
+    def changed(self, chance: Random) -> Table:
+        """A small step from it: other sizes in some box, some other questions."""
+        box = tuple(
+            slice(low, low + chance.randrange(1, size - low + 1))
+            for size in self.ground.shape
+            for low in (chance.randrange(size),)
+        )
+        counts = self.counts.reshape(self.ground.shape).copy()
+        way = chance.randrange(4)
+        if way == 0:
+            counts[box] = chance.choice(SIZES)
+        elif way == 1:
+            counts[box] = counts[box] * chance.choice((2, 3)) // chance.choice((1, 2, 4))
+        elif way == 2:
+            counts = np.roll(counts, chance.randrange(1, 4), axis=chance.randrange(counts.ndim))
+        else:
+            counts[tuple(chance.randrange(size) for size in counts.shape)] = chance.choice(SIZES)
+        kept = list(self.asked[: len(self.asked) // 2])
+        fresh = [place for place in range(len(self.ground.questions)) if place not in kept]
+        asked = (*kept, *chance.sample(fresh, len(self.asked) - len(kept)))
+        return replace(self, counts=counts.reshape(-1), asked=asked, told=f"{self.told.split(',')[0]}, changed")
+
+
+def beginnings(chance: Random, asked: int, *, gaussian: bool) -> list[Table]:
+    """Known bad shapes: nothing, one spike, spikes as small as noise, neighbours that differ, halves, heavy tails."""
+    found = []
+    for ground in grounds():
+        cells, shape = ground.schema.domain.size, ground.shape
+        place, parity = np.arange(cells), np.indices(shape).sum(axis=0).reshape(-1) % 2
+        shapes = {
+            "nothing": 0 * place,
+            "one spike": np.where(place == cells // 3, 500, 0),
+            "small spikes": np.where(place * 7 % 11 == 0, 5, 0),
+            "checkerboard": parity * 12,
+            "one half": np.where(place < cells // 2, 9, 0),
+            "thin": 1 + 0 * place,
+            "heavy": (200 / (1 + place * 5 % cells)).astype(np.int64),
+            "steps": place // 5 % 3 * 15,
+        }
+        for name, counts in shapes.items():
+            places = (0, *chance.sample(range(1, QUESTIONS), asked - 1))  # the total is where small errors add up
+            of = Budget.zcdp if gaussian and chance.random() < 0.3 else Budget.pure
+            found.append(Table(ground, counts.astype(np.int64), places, of(chance.choice(BUDGETS)), name))
+    chance.shuffle(found)
+    return found

@@ -1,0 +1,214 @@
+"""A search for tables and questions that break guaranteed intervals.
+
+They promise to hold with their confidence for every table and every question, so whoever finds one that holds less
+often has broken them. The search begins with shapes on which models are known to be wrong, and goes on from the worst
+with small steps, up the hill of misses. What it ends with was chosen because it missed, so it is then released afresh,
+and misses are tested by the exact binomial distribution: a false alarm has a chance of 1e-6 over all mechanisms.
+Intervals of 50 and 80 % promise as much as those of 95 %, and show in far fewer releases that they do not keep it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import inf, isnan, log
+from random import Random
+from time import perf_counter
+
+import numpy as np
+from scipy.stats import binom
+
+from sfumato.audit.calibration.adversary import Table, beginnings
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.kernel.given_counts import over_counts
+from sfumato.kernel.sampling.entropy import Entropy
+from sfumato.mechanisms import MECHANISMS, find_mechanism
+from sfumato.mechanisms.mechanism import Run
+from sfumato.releases.answers.estimate import Estimate
+from sfumato.releases.answers.intervals.manner import Manner
+from sfumato.releases.contents.content import Content
+from sfumato.sql import Select
+
+CONFIDENCES = 0.5, 0.8, 0.95
+FALSE_ALARM = 1e-6  # over all mechanisms, and all that one search has confirmed
+SURE = Manner("guaranteed")
+ROUNDED = 1e-6  # of the truth, which is not a miss
+
+
+@dataclass(frozen=True)
+class Search:
+    """How long to look: steps, releases and questions of each, how many of the worst to confirm, on how many releases.
+
+    seconds: after which the search, and again its confirmation, ends with what it has; not before FEWEST releases.
+    """
+
+    steps: int = 60
+    releases: int = 8
+    questions: int = 9
+    worst: int = 3
+    confirmations: int = 300
+    seconds: float = inf
+
+
+AS_PROMISED = 2  # releases that are added to those of a step
+HILLS = 4  # tables from which the search goes on, and questions whose misses make a hill
+FEWEST = 60  # releases that confirm, so that the grossest failures are found however slow a mechanism is
+
+
+@dataclass(frozen=True)
+class SureFinding:
+    """The worst that was found of a mechanism's guaranteed intervals, on fresh releases. alpha: of a false alarm."""
+
+    mechanism: str
+    tried: int
+    where: str
+    confidence: float
+    releases: int
+    missed: int
+    alpha: float
+
+    @property
+    def held(self) -> float:
+        return 1.0 - self.missed / max(1, self.releases)
+
+    @property
+    def sound(self) -> bool:
+        return self.chance > self.alpha
+
+    @property
+    def chance(self) -> float:
+        """Of so many misses, where intervals keep what they promise."""
+        return float(binom.sf(self.missed - 1, self.releases, 1.0 - self.confidence))
+
+    @property
+    def verdict(self) -> str:
+        """What was found; never more than that."""
+        if self.sound:
+            return "no violation found"
+        return f"VIOLATION: {self.confidence:.0%} intervals held {self.held:.1%} of {self.releases:,}: {self.where}"
+
+
+def sure_finding(name: str, search: Search, entropy: Entropy, *, seed: int = 1) -> SureFinding | None:
+    """The search for one mechanism of the registry; None where it has no guaranteed intervals."""
+    mechanism = find_mechanism(name)
+    if mechanism.special:
+        return None
+    return break_intervals(name, mechanism.run, search, entropy, gaussian=mechanism.gaussian, seed=seed)
+
+
+def break_intervals(
+    name: str, run: Run, search: Search, entropy: Entropy, *, gaussian: bool = False, seed: int = 1
+) -> SureFinding | None:
+    """Search, then confirm. gaussian: whether it takes budgets of zero-concentrated privacy too."""
+    chance, began, tried = Random(seed), perf_counter(), 0  # noqa: S311 (not noise)
+    waiting = beginnings(chance, search.questions, gaussian=gaussian)
+    kinds = _answered(run, waiting[0], entropy)
+    if not kinds:
+        return None
+    hills: list[tuple[float, Table]] = []
+    worst: list[tuple[float, Table, int]] = []
+    while tried < search.steps and (tried < 2 or perf_counter() - began < search.seconds):
+        fresh = waiting and (tried % 2 == 0 or len(hills) < HILLS)
+        table = waiting.pop() if fresh else chance.choice(hills)[1].changed(chance)
+        tried += 1
+        scores = _Asking(run, table, entropy, kinds).scores(search.releases)
+        order = sorted(scores, key=lambda place: -scores[place])
+        hill = float(np.mean(sorted(scores.values())[-HILLS:])), replace(table, asked=tuple(order))
+        hills = sorted([*hills, hill], key=lambda one: -one[0])[:HILLS]
+        worst = sorted([*worst, *((scores[place], table, place) for place in order)], key=lambda one: -one[0])
+        worst = worst[: search.worst]
+    return min(_confirmed(name, run, worst, search, entropy, tried), key=lambda found: found.chance)
+
+
+def _confidence(place: int) -> float:
+    """With which a question is asked."""
+    return CONFIDENCES[place % len(CONFIDENCES)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Asking:
+    """A table, to be released again and again and asked the same."""
+
+    run: Run
+    table: Table
+    entropy: Entropy
+    kinds: frozenset[str]
+
+    @cached_property
+    def plans(self) -> list[tuple[float, tuple[int, ...], Select]]:
+        """Questions that are answered, by confidence, each at once."""
+        ground, found = self.table.ground, []
+        for confidence in CONFIDENCES:
+            mine = (place for place in self.table.asked if _confidence(place) == confidence)
+            places = tuple(place for place in mine if ground.questions[place].kind in self.kinds)
+            if places:
+                found.append((confidence, places, ground.plan(places)))
+        return found
+
+    def scores(self, releases: int) -> dict[int, float]:
+        """By question, how much one release more is expected to tell against it: Kullback and Leibler's divergence.
+
+        Misses are taken together with a few that are as they should be, so that no chance of few releases stands out.
+        """
+        missed = [self.misses() for _ in range(releases)]
+        found = {}
+        for place in missed[0]:
+            tail = 1.0 - _confidence(place)
+            rate = (sum(one[place] for one in missed) + AS_PROMISED * tail) / (releases + AS_PROMISED)
+            told = rate * log(rate / tail) + (1.0 - rate) * log((1.0 - rate) / (1.0 - tail))
+            found[place] = told if rate > tail else -told
+        return found
+
+    def misses(self) -> dict[int, bool]:
+        """One release: which of the questions it misses."""
+        found, counts = dict[int, bool](), self.table.counts
+        content = self.released()
+        for confidence, places, plan in self.plans:
+            (row,) = content.select_as(plan, confidence, SURE).rows
+            for place, answer in zip(places, row, strict=True):
+                assert isinstance(answer, Estimate)  # noqa: S101 (every column is a number)
+                truth = self.table.ground.questions[place].truth(counts)
+                slack = ROUNDED * (1.0 + abs(truth))
+                held = isnan(truth) or answer.low - slack <= truth <= answer.high + slack
+                found[place] = not held
+        return found
+
+    def released(self) -> Content:
+        schema, budget = self.table.ground.schema, self.table.budget
+        return self.run(over_counts(schema, self.table.counts, budget, self.entropy), schema, budget, None)
+
+
+def _answered(run: Run, table: Table, entropy: Entropy) -> frozenset[str]:
+    """The kinds of question that have guaranteed intervals: what is refused hangs on the question alone."""
+    content, questions = _Asking(run, table, entropy, frozenset()).released(), table.ground.questions
+    found = set()
+    for place, kind in {one.kind: (place, one.kind) for place, one in enumerate(questions)}.values():
+        try:
+            content.select_as(table.ground.plan([place]), CONFIDENCES[0], SURE)
+        except QueryError:
+            continue
+        found.add(kind)
+    return frozenset(found)
+
+
+def _confirmed(
+    name: str, run: Run, worst: Sequence[tuple[float, Table, int]], search: Search, entropy: Entropy, tried: int
+) -> list[SureFinding]:
+    """The worst again, on fresh releases: as many as were settled on, or as time allows, which knows of no miss."""
+    alpha, found = FALSE_ALARM / len(MECHANISMS) / search.worst, []
+    for _, table, place in worst:
+        kind = frozenset({table.ground.questions[place].kind})
+        asking = _Asking(run, replace(table, asked=(place,)), entropy, kind)
+        asking.misses()
+        began = perf_counter()
+        asking.misses()
+        affordable = search.seconds / search.worst / max(perf_counter() - began, 1e-9)
+        releases = min(search.confirmations, max(FEWEST, int(min(affordable, 1e9))))
+        missed = sum(asking.misses()[place] for _ in range(releases))
+        pure = table.budget.epsilon
+        spent = f"rho {table.budget.rho}" if pure is None else f"epsilon {pure}"
+        where = f"{table.ground.questions[place].column} on {table.told}, {spent}: {table.counts.tolist()}"
+        found.append(SureFinding(name, tried, where, _confidence(place), releases, missed, alpha))
+    return found

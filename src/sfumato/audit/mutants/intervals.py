@@ -1,0 +1,92 @@
+"""NOT PRIVATE is what other mutants are; these are NOT GUARANTEED: intervals that hold less often than they promise.
+
+What they publish is as noisy as it should be: every cell is measured a few times, with shares of the budget. What is
+wrong is what they make of it. They are kept so that the audit can be seen to break them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.audit.calibration.breaking import Search, break_intervals
+from sfumato.frozen import dataclass
+from sfumato.inference.fits.noisy_cells import NoisyCells
+from sfumato.intervals.guaranteed.ends import Ends, reach
+from sfumato.intervals.guaranteed.regions import Find
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.measurement import Measurement
+from sfumato.queries import Identity, Workload
+from sfumato.releases.answers.alike import Kinds
+from sfumato.releases.answers.intervals.source import FromFits
+from sfumato.releases.contents.cube import Cube
+from sfumato.schema import Schema
+
+TIMES = 6  # that the same cells are measured
+SEARCH = Search(steps=3, releases=6, questions=6, worst=2, confirmations=100)
+
+Bound = Callable[[Sequence[Measurement], Floats, Floats, float], Ends]
+Order = Callable[[Sequence[Measurement]], Sequence[Measurement]]
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated(Cube):
+    """Cells that were measured several times. bound: what is made of all of them."""
+
+    measured: tuple[Measurement, ...] = ()
+    bound: Bound | None = None
+
+    def exact_at(self, confidence: float) -> float | None:
+        return None
+
+    def sure(self, kinds: Kinds) -> FromFits:
+        bound = self.bound
+        assert bound is not None  # noqa: S101 (made below)
+        find: Find = lambda low, high, tail: bound(self.measured, low, high, tail)  # noqa: E731 (what it is)
+        return FromFits(self.domain, {"count": find})
+
+
+def first_believed(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
+    """What comes first, alone."""
+    return _one(measured[0], low, high, tail)
+
+
+def largest_first(measured: Sequence[Measurement]) -> Sequence[Measurement]:
+    """NOT GUARANTEED: puts first what noise made the largest, and trusts it as if it had been asked for anyway."""
+    return sorted(measured, key=lambda one: -int(one.answers.sum()))
+
+
+def as_asked(measured: Sequence[Measurement]) -> Sequence[Measurement]:
+    """What was asked first was asked whatever the noise is."""
+    return measured
+
+
+def half_the_noise(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
+    """NOT GUARANTEED: takes the noise as half as large as it is."""
+    found = first_believed(measured, low, high, tail)
+    return Ends(found.low + (found.high - found.low) / 4.0, found.high - (found.high - found.low) / 4.0)
+
+
+def breaking(bound: Bound, order: Order = as_asked) -> Callable[[], str | None]:
+    """The search of the audit, set on one of these; always the same one, on the same noise."""
+
+    def run(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Repeated:
+        every = Identity(schema.domain.size)
+        measured = tuple(order([curator.measure(every, share) for share in budget.evenly(TIMES)]))
+        return Repeated(schema, (NoisyCells(measured[0]),), measured, bound)
+
+    def check() -> str | None:
+        found = break_intervals("mutant", run, SEARCH, TestingEntropy(17), seed=2)
+        return None if found is None or found.sound else found.verdict
+
+    return check
+
+
+def _one(measured: Measurement, low: Floats, high: Floats, tail: float) -> Ends:
+    rows = np.arange(len(measured.answers))
+    below, above = (reach(measured.design, rows, weights, tail) for weights in (low, high))
+    return Ends(float(low @ measured.answers) - below, float(high @ measured.answers) + above)

@@ -1,0 +1,1 @@
+"""Sums of a measure along margins."""

@@ -1,0 +1,117 @@
+"""The engine over a table behind a connection of DB-API or ADBC, in the SQL that it speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import TableError
+from sfumato.frozen import dataclass
+from sfumato.kernel.source.engines import Column
+from sfumato.kernel.source.engines.other.session import Session
+from sfumato.kernel.source.engines.silencing import silenced
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+    from sfumato.kernel.source.engines.other.words import Words
+    from sfumato.schema import Schema
+
+
+@dataclass(frozen=True)
+class Other:
+    """One table, read by one statement. Nothing is made on the server, and the connection is left as it was."""
+
+    words: Words = field(repr=False)
+    session: Session = field(repr=False)
+    source: exp.Expression = field(repr=False)
+    columns: tuple[Column, ...]
+
+    @property
+    def dialect(self) -> str:
+        """The SQL it speaks."""
+        return self.words.dialect
+
+    @property
+    def subqueries(self) -> bool:
+        """As the dialect has it."""
+        return self.words.subqueries
+
+    def table(self) -> exp.Expression:
+        """The table by its full name."""
+        return self.source.copy()
+
+    def bytes_of(self, text: exp.Expression) -> exp.Expression:
+        """As the dialect has it."""
+        return self.words.bytes_of(text)
+
+    def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
+        """As the dialect has it."""
+        return self.words.safe_cast(value, source, to)
+
+    def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
+        """Only whole numbers, decimals, texts and days may say who a row is about: `trial.py` sees to it."""
+        return value
+
+    def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
+        """Only files spell dates in their own way."""
+        raise TableError("a database has dates of its own; leave out how a file spells them")
+
+    def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
+        """As the dialect has it."""
+        return self.words.scramble(parts)
+
+    def trial(self, schema: Schema, columns: Mapping[str, Column]) -> None:
+        """Refuse a server on which the statement does not mean what it means elsewhere: tried on constants."""
+        from sfumato.kernel.source.engines.other.trial import tried
+
+        tried(schema, self, columns)
+
+    def check(self, statement: exp.Expression) -> None:
+        """Have the server plan the statement, which reads no row."""
+        silenced(lambda: self._planned(statement), f"{self.session.table} cannot be read as it is asked")
+
+    def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
+        """The statement's result."""
+        failed = f"{self.session.table} could not be read to its end; ask whoever runs the database"
+        return silenced(lambda: self._answered(statement), failed)
+
+    def over(self, constants: exp.Expression) -> Other:
+        """The same over other rows."""
+        return replace(self, source=constants)
+
+    def close(self) -> None:
+        """Let go of what was opened for this table."""
+        self.session.close()
+
+    def _planned(self, statement: exp.Expression) -> None:
+        text = self.words.planned(self.words.spelled(statement))
+        with self.session.reading() as inside:
+            inside.rows(text)
+
+    def _answered(self, statement: exp.Expression) -> pa.Table:
+        text = self.words.spelled(statement)
+        with self.session.reading() as inside:
+            return inside.answer(text)
+
+
+def open_other(table: Any, name: str | None, dialect: str | None, engine: type[Other] | None = None) -> Other:
+    """The engine for a connection or an engine of SQLAlchemy, and the name of a table.
+
+    dialect: the SQL that it speaks, where that cannot be told from the connection. engine: the tests' broken ones.
+    """
+
+    def work() -> Other:
+        from sfumato.kernel.source.engines.other.finding import words_of
+
+        words = words_of(table, dialect)
+        session = Session(table, words)
+        with session.reading() as inside:
+            words.must_serve(inside)
+            source, columns = words.found(inside, name)
+        session.table = f"the table {name}"
+        return (engine or Other)(words, session, source, columns)
+
+    return silenced(work, "the database or its catalogue cannot be read; check the connection")

@@ -1,0 +1,202 @@
+"""MariaDB and MySQL: doubles are finite there, a day can have no number, and a bad cast makes up a value.
+
+Texts are compared by their bytes in UTF-8, whatever the column's collation and the connection's character set. People
+are told apart by a SHA-256 of those bytes: a sort looks at the first thousand bytes of a text alone, and would let
+two whose names begin alike take turns.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlglot import exp
+
+from sfumato.errors import TableError
+from sfumato.kernel.source.engines import Column
+from sfumato.kernel.source.engines.other.catalogue import chosen, literal, quoted_table
+from sfumato.kernel.source.engines.other.words import Session, Words, is_nan
+from sfumato.kernel.source.expressions import SQL, cast, choose, double, is_present, named, whole
+from sfumato.kernel.source.types import TEXTS, type_of
+
+OLDEST = (10, 5)
+LONGEST = 100  # characters of a text that is searched by a pattern: MySQL stops a search that takes long, at a value
+LARGEST = 1.7976931348623157e308  # stands for what is infinite, which no double is here
+TYPES = {
+    **{word: word.upper() for word in ("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double")},
+    **{word: word.upper() for word in ("decimal", "date", "datetime", "timestamp")},
+    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum"), "TEXT"),
+}
+_NUMBER = r"^[ \t\n\v\f\r]*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,4})?[ \t\n\v\f\r]*$"
+_TABLES = """
+SELECT table_schema, table_name, CONCAT(table_type, ' ', COALESCE(engine, '')) FROM information_schema.tables
+WHERE table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')
+"""
+_COLUMNS = """
+SELECT column_name, data_type, column_type, extra FROM information_schema.columns
+WHERE table_schema = {} AND table_name = {} ORDER BY ordinal_position
+"""
+STORED = {"BASE TABLE InnoDB", "BASE TABLE MyISAM", "BASE TABLE Aria"}
+
+
+class MySQLWords(Words):
+    """The words of MariaDB and MySQL."""
+
+    dialect, shown, not_finite = "mysql", "the database", False
+    settings = (
+        ("SET @sfumato_zone = @@SESSION.time_zone, time_zone = '+00:00'", "SET time_zone = @sfumato_zone"),
+        # Without modes quotes, blanks and bad casts mean what they are taken to mean here.
+        ("SET @sfumato_mode = @@SESSION.sql_mode, sql_mode = ''", "SET sql_mode = @sfumato_mode"),
+    )
+
+    who, end = "SELECT CONNECTION_ID()", "KILL QUERY {}"
+
+    def must_serve(self, session: Session) -> None:
+        """Refuse a server that is not MariaDB, or too old."""
+        ((version,),) = session.rows("SELECT VERSION()")
+        if "mariadb" not in str(version).lower():  # near to it, but nobody has tried whether near enough
+            raise TableError("MySQL was never tried here, MariaDB is; write the table to Parquet and release that")
+        if tuple(int(part) for part in re.findall(r"\d+", str(version))[:3]) < OLDEST:
+            least = ".".join(map(str, OLDEST))
+            raise TableError(f"this MariaDB cannot run what a release asks; use version {least} or later")
+
+    def found(self, session: Session, name: str | None) -> tuple[SQL, tuple[Column, ...]]:
+        """A table of the connection's database, or database.table."""
+        ((usual,),) = session.rows("SELECT DATABASE()")
+        database, own, kind = chosen(session.rows(_TABLES), name, str(usual), self.shown)
+        rows = session.rows(_COLUMNS.format(literal(database, self.dialect), literal(own, self.dialect)))
+        columns = [
+            Column(str(column), _type(str(kind_of), str(in_full)), str(column), derived=_derived(kind, str(extra)))
+            for column, kind_of, in_full, extra in rows
+        ]
+        return quoted_table(own, database), tuple(columns)
+
+    def bytes_of(self, text: SQL) -> SQL:
+        """A BINARY of UTF-8; of a text in the statement, its bytes as they are."""
+        bare = text.this if isinstance(text, exp.Cast) else text
+        if isinstance(bare, exp.Literal):
+            return exp.HexString(this=bare.this.encode().hex())
+        return cast(text, "binary")
+
+    def text_of(self, value: SQL, source: Column) -> SQL:
+        """In UTF-8: in the connection's own character set two texts can be one."""
+        return _utf8(value) if type_of(source, self.dialect) in TEXTS else cast(value, "text")
+
+    def text_constant(self, text: str) -> SQL:
+        """A text by its bytes, whatever the connection's character set."""
+        return _utf8(exp.HexString(this=text.encode().hex()))
+
+    def constant(self, value: SQL, kind: str) -> SQL:
+        """A constant of this kind; a NULL of a text in UTF-8."""
+        return _utf8(value) if kind == "text" else cast(value, kind)
+
+    def number_of(self, text: SQL) -> SQL:
+        """A number, if the text is one."""
+        short = exp.LTE(this=_call("CHAR_LENGTH", text), expression=whole(LONGEST))
+        spelled = exp.GT(this=_call("REGEXP_INSTR", text, exp.Literal.string(_NUMBER)), expression=whole(0))
+        bare = _binary(exp.Lower(this=text))
+        words: list[tuple[SQL, SQL]] = [
+            (exp.EQ(this=bare, expression=self.bytes_of(exp.Literal.string(f"{sign}{word}"))), double(value))
+            for sign, value in (("", LARGEST), ("+", LARGEST), ("-", -LARGEST))
+            for word in ("inf", "infinity")
+        ]
+        words.insert(0, (spelled, cast(text, "double")))
+        return choose([(short, choose(words, exp.Null()))], exp.Null())
+
+    def day_of(self, value: SQL, source: Column, to: str) -> SQL:
+        """NULL for a day or a month without a number, with which nothing can be worked out."""
+        month, number = (exp.GT(this=_call(part, value), expression=whole(0)) for part in ("MONTH", "DAYOFMONTH"))
+        there: SQL = exp.And(this=month, expression=number)
+        return choose([(there, cast(value, to))], exp.Null())
+
+    def scramble(self, parts: Sequence[SQL]) -> SQL:
+        """A digest of all parts."""
+        return _call("MD5", _call("CONCAT_WS", exp.Literal.string("|"), *parts))
+
+    def spelled(self, statement: SQL) -> str:
+        """In the words of MySQL."""
+        own = statement.copy()
+        for node in reversed(list(own.walk())):  # from the inside out: what is replaced is not looked at again
+            if (instead := _own_words(node)) is not None:
+                node.replace(instead)
+        return own.sql(dialect=self.dialect, identify=True)
+
+    def planned(self, text: str) -> str:
+        """An answer of no rows, for which none is read."""
+        return f"SELECT * FROM ({text}) AS answer LIMIT 0"
+
+
+def _type(kind: str, in_full: str) -> str:
+    """A type as sqlglot knows it; one that cannot be read as `type NAME`, which it does not.
+
+    >>> _type("bigint", "bigint(20) unsigned"), _type("varbinary", "varbinary(9)")
+    ('BIGINT UNSIGNED', 'type varbinary')
+    """
+    word = TYPES.get(kind.lower(), f"type {kind.lower()}")
+    return f"{word} UNSIGNED" if word.endswith("INT") and "unsigned" in in_full.lower() else word
+
+
+def _derived(kind: str, extra: str) -> bool:
+    return kind not in STORED or "VIRTUAL" in extra.upper()
+
+
+def _call(name: str, *parts: SQL) -> SQL:
+    return exp.Anonymous(this=name, expressions=[part.copy() for part in parts])
+
+
+def _utf8(value: SQL) -> SQL:
+    return exp.Cast(this=value, to=exp.DataType(this=exp.DataType.Type.CHARACTER_SET, kind=exp.var("utf8mb4")))
+
+
+def _binary(text: SQL) -> SQL:
+    return cast(text, "binary")
+
+
+def _own_words(node: Any) -> SQL | None:
+    """What stands in MySQL for something; None if that is the same."""
+    found: SQL | None = None
+    if isinstance(node, exp.Nullif | exp.NEQ) and is_nan(node.expression):  # which no double is
+        found = node.this if isinstance(node, exp.Nullif) else is_present(node.this)
+    elif isinstance(node, exp.Ordered):
+        # As it is here; and nothing that is ordered is NULL.
+        found = exp.Ordered(this=node.this, desc=node.args.get("desc"), nulls_first=True)
+    elif isinstance(node, exp.Trim):
+        found = _trimmed(node.this, node.expression.name)
+    elif isinstance(node, exp.Anonymous) and node.name == "translate":
+        found = _lowered(node.expressions[0])
+    elif isinstance(node, exp.Alias) and node.alias == "unit" and _is_binary(node.this):
+        found = named(_call("UNHEX", _call("SHA2", node.this, whole(256))), "unit")
+    # Times to the microsecond, weekdays from Monday, differences in whole hours.
+    elif isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.TIMESTAMP:
+        found = exp.Cast(this=node.this, to=_to_the_microsecond().copy())
+    elif isinstance(node, exp.DateDiff) and node.text("unit") == "HOUR":
+        found = _call("TIMESTAMPDIFF", exp.var("HOUR"), node.expression, node.this)
+    elif isinstance(node, exp.Extract) and node.name.upper() == "ISODOW":
+        found = exp.paren(_call("WEEKDAY", node.expression) + whole(1))
+    return found
+
+
+@lru_cache
+def _to_the_microsecond() -> exp.DataType:
+    return exp.DataType.build("DATETIME(6)", dialect="mysql")
+
+
+def _is_binary(node: SQL) -> bool:
+    return isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.BINARY
+
+
+def _trimmed(text: SQL, blanks: str) -> SQL:
+    pattern = exp.Literal.string(f"^[{blanks}]+|[{blanks}]+$")
+    short = exp.LTE(this=_call("CHAR_LENGTH", text), expression=whole(LONGEST))
+    return choose([(short, _call("REGEXP_REPLACE", text, pattern, exp.Literal.string("")))], text.copy())
+
+
+def _lowered(text: SQL) -> SQL:
+    """A text with the capitals of ASCII made small, byte by byte."""
+    found = _binary(text)
+    for upper, lower in zip(string.ascii_uppercase, string.ascii_lowercase, strict=True):
+        found = _call("REPLACE", found, exp.Literal.string(upper), exp.Literal.string(lower))
+    return found

@@ -1,0 +1,61 @@
+"""The search that tries to break guaranteed intervals; what it must break is among the mutants."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from sfumato.audit.calibration.adversary import QUESTIONS, beginnings, grounds
+from sfumato.audit.calibration.breaking import FEWEST, Search, SureFinding, sure_finding
+from sfumato.kernel.sampling.entropy import TestingEntropy
+
+SHORT = Search(steps=3, releases=2, questions=4, worst=2, confirmations=12)
+
+
+@pytest.mark.parametrize("name", ["sfumato", "sparse-cells", "residual"])
+def test_what_is_guaranteed_is_not_broken(name):
+    """A seeded glance: the command looks for longer, with fresh noise."""
+    found = sure_finding(name, SHORT, TestingEntropy(5), seed=3)
+    assert found.mechanism == name and found.tried == 3 and found.releases == 12
+    assert found.sound and found.verdict == "no violation found" and found.where
+
+
+def test_what_has_no_guaranteed_intervals_is_not_searched():
+    assert sure_finding("pmw", SHORT, TestingEntropy(5)) is None
+    assert sure_finding("parity", SHORT, TestingEntropy(5)) is None
+
+
+def test_time_ends_the_search_but_not_before_gross_failures_would_show():
+    hurried = Search(steps=50, releases=1, questions=2, worst=1, confirmations=FEWEST + 5, seconds=0.0)
+    found = sure_finding("cells", hurried, TestingEntropy(6))
+    assert found.tried == 2 and found.releases == FEWEST
+
+
+def test_misses_are_judged_by_the_exact_binomial_distribution():
+    """Of 100 intervals of 95 %, 25 or more miss with a chance of 4e-11 (scipy), 9 or more with one of 0.063."""
+    broken, sound = (SureFinding("x", 5, "COUNT(*)", 0.95, 100, missed, 1e-8) for missed in (25, 9))
+    assert broken.chance < 1e-10 and not broken.sound and "held 75.0% of 100: COUNT(*)" in broken.verdict
+    assert sound.chance == pytest.approx(0.0631, abs=1e-4) and sound.sound
+
+
+def test_tables_begin_with_known_bad_shapes_and_change_by_steps():
+    chance = Random(1)
+    tables = beginnings(chance, 5, gaussian=True)
+    assert {table.told for table in tables} >= {"checkerboard", "one spike", "nothing"}
+    assert {table.budget.is_pure for table in tables} == {True, False}
+    for table in tables[:8]:
+        other = table.changed(chance)
+        assert other.ground is table.ground and other.budget == table.budget and len(other.asked) == 5
+        assert (other.counts >= 0).all() and other.counts.shape == table.counts.shape
+        assert set(table.asked[:2]) <= set(other.asked)
+
+
+def test_truths_are_those_of_the_cells():
+    for ground in grounds():
+        counts = np.arange(ground.schema.domain.size)
+        assert len(ground.questions) == QUESTIONS and ground.questions[0].truth(counts) == counts.sum()
+        assert {question.kind for question in ground.questions} == {"count", "share", "average"}
+        shares = [question.truth(counts) for question in ground.questions if question.kind == "share"]
+        assert all(np.isnan(share) or 0 <= share <= 1 for share in shares)

@@ -1,0 +1,30 @@
+"""The reading audit would find what the words of a dialect prevent, even if no trial on constants did."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from sfumato.audit.reading.attack import attack_source
+from sfumato.audit.reading.other_source import duckdb_connection, other_source
+from sfumato.kernel.source.engines.other.engine import Other
+
+PAIRS = 60  # in which it must be caught
+
+
+class Untried(Other):
+    """Nothing is tried on constants."""
+
+    def trial(self, schema, columns):
+        pass
+
+
+class OneCase(Untried):
+    """NOT PRIVATE: people whose names differ by case are one."""
+
+    def bytes_of(self, text):
+        return exp.Lower(this=text)
+
+
+def test_a_broken_adapter_is_caught():
+    found = attack_source("x", other_source(duckdb_connection, OneCase), PAIRS, patient=False)
+    assert not found.sound
