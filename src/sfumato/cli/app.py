@@ -22,7 +22,7 @@ from sfumato.cli import (
     reproduce,
     sample,
 )
-from sfumato.cli.public import certificate, compare, report, signing
+from sfumato.cli.public import certificate, compare, report, serve, signing
 from sfumato.cli.shared.exits import HELP
 from sfumato.cli.shared.stopping import Stoppable
 
@@ -51,6 +51,7 @@ app.command("compare", short_help="Which differences between two releases are re
 app.command("certificate", short_help="What a release promises, as text, JSON or JSON-LD.")(certificate.certificate)
 app.command("keygen", short_help="Make a pair of keys to sign releases with.")(signing.keygen)
 app.command("sign", short_help="Vouch for a release with your key.")(signing.sign)
+app.command("serve", short_help="Explore releases in the browser; a JSON API beside it.")(serve.serve)
 app.add_typer(ledger.app, name="ledger")
 app.command("audit")(audit.audit)
 app.command("reproduce")(reproduce.reproduce)

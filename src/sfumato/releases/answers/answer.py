@@ -62,18 +62,19 @@ def rows_shown(
     select: Select, domain: Domain, groups: Groups, estimates: Mapping[Column, Sequence[Estimate]]
 ) -> tuple[tuple[Label | Estimate, ...], ...]:
     """The rows of an answer in the order and number that a query asks for. estimates: by column and present group."""
+    codes = {name: groups.code(name).tolist() for name in select.group_by}
 
     def cell(column: Key | Column, row: int) -> Label | Estimate:
         if isinstance(column, Column):
             return estimates[column][row]
-        return domain[column.attribute].label(int(groups.code(column.attribute)[row]))
+        return domain[column.attribute].label(codes[column.attribute][row])
 
     def rank(by: Any, row: int, missing: float) -> float:
         column = select.columns[by] if isinstance(by, int) else by
         if isinstance(column, Column):
             value = estimates[column][row].value
             return -np.inf if np.isnan(value) else value
-        code = int(groups.code(column.attribute)[row])
+        code: int = codes[column.attribute][row]
         return missing if code == domain[column.attribute].places else code
 
     rows = list(range(len(groups.present)))

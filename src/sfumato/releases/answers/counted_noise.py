@@ -81,7 +81,9 @@ class _Kinds:
         rest = columns_of([side.rest.get(of) for side in sides], groups)
         kind, example = _alike([*split, *whole], cells.size)
         count = len(example)
-        inside = np.bincount(group * count + kind, minlength=groups * count).reshape(groups, count)
+        sizes = None if cells.many is None else cells.many.astype(np.float64)  # whole numbers that a float holds
+        tallied = np.bincount(group * count + kind, weights=sizes, minlength=groups * count)
+        inside = tallied.astype(np.int64).reshape(groups, count)
         return cls(
             noise,
             total,

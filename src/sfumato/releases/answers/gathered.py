@@ -17,12 +17,14 @@ class Gathered:
     """Cells of a domain summed over the attributes a query does not mention.
 
     codes: for each attribute mentioned, where each gathered cell lies on it. values: for each statistic, the estimate
-    in each gathered cell, in steps. merged: how many cells of the domain one gathered cell is the sum of.
+    in each gathered cell, in steps. merged: how many cells of the domain one gathered cell is the sum of; many: times
+    this, where values that the query does not tell apart were taken together, and cells are sums of different numbers.
     """
 
     codes: dict[str, Codes]
     values: Mapping[str, Floats]
     merged: int
+    many: Codes | None = None
 
     @property
     def size(self) -> int:
@@ -40,6 +42,34 @@ def gathered(domain: Domain, summed: Mapping[str, Floats], places: Sequence[int]
         for place in places
     }
     return Gathered(codes, summed, prod(domain.shape[place] for place in others))
+
+
+def gathered_by_kind(domain: Domain, summed: Mapping[str, Floats], kinds: Mapping[int, Codes]) -> Gathered:
+    """The same with values of one kind taken together; kinds: by place of the axis, in order, numbered from 0."""
+    shape = tuple(domain.shape[place] for place in kinds)
+    values = {of: each.reshape(shape) for of, each in summed.items()}
+    for along, kind in enumerate(kinds.values()):
+        values = {of: _by_kind(each, along, kind) for of, each in values.items()}
+    few = next(iter(values.values())).shape
+    codes, many = {}, np.ones((), dtype=np.int64)
+    for along, (place, kind) in enumerate(kinds.items()):
+        _, first, number = np.unique(kind, return_index=True, return_counts=True)
+        flat = [-1 if other == along else 1 for other in range(len(few))]
+        codes[domain.names[place]] = np.broadcast_to(first.reshape(flat), few).reshape(-1)
+        many = many * number.reshape(flat)
+    others = prod(size for place, size in enumerate(domain.shape) if place not in kinds)
+    return Gathered(codes, {of: each.reshape(-1) for of, each in values.items()}, others, many.reshape(-1))
+
+
+def _by_kind(values: Floats, along: int, kind: Codes) -> Floats:
+    """Sums over the values of each kind along one axis. Kinds are runs of neighbours, or few runs each."""
+    starts = np.flatnonzero(np.append(True, kind[1:] != kind[:-1]))
+    if len(starts) == len(kind) == int(kind.max()) + 1:
+        return values
+    runs = np.add.reduceat(values, starts, axis=along)
+    summed = np.zeros((int(kind.max()) + 1, *np.delete(runs.shape, along)))
+    np.add.at(summed, kind[starts], np.moveaxis(runs, along, 0))
+    return np.moveaxis(summed, 0, along)
 
 
 def gather(domain: Domain, values: Mapping[str, Floats], names: tuple[str, ...]) -> Gathered:

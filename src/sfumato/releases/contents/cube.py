@@ -71,12 +71,15 @@ class Cube(ContentOfCells):
     def view(self, kinds: Kinds) -> View:
         from sfumato.releases.answers.counted_noise import CountedNoise
         from sfumato.releases.answers.fitted_noise import FittedNoise
-        from sfumato.releases.answers.gathered import gathered
+        from sfumato.releases.answers.gathered import gathered, gathered_by_kind
         from sfumato.releases.answers.view import View
 
         noises = CountedNoise(self.noises) if self.plain else FittedNoise(self.fits, self.domain)
         places = sorted(self.domain.place(name) for name in kinds)
         summed = {fit.of: self._along(fit, places) for fit in self.fits}
+        if self.plain and places:
+            by_place = {place: np.asarray(kinds[self.domain.names[place]]) for place in places}
+            return View(self.schema, gathered_by_kind(self.domain, summed, by_place), noises)
         return View(self.schema, gathered(self.domain, summed, places), noises)
 
     @property

@@ -34,7 +34,9 @@ def together(select: Select, content: Cube, confidence: float) -> float | None:
     plain = all(column.rule is None and column.denominator is None for column in columns)
     if not plain or not 2 <= numbers <= MOST or content.domain.size * numbers > NUMBERS_AT_ONCE:
         return None
-    at = Evaluation(content.view(kinds_asked(select, content.schema)), groups, confidence)
+    names = kinds_asked(select, content.schema)
+    each = {name: np.arange(content.domain[name].size) for name in names}  # the fits are asked about single cells
+    at = Evaluation(content.view(each), groups, confidence)
     sides = [at.sum_of(column.numerator) for column in columns]
     if not all(side.exact for side in sides):
         return None

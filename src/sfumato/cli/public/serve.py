@@ -1,0 +1,45 @@
+"""sfumato serve: releases in the browser, and for programs as a JSON API."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+
+from sfumato.cli.query import MOST_CELLS
+from sfumato.cli.shared.manner import QUIET
+
+RELEASES = typer.Argument(help="Release files.", show_default=False)
+HOST = typer.Option("127.0.0.1", "--host", help="Where to listen; 0.0.0.0 serves everybody on the network.")
+PORT = typer.Option(8484, "--port", min=0, max=65535, help="Where to listen; 0 takes any port that is free.")
+
+
+def serve(
+    releases: list[Path] = RELEASES,
+    host: str = HOST,
+    port: int = PORT,
+    no_open: bool = typer.Option(False, "--no-open", help="Do not open a browser."),
+    most_cells: int | None = MOST_CELLS,
+    quiet: bool = QUIET,
+) -> None:
+    """Explore releases in the browser: charts with error bars, comparisons, SQL. Public files only; stop by Ctrl-C."""
+    from sfumato.cli.show import say, working
+    from sfumato.explorer.serving import open_browser
+    from sfumato.explorer.serving import serve as serve_them
+    from sfumato.publishing.publish import open_release
+
+    with working("opening the releases"):
+        opened = [(path, open_release(path, most_cells=most_cells)) for path in releases]
+
+    def ready(address: str) -> None:
+        many = "1 release" if len(opened) == 1 else f"{len(opened)} releases"
+        say(f" serves {many}; Ctrl-C stops it.", bold=address)
+        sys.stdout.flush()  # whoever started it by a script waits for this line
+        if not no_open:
+            open_browser(address)
+
+    try:
+        serve_them(opened, host=host, port=port, ready=ready)
+    except KeyboardInterrupt:  # the way to stop a server, and no failure
+        return

@@ -1,0 +1,75 @@
+"""What is worked out for each kind of question, from the question to the bytes of its answer. Runs in a thread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sfumato.explorer.asked.charts import as_columns, chart_sql, refuse_too_many_points
+from sfumato.explorer.asked.comparing import as_comparison, compare_sql
+from sfumato.explorer.asked.questions import Chart, Compare, Manner, Query
+from sfumato.explorer.asked.size import size_of
+from sfumato.explorer.describing import describe_book
+from sfumato.explorer.refusals import as_json
+from sfumato.explorer.shelf import Book
+from sfumato.releases.answers.result import Result
+
+
+def description(book: Book) -> bytes:
+    """What a release is."""
+    return as_json(describe_book(book))
+
+
+def query(book: Book, asked: Query) -> bytes:
+    """Rows, as `sfumato query --format json` has them, with what a reader of the numbers should know."""
+    result = _ask(book, asked.sql, asked, strict=asked.strict)
+    return as_json({"rows": result.records(), "columns": list(result.headers)} | _about(book, asked.sql, asked, result))
+
+
+def csv(book: Book, asked: Query) -> bytes:
+    """The same as comma-separated values, notes below them as comments."""
+    return _ask(book, asked.sql, asked, strict=asked.strict).to_csv(notes=True).encode()
+
+
+def chart(book: Book, asked: Chart) -> bytes:
+    """A number for every value of some attributes."""
+    sql = chart_sql(asked, book)
+    result = _ask(book, sql, asked, chart=asked)
+    return as_json(
+        {"by": asked.by, "amount": asked.amount, "of": asked.of}
+        | as_columns(result, len(asked.by))
+        | _about(book, sql, asked, result)
+    )
+
+
+def compare(book: Book, asked: Compare) -> bytes:
+    """Two groups, their difference, and what may be said of it."""
+    sql = compare_sql(asked, book)
+    result = _ask(book, sql, asked)
+    found: dict[str, Any] = {"rows": result.records(), "columns": list(result.headers)}
+    return as_json(as_comparison(result, asked) | found | _about(book, sql, asked, result))
+
+
+def _ask(book: Book, sql: str, how: Manner, *, strict: bool = False, chart: Chart | None = None) -> Result:
+    size = size_of(sql, book.release)
+    if chart is not None:
+        refuse_too_many_points(chart, book, size.numbers)
+    size.refuse_if_too_large(slow=how.slow)
+    return book.release.query(
+        sql,
+        confidence=how.confidence,
+        strict=strict,
+        interval=how.interval,
+        possible=how.possible,
+        simultaneous=how.simultaneous,
+    )
+
+
+def _about(book: Book, sql: str, how: Manner, result: Result) -> dict[str, Any]:
+    return {
+        "release": book.name,
+        "sql": sql,
+        "confidence": how.confidence,
+        "interval": how.interval,
+        "notes": list(result.notes),
+        "counted": result.counted,
+    }

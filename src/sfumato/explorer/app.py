@@ -1,0 +1,96 @@
+"""The addresses of the server, and what is done at each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from sfumato.errors import SfumatoError
+from sfumato.explorer import answers
+from sfumato.explorer.answering import Desk
+from sfumato.explorer.asked.questions import Chart, Compare, Query
+from sfumato.explorer.describing import list_of
+from sfumato.explorer.http.bodies import read_body, read_question
+from sfumato.explorer.http.files import own_files
+from sfumato.explorer.http.guards import Guard
+from sfumato.explorer.openapi import document
+from sfumato.explorer.refusals import Refusal, as_json, refuse
+from sfumato.explorer.shelf import Book, Shelf
+
+KINDS: dict[str, tuple[type[Any], Callable[[Book, Any], bytes], str]] = {
+    "query": (Query, answers.query, "application/json"),
+    "csv": (Query, answers.csv, "text/csv"),
+    "chart": (Chart, answers.chart, "application/json"),
+    "compare": (Compare, answers.compare, "application/json"),
+}
+
+
+def explorer(shelf: Shelf, *, hosts: Collection[str] | None = None, desk: Desk | None = None) -> ASGIApp:
+    """The whole application. hosts: names under which it may be called; None: any."""
+    desk = desk or Desk()
+    pages = own_files()
+    listed, contract = as_json(list_of(shelf)), as_json(document())
+
+    async def releases(request: Request) -> Response:
+        return _json(listed)
+
+    async def one(request: Request) -> Response:
+        book = shelf.find(request.path_params["name"])
+        return _json(await desk.answer(("about", book.name), partial(answers.description, book)))
+
+    async def ask(request: Request) -> Response:
+        kind = request.path_params["kind"]
+        if kind not in KINDS:
+            raise Refusal("not_found", "there is nothing at this address", f"ask one of {', '.join(KINDS)}")
+        body, work, media_type = KINDS[kind]
+        book = shelf.find(request.path_params["name"])
+        text = await read_body(request)
+        found = desk.kept.get((kind, book.name, text))
+        if found is None:
+            asked = read_question(text, body)
+            found = await desk.answer((kind, book.name, text), partial(work, book, asked))
+        return _csv(found, book) if media_type == "text/csv" else _json(found)
+
+    async def openapi(request: Request) -> Response:
+        return _json(contract)
+
+    async def front(request: Request) -> Response:
+        return pages["index.html"].response(request)
+
+    async def static(request: Request) -> Response:
+        page = pages.get(request.path_params["path"])
+        if page is None:
+            raise Refusal("not_found", "there is no such file", "go to /")
+        return page.response(request)
+
+    return Guard(
+        Starlette(
+            routes=[
+                Route("/", front),
+                Route("/static/{path:path}", static),
+                Route("/api/openapi.json", openapi),
+                Route("/api/releases", releases),
+                Route("/api/releases/{name}", one),
+                Route("/api/releases/{name}/{kind}", ask, methods=["POST"]),
+            ],
+            exception_handlers={Refusal: refuse, SfumatoError: refuse, HTTPException: refuse},
+        ),
+        hosts,
+    )
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+def _csv(body: bytes, book: Book) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{book.name}.csv"', "Cache-Control": "no-store"}
+    return Response(body, media_type="text/csv; charset=utf-8", headers=headers)

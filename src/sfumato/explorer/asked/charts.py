@@ -1,0 +1,75 @@
+"""A chart as a statement in SQL, and its answer as columns of numbers."""
+
+from __future__ import annotations
+
+from math import isfinite, prod
+from typing import Any
+
+from sfumato.explorer.asked.amounts import ALIASES, aggregate, alias, check_amount
+from sfumato.explorer.asked.filters import where
+from sfumato.explorer.asked.questions import Chart
+from sfumato.explorer.bounds import MOST_POINTS
+from sfumato.explorer.refusals import Refusal
+from sfumato.explorer.shelf import Book
+from sfumato.releases.answers.estimate import Estimate
+from sfumato.releases.answers.result import Result, when
+
+
+def chart_sql(chart: Chart, book: Book) -> str:
+    """The statement that a chart is the answer of; anybody may copy it."""
+    check_amount(chart.amount, chart.of, book)
+    for name in chart.by:
+        if name not in book.spelled or name in book.release.schema.measures:
+            raise Refusal("invalid", f"there is no attribute {name!r}", "the description of the release lists them")
+    if len(set(chart.by)) < len(chart.by):
+        raise Refusal("invalid", "the same attribute twice", "name two that differ")
+    keys = ", ".join(book.spelled[name] for name in chart.by)
+    number = f"{aggregate(chart.amount, chart.of, book)} AS {alias(ALIASES[chart.amount], book)}"
+    table = f"FROM {book.release.schema.dataset}{where(chart.where, book)}"
+    return f"SELECT {keys}, {number} {table} GROUP BY {keys}" if keys else f"SELECT {number} {table}"
+
+
+def refuse_too_many_points(chart: Chart, book: Book, points: int) -> None:
+    """Refuse a chart that no screen can show. points: how many groups its filters leave."""
+    if points > MOST_POINTS:
+        sizes = " and ".join(f"{name} {_cells(name, book):,}" for name in chart.by)
+        whole = prod(_cells(name, book) for name in chart.by)
+        raise Refusal(
+            "too_large",
+            f"a chart shows up to {MOST_POINTS:,} numbers and this one has {min(points, whole):,}",
+            f"narrow the range by filters ({sizes} values in all)",
+        )
+
+
+def _cells(name: str, book: Book) -> int:
+    schema = book.release.schema
+    if name in schema.group_columns:
+        return len(set(schema.group_columns[name][1]))
+    return schema.domain[name].size
+
+
+def as_columns(result: Result, keys: int) -> dict[str, Any]:
+    """The answer of a chart: labels of each row, and numbers by what they are; what is unknown is null."""
+    numbers = [row[keys] for row in result.rows]
+    found = [number for number in numbers if isinstance(number, Estimate)]
+    columns: dict[str, Any] = {
+        "keys": [list(row[:keys]) for row in result.rows],
+        "values": [_plain(one, one.value) for one in found],
+        "stderr": [_finite(one.stderr) for one in found],
+        "low": [_plain(one, one.low) for one in found],
+        "high": [_plain(one, one.high) for one in found],
+    }
+    if any(one.sure is not None for one in found):
+        ends = [(one, one.sure or (one.low, one.high)) for one in found]
+        columns["guaranteed_low"] = [_plain(one, low) for one, (low, _) in ends]
+        columns["guaranteed_high"] = [_plain(one, high) for one, (_, high) in ends]
+    return columns
+
+
+def _plain(one: Estimate, number: float) -> float | str | None:
+    return when(number, timed=one.timed) if one.dates else _finite(number)
+
+
+def _finite(number: float) -> float | None:
+    """A number to the digits that mean anything, which also makes an answer a third as long."""
+    return float(f"{number:.10g}") if isfinite(number) else None

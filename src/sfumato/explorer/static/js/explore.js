@@ -1,0 +1,229 @@
+// The first view: a number by one or two attributes, as bars, lines or a heat map.
+/* global d3 */
+import { ask, csv, latest } from "./api.js";
+import { PALETTE, bars, distinct, heat, lines, ramp, rowsOf } from "./charts.js";
+import { showCopies } from "./copies.js";
+import { asked, begin, fillAddFilter, inWords, showFilters } from "./filters.js";
+import { alone, asPng, asSvg, save } from "./saving.js";
+import { STOPS, manner, remember, state } from "./state.js";
+import { chartTable } from "./tables.js";
+import { $, interval, make, number, percentOf, short, shown } from "./words.js";
+
+const newest = latest();
+const column = (name) => state.about.columns.find((one) => one.column === name);
+const keys = () => state.about.columns.filter((one) => one.role === "attribute");
+const form = () => ({ share: "percent", count: "whole" })[state.amount] ?? "";
+let last = null;
+let openSql = () => {};
+
+export function setUp(toSql) {
+  openSql = toSql;
+  $("amount").addEventListener("change", () => { [state.amount, state.of] = JSON.parse($("amount").value); refresh(); });
+  for (const place of [0, 1]) {
+    $(`by-${place + 1}`).addEventListener("change", () => {
+      const chosen = [$("by-1").value, $("by-2").value].filter(Boolean);
+      state.by = [...new Set(chosen)];
+      state.shape = usual();
+      fill();
+      refresh();
+    });
+  }
+  for (const radio of document.querySelectorAll("[name=shape]")) radio.addEventListener("change", () => { state.shape = radio.value; fill(); redraw(); remember(); });
+  $("add-filter").addEventListener("change", () => {
+    const found = column($("add-filter").value);
+    if (found) changeFilters([...state.filters, begin(found)], true);
+  });
+  for (const button of document.querySelectorAll("[data-save]")) button.addEventListener("click", () => saveAs(button.dataset.save));
+  for (const id of ["as-table", "elsewhere"]) $(id).addEventListener("toggle", unfold);
+  $("to-sql").addEventListener("click", () => last && openSql(last.sql));
+  $("controls").addEventListener("submit", (event) => event.preventDefault());
+  new ResizeObserver(() => { if (last && Math.abs($("chart").clientWidth - (last.width ?? 0)) > 4) redraw(); }).observe($("chart"));
+  window.addEventListener("theme", redraw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+}
+
+/** A release was chosen: what it can show to begin with. */
+export function begun(kept = {}) {
+  const names = keys().map((one) => one.column);
+  const fitting = (name) => names.includes(name);
+  const first = keys().find((one) => one.cells > 1 && one.cells <= 200) ?? keys()[0];
+  state.by = Array.isArray(kept.by) && kept.by.every(fitting) ? kept.by.slice(0, 2) : first ? [first.column] : [];
+  [state.amount, state.of] = ["count", null];
+  if (amounts().some(([value]) => value === JSON.stringify([kept.amount, kept.of ?? null]))) [state.amount, state.of] = [kept.amount, kept.of ?? null];
+  state.filters = Array.isArray(kept.filters) ? kept.filters.filter((one) => one && fitting(one.attribute)) : [];
+  state.shape = ["bars", "lines", "heat"].includes(kept.shape) ? kept.shape : usual();
+  fill();
+}
+
+function amounts() {
+  const { sum, median } = state.about.summable;
+  const plain = [["count", null, "Number of rows"], ["share", null, "Share of rows"]];
+  const of = [...sum.flatMap((name) => [["average", name, `Average of ${shown(name)}`], ["sum", name, `Sum of ${shown(name)}`]]), ...median.map((name) => ["median", name, `Median of ${shown(name)}`])];
+  return [...plain, ...of].map(([amount, name, text]) => [JSON.stringify([amount, name]), text]);
+}
+
+function usual() {
+  if (state.by.length === 2) return seriesFit() && column(state.by[0]).ordered ? "lines" : "heat";
+  const only = column(state.by[0]);
+  return only && (only.ordered ? only.cells > 40 || only.type === "date" : only.cells > 80) ? "lines" : "bars";
+}
+
+const seriesFit = () => state.by.length < 2 || column(state.by[1]).cells <= PALETTE.length;
+
+function fill() {
+  const option = (value, text) => make("option", { value, text });
+  $("amount").replaceChildren(...amounts().map(([value, text]) => option(value, text)));
+  $("amount").value = JSON.stringify([state.amount, state.of]);
+  $("by-1").replaceChildren(option("", "nothing: one number"), ...keys().map((one) => option(one.column, shown(one.column))));
+  $("by-1").value = state.by[0] ?? "";
+  $("by-2").replaceChildren(option("", "nothing else"), ...keys().filter((one) => one.column !== state.by[0]).map((one) => option(one.column, shown(one.column))));
+  $("by-2").value = state.by[1] ?? "";
+  $("by-2").disabled = !state.by.length;
+  for (const radio of document.querySelectorAll("[name=shape]")) {
+    radio.disabled = !state.by.length || (radio.value === "heat" ? state.by.length < 2 : !seriesFit());
+    radio.checked = radio.value === state.shape;
+  }
+  fillAddFilter(state.about, state.filters);
+  showFilters($("filters"), state.filters, state.about, changeFilters);
+}
+
+function changeFilters(filters, rebuild = false) {
+  state.filters = filters;
+  if (rebuild) fill();
+  refresh();
+}
+
+export const question = () => ({
+  by: state.by, amount: state.amount, ...(state.of ? { of: state.of } : {}), where: asked(state.filters, state.about), ...manner(),
+});
+
+export async function refresh() {
+  if (!state.about?.answers_counts) return onlyItsOwn();
+  remember();
+  $("figure").classList.add("busy");
+  const slow = setTimeout(() => { $("summary").textContent = "Working it out…"; }, 400);
+  const started = performance.now();
+  try {
+    const { found, current } = await newest((signal) => ask(state.release, "chart", question(), signal));
+    if (!current) return;
+    last = found;
+    $("figure").dataset.confidence = found.confidence;
+    show();
+    if (performance.now() - started < 1500) ahead();
+  } catch (error) { refuse(error.message); } finally { clearTimeout(slow); }
+  $("figure").classList.remove("busy");
+}
+
+let idle = 0;
+
+/** While nobody asks, the other stops of the slider are asked for, the nearest first. */
+function ahead() {
+  clearTimeout(idle);
+  const wanted = JSON.stringify([state.release, { ...question(), confidence: 0 }]);
+  const place = STOPS.indexOf(state.confidence);
+  const stops = STOPS.map((stop, at) => [Math.abs(at - place), stop]).sort((one, other) => one[0] - other[0]).slice(1).map(([, stop]) => stop);
+  const next = async () => {
+    if (!stops.length || document.hidden || wanted !== JSON.stringify([state.release, { ...question(), confidence: 0 }])) return;
+    try { await ask(state.release, "chart", { ...question(), confidence: stops.shift() }); } catch { return; }
+    idle = setTimeout(next, 30);
+  };
+  idle = setTimeout(next, 250);
+}
+
+function refuse(text) {
+  last = null;
+  $("refused").textContent = text;
+  $("refused").hidden = false;
+  $("chart").replaceChildren();
+  $("key").replaceChildren();
+  $("table").replaceChildren();
+  $("title").textContent = title();
+  $("summary").textContent = "";
+}
+
+function onlyItsOwn() {
+  refuse("This release answers the questions that it was made for, and no counts by attribute. Ask it in SQL; examples are there.");
+}
+
+function title() {
+  const what = { count: "Number of rows", share: "Share of rows", sum: `Sum of ${shown(state.of)}`, average: `Average ${shown(state.of)}`, median: `Median ${shown(state.of)}` }[state.amount];
+  const by = state.by.map(shown).join(" and ");
+  const only = asked(state.filters, state.about).map(inWords).join(", ");
+  return `${what}${by ? ` by ${by}` : ""}${only ? `, ${only}` : ""}`;
+}
+
+/** The chart in two sentences, for everybody; screen readers hear it when it changes. */
+function summary() {
+  const rows = rowsOf(last).filter((row) => row.value !== null);
+  if (!rows.length) return "Nothing is known of this.";
+  const name = (row) => row.key.map((label) => short(label, 40)).join(" · ");
+  const full = (row) => `${number(row.value, row.error, form())} (${interval(row.low, row.high, row.error, form())})`;
+  if (!last.by.length) return `${percentOf(last.confidence)} sure: ${interval(rows[0].low, rows[0].high, rows[0].error, form())}.`;
+  const [most, least] = [d3.greatest(rows, (row) => row.value), d3.least(rows, (row) => row.value)];
+  const clear = rows.filter((row) => row.low > 0 || row.high < 0).length;
+  const counting = ["count", "share"].includes(last.amount);
+  const rest = counting ? `${clear === rows.length ? `All ${rows.length.toLocaleString("en-GB")}` : `${clear.toLocaleString("en-GB")} of ${rows.length.toLocaleString("en-GB")}`} groups stand clear of the noise.` : `Lowest: ${name(least)}, ${full(least)}.`;
+  return `Highest: ${name(most)}, ${full(most)}. ${rest}`;
+}
+
+function show() {
+  $("refused").hidden = true;
+  $("title").textContent = title();
+  $("summary").textContent = summary();
+  redraw();
+  $("notes").replaceChildren(...[...last.notes, last.counted && `Counted: ${last.counted}.`].filter(Boolean).map((note) => make("li", { text: note })));
+  unfold();
+}
+
+/** What is folded away is made when it is opened: a slider must not wait for thousands of cells that nobody sees. */
+function unfold() {
+  if (!last) return;
+  if ($("as-table").open) $("table").replaceChildren(chartTable(last, form(), title()));
+  if ($("elsewhere").open) showCopies($("copies"), state.about, { sql: last.sql, ...manner() });
+}
+
+export function redraw() {
+  if (!last) return;
+  const width = Math.max(240, Math.floor($("chart").clientWidth));
+  last.width = width;
+  const options = { width, form: form(), ordered: state.by.length > 0 && column(state.by[0]).ordered, label: `${title()}. ${summary()}` };
+  if (!last.by.length) {
+    $("chart").replaceChildren(make("p", { class: "one-number", text: number(last.values[0], last.stderr[0], form()) }));
+    $("key").replaceChildren();
+    return;
+  }
+  const shape = last.by.length === 2 && !seriesFit() ? "heat" : last.by.length < 2 && state.shape === "heat" ? "bars" : state.shape;
+  const svg = { bars, lines, heat }[shape](last, options);
+  svg.setAttribute("role", "img");
+  $("chart").replaceChildren(svg);
+  showKey(shape);
+}
+
+function showKey(shape) {
+  const series = last.by.length === 2 && shape !== "heat" ? distinct(last, 1) : [];
+  const parts = series.map((label, place) => make("span", {}, make("i", { class: `c${place}` }), make("bdi", { text: short(label, 40) })));
+  if (shape === "heat") {
+    const canvas = make("canvas", { width: 120, height: 1, "aria-hidden": "true" });
+    const pen = canvas.getContext("2d");
+    for (let x = 0; x < 120; x += 1) { pen.fillStyle = ramp(x / 119); pen.fillRect(x, 0, 1, 1); }
+    parts.push(make("span", {}, "low", canvas, "high"), make("span", { text: "Cells fade as their error grows: where the noise may be as large as the number, nearly nothing is left." }));
+  } else {
+    parts.push(make("span", { text: shape === "bars" ? `Bars dissolve over the ${percentOf(last.confidence)} interval; the mark is the estimate.` : `Bands are ${percentOf(last.confidence)} intervals.` }));
+  }
+  $("key").replaceChildren(...parts);
+}
+
+async function saveAs(kind) {
+  if (!last) return;
+  const name = `${state.release}-${state.by.join("-") || "total"}`.replace(/[^A-Za-z0-9_-]+/g, "-").slice(0, 80);
+  try {
+    if (kind === "csv") return save(await csv(state.release, { sql: last.sql, ...manner() }), `${name}.csv`);
+    const svg = $("chart").querySelector("svg");
+    if (!svg) return;
+    const promise = `${percentOf(last.confidence)} ${last.interval} intervals. ${state.about.dataset}, ${state.about.promise}, released by Sfumato.`;
+    const shape = svg.querySelector('[aria-label="cell"]') ? "heat" : state.shape;
+    const series = last.by.length === 2 && shape !== "heat" ? distinct(last, 1).map((label, place) => [short(label, 24), PALETTE[place]]) : [];
+    const whole = alone(svg, title(), promise, series);
+    save(kind === "svg" ? asSvg(whole) : await asPng(whole), `${name}.${kind}`);
+  } catch (error) { refuse(error.message); }
+}

@@ -1,0 +1,71 @@
+"""sfumato serve, as it is typed. The server itself is tested in tests/explorer."""
+
+from __future__ import annotations
+
+import builtins
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+from running import sfumato
+
+import sfumato as sf
+
+SCHEMA = {
+    "dataset": "t",
+    "privacy_unit": "row",
+    "budget": {"epsilon": 10},
+    "attributes": {"a": {"type": "category", "values": ["x", "y"]}},
+}
+
+
+@pytest.fixture
+def release(tmp_path):
+    import pyarrow as pa
+
+    made = sf.release(pa.table({"a": ["x", "y"]}), sf.Schema.from_dict(SCHEMA), epsilon=1, mechanism="cells")
+    return str(made.save(tmp_path / "t.sfumato"))
+
+
+def test_it_says_where_in_one_line_and_ends_in_peace_by_ctrl_c(release):
+    pytest.importorskip("uvicorn")
+    command = [sys.executable, "-m", "sfumato", "serve", release, "--no-open", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        line = run.stdout.readline()
+        assert line.startswith("http://127.0.0.1:") and line.endswith("/ serves 1 release; Ctrl-C stops it.\n")
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=20)
+    assert (out, err, run.returncode) == ("", "", 0)
+
+
+def test_a_port_that_is_taken_is_refused_in_one_line(release):
+    pytest.importorskip("uvicorn")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said = sfumato("serve", release, "--no-open", "--port", str(port))
+    assert said.returncode == 1 and said.stderr == (
+        f"sfumato: port {port} of 127.0.0.1 is taken; name another with --port, or --port 0 for any\n"
+    )
+
+
+def test_without_the_extra_one_line_says_what_to_install(release, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *given, **named):
+        if name.partition(".")[0] in ("uvicorn", "starlette"):
+            raise ModuleNotFoundError(name)
+        return real(name, *given, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    said = sfumato("serve", release, "--no-open")
+    assert said.returncode == 1 and said.stderr.count("\n") == 1 and "pip install 'sfumato[explorer]'" in said.stderr
+
+
+def test_what_is_no_release_is_refused(tmp_path):
+    (tmp_path / "x.sfumato").write_text("no")
+    said = sfumato("serve", str(tmp_path / "x.sfumato"), "--no-open")
+    assert said.returncode == 1 and said.stderr.startswith("sfumato: ") and said.stderr.count("\n") == 1

@@ -1,0 +1,94 @@
+"""A server with small releases for tests of the explorer: as an application, and as a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import sfumato as sf
+
+HOSTILE = [
+    "<script>document.title='owned'</script>",
+    '"><img src=x onerror="document.title=1">',
+    "'; DROP TABLE t; --",
+    '=HYPERLINK("x")',
+    "\u202eevil\u202c",
+    "\u05e9\u05dc\u05d5\u05dd",
+    "{{7*7}}",
+]
+SURVEY = {
+    "dataset": "survey",
+    "privacy_unit": "row",
+    "budget": {"epsilon": 100},
+    "attributes": {
+        "age": {"type": "integer", "lower": 0, "upper": 99, "width": 10},
+        "sex": {"type": "category", "values": ["F", "M"]},
+        "region": {"type": "category", "values": ["North", "South", "East", "West"]},
+        "paid": {"type": "number", "lower": 0, "upper": 1000, "bins": 4},
+        "member": {"type": "boolean"},
+    },
+    "measures": {"hours": {"lower": 0, "upper": 60}},
+}
+
+
+def make_releases(folder: Path) -> list[Path]:
+    """A survey, a table whose names and labels are out to do harm, and one with far more cells than can be laid out."""
+    some = np.random.default_rng(5)
+    rows = 3000
+    sex = some.choice(["F", "M"], rows)
+    table = pa.table(
+        {
+            "age": some.integers(0, 100, rows),
+            "sex": sex,
+            "region": some.choice(["North", "South", "East", "West"], rows, p=[0.5, 0.3, 0.15, 0.05]),
+            "paid": some.random(rows) * 1000,
+            "member": some.random(rows) < 0.3,
+            "hours": np.where(sex == "F", 35.0, 40.0),
+        }
+    )
+    harm = {
+        "dataset": "harm",
+        "privacy_unit": "row",
+        "budget": {"epsilon": 100},
+        "attributes": {
+            "<b>place</b>": {"type": "category", "values": HOSTILE},
+            'say "hi"': {"type": "category", "values": ["a<b", "&amp;"]},
+        },
+    }
+    places = pa.table({"<b>place</b>": some.choice(HOSTILE, 500), 'say "hi"': some.choice(["a<b", "&amp;"], 500)})
+    wide = {
+        "dataset": "wide",
+        "privacy_unit": "row",
+        "budget": {"epsilon": 100, "delta": "1e-5"},
+        "attributes": {name: {"type": "integer", "lower": 0, "upper": 999_999} for name in "xy"},
+    }
+    far = pa.table({"x": [1, 5, 5] * 100, "y": [2, 7, 7] * 100})
+    made = []
+    for source, schema, mechanism in ((table, SURVEY, "cells"), (places, harm, "cells"), (far, wide, "sparse-cells")):
+        delta = {"delta": "1e-6"} if mechanism == "sparse-cells" else {}
+        read = sf.Schema.from_dict(schema)
+        one = sf.release(source, read, epsilon=5, mechanism=mechanism, ledger=folder / "ledger", **delta)
+        made.append(one.save(folder / f"{read.dataset}.sfumato"))
+    return made
+
+
+@contextmanager
+def serving(paths: list[Path], *more: str) -> Iterator[str]:
+    """The command as a process, for as long as the test needs it; gives its address."""
+    command = [sys.executable, "-m", "sfumato", "serve", *map(str, paths), "--no-open", "--port", "0", *more]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONWARNINGS": "ignore"}
+    ) as run:
+        try:
+            assert run.stdout is not None
+            yield run.stdout.readline().split()[0]
+        finally:
+            run.terminate()
+            run.wait(20)
