@@ -60,6 +60,8 @@ class Range:
 
     >>> Range(1.0, 2.0) / Range(-1.0, 1.0)
     Range(low=-inf, high=inf)
+    >>> Range(1.0, 2.0) / Range(3.0, 0.0)
+    Range(low=-inf, high=inf)
     >>> Range(1.0, 2.0) * Range(-3.0, 1.0)
     Range(low=-6.0, high=2.0)
     """
@@ -75,7 +77,7 @@ class Range:
         return _range([0.0 if 0.0 in (a, b) else a * b for a in self.ends for b in other.ends])
 
     def __truediv__(self, other: Range) -> Range:
-        if other.low <= 0.0 <= other.high:
+        if min(other.ends) <= 0.0 <= max(other.ends):  # ends that noise has turned round are ends all the same
             return Range(-inf, inf)
         return self * _range([1.0 / other.low, 1.0 / other.high])
 
