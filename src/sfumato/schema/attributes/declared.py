@@ -19,7 +19,7 @@ MOST_CELLS_OF_AN_AXIS = 10_000_000
 class Declared(BaseModel):
     """A part of the schema: frozen, and without keys that nobody asked for."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)  # for Fraction
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)  # for Fraction
 
 
 class Column(Declared):
