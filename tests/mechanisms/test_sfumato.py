@@ -9,7 +9,7 @@ import pytest
 from curators import curator_of
 from grid_tables import line
 
-from sfumato.inference.fits.averages import AveragesFit
+from sfumato.inference.fits.linear import BySquares
 from sfumato.inference.fits.tree import MOST_LEAVES, TreeFit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
@@ -39,7 +39,7 @@ def test_spends_exactly_its_budget_on_several_statistics_and_several_rows_each(b
     cube = sfumato(curator, CUBE, budget, default_workload(CUBE.domain))
     assert curator.charge.fullest == curator.charge.limit
     count, charge = cube.fits
-    assert isinstance(count, TreeFit) and isinstance(charge, AveragesFit) and (count.of, charge.of) == ("count", "m")
+    assert isinstance(count, TreeFit) and isinstance(charge, BySquares) and (count.of, charge.of) == ("count", "m")
     kind = Laplace if budget.rho is None else Gaussian
     assert all(isinstance(noise, kind) for noise in count.measurement.noises)
 

@@ -10,9 +10,6 @@ from curators import curator_of
 
 from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree
-from sfumato.inference.averages.posterior import Effects
-from sfumato.inference.averages.tables import Table
-from sfumato.inference.fits.averages import AveragesFit
 from sfumato.inference.fits.base import Fit
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.partition import PartitionFit
@@ -24,7 +21,7 @@ from sfumato.inference.halvings import Halvings
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.queries import Identity, Kron, Ranges, Stack, Total, Tree
+from sfumato.queries import Identity, Kron, Ranges, Total, Tree
 from sfumato.releases.contents.cube import Cube
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
@@ -42,11 +39,11 @@ SCHEMA = Schema.from_dict(
 )
 SIZE = SCHEMA.domain.size
 LABELS = np.array([0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2, 2])
-KINDS = ("linear", "solved", "even", "tree", "nested", "shape", "leaves", "averages")
+KINDS = ("linear", "solved", "even", "tree", "nested", "shape", "leaves")
 
 
 def example(kind: str) -> Fit:
-    """A fit of the count: squares (kept, or solved), buckets (even, in a tree, halved), a shape, a tree, averages."""
+    """A fit of the count: squares (kept, or solved), buckets (even, or in a tree), halved ones, a shape, a tree."""
     curator = curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=4)
     half = Budget.pure("1/2")
     totals = curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(Tree(3, 2), half)
@@ -59,13 +56,6 @@ def example(kind: str) -> Fit:
     if kind == "shape":
         whole = curator.reduce(Partition(SCHEMA.domain, np.zeros(SIZE, dtype=np.int64))).measure(Identity(1), half)
         return ScaledShape.like(LinearFit.of_answers(whole), np.arange(1.0, SIZE + 1)).with_spread(7.25, misfit)
-    if kind == "averages":
-        sides = SCHEMA.domain.shape
-        by_sex, cells = Table(sides, (1, 2)), Table(sides, sides)
-        asked, which = Stack(by_sex.queries(), cells.queries()), np.repeat([0, 1], [2, SIZE])
-        sums = curator.measure(asked, scales=[Fraction(8), Fraction(20)], which=which)
-        effects = Effects((Table(sides, (1, 1)), by_sex), (1 / 3, 1 / 64), 1 / 128, 1 / 5, 3.0)
-        return AveragesFit.fitted(sums, sides, np.arange(SIZE) * 6.5, 1, effects)
     if kind == "nested":
         cells = curator.measure(Identity(SIZE), half)
         each = LinearFit.of_answers(curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(Identity(3), half))

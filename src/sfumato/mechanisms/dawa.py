@@ -29,7 +29,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.mechanisms.mechanism import Mechanism, per_cell
-from sfumato.mechanisms.shared.measures_by_region import sums_by_region
+from sfumato.mechanisms.shared.measure_and_fit import plain_cells
 from sfumato.mechanisms.shared.two_stage import places_along
 from sfumato.queries import Identity, Ranges, Workload
 from sfumato.releases.contents.cube import Cube
@@ -65,7 +65,7 @@ def dawa(
 ) -> Cube:
     """Choose buckets of nearly even counts, measure them, and spread each bucket's count evenly over its cells.
 
-    budget: pure epsilon, split by weight over the count and the measures, whose sums are measured by region.
+    budget: pure epsilon, split by weight over the count and the measures, which get noise on every cell.
     """
     for_count, *for_measures = budget.split(*schema.weights.values())
     for_buckets, for_totals, for_misfit = for_count.split(*settings.shares)
@@ -84,7 +84,7 @@ def dawa(
     totals = fit_tree(_measure_tree(buckets, tree, for_totals, settings.levels_apart), tree, sizes)
     count = _with_spread(curator, labels, totals, for_misfit)
 
-    return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
+    return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
 
 
 def _measure_tree(buckets: Curator, tree: BinaryTree, budget: Budget, apart: int) -> Measurement:

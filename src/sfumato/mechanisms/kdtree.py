@@ -38,7 +38,7 @@ def kdtree(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
 ) -> Cube:
     """Measure cells, cut the domain into boxes that look even in them, measure the boxes, and use both."""
-    return release_regions(curator, schema, budget, settings.first, split_by_tree, workload)
+    return release_regions(curator, schema, budget, settings.first, split_by_tree)
 
 
 MECHANISM = Mechanism(

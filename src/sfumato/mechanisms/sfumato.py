@@ -27,7 +27,7 @@ from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, as_one
 from sfumato.mechanisms.mechanism import Limit, Mechanism, per_cell
-from sfumato.mechanisms.shared.measures_by_region import sums_by_region
+from sfumato.mechanisms.shared.measure_and_fit import plain_cells
 from sfumato.queries import Ranges, Workload, default_workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
@@ -37,12 +37,12 @@ from sfumato.strategies.query_geometry import geometry_of
 def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
     """Descend a binary tree over the cells and fit them by the posterior mean.
 
-    budget: split by weight over the count and the measures, whose sums are measured by region.
+    budget: split by weight over the count and the measures, which get noise on every cell.
     """
     for_count, *for_measures = budget.split(*schema.weights.values())
     tree = BinaryTree.over(schema.domain)
     count = fit_tree(descend(curator, tree, for_count, workload or default_workload(schema.domain)), tree)
-    return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
+    return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
 
 
 def refuses(schema: Schema, workload: Workload | None) -> str | None:

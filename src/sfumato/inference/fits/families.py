@@ -27,7 +27,6 @@ class _Families(UserDict[str, type[Fit] | str]):
 
 FAMILIES = _Families(
     {
-        "averages": "sfumato.inference.fits.averages.AveragesFit",
         "linear": "sfumato.inference.fits.linear.LinearFit",
         "regional": "sfumato.inference.fits.partition.PartitionFit",
         "nested": "sfumato.inference.fits.shrinkage.ShrinkageFit",

@@ -7,15 +7,13 @@ found say something of every sum by themselves, and so do the buckets, each with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf
 
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.domain import Domain
 from sfumato.errors import QueryError
-from sfumato.inference.fits.averages import AveragesFit
 from sfumato.inference.fits.base import Fit
 from sfumato.inference.fits.buckets import OverBuckets
 from sfumato.inference.fits.linear import BySquares
@@ -26,7 +24,6 @@ from sfumato.inference.fits.tree import TreeFit
 from sfumato.intervals.guaranteed.descent import Descent
 from sfumato.intervals.guaranteed.ends import ANYTHING, Ends, lowest, reach
 from sfumato.intervals.guaranteed.none import NONE
-from sfumato.intervals.guaranteed.sums import of_sums
 from sfumato.measurement import Measurement
 from sfumato.queries import Ranges
 
@@ -36,12 +33,6 @@ Find = Callable[[Floats, Floats, float], Ends]  # from least and greatest weight
 def is_exact(fit: Fit) -> bool:
     """Whether a fit's own intervals hold for every table."""
     return isinstance(fit, BySquares | NoisyCells)
-
-
-def finders(fits: Sequence[Fit], domain: Domain) -> dict[str, Find]:
-    """How the ends of sums are found, by statistic; those of some measures lean on those of the count, the first."""
-    rows = finder(fits[0])
-    return {fit.of: of_sums(fit, domain, rows) if isinstance(fit, AveragesFit) else finder(fit) for fit in fits}
 
 
 def finder(fit: Fit) -> Find:

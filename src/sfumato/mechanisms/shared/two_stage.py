@@ -23,8 +23,8 @@ from sfumato.inference.partition_search import halving_order
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
-from sfumato.mechanisms.shared.measures_by_region import sums_by_region
-from sfumato.queries import Identity, Workload
+from sfumato.mechanisms.shared.measure_and_fit import plain_cells
+from sfumato.queries import Identity
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
@@ -33,12 +33,10 @@ Regions = Callable[[Floats, float], Codes]  # noisy cells in the shape of the do
 MOST_CELLS = 2**22  # cells that are laid out, smoothed and cut
 
 
-def release_regions(
-    curator: Curator, schema: Schema, budget: Budget, first: Fraction, find: Regions, workload: Workload | None = None
-) -> Cube:
+def release_regions(curator: Curator, schema: Schema, budget: Budget, first: Fraction, find: Regions) -> Cube:
     """Measure cells with the `first` share, find regions in them, measure these with the rest, and fit both.
 
-    budget: split by weight over the count and the measures, whose sums are measured by region.
+    budget: split by weight over the count and the measures, which get noise on every cell.
     """
     if not 0 < first < 1:
         raise QueryError(f"the cells' share of the budget lies between 0 and 1, such as 3/4; got {first}")
@@ -51,7 +49,7 @@ def release_regions(
     totals = LinearFit.of_answers(regions.measure(Identity(int(labels.max()) + 1), for_regions))
 
     count = both_used(schema.domain, labels, cells, totals)
-    return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
+    return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
 
 
 def both_used(domain: Domain, labels: Codes, cells: Measurement, totals: LinearFit) -> ShrinkageFit:

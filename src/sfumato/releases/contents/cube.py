@@ -97,10 +97,10 @@ class Cube(ContentOfCells):
         return together(select, self, confidence) if self.exact_at(confidence) is not None else None
 
     def sure(self, kinds: Kinds) -> FromFits:
-        from sfumato.intervals.guaranteed.regions import finders
+        from sfumato.intervals.guaranteed.regions import finder
         from sfumato.releases.answers.intervals.source import FromFits
 
-        return FromFits(self.domain, finders(self.fits, self.domain))
+        return FromFits(self.domain, {fit.of: finder(fit) for fit in self.fits})
 
     def _along(self, fit: Fit, places: Sequence[int]) -> Floats:
         """The estimates of one statistic along some axes, summed over the others."""
