@@ -100,7 +100,7 @@ class Cube(ContentOfCells):
         from sfumato.intervals.guaranteed.regions import finder
         from sfumato.releases.answers.intervals.source import FromFits
 
-        return FromFits(self.domain, {fit.of: finder(fit) for fit in self.fits})
+        return FromFits(self.domain, {fit.of: finder(fit) for fit in self.fits}, kinds)
 
     def _along(self, fit: Fit, places: Sequence[int]) -> Floats:
         """The estimates of one statistic along some axes, summed over the others."""

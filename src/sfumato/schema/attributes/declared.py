@@ -19,7 +19,8 @@ MOST_CELLS_OF_AN_AXIS = 10_000_000
 class Declared(BaseModel):
     """A part of the schema: frozen, and without keys that nobody asked for."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)  # for Fraction
+    # Arbitrary types: Fraction. Deferred: parts are compiled with the whole, not each by itself before it.
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 
 
 class Column(Declared):

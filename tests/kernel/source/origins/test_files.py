@@ -138,7 +138,7 @@ def test_what_is_not_a_file_is_refused(tmp_path, monkeypatch):
     assert "not a path" in refusal("a\0b.csv")
     assert "not a path" in refusal("a\nb.csv")
     assert "not a path" in refusal("n" * 5000 + ".csv")
-    assert "cannot be read" in refusal("mysql://localhost/db")
+    assert "cannot be read" in refusal("oracle://localhost/db")
     assert "cannot be a list" in refusal([1, 2])
     with pytest.raises(TableError, match="leave it out"):
         open_table("zero.csv", name="t")

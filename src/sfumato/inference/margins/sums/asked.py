@@ -45,8 +45,11 @@ def _of_ranges(below: Floats) -> float:
 
 
 def together(left: Floats, single: Floats, *asked: Asked) -> float:
-    """By how much errors in what is asked exceed those of single cells together; left: of every direction."""
+    """By how much errors in what is asked exceed those of single cells together; left: of every direction.
+
+    By no more than if all cells erred alike, which bounds it where all rows lie in one cell and nothing can be asked.
+    """
     truly, apart = left, single
     for each in asked:
         truly, apart = each.on_directions @ truly, each.on_values @ apart
-    return max(1.0, float(truly) / max(float(apart), 1e-300))
+    return min(max(1.0, float(truly) / max(float(apart), 1e-300)), float(single.size))

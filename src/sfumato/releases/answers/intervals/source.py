@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from sfumato.frozen import dataclass
 from sfumato.intervals.guaranteed.ends import Ends
 from sfumato.intervals.guaranteed.regions import Find
 from sfumato.intervals.noise_terms import spread_over
+from sfumato.releases.answers.alike import Kinds
 from sfumato.releases.answers.gathered import Gathered
 from sfumato.sql import Amount
 
@@ -55,10 +57,11 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class FromFits:
-    """Ends from fits of all statistics, over the cells of a domain."""
+    """Ends from fits of all statistics, over the cells of a domain; kinds: of values that a question tells apart."""
 
     domain: Domain
     finders: Mapping[str, Find]
+    kinds: Kinds = field(default_factory=dict)
 
     def refuse(self, amounts: Sequence[Amount]) -> None:
         """Every sum has ends."""
@@ -67,6 +70,13 @@ class FromFits:
         names, parts = tuple(cells.codes), asked.statistics
         found = Ends(0.0, 0.0)
         for of in parts:
-            both = spread_over(self.domain, names, np.stack([asked.low[of], asked.high[of]], axis=1))
+            both = np.stack([asked.low[of], asked.high[of]], axis=1)
+            both = spread_over(self.domain, names, both if cells.many is None else self._single(both, names))
             found += self.finders[of](both[:, 0], both[:, 1], tail / len(parts))
         return found
+
+    def _single(self, weights: Floats, names: Sequence[str]) -> Floats:
+        """Weights of cells that were taken together, as those of single cells."""
+        kinds = [np.asarray(self.kinds[name]) for name in names]
+        few = weights.reshape([int(kind.max(initial=0)) + 1 for kind in kinds] + [weights.shape[1]])
+        return np.asarray(few[np.ix_(*kinds)]).reshape(-1, weights.shape[1])

@@ -187,7 +187,8 @@ def test_the_server_may_work_on_it_in_several_processes():
             }
         )
         with open_table(url, name=f"{name}.t") as table:
-            statement = aggregate_statement(schema, table.engine, table._columns(schema), key=1)
+            columns = {column.name: column for column in table.engine.columns}
+            statement = aggregate_statement(schema, table.engine, columns, key=1)
             connection.execute("SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0")
             connection.execute("SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2")
             plan = "\n".join(line for (line,) in connection.execute(f"EXPLAIN {spelled(statement)}").fetchall())
