@@ -47,7 +47,7 @@ class Repeated(Cube):
         bound = self.bound
         assert bound is not None  # noqa: S101 (made below)
         find: Find = lambda low, high, tail: bound(self.measured, low, high, tail)  # noqa: E731 (what it is)
-        return FromFits(self.domain, {"count": find})
+        return FromFits(self.domain, {"count": find}, kinds)
 
 
 def first_believed(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:

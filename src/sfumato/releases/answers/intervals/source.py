@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Protocol
 
 import numpy as np
@@ -61,7 +60,7 @@ class FromFits:
 
     domain: Domain
     finders: Mapping[str, Find]
-    kinds: Kinds = field(default_factory=dict)
+    kinds: Kinds
 
     def refuse(self, amounts: Sequence[Amount]) -> None:
         """Every sum has ends."""
