@@ -38,7 +38,9 @@ def test_schemathesis_finds_nothing_that_the_document_does_not_say(address, want
             asked += 1
             if "{name}" in operation.path:  # noqa: B023
                 case.path_parameters = {"name": ("survey", "harm", "nothing")[asked % 3]}
-            case.call_and_validate(excluded_checks=spared)
+            answer = case.call()
+            too_long = [schemathesis.checks.negative_data_rejection] if answer.status_code == 413 else []  # it is one
+            case.validate_response(answer, excluded_checks=spared + too_long)
 
         ask()
         assert asked > 1 or operation.method.upper() == "GET"
