@@ -42,6 +42,10 @@ class DuckWords(Words):
         """A BLOB, which has no collation."""
         return exp.Anonymous(this="encode", expressions=[text])
 
+    def number_of(self, text: SQL) -> SQL:
+        """By TRY_CAST, as everything else."""
+        return try_cast(text, "double")
+
     def safe_cast(self, value: SQL, source: Column, to: str) -> SQL:
         """DuckDB's TRY_CAST."""
         return try_cast(value, to)

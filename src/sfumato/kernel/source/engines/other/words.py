@@ -6,6 +6,7 @@ dialect does not bring is refused, and what it brings is tried on constants befo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -26,7 +27,7 @@ class Session(Protocol):
         """All rows of a small result."""
 
 
-class Words:
+class Words(ABC):
     """A dialect. A class for each, because words differ and nothing of a connection is kept in them.
 
     dialect: as sqlglot names it. subqueries: as an engine has it. shown: what a message calls it. not_finite: whether
@@ -42,32 +43,32 @@ class Words:
     who: str | None = None
     end = ""
 
-    def must_serve(self, session: Session) -> None:
+    def must_serve(self, session: Session) -> None:  # noqa: B027 (any will do, unless a dialect says otherwise)
         """Refuse a server that is too old for the statement."""
 
+    @abstractmethod
     def found(self, session: Session, name: str | None) -> tuple[SQL, tuple[Column, ...]]:
         """The table of this name, and its columns, from the catalogue alone."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bytes_of(self, text: SQL) -> SQL:
         """The bytes of a text: equal only if the texts are the same, and in one order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def number_of(self, text: SQL) -> SQL:
         """A text as a double; NULL where it is none, no error."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scramble(self, parts: Sequence[SQL]) -> SQL:
         """A hash of these values."""
-        raise NotImplementedError
 
+    @abstractmethod
     def spelled(self, statement: SQL) -> str:
         """The statement's text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def planned(self, text: str) -> str:
         """What to say for a statement to be planned and no row to be read."""
-        raise NotImplementedError
 
     def constant(self, value: SQL, kind: str) -> SQL:
         """A constant of a trial, of this kind."""
