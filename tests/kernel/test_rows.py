@@ -49,4 +49,4 @@ def test_cells_that_have_no_number_are_not_gathered():
 
 
 def test_rows_do_not_show_in_a_repr():
-    assert "7" not in repr(rows_of(boxes([8, 9]), np.array([[7, 7]]))).replace("0x7", "")[:40]
+    assert "7" not in repr(rows_of(boxes([8, 9]), np.array([[7, 7]]))).split(" at ")[0]
