@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: tests run side by side and share the cores
 
@@ -41,3 +44,24 @@ def own_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def census() -> Schema:
     return Schema.from_dict(CENSUS)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, as the system has it. SFUMATO_BROWSER=required: a build without it has failed.
+
+    It ends with the module: as long as it lives an event loop is running, and tests with one of their own would fail.
+    """
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        why = "no chromium on this machine; install Debian's package, or Google Chrome"
+        if os.environ.get("SFUMATO_BROWSER") == "required":
+            pytest.fail(why)
+        pytest.skip(why)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        flags = ["--no-sandbox"] if os.geteuid() == 0 else []  # chromium refuses to shut root in
+        found = playwright.chromium.launch(executable_path=chromium, args=flags)
+        yield found
+        found.close()

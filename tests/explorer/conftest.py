@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +29,13 @@ def shelf(releases: list[Path]) -> Any:
 
 
 @pytest.fixture(scope="session")
+def catalogue(shelf: Any) -> Any:
+    from sfumato.explorer.wire.catalogue.database import Catalogue
+
+    return Catalogue(shelf)
+
+
+@pytest.fixture(scope="session")
 def client(shelf: Any) -> Any:
     with warnings.catch_warnings():  # newer versions would rather have a successor of httpx
         warnings.simplefilter("ignore")
@@ -43,25 +48,19 @@ def client(shelf: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def address(releases: list[Path]) -> Iterator[str]:
+def served(releases: list[Path]) -> Iterator[str]:
     """A server as a user starts it."""
-    with serving(releases) as found:
+    with serving(releases, "--pg-port", "0") as found:
         yield found
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Chromium, as the system has it. SFUMATO_BROWSER=required: a build without it has failed."""
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
-        why = "no chromium on this machine; install Debian's package, or Google Chrome"
-        if os.environ.get("SFUMATO_BROWSER") == "required":
-            pytest.fail(why)
-        pytest.skip(why)
-    from playwright.sync_api import sync_playwright
+def address(served: str) -> str:
+    """For browsers."""
+    return served.split(maxsplit=1)[0]
 
-    with sync_playwright() as playwright:
-        flags = ["--no-sandbox"] if os.geteuid() == 0 else []  # chromium refuses to shut root in
-        found = playwright.chromium.launch(executable_path=chromium, args=flags)
-        yield found
-        found.close()
+
+@pytest.fixture(scope="session")
+def pg_port(served: str) -> int:
+    """For tools that speak to PostgreSQL."""
+    return int(served.split()[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -69,4 +70,38 @@ def test_a_question_that_fails_is_not_kept():
 
     asyncio.run(ask())
     assert len(times) == 2
+    desk.close()
+
+
+def test_what_nobody_waits_for_any_more_is_not_begun():
+    begun, free, desk = [], threading.Event(), Desk(workers=1)
+
+    def work(name: str) -> bytes:
+        begun.append(name)
+        free.wait(5)
+        return name.encode()
+
+    async def soon() -> None:
+        await asyncio.sleep(0.01)
+
+    async def ask() -> list[object]:
+        asked = [desk.answer("one", partial(work, "one")), desk.answer("leaves", partial(work, "leaves"), soon())]
+        stays = desk.answer("both", partial(work, "both"))
+        both = desk.answer("both", partial(work, "both"), soon())
+        running = asyncio.gather(*asked, stays, both, return_exceptions=True)
+        await asyncio.sleep(0.05)
+        free.set()
+        return list(await running)
+
+    one, left, stays, gone = asyncio.run(ask())
+    assert (one, stays, begun) == (b"one", b"both", ["one", "both"])  # another one still waited for "both"
+    assert isinstance(left, Refusal) and isinstance(gone, Refusal)
+    desk.close()
+
+
+def test_work_for_nobody_may_fail():
+    desk, done = Desk(workers=1), threading.Event()
+    desk.warm(lambda: bytes(1 // 0))
+    desk.warm(lambda: bytes(done.set() or 0))
+    assert done.wait(5)
     desk.close()

@@ -81,14 +81,15 @@ def make_releases(folder: Path) -> list[Path]:
 
 @contextmanager
 def serving(paths: list[Path], *more: str) -> Iterator[str]:
-    """The command as a process, for as long as the test needs it; gives its address."""
+    """The command as a process, for as long as the test needs it; gives its address, and its port for tools."""
     command = [sys.executable, "-m", "sfumato", "serve", *map(str, paths), "--no-open", "--port", "0", *more]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONWARNINGS": "ignore"}
     ) as run:
         try:
             assert run.stdout is not None
-            yield run.stdout.readline().split()[0]
+            address = run.stdout.readline().split()[0]
+            yield f"{address} {run.stdout.readline().split()[4]}" if "--pg-port" in more else address
         finally:
             run.terminate()
             run.wait(20)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import field
+from typing import Any
 
 from sfumato.explorer.bounds import ANSWER_SECONDS, MOST_KEPT_ANSWER, MOST_KEPT_BYTES, MOST_WAITING, WORKERS
 from sfumato.explorer.refusals import Refusal
@@ -50,27 +51,63 @@ class Desk:
     kept: Kept = field(default_factory=Kept)
     workers: int = WORKERS
     _waiting: dict[Hashable, list[asyncio.Future[bytes]]] = field(default_factory=dict)
+    _under_way: dict[Hashable, Future[None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._threads = ThreadPoolExecutor(self.workers, "sfumato-answers")
 
-    async def answer(self, key: Hashable, work: Callable[[], bytes]) -> bytes:
-        """What the work gives; it is done once for all who ask the same at the same time."""
-        if (found := self.kept.get(key)) is not None:
-            return found
+    async def answer(
+        self, key: Hashable, work: Callable[[], bytes], gone: Coroutine[Any, Any, None] | None = None
+    ) -> bytes:
+        """What the work gives; it is done once for all who ask the same at the same time.
+
+        gone: ends when the one who asks has left. Work that nobody waits for any more is not begun; what has begun
+        is finished, for the next one may ask for it, and a thread cannot be stopped.
+        """
+        watching = asyncio.ensure_future(gone) if gone is not None else None
+        try:
+            if (found := self.kept.get(key)) is not None:
+                return found
+            mine = self._ask(key, work)
+            if watching is not None:
+                watching.add_done_callback(lambda _: _give_up(mine))
+            return await self._patiently(key, mine)
+        finally:
+            if watching is not None:
+                watching.cancel()
+
+    def warm(self, work: Callable[[], bytes]) -> None:
+        """Do some work for nobody, so that the first who asks does not wait for what is loaded and laid out once."""
+
+        def quietly() -> None:
+            with suppress(Exception):  # whoever asks for it will be told
+                work()
+
+        self._threads.submit(quietly)
+
+    def _ask(self, key: Hashable, work: Callable[[], bytes]) -> asyncio.Future[bytes]:
         loop = asyncio.get_running_loop()
         if key not in self._waiting:
             if len(self._waiting) >= MOST_WAITING:
                 raise Refusal("busy", "too many questions are waiting", "ask again in a few seconds")
             self._waiting[key] = []
-            self._threads.submit(self._work, loop, key, work)
+            self._under_way[key] = self._threads.submit(self._work, loop, key, work)
         mine: asyncio.Future[bytes] = loop.create_future()
         self._waiting[key].append(mine)
+        return mine
+
+    async def _patiently(self, key: Hashable, mine: asyncio.Future[bytes]) -> bytes:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await mine
         except TimeoutError:
             raise Refusal("too_slow", "the answer takes too long", "ask for fewer groups, or again later") from None
+        finally:
+            waiting = self._waiting.get(key, [])
+            if mine in waiting:  # not handed out: it took too long, or the client left
+                waiting.remove(mine)
+                if not waiting and self._under_way[key].cancel():
+                    del self._waiting[key], self._under_way[key]
 
     def _work(self, loop: asyncio.AbstractEventLoop, key: Hashable, work: Callable[[], bytes]) -> None:
         """In a thread: find the answer, and have the loop hand it out."""
@@ -85,6 +122,7 @@ class Desk:
     def _hand_out(self, key: Hashable, found: bytes | Exception) -> None:
         if isinstance(found, bytes):
             self.kept.put(key, found)
+        del self._under_way[key]
         for one in self._waiting.pop(key, []):
             if one.done():  # given up
                 continue
@@ -96,3 +134,8 @@ class Desk:
     def close(self) -> None:
         """Take no more work, and do not wait for what is under way."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _give_up(mine: asyncio.Future[bytes]) -> None:
+    if not mine.done():
+        mine.set_exception(Refusal("too_slow", "the client left before the answer", "wait for it"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from sfumato.explorer.asked.charts import as_columns, chart_sql, refuse_too_many_points
+from sfumato.explorer.asked.charts import as_columns, chart_sql
+from sfumato.explorer.asked.coarser import coarser, note
 from sfumato.explorer.asked.comparing import as_comparison, compare_sql
 from sfumato.explorer.asked.questions import Chart, Compare, Manner, Query
 from sfumato.explorer.asked.size import size_of
@@ -21,38 +23,46 @@ def description(book: Book) -> bytes:
 
 def query(book: Book, asked: Query) -> bytes:
     """Rows, as `sfumato query --format json` has them, with what a reader of the numbers should know."""
-    result = _ask(book, asked.sql, asked, strict=asked.strict)
+    result = ask(book, asked.sql, asked, strict=asked.strict)
     return as_json({"rows": result.records(), "columns": list(result.headers)} | _about(book, asked.sql, asked, result))
 
 
 def csv(book: Book, asked: Query) -> bytes:
     """The same as comma-separated values, notes below them as comments."""
-    return _ask(book, asked.sql, asked, strict=asked.strict).to_csv(notes=True).encode()
+    return ask(book, asked.sql, asked, strict=asked.strict).to_csv(notes=True).encode()
 
 
 def chart(book: Book, asked: Chart) -> bytes:
     """A number for every value of some attributes."""
     sql = chart_sql(asked, book)
-    result = _ask(book, sql, asked, chart=asked)
+    size = size_of(sql, book.release)
+    bins = coarser(asked, book, size.numbers or size.cells)
+    if bins:
+        sql = chart_sql(asked, book, bins)
+    result = ask(book, sql, asked)
     return as_json(
         {"by": asked.by, "amount": asked.amount, "of": asked.of}
         | as_columns(result, len(asked.by))
-        | _about(book, sql, asked, result)
+        | _about(book, sql, asked, result, note(bins))
     )
+
+
+def first_chart(book: Book) -> bytes:
+    """What a page most likely asks for first: counts by one attribute."""
+    return chart(book, Chart.model_validate({"by": [book.release.domain.names[0]]}))
 
 
 def compare(book: Book, asked: Compare) -> bytes:
     """Two groups, their difference, and what may be said of it."""
     sql = compare_sql(asked, book)
-    result = _ask(book, sql, asked)
+    result = ask(book, sql, asked)
     found: dict[str, Any] = {"rows": result.records(), "columns": list(result.headers)}
     return as_json(as_comparison(result, asked) | found | _about(book, sql, asked, result))
 
 
-def _ask(book: Book, sql: str, how: Manner, *, strict: bool = False, chart: Chart | None = None) -> Result:
+def ask(book: Book, sql: str, how: Manner, *, strict: bool = False) -> Result:
+    """The answer to a statement, which is measured before it is worked out."""
     size = size_of(sql, book.release)
-    if chart is not None:
-        refuse_too_many_points(chart, book, size.numbers)
     size.refuse_if_too_large(slow=how.slow)
     return book.release.query(
         sql,
@@ -64,12 +74,12 @@ def _ask(book: Book, sql: str, how: Manner, *, strict: bool = False, chart: Char
     )
 
 
-def _about(book: Book, sql: str, how: Manner, result: Result) -> dict[str, Any]:
+def _about(book: Book, sql: str, how: Manner, result: Result, notes: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "release": book.name,
         "sql": sql,
         "confidence": how.confidence,
         "interval": how.interval,
-        "notes": list(result.notes),
+        "notes": [*notes, *result.notes],
         "counted": result.counted,
     }

@@ -18,7 +18,7 @@ from sfumato.explorer import answers
 from sfumato.explorer.answering import Desk
 from sfumato.explorer.asked.questions import Chart, Compare, Query
 from sfumato.explorer.describing import list_of
-from sfumato.explorer.http.bodies import read_body, read_question
+from sfumato.explorer.http.bodies import departure, read_body, read_question
 from sfumato.explorer.http.files import own_files
 from sfumato.explorer.http.guards import Guard
 from sfumato.explorer.openapi import document
@@ -56,7 +56,7 @@ def explorer(shelf: Shelf, *, hosts: Collection[str] | None = None, desk: Desk |
         found = desk.kept.get((kind, book.name, text))
         if found is None:
             asked = read_question(text, body)
-            found = await desk.answer((kind, book.name, text), partial(work, book, asked))
+            found = await desk.answer((kind, book.name, text), partial(work, book, asked), departure(request))
         return _csv(found, book) if media_type == "text/csv" else _json(found)
 
     async def openapi(request: Request) -> Response:

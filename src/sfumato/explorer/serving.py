@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,21 @@ SWITCH_SECONDS = 0.0005  # a thread that works out an answer makes room so often
 
 
 def serve(
-    opened: Sequence[tuple[Path, Release]], *, host: str, port: int, ready: Callable[[str], None] = lambda _: None
+    opened: Sequence[tuple[Path, Release]],
+    *,
+    host: str,
+    port: int,
+    pg_port: int | None = None,
+    ready: Callable[[str, int | None], None] = lambda _address, _port: None,
 ) -> None:
-    """Serve releases until the process is stopped. ready: told the address when requests are taken."""
+    """Serve releases until the process is stopped.
+
+    pg_port: where PostgreSQL's protocol is spoken; None: nowhere. ready: told the address, and that port, when requests
+    are taken.
+    """
     uvicorn = _uvicorn()
     from sfumato.explorer.answering import Desk
-    from sfumato.explorer.answers import description
+    from sfumato.explorer.answers import description, first_chart
     from sfumato.explorer.app import explorer
     from sfumato.explorer.bounds import KEEP_ALIVE_SECONDS, MOST_CONNECTIONS
     from sfumato.explorer.http.guards import LOOPBACK as NAMES
@@ -32,9 +42,11 @@ def serve(
 
     sys.setswitchinterval(SWITCH_SECONDS)
     listening = bind(host, port)
+    for_tools = None if pg_port is None else bind(host, pg_port, "--pg-port")
     shelf, desk = Shelf.of(opened), Desk()
     for book in shelf.books[:1]:  # all that answers need is loaded before anybody waits for it
         desk.kept.put(("about", book.name), description(book))
+        desk.warm(partial(first_chart, book))
     app = explorer(shelf, hosts=NAMES if host in LOOPBACK else None, desk=desk)
     config = uvicorn.Config(
         app,
@@ -52,12 +64,20 @@ def serve(
     )
     name = "localhost" if host == "localhost" else f"[{host}]" if ":" in host else host
     address = f"http://{name}:{listening.getsockname()[1]}/"
-    Announced(config, lambda: ready(address)).run(sockets=[listening])
+    server = Announced(config, lambda: ready(address, None if for_tools is None else for_tools.getsockname()[1]))
+    if for_tools is not None:
+        from sfumato.explorer.wire.catalogue.database import Catalogue
+        from sfumato.explorer.wire.listening import Wire
+        from sfumato.explorer.wire.session import Served
+
+        wire, taken = Wire(Served(shelf, Catalogue(shelf), desk)), for_tools
+        server.beside = lambda: wire.listen(taken)
+    server.run(sockets=[listening])
 
 
-def bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int, option: str = "--port") -> socket.socket:
     """A socket that listens, so that the address is known, and a port that is taken refused, before anything else."""
-    taken = f"port {port} of {host} {{}}; name another with --port, or --port 0 for any"
+    taken = f"port {port} of {host} {{}}; name another with {option}, or {option} 0 for any"
     try:
         ((family, _, protocol, _, address), *_) = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:

@@ -46,8 +46,24 @@ def read_workload(text: str) -> list[str]:
     return [*statements, "".join(pieces).strip()] if says_something else statements
 
 
-def parse(text: str) -> exp.Expression:
-    """The syntax tree of the one statement in a text."""
+def parameters_apart(text: str) -> str:
+    """The text with a blank after each $1, outside of quotes and comments: `$1,$` would open a text in dollar signs.
+
+    >>> parameters_apart("a IN ($1,$2) AND b = '$3'")
+    "a IN ($1 ,$2 ) AND b = '$3'"
+    """
+    if "$" not in text:
+        return text
+
+    def apart(piece: re.Match[str]) -> str:
+        plain = piece["text"] and piece[0][0] not in "'\""
+        return re.sub(r"\$([0-9]+)", r"$\1 ", piece[0]) if plain else piece[0]
+
+    return _PIECES.sub(apart, text)
+
+
+def parse(text: str, dialect: str = "duckdb") -> exp.Expression:
+    """The syntax tree of the one statement in a text. dialect: whose SQL it is; releases read DuckDB's alone."""
     import sqlglot
     from sqlglot.errors import ParseError, SqlglotError
 
@@ -56,7 +72,7 @@ def parse(text: str) -> exp.Expression:
     _check_size(text)
     try:
         with silence():
-            statements: list[Any] = [tree for tree in sqlglot.parse(text, read="duckdb") if tree is not None]
+            statements: list[Any] = [tree for tree in sqlglot.parse(text, read=dialect) if tree is not None]
     except ParseError as error:
         raise QueryError(_parse_complaint(error.errors)) from None
     except SqlglotError:

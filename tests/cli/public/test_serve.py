@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from raw_wire import Raw, kinds
 from running import sfumato
 
 import sfumato as sf
@@ -31,12 +32,15 @@ def release(tmp_path):
 
 def test_it_says_where_in_one_line_and_ends_in_peace_by_ctrl_c(release):
     pytest.importorskip("uvicorn")
-    command = [sys.executable, "-m", "sfumato", "serve", release, "--no-open", "--port", "0"]
+    command = [sys.executable, "-m", "sfumato", "serve", release, "--no-open", "--port", "0", "--pg-port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
-        line = run.stdout.readline()
+        line, tools = run.stdout.readline(), run.stdout.readline()
         assert line.startswith("http://127.0.0.1:") and line.endswith("/ serves 1 release; Ctrl-C stops it.\n")
-        run.send_signal(signal.SIGINT)
-        out, err = run.communicate(timeout=20)
+        assert tools.startswith("psql -h 127.0.0.1 -p ") and tools.endswith("any user, no password.\n")
+        with Raw(int(tools.split()[4])) as connected:  # and stays so
+            assert b"D" in kinds(connected.ask("SELECT COUNT(*) AS n FROM t"))
+            run.send_signal(signal.SIGINT)
+            out, err = run.communicate(timeout=20)
     assert (out, err, run.returncode) == ("", "", 0)
 
 
@@ -69,3 +73,30 @@ def test_what_is_no_release_is_refused(tmp_path):
     (tmp_path / "x.sfumato").write_text("no")
     said = sfumato("serve", str(tmp_path / "x.sfumato"), "--no-open")
     assert said.returncode == 1 and said.stderr.startswith("sfumato: ") and said.stderr.count("\n") == 1
+
+
+def test_what_is_not_signed_by_the_key_is_not_served(release, tmp_path, monkeypatch):
+    """With the line and the exit code of other commands. What is signed is served: then a taken port stops it."""
+    pytest.importorskip("uvicorn")
+    monkeypatch.setenv("SFUMATO_EXIT_CODES", "distinct")
+    key, other = (str(tmp_path / name) for name in ("k", "other"))
+    for name in (key, other):
+        assert sfumato("keygen", "-o", name).returncode == 0
+
+    def both(public):
+        serve = sfumato("serve", release, "--no-open", "--require-signature", public)
+        asked = sfumato("query", release, "SELECT COUNT(*) FROM t", "--require-signature", public)
+        assert (serve.returncode, serve.stderr, serve.stdout) == (7, asked.stderr, ""), serve.stderr
+        assert serve.stderr.count("\n") == 1
+        return serve.stderr
+
+    assert "not signed" in both(f"{key}.pub")
+    assert sfumato("sign", release, "--key", key).returncode == 0
+    assert "another key" in both(f"{other}.pub")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        said = sfumato(
+            "serve", release, "--no-open", "--require-signature", f"{key}.pub", "--port", str(taken.getsockname()[1])
+        )
+    assert "is taken" in said.stderr

@@ -2,50 +2,37 @@
 
 from __future__ import annotations
 
-from math import isfinite, prod
+from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from sfumato.explorer.asked.amounts import ALIASES, aggregate, alias, check_amount
+from sfumato.explorer.asked.coarser import Bins
 from sfumato.explorer.asked.filters import where
 from sfumato.explorer.asked.questions import Chart
-from sfumato.explorer.bounds import MOST_POINTS
 from sfumato.explorer.refusals import Refusal
 from sfumato.explorer.shelf import Book
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.result import Result, when
 
 
-def chart_sql(chart: Chart, book: Book) -> str:
-    """The statement that a chart is the answer of; anybody may copy it."""
+def chart_sql(chart: Chart, book: Book, bins: Mapping[str, Bins] | None = None) -> str:
+    """The statement that a chart is the answer of; anybody may copy it. bins: of attributes shown in fewer groups."""
     check_amount(chart.amount, chart.of, book)
     for name in chart.by:
         if name not in book.spelled or name in book.release.schema.measures:
             raise Refusal("invalid", f"there is no attribute {name!r}", "the description of the release lists them")
     if len(set(chart.by)) < len(chart.by):
         raise Refusal("invalid", "the same attribute twice", "name two that differ")
-    keys = ", ".join(book.spelled[name] for name in chart.by)
+    names = {name: alias(f"bins_{place}", book) for place, name in enumerate(chart.by, 1) if name in (bins or {})}
+    shown = [
+        f"{bins[name].sql(book.spelled[name])} AS {names[name]}" if bins and name in names else book.spelled[name]
+        for name in chart.by
+    ]
+    keys = ", ".join(names.get(name, book.spelled[name]) for name in chart.by)
     number = f"{aggregate(chart.amount, chart.of, book)} AS {alias(ALIASES[chart.amount], book)}"
     table = f"FROM {book.release.schema.dataset}{where(chart.where, book)}"
-    return f"SELECT {keys}, {number} {table} GROUP BY {keys}" if keys else f"SELECT {number} {table}"
-
-
-def refuse_too_many_points(chart: Chart, book: Book, points: int) -> None:
-    """Refuse a chart that no screen can show. points: how many groups its filters leave."""
-    if points > MOST_POINTS:
-        sizes = " and ".join(f"{name} {_cells(name, book):,}" for name in chart.by)
-        whole = prod(_cells(name, book) for name in chart.by)
-        raise Refusal(
-            "too_large",
-            f"a chart shows up to {MOST_POINTS:,} numbers and this one has {min(points, whole):,}",
-            f"narrow the range by filters ({sizes} values in all)",
-        )
-
-
-def _cells(name: str, book: Book) -> int:
-    schema = book.release.schema
-    if name in schema.group_columns:
-        return len(set(schema.group_columns[name][1]))
-    return schema.domain[name].size
+    return f"SELECT {', '.join(shown)}, {number} {table} GROUP BY {keys}" if keys else f"SELECT {number} {table}"
 
 
 def as_columns(result: Result, keys: int) -> dict[str, Any]:

@@ -30,6 +30,19 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def stretch(axis: Axis, filters: Sequence[Filter]) -> tuple[int, int]:
+    """The first and the last cell with a value that filters leave of an ordered axis."""
+    first, last = 0, axis.places - 1
+    for one in filters:
+        if one.attribute != axis.name:
+            continue
+        listed = [cell for cell in (_cell(axis, label) for label in one.labels or ()) if cell < axis.places]
+        begins = min(listed, default=0) if one.first is None else _cell(axis, one.first)
+        ends = max(listed, default=axis.places - 1) if one.last is None else _cell(axis, one.last)
+        first, last = max(first, begins), min(last, ends)
+    return first, max(first, last)
+
+
 def _condition(one: Filter, book: Book) -> str:
     schema, name = book.release.schema, _column(one.attribute, book)
     if one.attribute in schema.group_columns:
@@ -97,17 +110,18 @@ def _of_cells(axis: Axis, cells: list[int], name: str) -> str:
 
 def _span(axis: Axis, first: int, last: int, name: str) -> str:
     """The cells from one to another. Values beyond the bounds count at them, so the outermost cells need no limit."""
-    lower = f"{name} >= {_edge(axis, first)}" if first > 0 else ""
-    upper = f"{name} < {_edge(axis, last + 1)}" if last < axis.places - 1 else ""
+    lower = f"{name} >= {edge(axis, first)}" if first > 0 else ""
+    upper = f"{name} < {edge(axis, last + 1)}" if last < axis.places - 1 else ""
     if not lower and not upper:
         return f"{name} IS NOT NULL" if axis.missing else ""
     return " AND ".join(part for part in (lower, upper) if part)
 
 
-def _edge(axis: Axis, place: int) -> str:
-    edge = float(axis.edges[place])
+def edge(axis: Axis, place: int) -> str:
+    """Where a cell begins, as SQL writes it."""
+    begins = float(axis.edges[place])
     if axis.kind == "date":
-        day = EPOCH + timedelta(days=int(edge // 1))
-        hours = round((edge - edge // 1) * 24)
+        day = EPOCH + timedelta(days=int(begins // 1))
+        hours = round((begins - begins // 1) * 24)
         return f"TIMESTAMP '{day} {hours:02}:00'" if axis.timed else f"DATE '{day}'"
-    return str(int(edge)) if edge == int(edge) else repr(edge)
+    return str(int(begins)) if begins == int(begins) else repr(begins)

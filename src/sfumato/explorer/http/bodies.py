@@ -29,6 +29,12 @@ async def read_body(request: Request) -> bytes:
         raise Refusal("malformed", "the connection ended before the body", "send it again") from None
 
 
+async def departure(request: Request) -> None:
+    """Ends when the client is gone. Only after the body was read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 def read_question(body: bytes, kind: type[_B]) -> _B:
     """What a client asks."""
     try:

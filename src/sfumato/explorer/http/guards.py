@@ -56,12 +56,8 @@ class Guard:
             await refusal.response()(scope, receive, guarded)
         except TimeoutError:
             return
-        except Exception as error:  # only its kind and place are told, for its text is whatever a client sent
-            trace = error.__traceback__
-            while trace is not None and trace.tb_next is not None:
-                trace = trace.tb_next
-            where = f"{trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno}" if trace else "?"
-            print(f"sfumato: internal error: {type(error).__name__} ({where})", file=sys.stderr)  # noqa: T201
+        except Exception as error:
+            print(f"sfumato: internal error: {where(error)}", file=sys.stderr)  # noqa: T201
             if not begun:
                 failed = Refusal("internal", "this went wrong on the server's side", "ask another way, and report it")
                 await failed.response()(scope, receive, guarded)
@@ -73,3 +69,12 @@ class Guard:
         host = Headers(scope=scope).get("host", "")
         name = host[: host.rindex("]") + 1] if host.startswith("[") and "]" in host else host.partition(":")[0]
         return name.lower() in self.hosts
+
+
+def where(error: Exception) -> str:
+    """Kind and place of an error that nobody foresaw, and no more, for its text is whatever a client sent."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f"{trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno}" if trace else "?"
+    return f"{type(error).__name__} ({place})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from uvicorn import Config, Server
@@ -52,13 +52,27 @@ class Patient(H11Protocol):
 
 
 class Announced(Server):
-    """A server that tells when requests are taken and Ctrl-C is heard, and not a moment sooner."""
+    """A server that tells when requests are taken and Ctrl-C is heard, and not a moment sooner.
+
+    beside: begins to listen on another port, for as long as this one does.
+    """
+
+    beside: Callable[[], Awaitable[asyncio.Server]] | None = None
 
     def __init__(self, config: Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
+        self._other: asyncio.Server | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
         await super().startup(sockets=sockets)
+        if self.beside is not None:
+            self._other = await self.beside()
         self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more."""
+        if self._other is not None:
+            self._other.close()
+        await super().shutdown(sockets=sockets)

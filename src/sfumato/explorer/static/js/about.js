@@ -1,10 +1,18 @@
 // The fourth view: what was promised, to whom, what is in the release and what is not.
 import { state } from "./state.js";
-import { $, make, shown } from "./words.js";
+import { $, digits, make, shown } from "./words.js";
 
 const list = (texts) => make("ul", {}, ...texts.map((text) => make("li", { text: shown(text) })));
 const card = (title, ...children) => make("section", { class: "card" }, make("h2", { text: title }), ...children);
-const factor = (value) => (value >= 1000 ? value.toExponential(1) : value.toPrecision(3));
+const POWERS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+/** Three digits, and powers of ten as people write them. */
+function factor(value) {
+  if (!Number.isFinite(value)) return "any number of";
+  if (value < 1000) return value.toPrecision(3);
+  if (value < 1e6) return digits(+value.toPrecision(3));
+  const [number, power] = value.toExponential(1).split("e+");
+  return `${number} · 10${[...power].map((one) => POWERS[+one]).join("")}`;
+}
 
 export function begun() {
   const about = state.about;

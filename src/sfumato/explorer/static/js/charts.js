@@ -162,13 +162,13 @@ export function heat(data, { width, form, label }) {
   const marginLeft = Math.min(width * 0.34, Math.max(36, longest * 7 + 12));
   const cell = Math.min(34, Math.max(seconds.length > 60 ? 5 : 12, ((width - marginLeft) / firsts.length) * 0.9));
   return plot({
-    width, height: seconds.length * cell + 52, marginLeft, marginRight: 12, marginTop: 8, marginBottom: 40, ariaLabel: label,
+    width, height: seconds.length * cell + 74, marginLeft, marginRight: 12, marginTop: 26, marginBottom: 44, ariaLabel: label,
     x: { type: "band", domain: d3.range(firsts.length), axis: null, padding: firsts.length > 60 ? 0 : 0.05 },
     y: { type: "band", domain: d3.range(seconds.length), axis: null, padding: seconds.length > 60 ? 0 : 0.05 },
     color: { type: "identity" },
     marks: [
-      Plot.axisX({ tickSize: 0, label: null, ticks: thinned(firsts.length, (width - marginLeft) / (Math.min(widest, 14) * 7 + 12)), tickFormat: (place) => short(firsts[place], 14) }),
-      Plot.axisY({ tickSize: 0, label: null, ticks: thinned(seconds.length, (seconds.length * cell) / 14), tickFormat: (place) => short(seconds[place], Math.floor(marginLeft / 7.8)) }),
+      Plot.axisX({ tickSize: 0, label: short(data.by[0], 30), labelAnchor: "right", labelArrow: "none", ticks: thinned(firsts.length, (width - marginLeft) / (Math.min(widest, 14) * 7 + 12)), tickFormat: (place) => short(firsts[place], 14) }),
+      Plot.axisY({ tickSize: 0, label: short(data.by[1], 30), labelAnchor: "top", labelArrow: "none", ticks: thinned(seconds.length, (seconds.length * cell) / 14), tickFormat: (place) => short(seconds[place], Math.floor(marginLeft / 7.8)) }),
       Plot.cell(rows, {
         x: (row) => places[0].get(JSON.stringify(row.key[0])), y: (row) => places[1].get(JSON.stringify(row.key[1])),
         fill: (row) => (row.value === null ? "#888888" : shade(row.value)), fillOpacity: (row) => trust(row, data, high - low), rx: firsts.length > 60 ? 0 : 2,

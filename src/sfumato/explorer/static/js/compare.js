@@ -4,6 +4,7 @@ import { PALETTE, twoGroups } from "./charts.js";
 import { showCopies } from "./copies.js";
 import { asked, inWords } from "./filters.js";
 import { manner, state } from "./state.js";
+import { STOPPED, waiting } from "./waiting.js";
 import { $, make, short, shown } from "./words.js";
 
 const newest = latest();
@@ -63,8 +64,10 @@ function question() {
 export async function refresh() {
   if (!chosen.by) return;
   build();
+  const done = waiting($("statement"), $("compare-stop"), newest);
   try {
-    const { found, current } = await newest((signal) => ask(state.release, "compare", question(), signal));
+    const { found, current, stopped } = await newest((signal) => ask(state.release, "compare", question(), signal));
+    if (stopped) $("statement").textContent = STOPPED;
     if (!current) return;
     last = found;
     $("compare-refused").hidden = true;
@@ -77,7 +80,7 @@ export async function refresh() {
     $("compare-chart").replaceChildren();
     $("compare-refused").textContent = error.message;
     $("compare-refused").hidden = false;
-  }
+  } finally { done(); }
 }
 
 const name = (place) => `“${short(column(chosen.by).labels[place], 40)}”`;

@@ -1,19 +1,21 @@
 // The first view: a number by one or two attributes, as bars, lines or a heat map.
 /* global d3 */
-import { ask, csv, latest } from "./api.js";
+import { ask, askAhead, atHand, csv, latest } from "./api.js";
 import { PALETTE, bars, distinct, heat, lines, ramp, rowsOf } from "./charts.js";
 import { showCopies } from "./copies.js";
 import { asked, begin, fillAddFilter, inWords, showFilters } from "./filters.js";
 import { alone, asPng, asSvg, save } from "./saving.js";
 import { STOPS, manner, remember, state } from "./state.js";
 import { chartTable } from "./tables.js";
-import { $, interval, make, number, percentOf, short, shown } from "./words.js";
+import { STOPPED, waiting } from "./waiting.js";
+import { $, digits, interval, make, number, percentOf, short, shown } from "./words.js";
 
 const newest = latest();
 const column = (name) => state.about.columns.find((one) => one.column === name);
 const keys = () => state.about.columns.filter((one) => one.role === "attribute");
 const form = () => ({ share: "percent", count: "whole" })[state.amount] ?? "";
 let last = null;
+let room = 0; // how wide a chart may be
 let openSql = () => {};
 
 export function setUp(toSql) {
@@ -37,7 +39,11 @@ export function setUp(toSql) {
   for (const id of ["as-table", "elsewhere"]) $(id).addEventListener("toggle", unfold);
   $("to-sql").addEventListener("click", () => last && openSql(last.sql));
   $("controls").addEventListener("submit", (event) => event.preventDefault());
-  new ResizeObserver(() => { if (last && Math.abs($("chart").clientWidth - (last.width ?? 0)) > 4) redraw(); }).observe($("chart"));
+  new ResizeObserver(([seen]) => { // tells the width without laying the page out once more
+    if (!seen.contentRect.width || Math.abs(seen.contentRect.width - room) <= 4) return;
+    room = seen.contentRect.width;
+    redraw();
+  }).observe($("chart"));
   window.addEventListener("theme", redraw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 }
@@ -100,34 +106,34 @@ export const question = () => ({
 export async function refresh() {
   if (!state.about?.answers_counts) return onlyItsOwn();
   remember();
-  $("figure").classList.add("busy");
-  const slow = setTimeout(() => { $("summary").textContent = "Working it out…"; }, 400);
+  if (!atHand(state.release, "chart", question())) $("figure").classList.add("busy");
+  const done = waiting($("summary"), $("stop"), newest);
   const started = performance.now();
   try {
-    const { found, current } = await newest((signal) => ask(state.release, "chart", question(), signal));
+    const { found, current, stopped } = await newest((signal) => ask(state.release, "chart", question(), signal));
+    if (stopped) { $("summary").textContent = STOPPED; $("figure").classList.remove("busy"); }
     if (!current) return;
     last = found;
     $("figure").dataset.confidence = found.confidence;
     show();
     if (performance.now() - started < 1500) ahead();
-  } catch (error) { refuse(error.message); } finally { clearTimeout(slow); }
+  } catch (error) { refuse(error.message); } finally { done(); }
   $("figure").classList.remove("busy");
 }
 
-let idle = 0;
+let round = 0;
 
-/** While nobody asks, the other stops of the slider are asked for, the nearest first. */
-function ahead() {
-  clearTimeout(idle);
-  const wanted = JSON.stringify([state.release, { ...question(), confidence: 0 }]);
-  const place = STOPS.indexOf(state.confidence);
-  const stops = STOPS.map((stop, at) => [Math.abs(at - place), stop]).sort((one, other) => one[0] - other[0]).slice(1).map(([, stop]) => stop);
-  const next = async () => {
-    if (!stops.length || document.hidden || wanted !== JSON.stringify([state.release, { ...question(), confidence: 0 }])) return;
-    try { await ask(state.release, "chart", { ...question(), confidence: stops.shift() }); } catch { return; }
-    idle = setTimeout(next, 30);
-  };
-  idle = setTimeout(next, 250);
+/** The other stops of the slider are asked for before anybody moves it, the nearest first. */
+async function ahead() {
+  const mine = (round += 1);
+  const here = question();
+  const place = STOPS.indexOf(here.confidence);
+  const stops = STOPS.filter((stop) => stop !== here.confidence).sort((one, other) => Math.abs(STOPS.indexOf(one) - place) - Math.abs(STOPS.indexOf(other) - place));
+  await new Promise((drawn) => { requestAnimationFrame(() => setTimeout(drawn)); });
+  for (const confidence of stops) {
+    if (round !== mine || document.hidden) return;
+    try { await askAhead(state.release, "chart", { ...here, confidence }); } catch { return; }
+  }
 }
 
 function refuse(text) {
@@ -162,15 +168,16 @@ function summary() {
   const [most, least] = [d3.greatest(rows, (row) => row.value), d3.least(rows, (row) => row.value)];
   const clear = rows.filter((row) => row.low > 0 || row.high < 0).length;
   const counting = ["count", "share"].includes(last.amount);
-  const rest = counting ? `${clear === rows.length ? `All ${rows.length.toLocaleString("en-GB")}` : `${clear.toLocaleString("en-GB")} of ${rows.length.toLocaleString("en-GB")}`} groups stand clear of the noise.` : `Lowest: ${name(least)}, ${full(least)}.`;
+  const rest = counting ? `${clear === rows.length ? `All ${digits(rows.length)}` : `${digits(clear)} of ${digits(rows.length)}`} groups stand clear of the noise.` : `Lowest: ${name(least)}, ${full(least)}.`;
   return `Highest: ${name(most)}, ${full(most)}. ${rest}`;
 }
 
 function show() {
+  last.said = summary();
+  redraw();
   $("refused").hidden = true;
   $("title").textContent = title();
-  $("summary").textContent = summary();
-  redraw();
+  $("summary").textContent = last.said;
   $("notes").replaceChildren(...[...last.notes, last.counted && `Counted: ${last.counted}.`].filter(Boolean).map((note) => make("li", { text: note })));
   unfold();
 }
@@ -184,9 +191,9 @@ function unfold() {
 
 export function redraw() {
   if (!last) return;
-  const width = Math.max(240, Math.floor($("chart").clientWidth));
-  last.width = width;
-  const options = { width, form: form(), ordered: state.by.length > 0 && column(state.by[0]).ordered, label: `${title()}. ${summary()}` };
+  room ||= $("chart").clientWidth;
+  const width = Math.max(240, Math.floor(room));
+  const options = { width, form: form(), ordered: state.by.length > 0 && column(state.by[0]).ordered, label: `${title()}. ${last.said}` };
   if (!last.by.length) {
     $("chart").replaceChildren(make("p", { class: "one-number", text: number(last.values[0], last.stderr[0], form()) }));
     $("key").replaceChildren();
@@ -208,7 +215,7 @@ function showKey(shape) {
     for (let x = 0; x < 120; x += 1) { pen.fillStyle = ramp(x / 119); pen.fillRect(x, 0, 1, 1); }
     parts.push(make("span", {}, "low", canvas, "high"), make("span", { text: "Cells fade as their error grows: where the noise may be as large as the number, nearly nothing is left." }));
   } else {
-    parts.push(make("span", { text: shape === "bars" ? `Bars dissolve over the ${percentOf(last.confidence)} interval; the mark is the estimate.` : `Bands are ${percentOf(last.confidence)} intervals.` }));
+    parts.push(make("span", { text: shape === "bars" ? `The true number lies somewhere in the fading part of a bar (${percentOf(last.confidence)} sure); the mark is the best guess. Where two fading parts overlap, the numbers may be the same.` : `The true line runs somewhere in the band (${percentOf(last.confidence)} sure at each point). Bumps smaller than the band may be noise.` }));
   }
   $("key").replaceChildren(...parts);
 }

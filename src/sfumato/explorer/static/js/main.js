@@ -5,7 +5,7 @@ import * as compare from "./compare.js";
 import * as explore from "./explore.js";
 import * as sql from "./sql.js";
 import { STOPS, recall, remember, state } from "./state.js";
-import { $, make, percentOf, shown } from "./words.js";
+import { $, digits, make, percentOf, shown } from "./words.js";
 
 const TABS = ["explore", "compare", "sql", "about"];
 
@@ -32,8 +32,8 @@ function sureness() {
     $("confidence-shown").textContent = text;
     slider.setAttribute("aria-valuetext", text);
     const one = Math.round(1 / (1 - state.confidence));
-    const often = one > 2 ? `All but about one in ${one.toLocaleString("en-GB")} hold the true number` : "Every other one holds the true number";
-    $("sure-hint").textContent = state.interval === "typical" ? `${often}, on average over questions.` : `${often}, for every table and every question: noise and facts only.`;
+    const often = one > 2 ? `Of ${digits(one)} error bars about one misses the true number` : "Every other error bar misses the true number";
+    $("sure-hint").textContent = state.interval === "typical" ? `${often}, on average over questions.` : `${often}, at most, for every table and every question.`;
   };
   slider.value = Math.max(0, STOPS.indexOf(state.confidence));
   for (const radio of document.querySelectorAll("[name=interval]")) {

@@ -4,7 +4,8 @@ import { showCopies } from "./copies.js";
 import { save } from "./saving.js";
 import { manner, remember, state } from "./state.js";
 import { answerTable } from "./tables.js";
-import { $, make, short } from "./words.js";
+import { STOPPED, waiting } from "./waiting.js";
+import { $, digits, make, short } from "./words.js";
 
 const WORDS = ["SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT", "AND", "OR", "NOT", "BETWEEN", "IN", "IS NULL", "AS", "DESC",
   "COUNT(*)", "SUM(", "AVG(", "MEDIAN(", "QUANTILE(", "STDDEV(", "FILTER (WHERE ", "OVER ()", "CASE WHEN ", "FLOOR(", "WITH", "UNION ALL", "DESCRIBE"];
@@ -48,20 +49,24 @@ const question = () => ({
 export async function refresh() {
   state.sql = $("sql").value;
   remember();
+  const done = waiting($("sql-state"), $("sql-stop"), newest);
   try {
-    const { found, current } = await newest((signal) => ask(state.release, "query", question(), signal));
+    const { found, current, stopped } = await newest((signal) => ask(state.release, "query", question(), signal));
+    if (stopped) $("sql-state").textContent = STOPPED;
     if (!current) return;
+    $("sql-state").textContent = "";
     $("sql-refused").hidden = true;
     $("sql-answer").hidden = false;
     const many = found.rows.length;
-    $("sql-said").textContent = `${many.toLocaleString("en-GB")} row${many === 1 ? "" : "s"}${many > 2000 ? ", the first 2,000 shown; CSV has all" : ""}.`;
+    $("sql-said").textContent = `${digits(many)} row${many === 1 ? "" : "s"}${many > 2000 ? ", the first 2,000 shown; CSV has all" : ""}.`;
     $("sql-table").replaceChildren(answerTable(found));
     $("sql-notes").replaceChildren(...[...found.notes, found.counted && `Counted: ${found.counted}.`].filter(Boolean).map((text) => make("li", { text })));
     showCopies($("sql-copies"), state.about, question());
-  } catch (error) { refuse(error.message); }
+  } catch (error) { refuse(error.message); } finally { done(); }
 }
 
 function refuse(text) {
+  $("sql-state").textContent = "";
   $("sql-answer").hidden = false;
   $("sql-refused").hidden = false;
   $("sql-refused").textContent = text;

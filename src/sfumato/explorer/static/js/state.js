@@ -9,9 +9,15 @@ export const state = {
 
 const KEPT = ["release", "tab", "confidence", "interval", "amount", "of", "by", "shape", "filters", "sql"];
 
+let writing = 0;
+
+/** Soon, not at once: a slider that is dragged must not wait for the address. */
 export function remember() {
-  const kept = Object.fromEntries(KEPT.map((name) => [name, state[name]]));
-  history.replaceState(null, "", `#${encodeURIComponent(JSON.stringify(kept))}`);
+  clearTimeout(writing);
+  writing = setTimeout(() => {
+    const kept = Object.fromEntries(KEPT.map((name) => [name, state[name]]));
+    history.replaceState(null, "", `#${encodeURIComponent(JSON.stringify(kept))}`);
+  }, 200);
 }
 
 /** What an address asks for; each part is used only if it makes sense. */

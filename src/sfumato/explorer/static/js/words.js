@@ -13,6 +13,14 @@ export function short(label, most = 24) {
   return text.length > most ? `${text.slice(0, most - 1).join("")}…` : text.join("");
 }
 
+const formats = new Map(); // made once: a browser takes longer to make one than to draw a bar
+
+/** A number with so many digits behind the point, thousands apart. */
+export function digits(value, places = 0) {
+  if (!formats.has(places)) formats.set(places, new Intl.NumberFormat("en-GB", { minimumFractionDigits: places, maximumFractionDigits: places }));
+  return formats.get(places).format(value);
+}
+
 const decimals = (error) => (error > 0 && Number.isFinite(error) ? Math.min(12, Math.max(0, 1 - Math.floor(Math.log10(error)))) : 0);
 
 /** A number rounded to where its error begins. form: "percent" for shares, "whole" for counts. */
@@ -21,8 +29,7 @@ export function number(value, error, form = "") {
   if (typeof value === "string") return value;
   const percent = form === "percent";
   const scale = percent ? 100 : 1;
-  const digits = form === "whole" && !(error < 1) ? 0 : decimals((error ?? 0) * scale);
-  const text = (value * scale).toLocaleString("en-GB", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  const text = digits(value * scale, form === "whole" && !(error < 1) ? 0 : decimals((error ?? 0) * scale));
   return (percent ? `${text} %` : text).replace(/^-/, "−").replace(/^−(0(\.0+)?)( %)?$/, "$1$3");
 }
 

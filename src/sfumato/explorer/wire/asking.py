@@ -1,0 +1,113 @@
+"""What is worked out for a statement, from its text to the bytes of its answer. Runs in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sfumato.explorer.answers import ask
+from sfumato.explorer.asked.questions import Query
+from sfumato.explorer.shelf import Book, Shelf
+from sfumato.explorer.wire.catalogue.database import Catalogue, Who
+from sfumato.explorer.wire.decoding import Given, decoded
+from sfumato.explorer.wire.failures import Failure
+from sfumato.explorer.wire.packed import as_announced, pack_answer
+from sfumato.explorer.wire.parameters import any_as_in, places_of, put_values
+from sfumato.explorer.wire.statements import as_release_reads_it, example, kind_of, parameter_type, release_asked
+from sfumato.explorer.wire.types import FLOAT8, TEXT, Column, Value, type_of
+from sfumato.frozen import dataclass
+from sfumato.releases.answers.result import Result
+from sfumato.schema import Schema
+from sfumato.sql.reading import parameters_apart, too_deep
+
+
+@dataclass(frozen=True)
+class Asked:
+    """All that an answer depends on, so that it is worked out once for all who ask the same.
+
+    types: of the parameters, as far as the client says them. values: None where it only wants to know the columns.
+    announced: the columns that it was told of, if it was. how: the session's confidence and interval.
+    """
+
+    text: str
+    who: Who
+    how: Query
+    types: tuple[int, ...] = ()
+    values: tuple[Given, ...] | None = ()
+    formats: tuple[int, ...] = ()
+    announced: tuple[Column, ...] | None = None
+
+
+def answer(shelf: Shelf, catalogue: Catalogue, asked: Asked) -> bytes:
+    """The answer, packed."""
+    try:
+        return _answer(shelf, catalogue, asked)
+    except RecursionError:
+        raise too_deep() from None
+
+
+def _answer(shelf: Shelf, catalogue: Catalogue, asked: Asked) -> bytes:
+    text = parameters_apart(asked.text)
+    found = release_asked(text, shelf)
+    if found is None:
+        tree = catalogue.read(text)
+        types, values = _values(tree, asked, None)
+        columns, rows = catalogue.answer(tree, types, values, asked.who)
+        return _packed(columns, rows, (), types, asked)
+    book, tree = found
+    types, values = _values(tree, asked, book.release.schema)
+    any_as_in(tree)
+    sql = as_release_reads_it(text, tree, book, changed=bool(types))
+    result = ask(book, sql, asked.how, strict=asked.how.strict)
+    columns, rows = _table(result, book)
+    return _packed(columns, rows, result.remarks, types, asked)
+
+
+def _values(tree: object, asked: Asked, schema: Schema | None) -> tuple[tuple[int, ...], list[Value]]:
+    """The types of parameters and their values, which are put into the tree."""
+    places = places_of(tree)  # type: ignore[arg-type]
+    types, values = [], []
+    for number, nodes in places.items():
+        known, name = parameter_type(nodes, schema)
+        stated = asked.types[number - 1] if number <= len(asked.types) else 0
+        types.append((number, stated or known))
+        values.append((number, None if schema is None else example(stated or known, name, schema)))
+    oids = tuple(oid for _, oid in sorted(types))
+    found: list[Value] = [value for _, value in sorted(values, key=lambda pair: pair[0])]
+    if asked.values is not None:
+        if len(asked.values) != len(oids):
+            raise Failure(
+                "08P01", f"the statement has {len(oids)} parameters, and {len(asked.values)} values were given"
+            )
+        found = [decoded(given, oid) for given, oid in zip(asked.values, oids, strict=True)]
+    put_values(places, found, casts=schema is None)
+    return oids, found
+
+
+def _packed(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[object]],
+    notes: Sequence[str],
+    types: Sequence[int],
+    asked: Asked,
+) -> bytes:
+    if asked.announced is not None:
+        as_announced(columns, rows, asked.announced)
+        columns = asked.announced
+    return pack_answer(columns, rows, formats=asked.formats, notes=notes, parameters=types)
+
+
+def _table(result: Result, book: Book) -> tuple[list[Column], list[tuple[object, ...]]]:
+    """Rows as `sfumato query --format csv` has them; numbers with an error are real ones also where they look whole."""
+    records, schema = result.records(), book.release.schema
+    dated = any(axis.kind == "date" for axis in schema.domain)
+    keys = set(result.columns) - result.estimated
+    columns = []
+    for name in result.headers:
+        values = [record.get(name) for record in records]
+        found = type_of(values, dates=dated)
+        if name in keys:
+            found = found or (kind_of(name, schema) if name in schema.domain else TEXT)
+        elif found is None or not any(isinstance(value, str | bool) for value in values):
+            found = FLOAT8
+        columns.append((name, found))
+    return columns, [tuple(record.get(name) for name, _ in columns) for record in records]

@@ -1,0 +1,129 @@
+"""What a client sent for $1, $2, ..., as values: in text or in binary, by the type of each."""
+
+from __future__ import annotations
+
+import re
+import struct
+from datetime import timedelta
+from typing import NamedTuple
+
+from sfumato.explorer.wire.failures import BAD_VALUE, UNSUPPORTED, Failure
+from sfumato.explorer.wire.types import (
+    BEGINNING,
+    BOOL,
+    BPCHAR,
+    DATE,
+    ELEMENTS,
+    FLOAT4,
+    FLOAT8,
+    INT2,
+    INT4,
+    INT8,
+    NAME,
+    NUMERIC,
+    OID,
+    TEXT,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    UNKNOWN,
+    VARCHAR,
+    Value,
+)
+
+_WHOLE = {INT2: "!h", INT4: "!i", INT8: "!q", OID: "!I"}
+_REAL = {FLOAT4: "!f", FLOAT8: "!d"}
+_TEXTS = (TEXT, VARCHAR, BPCHAR, NAME, UNKNOWN, 0)
+
+
+class Given(NamedTuple):
+    """What a client sent for one parameter. binary: how; None: NULL."""
+
+    value: bytes | None
+    binary: bool
+
+
+def decoded(given: Given, oid: int) -> Value:
+    """The value that was sent.
+
+    >>> decoded(Given(b"30", False), INT8), decoded(Given(bytes(7) + bytes([2]), True), INT8)
+    (30, 2)
+    """
+    if given.value is None:
+        return None
+    try:
+        return _from_binary(given.value, oid) if given.binary else _from_text(given.value.decode(), oid)
+    except (ValueError, OverflowError, KeyError, struct.error):
+        what = "a parameter has a value that is none of its type"
+        raise Failure(BAD_VALUE, what, "give a value of that type") from None
+
+
+def _from_text(text: str, oid: int) -> Value:
+    if oid in _WHOLE:
+        return int(text)
+    if oid in _REAL or oid == NUMERIC:
+        return _number(text)
+    if oid == BOOL:
+        return {"t": True, "1": True, "f": False, "0": False}[text[:1].lower()]
+    if oid in ELEMENTS:
+        return [_from_text(one, ELEMENTS[oid]) for one in _listed(text)]
+    return text
+
+
+def _number(text: str) -> int | float:
+    return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else float(text)
+
+
+def _listed(text: str) -> list[str]:
+    if not (text.startswith("{") and text.endswith("}")):
+        raise ValueError
+    found = re.findall(r'"((?:[^"\\]|\\.)*)"|([^",{}]+)', text[1:-1])
+    return [re.sub(r"\\(.)", r"\1", quoted) or plain for quoted, plain in found]
+
+
+def _from_binary(data: bytes, oid: int) -> Value:
+    if oid in _WHOLE or oid in _REAL:
+        (found,) = struct.unpack(_WHOLE.get(oid) or _REAL[oid], data)
+        return int(found) if oid in _WHOLE else float(found)
+    if oid in (DATE, TIMESTAMP, TIMESTAMPTZ):
+        return _moment(data, oid)
+    if oid in ELEMENTS:
+        return _from_packed_list(data)
+    if oid in _TEXTS:
+        return data.decode()
+    if oid not in (BOOL, NUMERIC):
+        raise Failure(UNSUPPORTED, "a parameter in binary is of a type that is not known here", "send it as text")
+    return data != b"\0" if oid == BOOL else _numeric(data)
+
+
+def _moment(data: bytes, oid: int) -> str:
+    if oid == DATE:
+        return (BEGINNING + timedelta(days=struct.unpack("!i", data)[0])).date().isoformat()
+    return (BEGINNING + timedelta(microseconds=struct.unpack("!q", data)[0])).isoformat(" ")
+
+
+def _numeric(data: bytes) -> int | float:
+    """PostgreSQL's decimal numbers: digits to the base of 10,000."""
+    many, weight, sign, _ = struct.unpack_from("!hhHh", data)
+    if sign not in (0, 0x4000) or not 0 <= many <= 100 or abs(weight) > 100:
+        raise ValueError
+    whole = 0
+    for digit in struct.unpack_from(f"!{many}h", data, 8):
+        whole = whole * 10_000 + digit
+    power = weight - many + 1
+    found: int | float = whole * 10_000**power if power >= 0 else whole / 10_000**-power
+    return -found if sign else found
+
+
+def _from_packed_list(data: bytes) -> Value:
+    dimensions, _, element = struct.unpack_from("!iiI", data)
+    if dimensions == 0:
+        return []
+    if dimensions != 1 or element in ELEMENTS:
+        raise ValueError
+    (many,), at = struct.unpack_from("!i", data, 12), 20
+    found: list[Value] = []
+    for _ in range(many):
+        (size,) = struct.unpack_from("!i", data, at)
+        found.append(None if size < 0 else _from_binary(data[at + 4 : at + 4 + size], element))
+        at += 4 + max(size, 0)
+    return found
