@@ -68,7 +68,7 @@ def cut(axis: Axis, most: int, sizes: Floats | None = None) -> Cut:
         return Cut(axis, groups, (*(shown(axis.label(int(cell))) for cell in kept), OTHERS))
     wide = -(-axis.places // (most - axis.missing))
     groups = tuple(cells[start : min(start + wide, axis.places)] for start in range(0, axis.places, wide))
-    labels = tuple(_span(axis, group) for group in groups)
+    labels = tuple(span(axis, int(group[0]), int(group[-1])) for group in groups)
     if axis.missing:
         groups, labels = (*groups, cells[-1:]), (*labels, shown(None))
     return Cut(axis, groups, labels)
@@ -81,8 +81,8 @@ def shown(label: Label) -> str:
     return {True: "true", False: "false"}[label] if isinstance(label, bool) else str(label)
 
 
-def _span(axis: Axis, cells: Codes) -> str:
-    first, last = int(cells[0]), int(cells[-1])
+def span(axis: Axis, first: int, last: int) -> str:
+    """What cells from one to another are called."""
     if axis.kind == "number":
         return f"{float(axis.edges[first]):,.6g} to {float(axis.edges[last + 1]):,.6g}"
     start, end = (shown(axis.label(cell)) for cell in (first, last))

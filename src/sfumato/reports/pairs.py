@@ -20,7 +20,7 @@ from sfumato.arrays import Floats
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.intervals.tails import far_enough
+from sfumato.releases.answers.intervals.many import far_enough, of_each
 from sfumato.releases.contents.content import ContentOfCells
 from sfumato.reports.cuts import Cut, cut
 from sfumato.reports.distributions import Distribution, counts_of, counts_where, takes_long
@@ -120,7 +120,7 @@ def strongest_pairs(release: Release, known: Mapping[str, Distribution], confide
     pairs = []
     for strength, first_cut, second_cut in found[:PICTURES]:
         rows, columns = _turned(first_cut, second_cut)
-        each = 1.0 - (1.0 - confidence) / (rows.size * columns.size)
+        each = of_each(confidence, rows.size * columns.size)
         pair = Pair(rows, columns, counts_of(content, (rows, columns), far_enough(content, each)), strength)
         if (pair.certainty > 1.0).any():
             pairs.append(pair)

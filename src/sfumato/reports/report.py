@@ -33,6 +33,7 @@ def report(
     from sfumato.reports.sections.limits import limits, trust
     from sfumato.reports.sections.opening import opening
     from sfumato.reports.sections.promise import promise
+    from sfumato.reports.sections.reading import reading
     from sfumato.reports.sections.together import together
 
     release = open_release(Path(path), most_cells=most_cells, require_signature=require_signature)
@@ -47,6 +48,7 @@ def report(
     proved = certificate(path, facts=facts, require_signature=require_signature, most_cells=most_cells)
     parts: dict[str, Markup | None] = {
         "promise": promise(release, odds),
+        "reading": reading(list(found.values()), confidence),
         "findings": findings(release, about),
         "attributes": attributes(list(found.values()), unknown, confidence) if found else None,
         "pairs": together(pairs, confidence) if len(found) > 1 else None,

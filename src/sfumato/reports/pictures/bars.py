@@ -12,7 +12,7 @@ from sfumato.reports.pictures.drawing import percent, picture, short, ticks, wit
 PITCH = 38  # pixels of one bar with its words
 TALL = 190  # of a picture of columns
 BELOW, ABOVE = 24, 16
-MOST_LETTERS = 30
+MOST_LETTERS = 26
 MOST_BETWEEN = 8  # letters of labels of which two stand between the first and the last
 MOST_MARKED = 60  # columns with a line at their value
 

@@ -15,10 +15,11 @@ from sfumato.reports.pictures.drawing import percent, picture, with_error
 if TYPE_CHECKING:
     from sfumato.reports.pairs import Pair
 
-LEFT = 0.27  # of the width, for the labels of rows
+LEAST_LEFT, MOST_LEFT, LEFT_LETTER = (0.12, 0.34, 0.024)  # of the width, for labels of rows and each letter
+MOST_ROW_LETTERS = 14
 PITCH = 30
 FOOT, LETTER, MOST_LETTERS = 22, 3.4, 14  # for slanted labels of columns
-MOST_UPRIGHT = 4  # columns whose labels fit beside each other
+MOST_UPRIGHT, MOST_BESIDE = 4, 28  # columns whose labels fit beside each other, and letters of all of them
 FULL = 2.0  # doublings at which a colour is as strong as it gets
 FAINTEST = 0.07
 
@@ -27,7 +28,9 @@ def heat_map(name: str, pair: Pair) -> Markup:
     """The picture of a pair."""
     rows, columns = pair.shape
     usual, sure = pair.expected, pair.certainty
-    wide = (1.0 - LEFT) / columns
+    longest = max(min(MOST_ROW_LETTERS, len(label)) for label in pair.rows.labels)
+    left = min(MOST_LEFT, max(LEAST_LEFT, 0.03 + LEFT_LETTER * longest))
+    wide = (1.0 - left) / columns
     inside = []
     for row in range(rows):
         y = row * PITCH
@@ -35,8 +38,8 @@ def heat_map(name: str, pair: Pair) -> Markup:
             tag(
                 "text",
                 tag("title", pair.rows.labels[row]),
-                shortened(pair.rows.labels[row], 15),
-                x=percent(LEFT - 0.015),
+                shortened(pair.rows.labels[row], MOST_ROW_LETTERS),
+                x=percent(left - 0.015),
                 y=y + PITCH / 2 + 4,
                 class_="label",
                 text_anchor="end",
@@ -53,7 +56,7 @@ def heat_map(name: str, pair: Pair) -> Markup:
                 tag(
                     "rect",
                     tag("title", said),
-                    x=percent(LEFT + column * wide),
+                    x=percent(left + column * wide),
                     y=y,
                     width=percent(wide),
                     height=PITCH,
@@ -61,7 +64,7 @@ def heat_map(name: str, pair: Pair) -> Markup:
                     fill_opacity=_opacity(times, float(sure[row, column])),
                 )
             )
-    below, foot = _below(pair, wide)
+    below, foot = _below(pair, left, wide)
     inside += below
     names = (pair.rows.axis.name, pair.columns.axis.name)
     about = (
@@ -71,16 +74,17 @@ def heat_map(name: str, pair: Pair) -> Markup:
     return picture(name, f"{names[0]} and {names[1]}", about, rows * PITCH + foot, inside)
 
 
-def _below(pair: Pair, wide: float) -> tuple[list[Markup], float]:
+def _below(pair: Pair, left: float, wide: float) -> tuple[list[Markup], float]:
     """The labels of columns, slanted where there are many, and how high they are."""
     rows, columns = pair.shape
-    slanted = columns > MOST_UPRIGHT
+    beside = columns * max(map(len, pair.columns.labels)) <= MOST_BESIDE
+    slanted = columns > MOST_UPRIGHT and not beside
     found = []
     for column, label in enumerate(pair.columns.labels):
         how = {"text_anchor": "end", "transform": "rotate(-35)"} if slanted else {"text_anchor": "middle"}
         shown = shortened(label, MOST_LETTERS if slanted else MOST_LETTERS - 2)
         words = tag("text", tag("title", label), shown, x=0, y=0, class_="small", **how)
-        x = percent(LEFT + (column + (0.55 if slanted else 0.5)) * wide)
+        x = percent(left + (column + (0.55 if slanted else 0.5)) * wide)
         found.append(tag("svg", words, x=x, y=rows * PITCH + (12 if slanted else 17), overflow="visible"))
     longest = max(min(MOST_LETTERS, len(label)) for label in pair.columns.labels)
     return found, FOOT + LETTER * longest if slanted else FOOT + 4.0
@@ -89,16 +93,18 @@ def _below(pair: Pair, wide: float) -> tuple[list[Markup], float]:
 def legend() -> Markup:
     """What colours and paleness mean."""
     keys = [
-        ("fewer", 0.9, "fewer than expected"),
-        ("fewer", 0.25, ""),
-        ("unsure", 1.0, "could be noise"),
-        ("more", 0.25, ""),
+        (("fewer", 0.9, 0.25), "fewer than expected"),
+        (("unsure", 1.0), "could be noise"),
+        (("more", 0.25, 0.9), "more than expected"),
     ]
-    keys.append(("more", 0.9, "more than expected"))
     shown = []
-    for kind, opacity, words in keys:
-        box = tag("rect", x=0, y=0, width=14, height=14, class_=kind, fill_opacity=opacity)
-        shown.append(tag("span", tag("svg", box, width=14, height=14, aria_hidden="true"), words))
+    for (kind, *opacities), words in keys:
+        boxes = [
+            tag("rect", x=18 * place, y=0, width=14, height=14, class_=kind, fill_opacity=opacity)
+            for place, opacity in enumerate(opacities)
+        ]
+        drawn = tag("svg", boxes, width=18 * len(boxes) - 4, height=14, aria_hidden="true")
+        shown.append(tag("span", drawn, words))
     return tag("p", shown, class_="legend")
 
 

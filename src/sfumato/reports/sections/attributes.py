@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MOST_BARS = 24  # values without an order that are listed under each other
 
+KINDS = {"integer": "whole numbers", "number": "numbers", "date": "dates"}
+
 
 def attributes(found: Sequence[Distribution], unknown: Sequence[Axis], confidence: float) -> Markup:
     """A card for each; unknown: attributes of which the release has no counts."""
@@ -37,7 +39,7 @@ def _card(name: str, one: Distribution, sure: str) -> Markup:
     listed = not axis.ordered and len(labels) <= MOST_BARS
     title = f"Rows by {axis.name}"
     drawn = bars(name, title, labels, one.counts) if listed else columns(name, title, labels, one.counts, _marks(one))
-    kind = f"{axis.kind}, {axis.size:,} values" if axis.values else f"{axis.kind}, {axis.size:,} cells"
+    kind = f"{axis.size:,} values" if axis.values else f"{KINDS.get(axis.kind, axis.kind)} in {axis.size:,} steps"
     if not one.cut.whole:
         kind += f", drawn in {len(labels)} groups"
     rows = [

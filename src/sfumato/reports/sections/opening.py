@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PARTS = {
     "promise": "What it promises",
+    "reading": "What you may conclude",
     "attributes": "What it shows",
     "pairs": "What goes together",
     "findings": "What it holds",

@@ -38,7 +38,7 @@ def _card(name: str, pair: Pair, confidence: float) -> Markup:
         for place, one in enumerate(pair.counts)
     ]
     verdict = (
-        f"{clear} of {every} cells depart from that by more than noise explains, at {confidence * 100:.6g} % for all "
+        f"{clear} of {every} cells hold more or fewer rows than noise explains: {confidence * 100:.6g} % sure, of all "
         f"{every} together."
     )
     names = (pair.rows.axis.name, pair.columns.axis.name)
@@ -46,7 +46,11 @@ def _card(name: str, pair: Pair, confidence: float) -> Markup:
     return tag(
         "article",
         tag("h3", name_of(names[0]), " and ", name_of(names[1])),
-        tag("p", f"{pair.words} dependence: Cramér's V about {pair.strength:.2f}, noise taken off", class_="kind"),
+        tag(
+            "p",
+            f"{pair.words} dependence: {pair.strength:.2f} on a scale from 0 to 1 (Cramér's V, noise taken off)",
+            class_="kind",
+        ),
         heat_map(name, pair),
         tag("p", unbroken(verdict), class_="verdict"),
         folded("All numbers", table(headers, rows, numbers=(2, 3))),
