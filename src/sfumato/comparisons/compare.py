@@ -21,7 +21,7 @@ from sfumato.kernel.budget import readable
 from sfumato.plain_text import printable
 from sfumato.releases.answers.answer import check_confidence
 from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.intervals.tails import far_enough
+from sfumato.releases.answers.intervals.many import far_enough, of_each
 from sfumato.schema.what_is_counted import what_is_counted
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def compare(
     tables, notes = shared_tables(first, second, by)
     numbers = 1 + sum(2 * table.size for table in tables)  # all rows, and of each cell a count and a share
     apart = interval == "typical" and not _same_draw(first, second)
-    each = 1.0 - (1.0 - confidence) / numbers
+    each = of_each(confidence, numbers)
     each = max(each, LEAST) if apart else (1.0 + each) / 2.0  # half of the risk for either side
     found = list[Compared]()
     for table in (SharedTable((), ()), *tables):
@@ -85,10 +85,7 @@ def _opened(one: str | PathLike[str] | Release) -> Release:
 def _ask(release: Release, table: SharedTable, confidence: float, interval: str) -> Cells:
     """Counts and shares of every cell of a table, each with an interval of that confidence."""
     names = ['"' + name.replace('"', '""') + '"' for name in table.names]
-    how = {
-        "confidence": far_enough(release.content, confidence) if interval == "typical" else confidence,
-        "interval": interval,
-    }
+    how = {"confidence": far_enough(release.content, confidence, interval), "interval": interval}
     if not names:
         ((count,),) = release.query("SELECT COUNT(*) FROM release", **how).rows  # type: ignore[arg-type]
         return {(): {"count": _estimate(count)}}

@@ -46,14 +46,22 @@ def asked(made: Margins, sql: str):
 
 
 def covariance() -> np.ndarray:
-    """Of all cells: each part spread by the margins' shares, and centred along its own axes."""
+    """Of all cells: each part spread by the margins' shares, and centred along its own axes.
+
+    One-way margins are centred evenly, as they are brought to the total, and the error of the total moves them so.
+    """
     bases = [TRUTH.sum(axis=1) / TRUTH.sum(), TRUTH.sum(axis=0) / TRUTH.sum()]
+    evenly = [np.full(len(base), 1 / len(base)) for base in bases]
     found = np.zeros((6, 6))
     for part, variance in VARIANCES.items():
         spread = np.ones((1, 1))
         for axis, base in enumerate(bases):
-            own = np.eye(len(base)) - np.outer(base, np.ones(len(base)))
+            centre = evenly[axis] if len(part) == 1 else base
+            own = np.eye(len(base)) - np.outer(centre, np.ones(len(base)))
             spread = np.kron(spread, own if axis in part else base[:, None])
+        if not part:
+            moved = np.kron(evenly[0] - bases[0], bases[1]) + np.kron(bases[0], evenly[1] - bases[1])
+            spread = spread + moved[:, None]
         found += variance * spread @ spread.T
     return found
 

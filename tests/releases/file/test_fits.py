@@ -119,8 +119,10 @@ def test_a_descent_comes_back_to_the_last_bit(schema, tmp_path):
     opened = Release.load(release.save(tmp_path / "r.sfumato"))
     before, after = release.content.fits[0], opened.content.fits[0]
     for name in ("estimate", "slopes", "deviations", "leanings"):
-        assert np.array_equal(getattr(before, name), getattr(after, name))
-    assert len(after.leanings) == (0 if schema is ONE_ATTRIBUTE else len(after.slopes))
+        assert np.array_equal(getattr(before.inner, name), getattr(after.inner, name))
+    for name, array in before.scales.record().items():
+        assert np.array_equal(array, after.scales.record()[name])
+    assert len(after.inner.leanings) == (0 if schema is ONE_ATTRIBUTE else len(after.inner.slopes))
     columns = np.column_stack([np.ones(schema.domain.size), np.arange(schema.domain.size) % 2])
     assert np.array_equal(before.errors(columns).model, after.errors(columns).model)
     sql = "SELECT age, COUNT(*) AS n FROM census GROUP BY age"
@@ -282,7 +284,7 @@ def test_forged_trees_of_cells_are_refused(name, tmp_path):
 def test_leanings_in_a_tree_of_one_attribute_are_refused(tmp_path):
     """Also as many as there are regions: nothing leans together where every node is a slice of its own."""
     release = descended(ONE_ATTRIBUTE)
-    count = len(release.content.fits[0].slopes)
+    count = len(release.content.fits[0].inner.slopes)
     for change in (lambda leanings: np.zeros(count), lambda leanings: np.ones(1)):
         forged = resized(lambda leanings, change=change: change(leanings).astype(np.int64), *LEANING)
         with pytest.raises(ReleaseFileError, match="contradicts itself"):

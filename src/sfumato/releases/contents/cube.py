@@ -17,6 +17,7 @@ from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.frozen import dataclass
 from sfumato.inference.fits.base import PARTS, Fit
 from sfumato.inference.fits.families import WITHOUT_ESTIMATE
+from sfumato.inference.fits.measured.fit import MeasuredFit
 from sfumato.inference.fits.noisy_cells import NoisyCells
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Identity, Queries
@@ -97,10 +98,10 @@ class Cube(ContentOfCells):
         return together(select, self, confidence) if self.exact_at(confidence) is not None else None
 
     def sure(self, kinds: Kinds) -> FromFits:
-        from sfumato.intervals.guaranteed.regions import finder
+        from sfumato.intervals.guaranteed.regions import finders
         from sfumato.releases.answers.intervals.source import FromFits
 
-        return FromFits(self.domain, {fit.of: finder(fit) for fit in self.fits}, kinds)
+        return FromFits(self.domain, finders(self.fits, self.domain), kinds)
 
     def _along(self, fit: Fit, places: Sequence[int]) -> Floats:
         """The estimates of one statistic along some axes, summed over the others."""
@@ -155,6 +156,7 @@ class Cube(ContentOfCells):
             "every cell carries noise of its own, whose distribution is known exactly"
             if self.plain
             else "cells were fitted to noisy answers: their noise is known exactly, what the fit assumes is estimated",
+            tuple(words for fit in self.fits if isinstance(fit, MeasuredFit) for words in fit.scales.words),
         )
 
     def write(self) -> Written:

@@ -21,6 +21,7 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.inference.margins.errors import JoinedErrors
 from sfumato.inference.margins.joining import CLOSE, join_counts, join_sums, join_unbiased
+from sfumato.inference.margins.one_way import level_of
 from sfumato.inference.margins.spreads import Spreads
 from sfumato.inference.margins.table import Places, Table, spread_out, subsets, sum_kinds, sum_out
 from sfumato.measurement import Measurement
@@ -155,19 +156,34 @@ class Margins(ContentOfCells):
         noise: dict[Places, Floats] = {}
         model: dict[Places, Floats] = {}
         unknown: dict[Places, Floats] = {}
+        levelled = of == "count" and not self.unbiased
+        apart: dict[str, dict[int, Floats]] = {"noise": {}, "model": {}}
         for part in subsets(tuple(range(len(places)))):
             within = tuple(places[axis] for axis in part)
             table = self._table(of, within)
             if table is not None:
                 summed = table.summed(kinds)
                 noise[part], model[part] = summed.noise, summed.model
+                if levelled and len(part) == 1:
+                    loose = table.errors_of(table.estimate <= 0.0).summed(kinds)
+                    noise[part], model[part] = summed.noise - loose.noise, summed.model - loose.model
+                    apart["noise"][part[0]], apart["model"][part[0]] = loose.noise, loose.model
             elif self.unbiased:
                 unknown[part] = np.ones([joined["count"].shape[axis] for axis in part])
             else:
                 spread = self.spreads[of].of(within) if of in self.spreads else 0.0
                 model[part] = spread * sum_out(counts, part, range(len(places)))
         bases = tuple(self._base(place, kinds[place]) for place in places)
-        return ErrorsOf(*(JoinedErrors(bases, each) for each in (noise, model, unknown)))
+        levels = tuple(self._level(place, kinds[place]) for place in places) if levelled else None
+        return ErrorsOf(
+            JoinedErrors(bases, noise, levels, apart["noise"]),
+            JoinedErrors(bases, model, levels, apart["model"]),
+            JoinedErrors(bases, unknown),
+        )
+
+    def _level(self, place: int, kind: Codes) -> Floats:
+        """How a margin was brought to the total: evenly over the values that hold rows."""
+        return sum_kinds(level_of(self.tables["count"][place,].estimate), [kind])
 
     def _base(self, place: int, kind: Codes) -> Floats:
         """How errors of other tables spread along an axis: as its rows do, or evenly where cells may be negative."""

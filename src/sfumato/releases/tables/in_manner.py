@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from math import ceil, expm1, log1p, log10
+from math import ceil, log10
 from typing import TYPE_CHECKING
 
 from sfumato.domain import Domain
@@ -21,6 +21,7 @@ from sfumato.releases.answers.answer import check_confidence
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.intervals.manner import Manner
+from sfumato.releases.answers.intervals.many import far_enough, of_each
 from sfumato.releases.answers.result import Result
 from sfumato.releases.tables.run import run_tables
 from sfumato.sql import Select, selects_of
@@ -41,17 +42,18 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
         selects = selects_of(statement)
         numbers = sum(_numbers(select, content.domain) for select in selects)
         apart = len(selects) == 1 and _one_each(selects[0]) and content.independent
-        each = _for_each(confidence, numbers, apart=apart)
+        each = of_each(confidence, numbers, apart=apart)
         joint = content.together(selects[0], confidence) if len(selects) == 1 and not apart else None
         each, by_joint = (joint, True) if joint is not None and joint < each else (each, False)
         note = (_said(numbers, confidence, each) + (JOINT if by_joint else ""),)
 
     def run(kind: str) -> Result:
         alone = replace(manner, interval=kind)
+        asked = far_enough(content, each, kind) if manner.simultaneous else each
         if isinstance(statement, Select):
-            return content.select_as(statement, each, alone)
-        ask = partial(content.select_as, confidence=each, manner=alone)
-        return run_tables(statement, content.domain, ask, each)
+            return content.select_as(statement, asked, alone)
+        ask = partial(content.select_as, confidence=asked, manner=alone)
+        return run_tables(statement, content.domain, ask, asked)
 
     found = run("typical" if manner.interval == "both" else manner.interval)
     if manner.interval == "both":
@@ -69,7 +71,7 @@ def text_in_manner(sql: str, content: Content, confidence: float, manner: Manner
     if not manner.simultaneous:
         return own
     numbers = sum(isinstance(cell, Estimate) for row in own.rows for cell in row)
-    each = _for_each(confidence, numbers, apart=False)
+    each = of_each(confidence, numbers)
     found = content.answer_text(sql, each) or own
     return replace(found, confidence=confidence, notes=(*found.notes, _said(numbers, confidence, each)))
 
@@ -82,18 +84,6 @@ def _numbers(select: Select, domain: Domain) -> int:
 def _one_each(select: Select) -> bool:
     """Whether every group has one number, made of its own cells alone."""
     return len(set(select.aggregates)) == 1 and all(amount.grouped for amount in select.amounts)
-
-
-def _for_each(confidence: float, numbers: int, *, apart: bool) -> float:
-    """The confidence of each of so many intervals that hold together.
-
-    >>> round(_for_each(0.95, 10, apart=False), 4), round(_for_each(0.95, 10, apart=True), 4)
-    (0.995, 0.9949)
-    """
-    numbers = max(1, numbers)
-    if apart:
-        return 1.0 + expm1(log1p(confidence - 1.0) / numbers)
-    return 1.0 - (1.0 - confidence) / numbers
 
 
 def _said(numbers: int, confidence: float, each: float) -> str:

@@ -17,10 +17,12 @@ from sfumato.frozen import dataclass
 from sfumato.intervals.guaranteed.ends import Ends
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.evaluate import Evaluation
+from sfumato.releases.answers.intervals.quantiles import quantile_ends
 from sfumato.releases.answers.intervals.source import Asked, Source
 from sfumato.releases.answers.statistics.arithmetic import Range, work_out
 from sfumato.releases.answers.view import Sum
 from sfumato.sql import Amount, Column, Formula
+from sfumato.sql.statistics.rules import Quantile
 
 
 def guaranteed(column: Column, found: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
@@ -44,10 +46,12 @@ class _Columns:
     def ends(self, column: Column, tail: float) -> list[Ends]:
         if isinstance(column.rule, Formula):
             return self._formula(column, column.rule, tail)
+        if isinstance(column.rule, Quantile):
+            return self._scaled(quantile_ends(column.rule, self.at, self.source, tail), column.scale)
         if column.rule is not None:
             raise QueryError(
-                f"{column.name} has no guaranteed interval in a release that was fitted: quantiles and variances have "
-                "typical ones only; ask for the counts that they are read off"
+                f"{column.name} has no guaranteed interval in a release that was fitted: variances have typical ones "
+                "only; ask for quantiles, or for the counts that it is read off"
             )
         top = self._asked(column.numerator)
         if column.denominator is None:
@@ -55,9 +59,12 @@ class _Columns:
         else:
             bottom = self._asked(column.denominator)
             found = [self._ratio(one, other, column, tail / 2.0) for one, other in zip(top, bottom, strict=True)]
-        scaled = [Range(one.low, one.high) * Range(column.scale, column.scale) for one in found]
-        ends = [Ends(one.low, one.high) for one in scaled]
+        ends = self._scaled(found, column.scale)
         return [whole(one) for one in ends] if column.kind == "count" and column.scale == 1.0 else ends
+
+    def _scaled(self, found: list[Ends], scale: float) -> list[Ends]:
+        spans = [Range(one.low, one.high) * Range(scale, scale) for one in found]
+        return [Ends(one.low, one.high) for one in spans]
 
     def _sum(self, asked: Asked, tail: float) -> Ends:
         found = self.source.ends(asked, self.at.view.cells, tail)

@@ -9,6 +9,7 @@ from sfumato.frozen import dataclass
 
 Kind = Literal["typical", "guaranteed", "both"]
 KINDS: tuple[str, ...] = get_args(Kind)
+GUARANTEED = "guaranteed intervals hold for every table: they come from the noise that was drawn and what is always so"
 
 
 @dataclass(frozen=True)

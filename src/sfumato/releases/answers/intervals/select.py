@@ -10,7 +10,7 @@ from sfumato.releases.answers.answer import answer_select
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.evaluate import Evaluation
 from sfumato.releases.answers.intervals.columns import guaranteed
-from sfumato.releases.answers.intervals.manner import Manner
+from sfumato.releases.answers.intervals.manner import GUARANTEED, Manner
 from sfumato.releases.answers.intervals.possible import possible
 from sfumato.releases.answers.remarks import MODEL
 from sfumato.releases.answers.result import Result
@@ -18,8 +18,6 @@ from sfumato.sql import Column, Select
 
 if TYPE_CHECKING:
     from sfumato.releases.contents.content import ContentOfCells
-
-GUARANTEED = "guaranteed intervals hold for every table: they come from the noise that was drawn and what is always so"
 
 
 def select_as(content: ContentOfCells, select: Select, confidence: float, manner: Manner) -> Result:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.frozen import dataclass
-from sfumato.intervals.guaranteed.ends import Ends
-from sfumato.intervals.guaranteed.regions import Find
+from sfumato.intervals.guaranteed.ends import Ends, Find
 from sfumato.intervals.noise_terms import spread_over
 from sfumato.releases.answers.alike import Kinds
 from sfumato.releases.answers.gathered import Gathered
@@ -45,7 +44,9 @@ class Asked:
 
 
 class Source(Protocol):
-    """Finds the ends of sums."""
+    """Finds the ends of sums. signed: also of those in which some cells weigh less than nothing."""
+
+    signed: ClassVar[bool]
 
     def refuse(self, amounts: Sequence[Amount]) -> None:
         """A QueryError where sums of such amounts have no ends."""
@@ -57,6 +58,8 @@ class Source(Protocol):
 @dataclass(frozen=True, eq=False)
 class FromFits:
     """Ends from fits of all statistics, over the cells of a domain; kinds: of values that a question tells apart."""
+
+    signed: ClassVar[bool] = True
 
     domain: Domain
     finders: Mapping[str, Find]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from sfumato.arrays import Codes
 from sfumato.frozen import dataclass
@@ -18,6 +19,8 @@ from sfumato.sql import Amount
 @dataclass(frozen=True, eq=False)
 class FromTables:
     """sizes: of all attributes. kinds: those that a question tells apart. measured: all that was, in order."""
+
+    signed: ClassVar[bool] = True
 
     sizes: tuple[int, ...]
     kinds: Mapping[int, Codes]

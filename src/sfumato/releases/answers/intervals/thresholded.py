@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from sfumato.sql import Amount
 @dataclass(frozen=True, eq=False)
 class FromThreshold:
     """known: what is known of any cells. size: of the domain."""
+
+    signed: ClassVar[bool] = False
 
     known: Thresholded
     size: float

@@ -18,6 +18,9 @@ are taken whole.
 The greatest value: at the position just behind it no row is left. Positions behind which there may be none, by the
 counted rows up to the cut of the greatest value, make the interval, which reaches to the end of the line: no noise that
 hides one row can tell more. The least value is its mirror image.
+
+How the choices err hangs on how rows lie, so ends that hold for every table (`surely`) leave them aside and lean on the
+counts alone, whose noise was drawn after the cuts were settled.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from sfumato.frozen import dataclass
 from sfumato.intervals.noise_sum import upper_quantile
 from sfumato.measurement import Laplace, Noise
 from sfumato.releases.answers.statistics.quantile_pull import pull
+from sfumato.releases.answers.statistics.quantiles import slack_of
 from sfumato.strategies.special.quantile_tree import Choice, errors_of
 
 PARTS = 256  # of a run, to which the end of an interval is told
@@ -108,6 +112,28 @@ class QuantileLine:
             low, high = min(low, self.cuts[quantile] - 1.0), max(high, float(self.cuts[quantile]))
         value = self.cuts[quantile] - 0.5 if chosen else self._crossing(tested)
         return Found(min(max(value, low), high), low, high, chosen)
+
+    def surely(self, quantile: Fraction, tail: float) -> tuple[float, float]:
+        """Positions between which the quantile lies whatever the table is; tail: the chance that it lies beyond each.
+
+        A run is ruled out if too few rows lie up to its end, or too many before it. The run that holds the quantile
+        does not hang on the noise of the counts, so all runs are tested and no chance is split over them.
+        """
+        p, last = float(quantile), len(self.counts) - 1
+        at_least, at_most = slack_of(p, 1.0)
+        runs = np.arange(1, last + 2)
+        reach = np.array([self._reach(p, int(run), tail) for run in runs])
+        tested = self.before[1:] - p * self.before[-1]
+        enough = np.flatnonzero((tested + reach >= at_least - 1e-9) | (runs > last))
+        few = np.flatnonzero((tested - reach <= at_most + 1e-9) & (runs <= last))
+        first, end = int(enough[0]), int(few[-1]) + 1 if len(few) else 0
+        return float(self.edges[min(first, end)]), float(self.edges[max(first, end) + 1])
+
+    def _reach(self, p: float, runs: int, tail: float) -> float:
+        """What the noise of T behind so many runs exceeds with that chance."""
+        terms = [(1.0 - p, self.noise, runs), (p, self.noise, len(self.counts) - runs)]
+        some = [term for term in terms if term[0] and term[2]]
+        return upper_quantile(some, 1.0 - tail) if some else 0.0
 
     def _pulls(self, errors: Mapping[Fraction, float]) -> tuple[float, float]:
         """How far uneven rows may have pulled the choices that led to a cut, up and down, in rows."""

@@ -93,11 +93,7 @@ class _Search:
         Rows at the ends are few, and estimates need not be whole: a row is sure where a whole one is. Where a model has
         a say, none that were seen may be three, as in every count (evaluate.py).
         """
-        if self.share not in (0.0, 1.0):
-            return -self.share, 1.0 - self.share
-        few = float(RULE_OF_THREE) if self.modelled[place] else 1.0
-        low, high = (2.0 - few, few - 1e-6)
-        return (low, high) if self.share == 0.0 else (-high, -low)
+        return slack_of(self.share, float(RULE_OF_THREE) if self.modelled[place] else 1.0)
 
     def run(self) -> list[bool]:
         """Look at the noise until both ends of every group rest on noise that was looked at; which groups have any."""
@@ -168,17 +164,29 @@ class _Search:
 
     @cached_property
     def values(self) -> tuple[Floats, Floats]:
-        """The least and the greatest value in each cell of the attribute that the rows may have."""
-        axis = self.along.axis
-        # A cell of days ends with its last day, one of hours with its last second.
-        low, high = axis.edges[:-1], axis.edges[1:] - (1.0 if axis.discrete else SECOND if axis.timed else 0.0)
-        spans = [span for box in self.along.predicate.boxes for span in box[axis.name].spans]
-        if spans:  # a condition on the attribute itself
-            least, most = min(a for (a, _), _ in spans), max(b for _, (b, _) in spans)
-            low, high = np.clip(low, min(least, high[-1]), None), np.clip(high, None, max(most, low[0]))
-        if axis.missing:  # a cell behind all others, without any of the rows
-            low, high = np.append(low, high[-1]), np.append(high, high[-1])
-        return np.minimum(low, high), np.maximum(low, high)
+        return values_along(self.along)
+
+
+def slack_of(share: float, few: float) -> tuple[float, float]:
+    """What T_j is at least in the cell of a quantile, and what T_(j-1) is at most. few: rows that may be none."""
+    if share not in (0.0, 1.0):
+        return -share, 1.0 - share
+    low, high = (2.0 - few, few - 1e-6)
+    return (low, high) if share == 0.0 else (-high, -low)
+
+
+def values_along(along: Along) -> tuple[Floats, Floats]:
+    """The least and the greatest value in each cell of the attribute that the rows may have."""
+    axis = along.axis
+    # A cell of days ends with its last day, one of hours with its last second.
+    low, high = axis.edges[:-1], axis.edges[1:] - (1.0 if axis.discrete else SECOND if axis.timed else 0.0)
+    spans = [span for box in along.predicate.boxes for span in box[axis.name].spans]
+    if spans:  # a condition on the attribute itself
+        least, most = min(a for (a, _), _ in spans), max(b for _, (b, _) in spans)
+        low, high = np.clip(low, min(least, high[-1]), None), np.clip(high, None, max(most, low[0]))
+    if axis.missing:  # a cell behind all others, without any of the rows
+        low, high = np.append(low, high[-1]), np.append(high, high[-1])
+    return np.minimum(low, high), np.maximum(low, high)
 
 
 def _estimate(search: _Search, place: int, known: bool, whole: bool) -> Estimate:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sfumato.sql import Select
     from sfumato.sql.halfspaces import Halfspace
 
-CAUTION = 1.1  # times the deviation: errors of a net have longer tails than noise
 MOST_OFF = 4.0  # times the rows that may be on either side, up to which the error of the net is sought
 HALVINGS = 50
 CONFIDENCE = 0.95
@@ -132,7 +131,7 @@ class Halfspaces(Content):
         direction, offset = scaled(self.net.axes, along, float(threshold))
         value, noise, unsure = self.value(direction, offset)
         model = self.off * unsure
-        deviation = CAUTION * hypot(noise, model)
+        deviation = hypot(noise, model)
         width = NormalDist().inv_cdf((1.0 + confidence) / 2.0) * deviation
         low, high = max(0.0, value - width), max(0.0, value + width)
         return Estimate(value, deviation, min(low, value), high, confidence, noise, model)

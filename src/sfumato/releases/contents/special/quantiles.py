@@ -19,6 +19,7 @@ from sfumato.frozen import dataclass
 from sfumato.releases.answers.answer import check_confidence, result_of
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
+from sfumato.releases.answers.intervals.manner import GUARANTEED, Manner
 from sfumato.releases.answers.statistics.quantile_line import Found, QuantileLine
 from sfumato.releases.contents.content import About, Content, Written
 from sfumato.releases.contents.special import quantiles_file
@@ -67,15 +68,26 @@ class Quantiles(Content):
         return found
 
     def select(self, select: Select, confidence: float) -> Result:
+        return self._select(select, confidence, surely=False)
+
+    def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
+        return self._select(select, confidence, surely=manner.interval == "guaranteed")
+
+    def _select(self, select: Select, confidence: float, *, surely: bool) -> Result:
         check_confidence(confidence)
         groups = Groups.of(select, self.domain)
         notes: dict[str, None] = {}
         estimates = {
-            column: self._estimates(column, groups, confidence, notes) for column in dict.fromkeys(select.aggregates)
+            column: self._estimates(column, groups, confidence, notes, surely=surely)
+            for column in dict.fromkeys(select.aggregates)
         }
+        if surely:
+            notes[GUARANTEED] = None
         return result_of(select, groups, self.domain, estimates, confidence, tuple(notes))
 
-    def _estimates(self, column: Column, groups: Groups, confidence: float, notes: dict[str, None]) -> list[Estimate]:
+    def _estimates(
+        self, column: Column, groups: Groups, confidence: float, notes: dict[str, None], *, surely: bool
+    ) -> list[Estimate]:
         rule = column.rule
         if not isinstance(rule, Quantile) or rule.of not in self.by_attribute:
             there = ", ".join(self.by_attribute)
@@ -93,6 +105,9 @@ class Quantiles(Content):
             position = line.find(share, confidence)
             if not position.chosen:
                 notes[f"the quantile {float(share):g} was not chosen; it is interpolated, with a wider interval"] = None
+            if surely:
+                low, high = line.surely(share, (1.0 - confidence) / 2.0)
+                position = position._replace(low=min(low, position.value), high=max(high, position.value))
             found.append(self._estimate(rule, position, confidence))
         return found if rule.grouped else found * len(groups.present)
 
