@@ -269,7 +269,7 @@ def test_the_ledger_knows_the_published_file(table, census, tmp_path):
 
 def test_an_epsilon_that_asks_for_impossible_noise_is_refused_before_anything_is_spent(table, census):
     with pytest.raises(BudgetError, match="64 bits"):
-        release(table, census, "1e-6")
+        release(table, census, "1e-18")
     assert Ledger().show() == []
 
 
@@ -403,7 +403,7 @@ def test_a_step_too_fine_for_gaussian_noise_is_refused_with_one_that_is_not(tabl
     assert release(table, Schema.from_dict(coarser), 1, delta="1e-6", mechanism="tree").guarantee.delta
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [("1e-6", None), ("1e-30", "1e-6"), ("1e6", "0.5"), (1, 2), (1, 0)])
+@pytest.mark.parametrize(("epsilon", "delta"), [("1e-18", None), ("1e-30", "1e-6"), ("1e6", "0.5"), (1, 2), (1, 0)])
 def test_noise_that_cannot_be_drawn_is_refused_before_anything_is_spent(epsilon, delta, table, census, tree):
     with pytest.raises(BudgetError):
         release(table, census, epsilon, delta=delta, mechanism="tree")

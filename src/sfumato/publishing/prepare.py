@@ -100,9 +100,13 @@ def _chosen(schema: Schema, cost: Cost, workload: Workload | None) -> Prepared:
 
 def _fitting(prepared: Prepared) -> Prepared:
     from sfumato.publishing.fits_in_file import check_writable
+    from sfumato.publishing.steps import with_steps_that_fit
 
     schema, mechanism, workload = prepared.schema, prepared.mechanism, prepared.workload
     mechanism.check(schema, workload)
     cost = prepared.cost if mechanism.gaussian else Cost(prepared.cost.epsilon)
-    check_writable(schema, cost, mechanism, workload)
-    return replace(prepared, cost=cost)
+    if cost.pure:
+        schema = with_steps_that_fit(schema, lambda tried: check_writable(tried, cost, mechanism, workload))
+    else:  # Gaussian noise comes in far fewer steps, so that it is for the curator to say how coarse they may be
+        check_writable(schema, cost, mechanism, workload)
+    return replace(prepared, schema=schema, cost=cost)

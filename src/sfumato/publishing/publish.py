@@ -102,8 +102,8 @@ def _made(
     with telling_what_stays(book, schema.dataset, nonce):
         step("plan")
         prepared = prepare(schema, epsilon, **how)
-        source_table = table_for(schema, table, table_name, allow_views, dialect)
-        schema = schema.published()
+        source_table = table_for(prepared.schema, table, table_name, allow_views, dialect)
+        schema = prepared.schema.published()
         mechanism, cost = prepared.mechanism, prepared.cost
         opened = open_curator(
             source_table,

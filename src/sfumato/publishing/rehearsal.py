@@ -53,6 +53,7 @@ def rehearse_release(
     path = Path(out)
     check_place(path)
     prepared = prepare(schema, epsilon, **how)
+    schema = prepared.schema
     with table_for(schema, table, table_name, allow_views) as source:
         account = rehearse(
             source,
