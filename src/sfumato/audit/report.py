@@ -36,7 +36,7 @@ ONE_BY_ONE = "choose", "select", "first above", "margins", "best partition"  # s
 ASKED = 7  # questions of one release, in turn
 
 
-SHORT = Search(steps=2, releases=3, questions=4, worst=1, confirmations=20)
+SHORT = Search(steps=2, releases=3, questions=4, worst=1, confirmations=20, at_once=0)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Effort:
 
 
 QUICK = Effort(200_000, 10_000, 8_000, 100, 100, Search(seconds=5), seconds=10)
-FULL = Effort(1_000_000, 100_000, 50_000, 2_000, 3_000, Search(400, 20, 20, 5, 2_000))
+FULL = Effort(1_000_000, 100_000, 50_000, 2_000, 3_000, Search(400, 20, 20, 5, 2_000, 2_000))
 FEWEST_RELEASES, FEWEST_COVERAGE = 400, 10
 
 

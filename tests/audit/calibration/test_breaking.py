@@ -11,7 +11,7 @@ from sfumato.audit.calibration.adversary import QUESTIONS, beginnings, grounds
 from sfumato.audit.calibration.breaking import FEWEST, Search, SureFinding, sure_finding
 from sfumato.kernel.sampling.entropy import TestingEntropy
 
-SHORT = Search(steps=3, releases=2, questions=4, worst=2, confirmations=12)
+SHORT = Search(steps=3, releases=2, questions=4, worst=2, confirmations=12, at_once=0)
 
 
 @pytest.mark.parametrize("name", ["sfumato", "sparse-cells", "residual"])
@@ -28,7 +28,7 @@ def test_what_has_no_guaranteed_intervals_is_not_searched():
 
 
 def test_time_ends_the_search_but_not_before_gross_failures_would_show():
-    hurried = Search(steps=50, releases=1, questions=2, worst=1, confirmations=FEWEST + 5, seconds=0.0)
+    hurried = Search(steps=50, releases=1, questions=2, worst=1, confirmations=FEWEST + 5, at_once=0, seconds=0.0)
     found = sure_finding("cells", hurried, TestingEntropy(6))
     assert found.tried == 2 and found.releases == FEWEST
 
@@ -38,6 +38,13 @@ def test_misses_are_judged_by_the_exact_binomial_distribution():
     broken, sound = (SureFinding("x", 5, "COUNT(*)", 0.95, 100, missed, 1e-8) for missed in (25, 9))
     assert broken.chance < 1e-10 and not broken.sound and "held 75.0% of 100: COUNT(*)" in broken.verdict
     assert sound.chance == pytest.approx(0.0631, abs=1e-4) and sound.sound
+
+
+def test_a_bet_is_judged_by_what_it_has_won():
+    """Money grows a millionfold with a chance of 1e-6 at most."""
+    lost, won = (SureFinding("x", 5, "COUNT(*) by x0", 0.9, 40, 12.0, 1e-7, evidence) for evidence in (-3.0, 20.0))
+    assert lost.chance == 1.0 and lost.sound
+    assert won.chance == pytest.approx(2.06e-9, rel=1e-2) and "held 70.0% of 40" in won.verdict
 
 
 def test_tables_begin_with_known_bad_shapes_and_change_by_steps():

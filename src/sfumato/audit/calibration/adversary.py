@@ -62,6 +62,13 @@ class Ground:
         assert isinstance(plan, Select)  # noqa: S101 (a plain SELECT)
         return plan
 
+    def grouped(self, by: Sequence[int]) -> Select:
+        """Counts by some attributes, in the order of their cells."""
+        names = ", ".join(self.schema.domain.names[place] for place in by)
+        plan = compile_statement(f"SELECT {names}, COUNT(*) AS n FROM t GROUP BY {names}", self.schema)
+        assert isinstance(plan, Select)  # noqa: S101 (a plain SELECT)
+        return plan
+
 
 @lru_cache(maxsize=1)
 def grounds() -> tuple[Ground, ...]:
@@ -137,6 +144,13 @@ class Table:
         fresh = [place for place in range(len(self.ground.questions)) if place not in kept]
         asked = (*kept, *chance.sample(fresh, len(self.asked) - len(kept)))
         return replace(self, counts=counts.reshape(-1), asked=asked, told=f"{self.told.split(',')[0]}, changed")
+
+
+def rich(number: int) -> Table:
+    """A table in which every bound binds: none is helped by counts not being negative."""
+    ground = grounds()[number % len(SHAPES)]
+    counts = 300 + np.arange(ground.schema.domain.size) * 7 % 20
+    return Table(ground, counts.astype(np.int64), (0,), Budget.pure(1), "rich")
 
 
 def beginnings(chance: Random, asked: int, *, gaussian: bool) -> list[Table]:

@@ -14,8 +14,7 @@ from sfumato.arrays import Floats
 from sfumato.audit.calibration.breaking import Search, break_intervals
 from sfumato.frozen import dataclass
 from sfumato.inference.fits.noisy_cells import NoisyCells
-from sfumato.intervals.guaranteed.ends import Ends, reach
-from sfumato.intervals.guaranteed.regions import Find
+from sfumato.intervals.guaranteed.ends import Ends, Find, reach
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
@@ -27,7 +26,8 @@ from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 TIMES = 6  # that the same cells are measured
-SEARCH = Search(steps=3, releases=6, questions=6, worst=2, confirmations=100)
+SEARCH = Search(steps=3, releases=6, questions=6, worst=2, confirmations=100, at_once=0)
+MANY_BOUNDS = Search(steps=2, releases=2, questions=4, worst=1, confirmations=10, at_once=96)
 
 Bound = Callable[[Sequence[Measurement], Floats, Floats, float], Ends]
 Order = Callable[[Sequence[Measurement]], Sequence[Measurement]]
@@ -71,7 +71,17 @@ def half_the_noise(measured: Sequence[Measurement], low: Floats, high: Floats, t
     return Ends(found.low + (found.high - found.low) / 4.0, found.high - (found.high - found.low) / 4.0)
 
 
-def breaking(bound: Bound, order: Order = as_asked) -> Callable[[], str | None]:
+def none_split(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
+    """NOT GUARANTEED: takes the tightest of several bounds, each with all of the tail."""
+    return _tightest(measured, low, high, tail)
+
+
+def all_split(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
+    """The tightest of several bounds, over which the tail is split."""
+    return _tightest(measured, low, high, tail / len(measured))
+
+
+def breaking(bound: Bound, order: Order = as_asked, search: Search = SEARCH) -> Callable[[], str | None]:
     """The search of the audit, set on one of these; always the same one, on the same noise."""
 
     def run(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Repeated:
@@ -80,10 +90,17 @@ def breaking(bound: Bound, order: Order = as_asked) -> Callable[[], str | None]:
         return Repeated(schema, (NoisyCells(measured[0]),), measured, bound)
 
     def check() -> str | None:
-        found = break_intervals("mutant", run, SEARCH, TestingEntropy(17), seed=2)
+        found = break_intervals("mutant", run, search, TestingEntropy(17), seed=2)
         return None if found is None or found.sound else found.verdict
 
     return check
+
+
+def _tightest(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
+    first = _one(measured[0], low, high, tail)  # all have the same noise, so that ends differ as the answers do
+    apart = [(one.answers - measured[0].answers).astype(np.float64) for one in measured]
+    above, below = max(float(low @ one) for one in apart), min(float(high @ one) for one in apart)
+    return Ends(first.low + above, first.high + below)
 
 
 def _one(measured: Measurement, low: Floats, high: Floats, tail: float) -> Ends:

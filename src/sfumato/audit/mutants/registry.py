@@ -291,6 +291,13 @@ MUTANTS: dict[str, Mutant] = {
             intervals.breaking(intervals.first_believed),
             "intervals",
         ),
+        _checked(
+            "a confidence for each of several bounds",
+            intervals.none_split,
+            intervals.breaking(intervals.none_split, search=intervals.MANY_BOUNDS),
+            intervals.breaking(intervals.all_split, search=intervals.MANY_BOUNDS),
+            "intervals",
+        ),
         _keeping("a ledger for each release", ledgers.FreshLedger, ledgers.spends_twice),
         _keeping("rows and people added up", ledgers.UnitBlindLedger, ledgers.adds_two_promises),
         _keeping("a lost ledger made anew", ledgers.SilentLedger, ledgers.starts_afresh),
