@@ -172,6 +172,8 @@ def test_a_row_moves_sums_by_whole_steps_however_small_or_large_it_is(mechanism,
         for one, other in pairs[:1] if mechanism in CHOOSING else pairs:  # after a choice, noise is no longer frozen
             if one.queries.columns != other.queries.columns:  # other regions were found
                 continue
+            if one.of not in bounds:  # a misfit: what it is the distance to hangs on what was found before
+                continue
             moved = np.abs(one.answers - other.answers)
             assert moved.sum() <= bounds[one.of] * one.queries.l1, (value, one.of)
             compared.add(one.of)

@@ -26,15 +26,15 @@ def released(counts, **more):
 @pytest.mark.parametrize("smoothing", ["gaussian", "median", "none"])
 def test_regions_follow_the_table_whatever_the_smoothing(smoothing):
     counts = SHAPES["boxes"]
-    labels = released(counts, smoothing=smoothing).labels.reshape(24, 16)
+    labels = released(counts, smoothing=smoothing).inner.labels.reshape(24, 16)
     largest = np.bincount(labels[:10, :6].reshape(-1)).argmax()
     assert (labels[:10, :6] == largest).mean() > 0.8
     assert (labels[14:, 10:] == largest).mean() < 0.2
 
 
 def test_a_threshold_can_be_given():
-    assert len(released(SHAPES["nothing"], xi=1e9).lean) == 1
-    assert len(released(SHAPES["slope"], xi=1e-9).lean) > 300
+    assert len(released(SHAPES["nothing"], xi=1e9).inner.lean) == 1
+    assert len(released(SHAPES["slope"], xi=1e-9).inner.lean) > 300
 
 
 @pytest.mark.parametrize("shape", SHAPES)

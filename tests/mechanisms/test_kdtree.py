@@ -26,10 +26,10 @@ def released(counts, **more):
 def test_boxes_are_found_and_their_totals_use_both_measurements():
     counts = SHAPES["boxes"]
     fit = released(counts)
-    inside = np.unique(fit.labels.reshape(24, 16)[:12, :8])
+    inside = np.unique(fit.inner.labels.reshape(24, 16)[:12, :8])
     assert len(inside) <= 4
-    assert (fit.lean > 0).all()
-    assert (fit.lean < 1).all()
+    assert (fit.inner.lean > 0).all()
+    assert (fit.inner.lean < 1).all()
 
 
 def test_beats_noise_on_cells_where_boxes_are_even():

@@ -9,12 +9,13 @@ import pytest
 from curators import curator_of
 from grid_tables import line
 
-from sfumato.inference.fits.linear import BySquares
+from sfumato.inference.fits.averages import AveragesFit
 from sfumato.inference.fits.tree import MOST_LEAVES, TreeFit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.measurement import Gaussian, Laplace
 from sfumato.mechanisms.sfumato import MECHANISM, sfumato
+from sfumato.mechanisms.shared.measured_errors import part_of_budget
 from sfumato.queries import Prefix, Ranges, Workload, default_workload
 from sfumato.schema import Schema
 
@@ -39,22 +40,24 @@ def test_spends_exactly_its_budget_on_several_statistics_and_several_rows_each(b
     cube = sfumato(curator, CUBE, budget, default_workload(CUBE.domain))
     assert curator.charge.fullest == curator.charge.limit
     count, charge = cube.fits
-    assert isinstance(count, TreeFit) and isinstance(charge, BySquares) and (count.of, charge.of) == ("count", "m")
+    assert isinstance(count.inner, TreeFit) and isinstance(charge, AveragesFit)
+    assert (count.of, charge.of) == ("count", "m")
     kind = Laplace if budget.rho is None else Gaussian
-    assert all(isinstance(noise, kind) for noise in count.measurement.noises)
+    assert all(isinstance(noise, kind) for looks in count.measurements for noise in looks.noises)
 
 
 @pytest.mark.parametrize("cells", [2, 3, 777])
 @pytest.mark.parametrize("rows", [0, 10**9])
-def test_every_cell_bears_the_whole_budget_whatever_the_table(cells, rows):
+def test_every_cell_bears_the_whole_budget_of_the_tree_whatever_the_table(cells, rows):
     schema, counts = line(cells), np.zeros(cells, dtype=np.int64)
     counts[cells // 2] = rows
     curator = curator_of(schema, counts)
-    looks = sfumato(curator, schema, Budget.pure(1)).fits[0].measurement
+    looks = sfumato(curator, schema, Budget.pure(1)).fits[0].inner.measurement
     load = np.zeros(cells)
     for low, high, variance in zip(looks.queries.lows, looks.queries.highs, looks.design.sizes, strict=True):
         load[low : high + 1] += (2 / variance) ** 0.5
-    assert np.allclose(load, 1.0)
+    assert np.allclose(load, 1.0 - part_of_budget(schema.domain))
+    assert curator.charge.fullest == curator.charge.limit
 
 
 def mean_error(counts: np.ndarray, epsilon: Fraction, runs: int) -> float:
@@ -87,7 +90,9 @@ def test_a_workload_is_heeded():
     finest = []
     for block in (quarters, Prefix(1024)):
         curator = curator_of(schema, counts, entropy=TestingEntropy(4))
-        looks = sfumato(curator, schema, Budget.pure(1), Workload(("these",), (block,))).fits[0].measurement.queries
+        looks = (
+            sfumato(curator, schema, Budget.pure(1), Workload(("these",), (block,))).fits[0].inner.measurement.queries
+        )
         finest.append(int((looks.highs - looks.lows + 1).min()))
     assert finest == [256, 1]
 

@@ -10,18 +10,25 @@ from curators import curator_of
 
 from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree
+from sfumato.inference.averages.posterior import Effects
+from sfumato.inference.averages.tables import Table
+from sfumato.inference.fits.averages import AveragesFit
 from sfumato.inference.fits.base import Fit
 from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.measured.families import MeasuredPartition, MeasuredShape, MeasuredShrinkage
+from sfumato.inference.fits.measured.fit import MeasuredFit, MeasuredTree
+from sfumato.inference.fits.measured.steadied import Along, steadied
 from sfumato.inference.fits.partition import PartitionFit
 from sfumato.inference.fits.scaled_shape import ScaledShape
 from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.inference.fits.solved import SolvedFit
-from sfumato.inference.fits.tree import fit_tree
+from sfumato.inference.fits.tree import TreeFit, fit_tree
 from sfumato.inference.halvings import Halvings
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.verbs.scores import Misfit
+from sfumato.mechanisms.shared.measured_errors import measure_errors
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.queries import Identity, Kron, Ranges, Total, Tree
+from sfumato.queries import Identity, Kron, Ranges, Stack, Total, Tree
 from sfumato.releases.contents.cube import Cube
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
@@ -39,11 +46,32 @@ SCHEMA = Schema.from_dict(
 )
 SIZE = SCHEMA.domain.size
 LABELS = np.array([0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2, 2])
-KINDS = ("linear", "solved", "even", "tree", "nested", "shape", "leaves")
+KINDS = (
+    "linear",
+    "solved",
+    "even",
+    "tree",
+    "nested",
+    "shape",
+    "leaves",
+    "averages",
+    "measured",
+    "steadied",
+    "measured buckets",
+    "measured cells",
+    "measured shape",
+)
 
 
 def example(kind: str) -> Fit:
-    """A fit of the count: squares (kept, or solved), buckets (even, or in a tree), halved ones, a shape, a tree."""
+    """A fit of the count: squares (kept, or solved), buckets (even, in a tree, halved), a shape, a tree, averages.
+
+    The tree also with errors that were measured, and brought to counts along both attributes.
+    """
+    if kind in ("measured", "steadied"):
+        return with_measured_errors(along=kind == "steadied")
+    if kind.startswith("measured "):
+        return measured(kind.removeprefix("measured "))
     curator = curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=4)
     half = Budget.pure("1/2")
     totals = curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(Tree(3, 2), half)
@@ -56,6 +84,13 @@ def example(kind: str) -> Fit:
     if kind == "shape":
         whole = curator.reduce(Partition(SCHEMA.domain, np.zeros(SIZE, dtype=np.int64))).measure(Identity(1), half)
         return ScaledShape.like(LinearFit.of_answers(whole), np.arange(1.0, SIZE + 1)).with_spread(7.25, misfit)
+    if kind == "averages":
+        sides = SCHEMA.domain.shape
+        by_sex, cells = Table(sides, (1, 2)), Table(sides, sides)
+        asked, which = Stack(by_sex.queries(), cells.queries()), np.repeat([0, 1], [2, SIZE])
+        sums = curator.measure(asked, scales=[Fraction(8), Fraction(20)], which=which)
+        effects = Effects((Table(sides, (1, 1)), by_sex), (1 / 3, 1 / 64), 1 / 128, 1 / 5, 3.0)
+        return AveragesFit.fitted(sums, sides, np.arange(SIZE) * 6.5, 1, effects)
     if kind == "nested":
         cells = curator.measure(Identity(SIZE), half)
         each = LinearFit.of_answers(curator.reduce(Partition(SCHEMA.domain, LABELS)).measure(Identity(3), half))
@@ -78,6 +113,40 @@ def example(kind: str) -> Fit:
         fit = fit_tree(looks, over)
         return replace(fit, leanings=np.arange(len(fit.leanings)) / 8.0 - 1.0)  # of either sign
     return PartitionFit(LABELS, LinearFit.of_answers(totals), np.array([3.5, 0, 2**40 / 7]), (misfit, total))
+
+
+def with_measured_errors(*, along: bool) -> MeasuredTree:
+    curator, tree, half = curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=4), example("leaves"), Budget.pure("1/2")
+    assert isinstance(tree, TreeFit)
+    steady = None
+    if along:
+        runs = Along(SCHEMA.domain, (0, 1), (3, 2))
+        parts = [curator.reduce(Partition(SCHEMA.domain, runs.labels(number))) for number in (0, 1)]
+        tree, steady = steadied(tree, runs, [parts[0].measure(Identity(3), half), parts[1].measure(Identity(2), half)])
+    scales, misfits = measure_errors(curator, tree, half, Budget.pure(4), steady)
+    return MeasuredTree(tree, SCHEMA.domain, scales, misfits, steady)
+
+
+def measured(kind: str) -> MeasuredFit:
+    """A fit that is no tree, with errors that were measured."""
+    curator = curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=4)
+    if kind == "shape":
+        shape = example("shape")
+        assert isinstance(shape, ScaledShape)
+        errors = measure_errors(curator, shape, Budget.pure("1/2"), Budget.pure(4), seen=False)
+        return MeasuredShape(shape, SCHEMA.domain, *errors)
+    if kind == "cells":
+        nested = example("nested")
+        assert isinstance(nested, ShrinkageFit)
+        nested = replace(nested, together=False)
+        return MeasuredShrinkage(
+            nested, SCHEMA.domain, *measure_errors(curator, nested, Budget.pure("1/2"), Budget.pure(4))
+        )
+    buckets = example("tree")
+    assert isinstance(buckets, PartitionFit)
+    inner = replace(buckets, over=SCHEMA.domain)
+    scales, misfits = measure_errors(curator, inner, Budget.pure("1/2"), Budget.pure(4), seen=False)
+    return MeasuredPartition(inner, SCHEMA.domain, scales, misfits)
 
 
 def release_with(fit: Fit) -> Release:

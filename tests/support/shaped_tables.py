@@ -34,10 +34,12 @@ def line(cells: int = CELLS, contributions: int = 1, **more: object) -> Schema:
 def coverage(mechanism, counts: np.ndarray, releases: int) -> float:
     """How many of the workload's queries 95 % intervals hold, the total's noise taken as normal."""
     schema, queries, held = line(), AllRanges(CELLS), []
+    columns = queries.dense().T.astype(np.float64)
     for _ in range(releases):
         curator = curator_of(schema, counts, entropy=SystemEntropy())
         fit = mechanism(curator, schema, Budget.pure(1)).fits[0]
-        model, noise = fit.variances(queries)
-        reach = 1.96 * np.sqrt(fit.spread**2 * model + noise)
+        errors = fit.errors(columns)
+        noise = (errors.weights**2 * errors.design.variances[:, None]).sum(axis=0)
+        reach = 1.96 * np.sqrt(np.diagonal(errors.model) + noise)
         held.append(np.mean(np.abs(queries @ (fit.estimate - counts)) <= reach + 0.5))
     return float(np.mean(held))

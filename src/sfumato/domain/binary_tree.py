@@ -83,6 +83,18 @@ class BinaryTree:
         return self._parents[level - 1][some]
 
     @cached_property
+    def grids(self) -> tuple[Codes, ...]:
+        """For each level but the last its nodes, a row for each place along the attribute that is cut there."""
+        return tuple(map(self._grid, range(self.height)))
+
+    def _grid(self, level: int) -> Codes:
+        slices = self.slices[level]
+        if slices is None:
+            return np.arange(self.nodes(level))[:, None]
+        rows = len(np.unique(slices))
+        return np.argsort(slices, kind="stable").reshape(rows, -1)
+
+    @cached_property
     def _parents(self) -> tuple[Codes, ...]:
         return tuple(np.repeat(np.arange(len(halves) - 1), np.diff(halves)) for halves in self.halves)
 

@@ -14,14 +14,19 @@ import numpy as np
 from sfumato.arrays import Floats
 
 COVERAGE, NORMAL_END = 0.95, 1.959964
-# Times the mean error that was measured: errors of many queries at once have longer tails than normal ones of the same
-# mean size. Chosen by benchmarks/model_error.py, on tables and workloads of its own.
-ALLOWANCE = 1.4
-ALLOWED = 1.0  # scales of its own noise added to a misfit of buckets, for what allow_for_noise does; by judgement
-PATTERN = 1.38  # for a slope: its quarters are off by 1/4 of its deviation on average, where normal ones are by 0.345
 POINTS = 400  # of the grid of possible means
 OF_NORMAL = sqrt(2 / pi)  # the mean size of a normal error, in deviations
+QUICK = 2**12  # numbers, up to which Python's own function is done before a library is loaded
 _ERF = np.vectorize(erf, otypes=[np.float64])
+
+
+def erf_of(values: Floats) -> Floats:
+    """The error function of every number."""
+    if values.size > QUICK:
+        from scipy.special import erf as of_many
+
+        return np.asarray(of_many(values))
+    return np.asarray(_ERF(values))
 
 
 def allow_for_noise(mean: float, scale: float) -> float:
@@ -68,11 +73,10 @@ def deviation_in_buckets(misfit: float, scale: float, parts: Floats, deviations:
     have.
 
     For a normal unevenness of deviation S and normal noise of deviation s in the total, a part p of a bucket is off by
-    sqrt(2 / pi) sqrt(p (1 - p) S^2 + p^2 s^2) on average. A slope or a ridge is off by less there than its deviation
-    would say, which PATTERN makes good. One deviation serves all, but where `most` caps it: a partition chosen by its
-    deviations evens them out, and of no other difference between buckets is anything known.
+    sqrt(2 / pi) sqrt(p (1 - p) S^2 + p^2 s^2) on average. One deviation serves all, but where `most` caps it: a
+    partition chosen by its deviations evens them out, and of no other difference between buckets is anything known.
     """
-    wanted = (misfit + ALLOWED * scale) / OF_NORMAL
+    wanted = (allow_for_noise(misfit, scale) if scale > 0.0 else misfit) / OF_NORMAL
 
     def surplus(deviation: float) -> float:
         uneven = parts * (1.0 - parts) * np.minimum(deviation, most) ** 2
@@ -81,7 +85,7 @@ def deviation_in_buckets(misfit: float, scale: float, parts: Floats, deviations:
     top = float(most.max(initial=0.0))
     if surplus(0.0) >= 0:
         return 0.0
-    return PATTERN * (_crossing(surplus, top) if surplus(top) >= 0 else top)
+    return _crossing(surplus, top) if surplus(top) >= 0 else top
 
 
 def _crossing(rising: Callable[[float], float], guess: float) -> float:

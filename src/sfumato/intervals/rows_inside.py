@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sfumato.frozen import dataclass
 from sfumato.inference.fits.base import Fit
 from sfumato.inference.fits.buckets import OverBuckets
+from sfumato.inference.fits.measured.fit import innermost
 from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.inference.fits.tree import TreeFit
 from sfumato.intervals.noise_sum import upper_quantile
@@ -52,6 +53,7 @@ def signs_of_rows(fit: Fit, within: Sets) -> list[Sign] | None:
 
 def _measured_inside(fit: Fit, within: Sets) -> list[tuple[Measurement, Sets]] | None:
     """Each measurement, with the rows of it that count cells of a set alone."""
+    fit = innermost(fit)
     if isinstance(fit, TreeFit) and isinstance(fit.measurement.queries, Ranges):
         ranges = fit.measurement.queries
         before = np.zeros((len(within) + 1, within.shape[1]), dtype=np.int64)

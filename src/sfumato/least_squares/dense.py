@@ -37,7 +37,8 @@ def solve_by_root(root: Floats, columns: Floats) -> Floats:
         return np.asarray(np.linalg.solve(root.T, np.linalg.solve(root, columns)))
     from scipy.linalg import cho_solve
 
-    return np.asarray(cho_solve((root, True), columns))
+    # The transpose lies in memory as the library wants it; the root itself would be copied for every question.
+    return np.asarray(cho_solve((root.T, False), columns, check_finite=False))
 
 
 def of_few_rows(queries: Queries, precisions: Floats) -> LeastSquares:

@@ -20,12 +20,14 @@ from sfumato.least_squares.wavelets import HaarSquares, NominalSquares
 from sfumato.least_squares.woodbury import Woodbury
 from sfumato.queries import Haar, Identity, Kron, Marginals, NominalHaar, Queries, Stack, Total, Tree
 
-FEW_CELLS = 2048  # up to which the normal equations are written out
+FEW_CELLS, MOST_CELLS = 2**11, 2**12  # up to which the normal equations are written out, once or for many questions
 MOST_WRITTEN = 512  # rows that are written out where there are more cells than that
 
 
-def least_squares(queries: Queries, variances: Floats) -> LeastSquares:
+def least_squares(queries: Queries, variances: Floats, *, often: bool = False) -> LeastSquares:
     """The fastest exact way for these queries; variances: of the noise of every row, above 0.
+
+    often: it will be asked so many times that what is written out once for all of them is worth more.
 
     >>> from sfumato.queries import Identity, Stack, Total
     >>> twice = least_squares(Stack(Total(2), Identity(2)), np.ones(3))
@@ -35,17 +37,17 @@ def least_squares(queries: Queries, variances: Floats) -> LeastSquares:
     given = np.asarray(variances, dtype=np.float64)
     if given.shape != (queries.rows,) or not (np.isfinite(given) & (given > 0)).all():
         raise QueryError(f"least squares needs a finite variance above 0 for each of the {queries.rows} rows")
-    return _chosen(queries, 1.0 / given)
+    return _chosen(queries, 1.0 / given, MOST_CELLS if often else FEW_CELLS)
 
 
-def _chosen(queries: Queries, precisions: Floats) -> LeastSquares:
+def _chosen(queries: Queries, precisions: Floats, few: int = FEW_CELLS) -> LeastSquares:
     queries, precisions = bare(queries, precisions)
     chosen = _closed_form(queries, precisions)
     if chosen is not None:
         return chosen
     if 2 * queries.rows <= queries.columns and queries.rows <= MOST_WRITTEN:
         return of_few_rows(queries, precisions)
-    if queries.columns <= FEW_CELLS:
+    if queries.columns <= few:
         return of_few_cells(queries, precisions)
     return Iterative(queries, precisions, _part_of(queries, precisions))
 

@@ -23,6 +23,7 @@ from sfumato.queries import Haar, Identity, Kron, NominalHaar, Queries, Stack, T
 
 MOST_MERGED = 2**9  # classes of cells in all, where they are solved for at once
 MOST_BY_AXES = 2**17  # and where they are solved for axis by axis
+HARDLY = 2  # times fewer classes than cells: with less, queries that are solved quickly are left as they are
 WORTH = 4  # times fewer classes than cells: beyond MOST_MERGED, what merging has to gain
 QUICK = (Tree, Identity, Total, Haar, NominalHaar)
 MOST_KEPT = 2**23  # weights of noises that are remembered
@@ -72,7 +73,10 @@ class Merged:
         if key not in self._along:
             ways = self._ways(place)
             quick = len(self._blocks) == 1 and isinstance(ways[0].factor, QUICK)
-            self._along[key] = refined(ways, told) or (unmerged(ways, place) if quick else None)
+            found = refined(ways, told)
+            if quick and (found is None or len(found.first) > self.shape[place] // HARDLY):
+                found = unmerged(ways, place)
+            self._along[key] = found
         return self._along[key]
 
     def too_many(self, axes: list[Along]) -> bool:

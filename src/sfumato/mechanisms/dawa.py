@@ -4,7 +4,7 @@ Li, Hay, Miklau, "A Data- and Workload-Aware Algorithm for Range Queries Under D
 Corrected: noisy deviations are never cut off at zero, which the proof does not survive, so a bucket must be dear enough
 that noise alone buys few of them, the dearer the shorter it is; the totals of the buckets are their posterior mean,
 which lets runs of buckets be empty or alike, where the paper takes least squares over a tree made for the workload; and
-a twentieth of the budget measures what taking buckets as even is off by, which the paper's answers do not say.
+a part of the budget measures what all of that is off by, which the paper's answers do not say.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.domain.hilbert import curve_order
 from sfumato.frozen import dataclass
+from sfumato.inference.fits.measured.families import MeasuredPartition
 from sfumato.inference.fits.partition import PartitionFit
 from sfumato.inference.fits.tree import TreeFit, fit_tree
 from sfumato.inference.model_error import deviation_in_buckets
@@ -29,7 +30,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.mechanisms.mechanism import Mechanism, per_cell
-from sfumato.mechanisms.shared.measure_and_fit import plain_cells
+from sfumato.mechanisms.shared.measured_errors import measure_errors, part_of_budget
 from sfumato.mechanisms.shared.two_stage import places_along
 from sfumato.queries import Identity, Ranges, Workload
 from sfumato.releases.contents.cube import Cube
@@ -42,7 +43,8 @@ MOST_CELLS = 2**20  # that the kernel cuts into buckets
 class Settings:
     """What was chosen by judgement or trial.
 
-    shares: of the count's budget, for choosing the buckets, for measuring them, for measuring how uneven they are.
+    shares: of the count's budget but for what measuring its errors takes, for choosing the buckets, for measuring
+    them, for measuring how uneven they are.
     price, per_halving: of a bucket of all cells, in scales of the noise on its deviation, and what each halving adds:
     of short buckets there are more, so more of them would be cheap by noise alone. Higher ones make fewer, less even
     buckets. Chosen among some dozen on five synthetic tables and three of DPBench; on other synthetic ones no pair
@@ -51,7 +53,7 @@ class Settings:
     answer long ranges better and single buckets worse.
     """
 
-    shares: tuple[Fraction, Fraction, Fraction] = (Fraction(1, 4), Fraction(7, 10), Fraction(1, 20))
+    shares: tuple[Fraction, Fraction, Fraction] = (Fraction(1, 4), Fraction(7, 10), Fraction(1, 50))
     price: Fraction = Fraction(1)
     per_halving: Fraction = Fraction(1, 4)
     levels_apart: int = 4
@@ -65,10 +67,14 @@ def dawa(
 ) -> Cube:
     """Choose buckets of nearly even counts, measure them, and spread each bucket's count evenly over its cells.
 
-    budget: pure epsilon, split by weight over the count and the measures, which get noise on every cell.
+    budget: pure epsilon, split by weight over the count and the measures, whose sums are measured by region.
     """
+    from sfumato.mechanisms.shared.measures_by_region import sums_by_region  # not loaded to choose a mechanism
+
     for_count, *for_measures = budget.split(*schema.weights.values())
-    for_buckets, for_totals, for_misfit = for_count.split(*settings.shares)
+    checked = part_of_budget(schema.domain, seen=False)
+    for_fit, for_errors = for_count.split(1 - checked, checked)
+    for_buckets, for_totals, for_misfit = for_fit.split(*settings.shares)
     assert for_buckets.epsilon is not None  # noqa: S101 (pure epsilon only: the kernel refuses others)
     contributions = curator.charge.contributions
 
@@ -82,9 +88,10 @@ def dawa(
     buckets = curator.reduce(Partition(schema.domain, labels))
     tree = BinaryTree.line(len(sizes))
     totals = fit_tree(_measure_tree(buckets, tree, for_totals, settings.levels_apart), tree, sizes)
-    count = _with_spread(curator, labels, totals, for_misfit)
+    fit = _with_spread(curator, labels, totals, for_misfit)
+    count = MeasuredPartition(fit, schema.domain, *measure_errors(curator, fit, for_errors, for_count, seen=False))
 
-    return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
+    return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
 
 
 def _measure_tree(buckets: Curator, tree: BinaryTree, budget: Budget, apart: int) -> Measurement:
@@ -123,7 +130,7 @@ def _with_spread(curator: Curator, labels: Codes, totals: TreeFit, budget: Budge
             float(misfit), float(noise.scale), shares[mine], deviations[region[mine]], most[region[mine]]
         )
         spread[region[mine]] = np.minimum(found, most[region[mine]])
-    return replace(even, deviations=spread, besides=(measured,))
+    return replace(even, deviations=spread, besides=(measured,), over=curator.domain)
 
 
 def _by_size(sizes: Codes) -> Codes:

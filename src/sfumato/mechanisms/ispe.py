@@ -54,7 +54,7 @@ def ispe(
         xi = max(left, 0.5) if settings.xi is None else settings.xi  # whole counts that differ by less are equal
         return grow_buckets(smooth(noisy, axes, *how), axes, xi)
 
-    return release_regions(curator, schema, budget, settings.first, regions)
+    return release_regions(curator, schema, budget, settings.first, regions, workload)
 
 
 MECHANISM = Mechanism(

@@ -2,7 +2,7 @@
 
 Xiao, Xiong, Yuan, "Differentially private data release through multidimensional partitioning", SDM 2010. Corrected: a
 box is cut where the cut stands out of the known noise, not by a threshold the user must guess; both measurements enter
-the estimate by their variances; and its intervals carry the unevenness of the boxes.
+the estimate by their variances; and its intervals carry the unevenness of the boxes, of which the size is measured.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def kdtree(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
 ) -> Cube:
     """Measure cells, cut the domain into boxes that look even in them, measure the boxes, and use both."""
-    return release_regions(curator, schema, budget, settings.first, split_by_tree)
+    return release_regions(curator, schema, budget, settings.first, split_by_tree, workload)
 
 
 MECHANISM = Mechanism(

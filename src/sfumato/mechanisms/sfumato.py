@@ -17,17 +17,22 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.arrays import Codes
-from sfumato.domain import Partition
+from sfumato.domain import Domain, Partition
 from sfumato.domain.binary_tree import BinaryTree, nodes_over
+from sfumato.frozen import dataclass
 from sfumato.inference import adaptive_descent as descent
 from sfumato.inference.adaptive_descent import PARTS, Frontier, GoOn, next_measurements
+from sfumato.inference.by_kind.scales import ONE_WAY
+from sfumato.inference.fits.measured.fit import MeasuredTree
+from sfumato.inference.fits.measured.steadied import steadied
 from sfumato.inference.fits.tree import MOST_LEAVES, MOST_NODES, fit_tree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, as_one
-from sfumato.mechanisms.mechanism import Limit, Mechanism, per_cell
-from sfumato.mechanisms.shared.measure_and_fit import plain_cells
+from sfumato.mechanisms.mechanism import Mechanism, per_cell
+from sfumato.mechanisms.shared.margins_first import MarginsFirst, margins_worth_measuring, shared_out
+from sfumato.mechanisms.shared.measured_errors import measure_errors, part_of_budget
 from sfumato.queries import Ranges, Workload, default_workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
@@ -37,12 +42,43 @@ from sfumato.strategies.query_geometry import geometry_of
 def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
     """Descend a binary tree over the cells and fit them by the posterior mean.
 
-    budget: split by weight over the count and the measures, which get noise on every cell.
+    budget: split by weight over the count and the measures, whose sums are measured by region.
     """
+    from sfumato.mechanisms.shared.measures_by_region import sums_by_region  # not loaded to choose a mechanism
+
     for_count, *for_measures = budget.split(*schema.weights.values())
-    tree = BinaryTree.over(schema.domain)
-    count = fit_tree(descend(curator, tree, for_count, workload or default_workload(schema.domain)), tree)
-    return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
+    count = measured_tree(curator, for_count, workload or default_workload(schema.domain))
+    return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What the count's budget is for; public. known: kinds of question whose errors need not be measured."""
+
+    first: MarginsFirst
+    known: frozenset[int]
+    margins: Budget | None
+    tree: Budget
+    errors: Budget
+
+    @classmethod
+    def of(cls, domain: Domain, tree: BinaryTree, budget: Budget) -> Shares:
+        first = margins_worth_measuring(domain, tree, pure=budget.is_pure)
+        known = frozenset({ONE_WAY} if first.tells_all else ())
+        return cls(first, known, *shared_out(budget, first.part, part_of_budget(domain, known)))
+
+
+def measured_tree(curator: Curator, budget: Budget, workload: Workload) -> MeasuredTree:
+    """A posterior over a tree, brought to counts along attributes where these pay, with errors that were measured."""
+    domain, tree = curator.domain, BinaryTree.over(curator.domain)
+    shares = Shares.of(domain, tree, budget)
+    margins = shares.first.measure(curator, shares.margins)
+    fit = fit_tree(descend(curator, tree, shares.tree, workload), tree)
+    steady = None
+    if shares.first.along is not None:
+        fit, steady = steadied(fit, shares.first.along, margins)
+    scales, misfits = measure_errors(curator, fit, shares.errors, budget, steady, shares.known)
+    return MeasuredTree(fit, domain, scales, misfits, steady)
 
 
 def refuses(schema: Schema, workload: Workload | None) -> str | None:
@@ -55,7 +91,7 @@ def refuses(schema: Schema, workload: Workload | None) -> str | None:
 def error_if_full(schema: Schema, workload: Workload, budget: Budget) -> float:
     """About the error on a table with many rows everywhere, where there is nothing to adapt to; reads no data."""
     tree, share = BinaryTree.over(schema.domain), budget.split(*schema.weights.values())[0]
-    whole = _noise(share, schema.privacy_unit.contributions)
+    whole = _noise(Shares.of(schema.domain, tree, share).tree, schema.privacy_unit.contributions)
     return descent.error_if_full(tree, geometry_of(workload, tree), whole.continuous_variance, pure=budget.is_pure)
 
 
@@ -106,14 +142,4 @@ MECHANISM = Mechanism(
     refuses=refuses,
     error_if_full=error_if_full,
     work=per_cell(1024),
-    known_limits=(
-        Limit("one spike", "total", 0.82),
-        Limit("seven independent", "margin", 0.84),
-        Limit("seven independent", "cell", 0.77),
-        Limit("seven dependent", "margin", 0.76),
-        Limit("seven dependent", "cell", 0.61),
-        Limit("census", "total", 0.55),
-        Limit("census", "cell", 0.82),
-        Limit("census", "average", 0.56),
-    ),
 )

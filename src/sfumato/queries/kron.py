@@ -98,9 +98,10 @@ class Kron(Queries):
         return Kron(*(factor._magnitudes(power) for factor in self.factors))
 
     def _gram(self, weights: Array | None) -> Array:
-        if weights is not None:
+        if weights is not None and (weights != weights[0]).any():
             return Queries._gram(self, weights)
-        return reduce(np.kron, (factor._gram(None) for factor in self.factors))
+        whole: Array = reduce(np.kron, (factor._gram(None) for factor in self.factors))
+        return whole if weights is None else whole * weights[0]
 
     def _select(self, index: Array) -> Queries:
         sides = _sides(index, [factor.rows for factor in self.factors])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.inference.margins.errors import JoinedErrors
+from sfumato.inference.margins.one_way import level_of, onto_total
 from sfumato.inference.margins.table import subsets
 
 SHAPE = (3, 4, 2)
@@ -17,27 +18,52 @@ def drawn(seed: int) -> JoinedErrors:
     return JoinedErrors(bases, {part: rng.uniform(0, 2, [SHAPE[a] for a in part]) for part in subsets((0, 1, 2))})
 
 
+def levelled(seed: int) -> JoinedErrors:
+    """The same with margins that were brought to their total evenly, over some of their values."""
+    rng, plain = np.random.default_rng(seed), drawn(seed)
+    held = [rng.integers(0, 2, size) + (np.arange(size) == 1) > 0 for size in SHAPE]
+    apart = {axis: np.where(held[axis], 0.0, rng.uniform(0, 2, SHAPE[axis])) for axis in range(3)}
+    return JoinedErrors(plain.bases, plain.variances, tuple(each / each.sum() for each in held), apart)
+
+
+def product(factors) -> np.ndarray:
+    found = np.ones((1, 1))
+    for factor in factors:
+        found = np.kron(found, factor if factor.ndim == 2 else factor[:, None])
+    return found
+
+
 def written_out(errors: JoinedErrors) -> np.ndarray:
     """The covariance of all cells: for each set of axes, spread by the base, and centred along its own axes."""
-    covariance = np.zeros((24, 24))
+    covariance, bases = np.zeros((24, 24)), errors.bases
+
+    def centred(axis: int, part: tuple[int, ...]) -> np.ndarray:
+        centre = bases[axis] if errors.levels is None or len(part) > 1 else errors.levels[axis]
+        return np.eye(len(centre)) - np.outer(centre, np.ones(len(centre)))
+
     for part, variances in errors.variances.items():
-        spread = np.ones((1, 1))
-        for axis, base in enumerate(errors.bases):
-            own = np.eye(len(base)) - np.outer(base, np.ones(len(base)))
-            spread = np.kron(spread, own if axis in part else base[:, None])
+        spread = product(centred(axis, part) if axis in part else base for axis, base in enumerate(bases))
+        if not part and errors.levels is not None:
+            for moved, level in enumerate(errors.levels):
+                spread = spread + product(level - base if a == moved else base for a, base in enumerate(bases))
         covariance += spread @ np.diag(variances.reshape(-1)) @ spread.T
+    for own, variances in errors.apart.items():
+        spread = product(np.eye(len(base)) if axis == own else base for axis, base in enumerate(bases))
+        covariance += spread @ np.diag(variances) @ spread.T
     return covariance
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_single_cells(seed):
-    errors = drawn(seed)
+@pytest.mark.parametrize("made", [drawn, levelled])
+def test_single_cells(seed, made):
+    errors = made(seed)
     assert np.allclose(errors.of_cells().reshape(-1), np.diag(written_out(errors)))
 
 
 @pytest.mark.parametrize("groups", [(), (1,), (0, 2), (0, 1, 2)])
-def test_sums_by_group_beside_sums_over_all_cells(groups):
-    errors, rng = drawn(7), np.random.default_rng(1)
+@pytest.mark.parametrize("made", [drawn, levelled])
+def test_sums_by_group_beside_sums_over_all_cells(groups, made):
+    errors, rng = made(7), np.random.default_rng(1)
     split, whole = (
         [rng.normal(size=SHAPE), rng.normal(size=SHAPE), None],
         [None, rng.normal(size=SHAPE), np.ones(SHAPE)],
@@ -63,3 +89,18 @@ def test_a_total_carries_the_error_of_the_total_alone():
     by_first = errors.covariances([ones], [None], (0,))[:, 0, 0]
     alone = JoinedErrors(errors.bases[:1], {part: errors.variances[part] for part in ((), (0,))})
     assert np.allclose(by_first, alone.of_cells())
+
+
+def test_margins_brought_to_their_total_are_as_sure_as_they_are():
+    """Noise of variance 4 on 6 values, all rows known to within 9: the covariance of 20,000 such margins, to 6 %.
+
+    In proportion to rows the first value, with most of them, would be said to be off by three times as much.
+    """
+    rng, rows = np.random.default_rng(5), np.array([900.0, 20.0, 20.0, 20.0, 20.0, 20.0])
+    noisy = rows + rng.normal(0, 2.0, (20_000, 6))
+    totals = rows.sum() + rng.normal(0, 3.0, 20_000)
+    errors = np.array([onto_total(one, total) - rows for one, total in zip(noisy, totals, strict=True)])
+    variances = {(): np.array(9.0), (0,): np.full(6, 4.0)}
+    told = JoinedErrors((rows / rows.sum(),), variances, (level_of(rows),))
+    assert np.allclose(told.of_cells(), errors.var(axis=0), rtol=0.06)
+    assert JoinedErrors((rows / rows.sum(),), variances).of_cells()[0] > 5.0 * errors[:, 0].var()

@@ -7,6 +7,7 @@ import pytest
 from sure_coverage import content_of
 
 from sfumato.errors import QueryError
+from sfumato.inference.fits.measured.fit import innermost
 from sfumato.inference.fits.partition import PartitionFit
 from sfumato.intervals.guaranteed.regions import finder, is_exact
 
@@ -32,7 +33,7 @@ def test_a_learned_shape_has_none(mechanism):
 
 def test_a_part_of_a_bucket_holds_between_nothing_and_all_of_it():
     """Noise of scale 1 / 700 or so: buckets are known, where rows lie inside them is not."""
-    fit = fit_of("dawa", "spike", 1000)
+    fit = innermost(fit_of("dawa", "spike", 1000))
     assert isinstance(fit, PartitionFit)
     counts = np.zeros(144)
     counts[7 * 12 + 4] = 500.0

@@ -117,6 +117,10 @@ class FitReader:
         return self.arrays.pop(name)
 
 
+class TotalByNoise:
+    """A fit whose model says nothing of the number of all rows: it has the noise of what was measured alone."""
+
+
 class OfOneMeasurement:
     """A fit to a single measurement."""
 

@@ -27,11 +27,16 @@ class _Families(UserDict[str, type[Fit] | str]):
 
 FAMILIES = _Families(
     {
+        "averages": "sfumato.inference.fits.averages.AveragesFit",
         "linear": "sfumato.inference.fits.linear.LinearFit",
         "regional": "sfumato.inference.fits.partition.PartitionFit",
         "nested": "sfumato.inference.fits.shrinkage.ShrinkageFit",
         "solved": "sfumato.inference.fits.solved.SolvedFit",
         "shaped": "sfumato.inference.fits.scaled_shape.ScaledShape",
+        "measured-nested": "sfumato.inference.fits.measured.families.MeasuredShrinkage",
+        "measured-regional": "sfumato.inference.fits.measured.families.MeasuredPartition",
+        "measured-shape": "sfumato.inference.fits.measured.families.MeasuredShape",
+        "measured-tree": "sfumato.inference.fits.measured.fit.MeasuredTree",
         "tree": "sfumato.inference.fits.tree.TreeFit",
     }
 )

@@ -25,7 +25,7 @@ class BySquares(OfOneMeasurement):
 
     @cached_property
     def _inverse(self) -> LeastSquares:
-        return least_squares(self.measurement.queries, self.measurement.design.sizes)
+        return least_squares(self.measurement.queries, self.measurement.design.sizes, often=True)
 
     def merged(self, domain: Domain) -> Merged | None:
         """For sums that tell few cells apart; None where the queries are no products along the axes of the domain."""

@@ -9,8 +9,9 @@ linear in the measured numbers, so the distribution of the noise in any sum is e
 out is how the cells deviate: a pattern that sums to zero, of which the size d_b, the within-bucket deviation, is known
 and the shape is not. For weights w its variance is taken as d_b^2 times the variance of w over the bucket's cells:
 right for deviations without any pattern, and for one that leans to one side it is calibrated to half of the bucket
-(d_b / 2 is the error of a half). Where a query cuts many buckets, the same slope or ridge may run through all of them,
-so their errors are fully correlated.
+(d_b / 2 is the error of a half). Where a query cuts many buckets, the same slope or ridge may run through all of them.
+If the size of errors is measured besides (measured_families.py) that is a slope along each ordered attribute, as large
+as what has no pattern; if not, errors of all buckets are fully correlated, which is as large as they can be.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class PartitionFit(OverBuckets):
 
     totals: by a posterior over the buckets' tree, or by least squares as the first versions had it. deviations: for
     each bucket the within-bucket deviation, in steps of the statistic, kept in whole multiples of 1 / PARTS. besides:
-    measured only in order to know the deviations.
+    measured only in order to know the deviations. over: the domain along whose ordered attributes buckets may slope;
+    None: all buckets err together, whatever they do.
     """
 
     family = "regional"
@@ -50,6 +52,7 @@ class PartitionFit(OverBuckets):
     totals: LinearFit | TreeFit
     deviations: Floats
     besides: tuple[Measurement, ...] = field(default=())
+    over: Domain | None = None
 
     def __post_init__(self) -> None:
         self._check_labels()
@@ -65,19 +68,38 @@ class PartitionFit(OverBuckets):
     def estimate(self) -> Floats:
         return in_parts((1.0 / self.sizes * self.totals.estimate)[self.labels])
 
+    @cached_property
+    def sloping(self) -> Floats | None:
+        """By how much each cell is off where all buckets slope along an ordered attribute, (cells, attributes)."""
+        if self.over is None:
+            return None
+        cells = np.arange(self.over.size)
+        found = [np.zeros((len(cells), 0))]
+        for axis in [axis for axis in self.over if axis.ordered]:
+            along = self.over.codes_along(axis.name, cells).astype(np.float64)[:, None]
+            beside = along - self.means(along)[self.labels]
+            far, each = np.sqrt(self.means(beside**2)), (self.deviations / self.sizes)[:, None]
+            found.append(np.divide(each, far, out=np.zeros_like(far), where=far > 0.0)[self.labels] * beside)
+        return np.concatenate(found, axis=1)
+
     def errors(self, columns: Floats) -> Errors:
         expected = self.means(columns)
         totals = self.totals.errors(expected)
         beside, variances = columns - expected[self.labels], self.deviations**2
         each = variances[:, None] * self.means(beside**2)  # bucket by bucket, what its deviation adds to the variance
         apart = beside.T @ ((variances / self.sizes)[self.labels, None] * beside)
-        model = erring_together(apart, np.sqrt(each).sum(axis=0) ** 2)
+        if self.sloping is None:
+            model = erring_together(apart, np.sqrt(each).sum(axis=0) ** 2)
+        else:
+            slopes = self.sloping.T @ columns
+            model = apart + slopes.T @ slopes
         return Errors(totals.design, totals.weights, model + totals.model, totals.unknown)
 
     def errors_by_group(self, asked: Grouped) -> Sequence[Errors] | None:
         """The same for many groups; None where totals do not know theirs."""
         if not isinstance(self.totals, TreeFit):
             return None
+        slopes = None if self.sloping is None else _slopes(self.sloping, asked)
         asked, squares, squares_of_whole = in_buckets(asked, self.labels, self.sizes)
         variances, groups, sums = (self.deviations**2)[asked.place], asked.groups, asked.sums
         apart, roots = variances[:, None, None] * squares, _roots(variances, squares)
@@ -90,7 +112,11 @@ class PartitionFit(OverBuckets):
         if squares_of_whole is not None:
             by_group += np.tensordot(self.deviations**2, squares_of_whole, axes=1)
             together += everywhere.sum(axis=0)
-        found = zip(self.totals.errors_by_group(asked), by_group, together, strict=True)
+        each = self.totals.errors_by_group(asked)
+        if slopes is not None:
+            by_group += np.einsum("agi,agj->gij", slopes, slopes)
+            return [replace(totals, model=totals.model + one) for totals, one in zip(each, by_group, strict=True)]
+        found = zip(each, by_group, together, strict=True)
         return [replace(totals, model=totals.model + erring_together(one, both**2)) for totals, one, both in found]
 
     def record(self, domain: Domain) -> Arrays:
@@ -100,16 +126,26 @@ class PartitionFit(OverBuckets):
         return kept
 
     @classmethod
-    def read(cls, file: FitReader) -> PartitionFit:
+    def read(cls, file: FitReader, over: Domain | None = None) -> PartitionFit:
         estimate = file.numbers("totals")
         measured = file.measurement(len(estimate))
         totals: LinearFit | TreeFit = LinearFit(measured, estimate)
         if "slopes" in file.arrays:
             slopes, deviations = file.whole("slopes"), file.numbers("deviations")
             totals = TreeFit(measured, BinaryTree.line(len(estimate)), estimate, slopes, deviations, np.zeros(0))
-        return cls(file.whole("labels"), totals, file.numbers("spread"), file.others())
+        return cls(file.whole("labels"), totals, file.numbers("spread"), file.others(), over)
 
 
 def _roots(variances: Floats, squares: Floats) -> Floats:
     """How far each bucket may be off by its deviation, in every sum."""
     return np.asarray(np.sqrt(variances[:, None] * np.maximum(np.diagonal(squares, axis1=1, axis2=2), 0.0)))
+
+
+def _slopes(sloping: Floats, asked: Grouped) -> Floats:
+    """What slopes make of every group's sums, (attributes, groups, sums)."""
+    found = np.empty((sloping.shape[1], asked.groups, asked.sums))
+    for number, along in enumerate(sloping.T):
+        found[number] = summed(asked.group, along[asked.place, None] * asked.weights, asked.groups)
+        if asked.whole is not None:
+            found[number] += along @ asked.whole
+    return found

@@ -13,7 +13,8 @@ with Z_b the measured total of the bucket, Y_b the sum of its noisy cells y, p_h
 length 1, summing to zero, all at right angles) and q_h = p_h . y. All of it is linear in the measured numbers, so the
 distribution of the noise in any sum is exact. Left out is (1 - keep_h) times the true contrast, of which the standard
 deviation is estimated. One keep and one deviation serve a family of halvings. The same slope may run through all halves
-that the edge of a query cuts, so what is left out of halvings of one size is taken to err together.
+that the edge of a query cuts: what is left out of halvings of one size is taken to err together, which is as large as
+it can be, unless the size of errors is measured besides (measured_families.py).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.inference.fits.base import Arrays, Errors, FitReader, in_parts, keep_in_parts
+from sfumato.inference.fits.base import Arrays, Errors, FitReader, TotalByNoise, in_parts, keep_in_parts
 from sfumato.inference.fits.buckets import OverBuckets, erring_together
 from sfumato.inference.fits.grouped import Grouped
 from sfumato.inference.fits.linear import LinearFit
@@ -36,12 +37,12 @@ from sfumato.queries import Identity
 
 
 @dataclass(frozen=True, eq=False)
-class ShrinkageFit(OverBuckets):
+class ShrinkageFit(OverBuckets, TotalByNoise):
     """Noisy cells and noisy totals of buckets, and how much of each contrast inside a bucket is kept.
 
     order: all cells, bucket after bucket, so that halving a bucket's stretch is halving the bucket. lean: for each
     bucket, the weight of its cells' sum in its total. keep and deviations: for each family of halvings. All three are
-    kept in whole multiples of 1 / PARTS.
+    kept in whole multiples of 1 / PARTS. together: whether what is left out of halvings of one size errs together.
     """
 
     family = "nested"
@@ -54,6 +55,7 @@ class ShrinkageFit(OverBuckets):
     lean: Floats
     keep: Floats
     deviations: Floats
+    together: bool = True
 
     def __post_init__(self) -> None:
         self._check_labels()
@@ -117,13 +119,16 @@ class ShrinkageFit(OverBuckets):
             rows = rows if len(rows) else np.zeros(1, dtype=np.int64)
             own = weights[rows] * (group[rows] == number)[:, None]
             design = Design(Identity(len(rows)), noises, which[rows])
-            each.append(Errors(design, own, erring_together(apart, together), known, counts[rows]))
+            model = erring_together(apart, together) if self.together else apart
+            each.append(Errors(design, own, model, known, counts[rows]))
         return each
 
     def _model(self, contrasts: Floats) -> Floats:
         """The covariance of what is left out of sums with these contrasts."""
         left_out = ((1.0 - self.keep) * self.deviations)[self.halvings.family, None] * contrasts
-        apart = left_out.T @ left_out
+        apart: Floats = left_out.T @ left_out
+        if not self.together:
+            return apart
         together, heights = np.zeros(len(apart)), self.halvings.heights
         for height in np.unique(heights):
             together += np.abs(left_out[heights == height]).sum(axis=0) ** 2
@@ -144,12 +149,12 @@ class ShrinkageFit(OverBuckets):
         return {"labels": self.labels, "order": self.order, **numbers}
 
     @classmethod
-    def read(cls, file: FitReader) -> ShrinkageFit:
+    def read(cls, file: FitReader, *, together: bool = True) -> ShrinkageFit:
         labels, order = file.whole("labels"), file.whole("order")
         lean, keep, deviations = (file.numbers(name) for name in ("lean", "keep", "spread"))
         cells, totals = file.measurement(file.domain.size), file.measurement(len(lean))
         _check_each_measured(totals, len(lean))  # before a stranger's equations are solved
-        return cls(labels, order, LinearFit.of_answers(totals), cells, lean, keep, deviations)
+        return cls(labels, order, LinearFit.of_answers(totals), cells, lean, keep, deviations, together)
 
 
 def _check_each_measured(measured: Measurement, rows: int) -> None:

@@ -26,7 +26,6 @@ FINE = 2**30  # slopes are kept in whole multiples of 1 / FINE
 MOST_LEAVES = 2**22  # of a tree of cells; with more the posterior takes longer than anyone waits
 MOST_NODES = 3 * MOST_LEAVES  # of a tree, on all levels: where sides are odd there are many levels
 STEEPEST = 4 * FINE
-CAUTION = 1.1  # times the posterior's own deviations: its prior is learned from what it is then used on
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,22 +115,29 @@ class TreeFit(OfOneMeasurement):
 def fit_tree(measured: Measurement, tree: BinaryTree, sizes: Codes | None = None) -> TreeFit:
     """The posterior of the leaves of a tree from noisy counts of its nodes (Ranges of places).
 
+    Of all rows together it has no word: what a prior takes from every leaf adds up there. Their number is that of least
+    squares, which assumes nothing, and the leaves are brought to it.
+
     sizes: how many cells each leaf is, along the tree; None: one each.
     """
     from sfumato.inference.tree_posterior.evidence import Evidence  # which reading and pricing never need
     from sfumato.inference.tree_posterior.messages import posterior_of
+    from sfumato.inference.tree_total import of_one_row_more, total_by_squares, total_of_both
 
     along = np.ones(len(tree.order), dtype=np.int64) if sizes is None else sizes
     answers, scales = _by_level(measured, tree)
     laplace = isinstance(measured.noises[0], Laplace)
     found = posterior_of(Evidence.of(tree, along, answers, scales, laplace=laplace))
+    by_squares = total_by_squares(tree, answers, scales, laplace=laplace)
+    whole, variance = total_of_both((float(found.cells.sum()), found.total), by_squares)
+    cells = found.cells + (whole - found.cells.sum()) * of_one_row_more(tree, found.slopes)
     estimate = np.empty(len(along))
-    estimate[tree.order] = found.cells
+    estimate[tree.order] = cells
     slopes = np.concatenate([*found.slopes, np.zeros(0)])
-    deviations = np.sqrt(np.concatenate([np.array([found.total]), *found.variances]))
+    deviations = np.sqrt(np.concatenate([np.array([variance]), *found.variances]))
     leanings = np.concatenate([*found.leanings, np.zeros(0)]) if has_slices(tree) else np.zeros(0)
     kept = np.rint(np.clip(slopes * FINE, -STEEPEST, STEEPEST)).astype(np.int64)
-    return TreeFit(measured, tree, estimate, kept, CAUTION * deviations, CAUTION * leanings)
+    return TreeFit(measured, tree, estimate, kept, deviations, leanings)
 
 
 def inner_nodes(tree: BinaryTree) -> int:

@@ -11,6 +11,10 @@ part of w that varies along all axes of T and along no others: its analysis of v
 the error of the total alone, a one-way count that of its margin, and only what a question really asks of three
 attributes carries the error of three.
 
+One-way margins are brought to the total in another way (one_way.onto_total): by the same number of rows for every value
+that holds any. Their errors are centred so, and that of the total goes where they go: along one axis evenly over such
+values, not in proportion to rows, by which most of the error of a margin of many values would fall on its largest.
+
 All groups of a GROUP BY are worked out at once. For a group g the weights are those of the question inside g and 0
 outside; along a grouping axis the part that varies is then (1 at g, else 0) - base(g), whose square is 1 - 2 base(g) at
 g plus base(g)^2 everywhere.
@@ -19,6 +23,7 @@ g plus base(g)^2 everywhere.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 
 import numpy as np
 
@@ -31,10 +36,16 @@ Weights = Sequence[Floats | None]
 
 @dataclass(frozen=True, eq=False)
 class JoinedErrors:
-    """bases: for each axis, how errors spread along it, with sum 1. variances: of every set of axes, cell by cell."""
+    """bases: for each axis, how errors spread along it, with sum 1. variances: of every set of axes, cell by cell.
+
+    levels: for each axis, how its own margin was brought to the total, with sum 1; as the base, if not told. apart: for
+    an axis, further variances of its margin's values that were not.
+    """
 
     bases: tuple[Floats, ...]
     variances: Mapping[Places, Floats]
+    levels: tuple[Floats, ...] | None = None
+    apart: Mapping[int, Floats] = field(default_factory=dict)
 
     def of_cells(self) -> Floats:
         """The variance of every single cell."""
@@ -50,38 +61,82 @@ class JoinedErrors:
         axes = tuple(range(len(self.bases)))
         found = np.zeros([*(len(self.bases[axis]) for axis in groups), len(split), len(split)])
         for part in subsets(axes):
-            if part in self.variances and self.variances[part].any():
-                self._add(found, part, split, whole, groups)
+            if part not in self.variances or not self.variances[part].any():
+                continue
+            if not part and self.levels is not None:
+                self._add_total(found, self.levels, split, whole, groups)
+                continue
+            centres = self.levels if len(part) == 1 and self.levels is not None else self.bases
+            self._add(found, part, self.variances[part], centres, split, whole, groups)
+        for axis, variance in self.apart.items():
+            nowhere = tuple(np.zeros_like(base) for base in self.bases)
+            self._add(found, (axis,), variance, nowhere, split, whole, groups)
         return found
+
+    def _add_total(
+        self, found: Floats, levels: Sequence[Floats], split: Weights, whole: Weights, groups: Places
+    ) -> None:
+        """What the error of the total adds: to first order it moves every margin by its own level."""
+        full = [len(base) if axis in groups else 1 for axis, base in enumerate(self.bases)]
+        moved = [np.zeros(full) for _ in split]
+        for place, (mine, every) in enumerate(zip(split, whole, strict=True)):
+            for weights, fixed in ((mine, groups), (every, ())):
+                if weights is not None:
+                    moved[place] = moved[place] + self._along_levels(weights, levels, fixed)
+        shape = [len(self.bases[axis]) for axis in groups]
+        for i, first in enumerate(moved):
+            for j, second in enumerate(moved):
+                found[..., i, j] += float(self.variances[()]) * (first * second).reshape(shape)
+
+    def _along_levels(self, weights: Floats, levels: Sequence[Floats], fixed: Places) -> Floats:
+        """A sum's part in an error that moves all margins, for every group along fixed axes."""
+        axes = tuple(range(len(self.bases)))
+
+        def along(changed: int | None) -> Floats:
+            found = weights
+            for axis in axes:
+                base = self.bases[axis] if axis != changed else levels[axis] - self.bases[axis]
+                held = spread_out(base, (axis,), axes)
+                if axis in fixed:
+                    found = found * held
+                elif found.shape[axis] == 1:
+                    found = found * float(base.sum())
+                else:
+                    found = (found * held).sum(axis=axis, keepdims=True)
+            return found
+
+        return np.asarray(along(None) + sum(along(axis) for axis in axes))
 
     def _add(
         self,
         found: Floats,
         part: Places,
-        split: Sequence[Floats | None],
-        whole: Sequence[Floats | None],
+        variances: Floats,
+        centres: Sequence[Floats],
+        split: Weights,
+        whole: Weights,
         groups: Places,
     ) -> None:
-        """What one part adds to the covariances."""
+        """What one part adds to the covariances. centres: what of it goes along its own axes, to be taken away."""
         axes = tuple(range(len(self.bases)))
         others = tuple(axis for axis in axes if axis not in groups)
         shape = [len(self.bases[axis]) for axis in groups]
-        variance = spread_out(self.variances[part], part, axes)
-        inside = [None if w is None else self._varying(w, part, others) for w in split]
-        outside = [None if w is None else self._varying(w, part, axes) for w in whole]
+        variance = spread_out(variances, part, axes)
+        inside = [None if w is None else self._varying(w, part, others, centres) for w in split]
+        outside = [None if w is None else self._varying(w, part, axes, centres) for w in whole]
         scale = np.ones([1] * len(axes))
         squares = variance
         for axis in groups:
-            base = spread_out(self.bases[axis], (axis,), axes)
             if axis in part:
-                squares = (1.0 - 2.0 * base) * squares + base**2 * squares.sum(axis=axis, keepdims=True)
+                centre = spread_out(centres[axis], (axis,), axes)
+                squares = (1.0 - 2.0 * centre) * squares + centre**2 * squares.sum(axis=axis, keepdims=True)
             else:
-                scale = scale * base
+                scale = scale * spread_out(self.bases[axis], (axis,), axes)
         for i in range(len(split)):
             for j in range(i, len(split)):
                 value = self._both(inside[i], inside[j], scale**2 * squares, others, shape)
-                value = value + self._across(inside[i], outside[j], scale, variance, part, groups, shape)
-                value = value + self._across(inside[j], outside[i], scale, variance, part, groups, shape)
+                value = value + self._across(inside[i], outside[j], scale, variance, part, centres, groups, shape)
+                value = value + self._across(inside[j], outside[i], scale, variance, part, centres, groups, shape)
                 first, second = outside[i], outside[j]
                 if first is not None and second is not None:
                     value = value + float((variance * first * second).sum())
@@ -89,12 +144,13 @@ class JoinedErrors:
                 if i != j:
                     found[..., j, i] += value
 
-    def _varying(self, weights: Floats, part: Places, along: Places) -> Floats:
+    def _varying(self, weights: Floats, part: Places, along: Places, centres: Sequence[Floats]) -> Floats:
         """What of the weights varies along the axes of a part: of `along`, the others are averaged out."""
         for axis in along:
-            base = spread_out(self.bases[axis], (axis,), range(len(self.bases)))
+            base = centres[axis] if axis in part else self.bases[axis]
             same = weights.shape[axis] == 1  # all along the axis
-            mean = weights if same else (weights * base).sum(axis=axis, keepdims=True)
+            held = float(base.sum()) if same else spread_out(base, (axis,), range(len(self.bases)))
+            mean = (weights * held).sum(axis=axis, keepdims=True)
             weights = weights - mean if axis in part else mean
         return weights
 
@@ -112,6 +168,7 @@ class JoinedErrors:
         scale: Floats,
         variance: Floats,
         part: Places,
+        centres: Sequence[Floats],
         groups: Places,
         shape: list[int],
     ) -> Floats | float:
@@ -121,8 +178,8 @@ class JoinedErrors:
         moved = variance * outside
         for axis in groups:
             if axis in part:
-                base = spread_out(self.bases[axis], (axis,), range(len(self.bases)))
-                moved = moved - base * moved.sum(axis=axis, keepdims=True)
+                centre = spread_out(centres[axis], (axis,), range(len(self.bases)))
+                moved = moved - centre * moved.sum(axis=axis, keepdims=True)
         others = tuple(axis for axis in range(len(self.bases)) if axis not in groups)
         return self._over_groups((inside * moved * scale).sum(axis=others, keepdims=True), others, shape)
 

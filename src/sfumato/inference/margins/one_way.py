@@ -16,6 +16,8 @@ ROUGH = 0.01  # of a smooth curve's variance that every value has by itself
 SIZES = np.exp(np.arange(-2.0, 7.0, 0.5))  # of deviations, in standard deviations of the noise
 SPIKE = 4.0  # standard deviations from what the others say; one in 16,000 is that far off by chance
 TOGETHER = 0.7  # of the farthest one, at which a value is taken for a spike in the same round
+SPIKE_OF_MANY = 8.0  # the same from the middle one of many values, of which every half is told apart otherwise
+BLOCK = 64  # values of a margin of many that are brought to their sum at once
 MOST_SMOOTHED = 600  # values; the time that it takes grows with their cube
 
 
@@ -36,7 +38,9 @@ def one_way_margin(noisy: Floats, variance: float, total: float, ordered: bool) 
 def one_way_errors(noisy: Floats, variance: float, total: float, ordered: bool) -> tuple[Floats, Floats]:
     """The same, and the variance of the error that is left in every value, if the margin is what it is taken for."""
     values, left = len(noisy), np.full(len(noisy), variance)
-    if not 3 <= values <= MOST_SMOOTHED:
+    if values > MOST_SMOOTHED:
+        return by_halves(noisy.astype(np.float64), total, SPIKE_OF_MANY * float(np.sqrt(variance))), left
+    if values < 3:
         return onto_total(noisy, total), left
     shapes, estimate = kernels(values, ordered), noisy.astype(np.float64)
     rest = np.ones(values, dtype=bool)  # what is no spike
@@ -81,3 +85,43 @@ def onto_total(numbers: Floats, total: float) -> Floats:
     shifts = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
     shift = shifts[np.flatnonzero(falling > shifts)[-1]] if total > 0 else np.inf
     return np.asarray(np.maximum(numbers - shift, 0.0), dtype=np.float64)
+
+
+def level_of(margin: Floats) -> Floats:
+    """How a change of the total goes along a margin that was brought to it: evenly, over the values that hold rows.
+
+    >>> level_of(np.array([5.0, 0.0, 1.0])).tolist()
+    [0.5, 0.0, 0.5]
+    """
+    held = margin > 0.0 if (margin > 0.0).any() else np.ones(len(margin), dtype=bool)
+    return np.asarray(held / held.sum(), dtype=np.float64)
+
+
+def by_halves(numbers: Floats, total: float, spike: float) -> Floats:
+    """Numbers that are not negative and have this sum, brought to it half by half, down to blocks.
+
+    Nearest to many thin counts as a whole is what takes the same from all of them and cuts off at nothing: dense
+    stretches lose rows to thin ones, and every range is off to one side. Halves are told apart by sums of many counts,
+    of which next to none is negative. spike: how far a value stands out which halves would level; it keeps its count.
+
+    >>> by_halves(np.array([3.0, 90.0, -1.0, 1.0]), 95.0, 40.0).tolist()
+    [3.5, 90.0, 0.0, 1.5]
+    """
+    found = np.maximum(numbers, 0.0)
+    rest = numbers - np.median(numbers) <= spike
+    if found[~rest].sum() >= total:
+        return onto_total(numbers, total)
+    places = np.flatnonzero(rest)
+    sums = np.append(0.0, np.cumsum(numbers[places]))
+    waiting = [(0, len(places), total - float(found[~rest].sum()))]
+    while waiting:
+        low, high, rows = waiting.pop()
+        if high - low <= BLOCK:
+            found[places[low:high]] = onto_total(numbers[places[low:high]], rows)
+            continue
+        middle = (low + high) // 2
+        gap = rows - float(sums[high] - sums[low])
+        first = float(sums[middle] - sums[low]) + gap * (middle - low) / (high - low)
+        first = min(max(first, 0.0), rows)
+        waiting += [(low, middle, first), (middle, high, rows - first)]
+    return found

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 
 Places = tuple[int, ...]  # of axes in their domain, rising
@@ -26,6 +26,10 @@ class Table:
     estimate: Floats
     noise: Floats
     model: Floats
+
+    def errors_of(self, cells: Flags) -> Table:
+        """The errors of some cells alone."""
+        return Table(self.places, self.estimate, self.noise * cells, self.model * cells)
 
     def summed(self, kinds: Mapping[int, Codes]) -> Table:
         """The same over kinds of values. kinds: for each of the axes, the kind of every value."""

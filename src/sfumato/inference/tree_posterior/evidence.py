@@ -60,6 +60,10 @@ class Evidence:
         noise = (2.0 if self.laplace else 1.0) * self.scales[level] ** 2
         return Normal(self.answers[level].copy(), np.minimum(noise, UNKNOWN, out=noise))
 
+    def sizes(self, level: int) -> Floats:
+        """How many cells the nodes of a level have."""
+        return np.diff(self.cells[self.tree.begins[level]]).astype(np.float64)
+
     def even(self, level: int, nodes: Codes) -> Floats:
         """The share of its cells that the first half of each node has."""
         begins, first = self.tree.begins, self.tree.halves[level][nodes]

@@ -48,6 +48,7 @@ class Hyperparameters:
     few: Floats
     sparse: Flags
     rows: Floats | None
+    trend: float = 0.0
 
     @classmethod
     def at_first(cls) -> Hyperparameters:

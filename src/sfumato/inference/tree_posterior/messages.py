@@ -28,6 +28,7 @@ from sfumato.inference.tree_posterior.hyperparameters import (
 )
 from sfumato.inference.tree_posterior.mixture import LEAST_VARIANCE, Mixture, Normal
 from sfumato.inference.tree_posterior.split_prior import UNEVEN, Halves, Split, split
+from sfumato.inference.tree_posterior.trend import factor, steps
 
 ROUNDS = 3  # of learning; more change no figure
 LEAST_SHARE = 1e-3  # of a node's rows that a half is thought to get
@@ -100,8 +101,9 @@ class Level:
 
     def unmeasured(self, nodes: Codes, known: Known) -> Iterator[tuple[Codes, Split]]:
         """Nodes of which no part was measured, split by the shares of their slices, as unevenly as others are."""
+        step = self.foretold(known.alive * known.mean) if len(nodes) else None
         for some in _blocks(nodes):
-            share, rows, variance = self.share(some), known.mean[some], known.variance[some]
+            share, rows, variance = self.share(some, step), known.mean[some], known.variance[some]
             chances = self.prior.components[row_class(rows)].T
             uneven = (rows**2 + variance) * share * (1.0 - share) * (UNEVEN @ chances)
             shares = np.stack([share, 1.0 - share])
@@ -121,18 +123,29 @@ class Level:
         below, common = halves.together(), np.log(self.prior.components)[row_class(halves.rows)].T
         return self.evidence.observed(self.number, nodes, replace(below, log_weight=below.log_weight + common))
 
-    def share(self, nodes: Codes) -> Floats:
-        """The share of its rows that the first half of each node is thought to have."""
+    def share(self, nodes: Codes, step: Floats | None = None) -> Floats:
+        """The share of its rows that the first half of each node is thought to have; step: see foretold."""
         even, slices = self.evidence.even(self.number, nodes), self.evidence.tree.slices[self.number]
-        if slices is None or self.slices is None:
-            return even
-        share = np.clip(even + self.slices.shift[slices[nodes]], LEAST_SHARE, 1.0 - LEAST_SHARE)
-        return np.where(even < 1.0, share, even)
+        share, step = even, self._step if step is None else step
+        if step is not None:
+            share = share + self.prior.trend * step[nodes]
+        if slices is not None and self.slices is not None:
+            share = share + self.slices.shift[slices[nodes]]
+        return np.where(even < 1.0, np.clip(share, LEAST_SHARE, 1.0 - LEAST_SHARE), even)
+
+    def foretold(self, rows: Floats) -> Floats:
+        """By how much every node's share differs from that of its cells if the nodes beside it are a guide."""
+        return steps(self.evidence.tree.grids[self.number], rows, self.evidence.sizes(self.number))
 
     def share_deviation(self, nodes: Codes) -> Floats | float:
         """The deviation of the share of each node's slice."""
         slices = self.evidence.tree.slices[self.number]
         return 0.0 if slices is None or self.slices is None else self.slices.deviation[slices[nodes]]
+
+    @cached_property
+    def _step(self) -> Floats | None:
+        """The same by what nodes were found to hold before."""
+        return None if self.prior.rows is None or not self.prior.trend else self.foretold(self.prior.rows)
 
     def _first_guess(self, nodes: Codes, below: Messages) -> Floats:
         """About how many rows nodes hold, before anything has been learned."""
@@ -170,7 +183,8 @@ def upward_pass(evidence: Evidence, priors: Sequence[Hyperparameters]) -> list[L
     leaves, levels = evidence.own(evidence.tree.height), list[Level]()
     below = Messages(leaves.mean, leaves.variance, np.zeros(len(leaves.mean)))
     for number in range(evidence.tree.height - 1, -1, -1):
-        levels.insert(0, Level(number, evidence, priors[number], _slice_shares(evidence, number, below), below))
+        level = Level(number, evidence, priors[number], None, below)
+        levels.insert(0, replace(level, slices=_slice_shares(level)))
         below = levels[0].messages
     return levels
 
@@ -180,7 +194,7 @@ def learned(evidence: Evidence, levels: Sequence[Level]) -> list[Hyperparameters
     found, known, tree = list[Hyperparameters](), _root(evidence, levels), evidence.tree
     for level, inner in zip(levels, evidence.inner, strict=True):
         if not len(inner):
-            found.append(found[-1] if found else level.prior)
+            found.append(replace(found[-1], rows=None) if found else level.prior)
             continue
         nodes = inner[known.alive[inner] > 0.0]  # where there are very many, some whose parent was taken too
         nodes = nodes[:: max(1, -(-len(nodes) // ENOUGH))]
@@ -189,7 +203,13 @@ def learned(evidence: Evidence, levels: Sequence[Level]) -> list[Hyperparameters
             places, values = _by_half(tree.pair(level.number, some), known.alive[some], one)
             below[:, places] = values
             statistics += Statistics.of(halves, one, known.alive[some])
-        found.append(statistics.learned(np.where(known.alive > 0.0, known.mean, level.messages.mean)))
+        others = np.delete(np.arange(tree.nodes(level.number)), inner)
+        for some, one in level.unmeasured(others[known.alive[others] > 0.0], known):
+            places, values = _by_half(tree.pair(level.number, some), known.alive[some], one)
+            below[:, places] = values
+        said = np.where(evidence.measured[level.number], level.messages.mean, np.nan)
+        trend = _trend(level, np.where(known.alive > 0.0, known.alive * known.mean, said), found)
+        found.append(replace(statistics.learned(np.where(known.alive > 0.0, known.mean, said)), trend=trend))
         known = Known(*below)
     return found
 
@@ -220,15 +240,28 @@ def _root(evidence: Evidence, levels: Sequence[Level]) -> Known:
     return Known(said.mean, said.variance, np.ones(1))
 
 
-def _slice_shares(evidence: Evidence, number: int, below: Messages) -> SliceShares | None:
+def _slice_shares(level: Level) -> SliceShares | None:
     """What the nodes of a level of which both halves were measured say of the shares of their slices."""
-    tree, inner, slices = evidence.tree, evidence.inner[number], evidence.tree.slices[number]
+    slices = level.evidence.tree.slices[level.number]
     if slices is None:
         return None
-    pair = tree.pair(number, inner)
-    both = evidence.measured[number + 1][pair].all(axis=0) & (pair[1] >= 0)
-    nodes, halves = inner[both], below.of_halves(pair[:, both])
-    return slice_shares(slices[nodes], evidence.even(number, nodes), halves, int(slices.max()) + 1)
+    nodes, halves = _both_measured(level)
+    return slice_shares(slices[nodes], level.share(nodes), halves, int(slices.max()) + 1)
+
+
+def _trend(level: Level, rows: Floats, above: Sequence[Hyperparameters]) -> float:
+    """How far nodes of a level that hold so many rows divide as the nodes beside them foretell."""
+    nodes, halves = _both_measured(level)
+    even = level.evidence.even(level.number, nodes)
+    return factor(level.foretold(rows)[nodes], even, halves, above[-1].trend if above else 0.0)
+
+
+def _both_measured(level: Level) -> tuple[Codes, Messages]:
+    """The nodes of which both halves were measured, and what is said of these."""
+    inner = level.evidence.inner[level.number]
+    pair = level.evidence.tree.pair(level.number, inner)
+    both = level.evidence.measured[level.number + 1][pair].all(axis=0) & (pair[1] >= 0)
+    return inner[both], level.below.of_halves(pair[:, both])
 
 
 def _by_half(pair: Codes, alive: Floats, found: Split) -> tuple[Codes, Floats]:

@@ -26,10 +26,6 @@ UNEVEN = np.array([1.0] * EVEN + [0.0, *(size**2 for size in NEARLY)])  # about 
 FEW: Floats = np.asarray(4.0 ** np.arange(10))  # how many rows a half with few may hold, to a factor of two
 AROUND = 0.6  # times that: the deviation
 IMPOSSIBLE = 1e-12  # the weight of more rows than the node has
-# Of the variance between components, in what is said of the error: chances rest on a prior that was learned from the
-# same counts, so that they are surer of themselves than they should be. Chosen on synthetic tables, with CAUTION of
-# inference/fits/tree.py.
-DOUBT = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,8 +162,6 @@ def split(halves: Halves, mixture: Mixture, known: Normal, below: Normal) -> Spl
     regression = covariance / np.maximum(variance_of_node, HARDLY)
     left = given.average(variances[0] + apart**2) - regression**2 * variance_of_node
     left = np.maximum(left, 0.0)
-    between = given.average((apart - regression * off) ** 2)
-    left += (DOUBT - 1.0) * np.minimum(between, left)
     leaning = halves.leaning(given.chances, given.mean)
     return Split(given.chances, regression, left, leaning, alive, rows, np.maximum(np.stack(squares), LEAST_VARIANCE))
 

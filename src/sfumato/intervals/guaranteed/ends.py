@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 
 import numpy as np
@@ -24,6 +25,7 @@ class Ends:
 
 
 ANYTHING = Ends(-inf, inf)
+Find = Callable[[Floats, Floats, float], Ends]  # from least and greatest weights of cells, and the tail beyond each end
 
 
 def reach(design: Design, rows: Codes, weights: Floats, tail: float) -> float:

@@ -7,27 +7,30 @@ found say something of every sum by themselves, and so do the buckets, each with
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from math import inf
 
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.domain import Domain
 from sfumato.errors import QueryError
+from sfumato.inference.fits.averages import AveragesFit
 from sfumato.inference.fits.base import Fit
 from sfumato.inference.fits.buckets import OverBuckets
 from sfumato.inference.fits.linear import BySquares
+from sfumato.inference.fits.measured.fit import MeasuredFit, innermost
 from sfumato.inference.fits.noisy_cells import NoisyCells
 from sfumato.inference.fits.partition import PartitionFit
 from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.inference.fits.tree import TreeFit
+from sfumato.intervals.guaranteed.along import with_counts_along
 from sfumato.intervals.guaranteed.descent import Descent
-from sfumato.intervals.guaranteed.ends import ANYTHING, Ends, lowest, reach
+from sfumato.intervals.guaranteed.ends import ANYTHING, Ends, Find, lowest, reach
 from sfumato.intervals.guaranteed.none import NONE
+from sfumato.intervals.guaranteed.sums import of_sums
 from sfumato.measurement import Measurement
 from sfumato.queries import Ranges
-
-Find = Callable[[Floats, Floats, float], Ends]  # from least and greatest weights of cells, and the tail beyond each end
 
 
 def is_exact(fit: Fit) -> bool:
@@ -35,8 +38,17 @@ def is_exact(fit: Fit) -> bool:
     return isinstance(fit, BySquares | NoisyCells)
 
 
+def finders(fits: Sequence[Fit], domain: Domain) -> dict[str, Find]:
+    """How the ends of sums are found, by statistic; those of some measures lean on those of the count, the first."""
+    rows = finder(fits[0])
+    return {fit.of: of_sums(fit, domain, rows) if isinstance(fit, AveragesFit) else finder(fit) for fit in fits}
+
+
 def finder(fit: Fit) -> Find:
     """How the ends of sums are found from a fit; a QueryError where there are none."""
+    if isinstance(fit, MeasuredFit) and fit.steadied is not None:
+        return with_counts_along(fit.steadied, finder(fit.inner))
+    fit = innermost(fit)
     if is_exact(fit):
         return lambda low, high, tail: _of_squares(fit, low, high, tail)
     if isinstance(fit, TreeFit):

@@ -18,6 +18,7 @@ from sfumato.arrays import Floats, Whole
 from sfumato.frozen import dataclass
 from sfumato.inference.margins.calibration import Doubt, scale_of
 from sfumato.inference.margins.errors import JoinedErrors
+from sfumato.inference.margins.one_way import level_of
 from sfumato.inference.margins.spreads import Spreads
 from sfumato.inference.margins.table import Places, Table, subsets, sum_out
 from sfumato.kernel.budget import Budget
@@ -131,7 +132,8 @@ def _doubt(
         else:
             spread = single.get(within, spreads[len(part) - 1])
             variances[part] = (1.0 if part == axes else spread) * sum_out(counts, part, axes)
-    sure = JoinedErrors(bases, {part: each for part, each in variances.items() if part != axes})
+    levels = tuple(level_of(known[place,].estimate) for place in places)
+    sure = JoinedErrors(bases, {part: each for part, each in variances.items() if part != axes}, levels)
     own = JoinedErrors(bases, {axes: variances[axes]})
     return Doubt(sure.of_cells(), own.of_cells(), counts + np.rint(counts))
 

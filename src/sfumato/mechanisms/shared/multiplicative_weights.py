@@ -1,12 +1,14 @@
 """What mwem and pmw share: a measured total, a shape learned query by query, and an error that is itself measured.
 
 The shape is fitted to what was measured, and no noise tells whether it is right elsewhere. So the last tenth of the
-budget measures how far the finished estimate lies from the truth, on average over the workload; intervals come from it.
+budget measures how far the finished estimate lies from the truth, over the workload and by kind of question; intervals
+come from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import gcd, isqrt
 
 import numpy as np
@@ -14,15 +16,18 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Partition
 from sfumato.frozen import dataclass
+from sfumato.inference.by_kind.scales import EMPTY
 from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.measured.families import MeasuredShape
 from sfumato.inference.fits.scaled_shape import ScaledShape
-from sfumato.inference.model_error import ALLOWANCE, allow_for_noise, deviation_of_shape
+from sfumato.inference.model_error import allow_for_noise, deviation_of_shape
 from sfumato.inference.multiplicative_weights import multiplicative_weights
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.mechanisms.mechanism import Work
+from sfumato.mechanisms.shared.measured_errors import measure_errors
 from sfumato.queries import Identity, Queries, Selected, Stack, Weighted, Workload
 from sfumato.queries.workload import GOLDEN
 from sfumato.schema import Schema
@@ -137,16 +142,28 @@ def learn(estimate: Floats, seen: Sequence[Measurement], how: Learning) -> Float
     return multiplicative_weights(estimate, asked, answers.astype(np.float64), passes=how.passes)
 
 
-def shaped_fit(curator: Curator, total: LinearFit, estimate: Floats, workload: Workload, budget: Budget) -> ScaledShape:
-    """The total times the estimate's shape, with a spread that explains the misfit now measured."""
+def shaped_fit(
+    curator: Curator, total: LinearFit, estimate: Floats, workload: Workload, budget: Budget, whole: Budget
+) -> MeasuredShape:
+    """The total times the estimate's shape, with errors of the size that is now measured.
+
+    Half of the budget for it tells the mean misfit of the workload's queries, half by how much kinds of question differ
+    from that. whole: what all of the count's measurements had.
+    """
+    for_workload, for_kinds = budget.split(1, 1)
     asked = sampled(workload, MOST_CHECKED)
     fit = ScaledShape.like(total, estimate)
-    measured = curator.measure_misfit(misfit_of(asked, fit.estimate), budget)
+    measured = curator.measure_misfit(misfit_of(asked, fit.estimate), for_workload)
     noise = measured.noise
     assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon only)
     mean, scale = float(measured.answers[0]) / asked.rows, float(noise.scale) / asked.rows
-    spread = deviation_of_shape(ALLOWANCE * allow_for_noise(mean, scale), *fit.variances(asked))
-    return fit.with_spread(spread, measured)
+    spread = deviation_of_shape(allow_for_noise(mean, scale), *fit.variances(asked))
+    fit = fit.with_spread(spread, measured)
+    scales, misfits = measure_errors(curator, fit, for_kinds, whole, seen=False)
+    # The mean over a kind says little of its largest question, where rows are heaped: none is claimed to be better
+    # known than the workload's queries are.
+    factors = np.where(scales.kinds == EMPTY, scales.factors, np.maximum(scales.factors, 1.0))
+    return MeasuredShape(fit, curator.domain, replace(scales, factors=factors), misfits)
 
 
 def shape_refuses(schema: Schema, workload: Workload | None) -> str | None:

@@ -17,14 +17,15 @@ from sfumato.domain import Domain, Partition
 from sfumato.errors import QueryError
 from sfumato.inference.contrasts import kept_and_deviation
 from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.measured.families import MeasuredShrinkage
 from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.inference.halvings import Halvings
 from sfumato.inference.partition_search import halving_order
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
-from sfumato.mechanisms.shared.measure_and_fit import plain_cells
-from sfumato.queries import Identity
+from sfumato.mechanisms.shared.measured_errors import measure_errors, part_of_budget
+from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
@@ -33,23 +34,30 @@ Regions = Callable[[Floats, float], Codes]  # noisy cells in the shape of the do
 MOST_CELLS = 2**22  # cells that are laid out, smoothed and cut
 
 
-def release_regions(curator: Curator, schema: Schema, budget: Budget, first: Fraction, find: Regions) -> Cube:
+def release_regions(
+    curator: Curator, schema: Schema, budget: Budget, first: Fraction, find: Regions, workload: Workload | None = None
+) -> Cube:
     """Measure cells with the `first` share, find regions in them, measure these with the rest, and fit both.
 
-    budget: split by weight over the count and the measures, which get noise on every cell.
+    budget: split by weight over the count and the measures, whose sums are measured by region.
     """
+    from sfumato.mechanisms.shared.measures_by_region import sums_by_region  # not loaded to choose a mechanism
+
     if not 0 < first < 1:
         raise QueryError(f"the cells' share of the budget lies between 0 and 1, such as 3/4; got {first}")
     for_count, *for_measures = budget.split(*schema.weights.values())
-    for_cells, for_regions = for_count.split(first, 1 - first)
+    checked = part_of_budget(schema.domain)
+    for_fit, for_errors = for_count.split(1 - checked, checked)
+    for_cells, for_regions = for_fit.split(first, 1 - first)
 
     cells = curator.measure(Identity(schema.domain.size), for_cells)
     labels = find(cells.answers.astype(np.float64).reshape(schema.domain.shape), cells.noise.variance)
     regions = curator.reduce(Partition(schema.domain, labels))
     totals = LinearFit.of_answers(regions.measure(Identity(int(labels.max()) + 1), for_regions))
 
-    count = both_used(schema.domain, labels, cells, totals)
-    return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
+    fit = both_used(schema.domain, labels, cells, totals)
+    count = MeasuredShrinkage(fit, schema.domain, *measure_errors(curator, fit, for_errors, for_count))
+    return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
 
 
 def both_used(domain: Domain, labels: Codes, cells: Measurement, totals: LinearFit) -> ShrinkageFit:
@@ -60,7 +68,7 @@ def both_used(domain: Domain, labels: Codes, cells: Measurement, totals: LinearF
     noisy = cells.answers.astype(np.float64)[order]
     keep, spread = kept_and_deviation(Halvings.of(sizes), noisy, noise)
     lean: Floats = of_totals / (of_totals + sizes.astype(np.float64) * noise) if noise > 0 else np.zeros(len(sizes))
-    return ShrinkageFit(labels, order, totals, cells, lean, keep, spread)
+    return ShrinkageFit(labels, order, totals, cells, lean, keep, spread, together=False)
 
 
 def ordered_axes(domain: Domain) -> list[int]:

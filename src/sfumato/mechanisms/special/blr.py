@@ -80,7 +80,7 @@ def blr(
     answers = np.rint(scale * (asked @ tables.T.astype(np.float64)).T).astype(np.int64)
     chosen = tables[curator.select(LargestMisfit(asked, answers), to_choose)]
 
-    count = weights.shaped_fit(curator, total, chosen + settings.little, workload, for_misfit)
+    count = weights.shaped_fit(curator, total, chosen + settings.little, workload, for_misfit, for_count)
     return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
 
 

@@ -13,10 +13,12 @@ import numpy as np
 
 from sfumato.arrays import Floats, Whole
 from sfumato.frozen import dataclass
+from sfumato.inference.fits.measured.fit import innermost
 from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.mechanisms.ispe import Settings, ispe
+from sfumato.mechanisms.shared.measured_errors import part_of_budget
 from sfumato.reproduce.ispe.neighbours import neighbourhood_means
 from sfumato.reproduce.released import curator_of, schema_of
 from sfumato.reproduce.synthetic import adult_grid, continuous_grid, random_grid
@@ -54,10 +56,12 @@ class Published:
 def publish(counts: Whole, setting: Setting, entropy: Entropy) -> Published:
     """Run the mechanism once and estimate every cell in every way."""
     alpha = setting.alpha_1 + setting.alpha_2
-    curator, schema = curator_of(counts, alpha, entropy), schema_of(counts.shape)
+    schema = schema_of(counts.shape)
+    whole = alpha / (1 - part_of_budget(schema.domain))  # the paper measures no errors
+    curator = curator_of(counts, whole, entropy)
     settings = Settings(first=setting.alpha_1 / alpha, iterations=setting.iterations, xi=setting.xi)
-    cube = ispe(curator, schema, Budget.pure(alpha), settings=settings)
-    (fit,) = cube.fits
+    cube = ispe(curator, schema, Budget.pure(whole), settings=settings)
+    fit = innermost(cube.fits[0])
     assert isinstance(fit, ShrinkageFit)  # noqa: S101 (what ispe publishes)
     noisy = fit.cells.answers.astype(np.float64)
     totals = fit.totals.measurement

@@ -1,0 +1,154 @@
+"""Tables into which the cells of a domain are gathered: every axis cut into parts, as even as can be.
+
+Along an ordered axis parts lie inside parts, about `BRANCHES` in each, from single values up to all of them; along any
+other there are single values and all of them. So of two tables one may lie inside the other, axis by axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import combinations, product
+from math import prod
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.queries import Identity, Kron, Queries, Ranges, Total
+
+BRANCHES = 8  # parts that are put together on the way up an ordered axis
+MOST_REGIONS = 512  # of one table
+MOST_IN_ALL = 1024  # of all tables but that of cells; equations are solved in as many numbers
+MOST_TABLES = 24
+MOST_TOGETHER = 3  # attributes of a table that is not that of cells
+MOST_WORK = 2**27  # pairs of tables times cells, each of which is looked at
+
+
+@dataclass(frozen=True)
+class Table:
+    """Regions that are boxes. sides: the sizes of the domain's axes. parts: into how many each is cut."""
+
+    sides: tuple[int, ...]
+    parts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.sides) != len(self.parts) or any(
+            part not in chain(side) for side, part in zip(self.sides, self.parts, strict=True)
+        ):
+            raise QueryError("a table cuts each axis into as many parts as Sfumato does")
+
+    @property
+    def size(self) -> int:
+        """How many regions there are."""
+        return prod(self.parts)
+
+    @property
+    def cells(self) -> float:
+        """How many cells a region has, on average."""
+        return prod(self.sides) / self.size
+
+    def within(self, other: Table) -> bool:
+        """Whether each region lies in one of the other's."""
+        return all(mine >= theirs for mine, theirs in zip(self.parts, other.parts, strict=True))
+
+    def labels(self) -> Codes:
+        """The region of every cell."""
+        found = np.zeros(1, dtype=np.int64)
+        for side, part in zip(self.sides, self.parts, strict=True):
+            found = (found[:, None] * part + part_of(side, part)).reshape(-1)
+        return found
+
+    def queries(self) -> Queries:
+        """The sums of all regions."""
+        if self.parts == self.sides:
+            return Identity(prod(self.sides))
+        factors = [_along(side, part) for side, part in zip(self.sides, self.parts, strict=True)]
+        return factors[0] if len(factors) == 1 else Kron(*factors)
+
+    @classmethod
+    def asked(cls, sides: tuple[int, ...], queries: Queries) -> Table:
+        """The table that some queries sum; a QueryError where they sum none."""
+        if type(queries) is Identity and queries.columns == prod(sides):
+            return cls(sides, sides)
+        factors = queries.factors if type(queries) is Kron else (queries,)
+        if tuple(factor.columns for factor in factors) != sides:
+            raise QueryError("sums of regions are those of a table along the axes")
+        found = cls(sides, tuple(factor.rows for factor in factors))
+        for mine, theirs in zip((_along(*pair) for pair in zip(sides, found.parts, strict=True)), factors, strict=True):
+            same = type(mine) is type(theirs)
+            if same and isinstance(mine, Ranges) and isinstance(theirs, Ranges):
+                same = np.array_equal(mine.lows, theirs.lows) and np.array_equal(mine.highs, theirs.highs)
+            if not same:
+                raise QueryError("sums of regions are those of a table along the axes")
+        return found
+
+
+@lru_cache(maxsize=256)
+def chain(side: int) -> tuple[int, ...]:
+    """Into how many parts an axis may be cut, the most first.
+
+    >>> chain(100), chain(5)
+    ((100, 13, 2, 1), (5, 1))
+    """
+    found = [side]
+    while found[-1] > 1:
+        found.append(-(-found[-1] // BRANCHES))
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def part_of(side: int, parts: int) -> Codes:
+    """The part in which each value of an axis lies; parts of one level lie in those of the next."""
+    found = np.arange(side)
+    for finer in chain(side):
+        if finer == parts:
+            break
+        coarser = -(-finer // BRANCHES)
+        found = (found * coarser + coarser - 1) // finer
+    return found
+
+
+def candidates(domain: Domain) -> list[Table]:
+    """Tables along few axes first, the total before all others, as many as can be looked at; that of cells last."""
+    sides, most = domain.shape, min(MOST_TABLES, max(3, int((MOST_WORK / domain.size) ** 0.5)))
+    found, regions = list[Table](), 0
+    for parts in _few_at_first([chain(axis.size) if axis.ordered else (axis.size, 1) for axis in domain]):
+        size = prod(parts)
+        if len(found) + 1 < most and parts != sides and size <= MOST_REGIONS and regions + size <= MOST_IN_ALL:
+            found.append(Table(sides, parts))
+            regions += size
+    return [*found, Table(sides, sides)]
+
+
+def _few_at_first(levels: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Every table of one or two attributes, and of more those by single values; those of most attributes last."""
+    axes = range(len(levels))
+    several = [chosen for count in range(min(len(levels), MOST_TOGETHER) + 1) for chosen in combinations(axes, count)]
+    found: dict[tuple[int, ...], None] = {}
+    for chosen in several:
+        coarse = len(levels) < 3 or len(chosen) < 2
+        sides = [(levels[axis] if coarse else levels[axis][:1]) if axis in chosen else (1,) for axis in axes]
+        found |= dict.fromkeys(product(*sides))
+    return sorted(found, key=lambda parts: (sum(part > 1 for part in parts), prod(parts)))
+
+
+def gathered(labels: Codes, values: Floats, size: int) -> Floats:
+    """Values of cells summed by region."""
+    return np.asarray(np.bincount(labels, weights=values, minlength=size), dtype=np.float64)
+
+
+def crossed(one: Codes, other: Codes, values: Floats, sizes: tuple[int, int]) -> Floats:
+    """Values of cells summed by pairs of regions, (regions of one, of the other)."""
+    return gathered(one * sizes[1] + other, values, sizes[0] * sizes[1]).reshape(sizes)
+
+
+def _along(side: int, parts: int) -> Queries:
+    if parts == side:
+        return Identity(side)
+    if parts == 1:
+        return Total(side)
+    starts = np.searchsorted(part_of(side, parts), np.arange(parts + 1))
+    return Ranges(side, starts[:-1], starts[1:] - 1)

@@ -1,0 +1,1 @@
+"""Errors by kind of question, brought to the size that was measured."""

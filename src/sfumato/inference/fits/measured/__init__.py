@@ -1,0 +1,1 @@
+"""Fits whose errors were measured: by kind of question, and along single attributes."""

@@ -1,0 +1,156 @@
+"""A fit whose model's errors have the size that was measured, by kind of question.
+
+The number of all rows is known by noise alone, or by whatever the fit says of it, and so are counts along attributes
+where these were measured besides. So an error is divided into the part that goes with them, which stays as it is, and
+the rest, of which the deviation is multiplied by the factor of the question's kind. Nearly all rows then have nearly
+the error of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.domain import Domain
+from sfumato.frozen import dataclass
+from sfumato.inference.by_kind.questions import Questions
+from sfumato.inference.by_kind.scales import Scales
+from sfumato.inference.fits.base import Arrays, Errors, Fit, FitReader, TotalByNoise
+from sfumato.inference.fits.grouped import ByGroup, Grouped
+from sfumato.inference.fits.measured.steadied import NOT_STEADIED, Steadied
+from sfumato.inference.fits.tree import TreeFit
+from sfumato.measurement import Measurement
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredFit:
+    """inner: the fit. scales: factors by kind. misfits: what was measured in order to know them.
+
+    steadied: counts along attributes that the fit was brought to, if any.
+    """
+
+    family = "measured"
+    room = 4
+
+    inner: Fit
+    domain: Domain
+    scales: Scales
+    misfits: tuple[Measurement, ...]
+    steadied: Steadied | None = None
+
+    @property
+    def of(self) -> str:
+        return self.inner.of
+
+    @property
+    def estimate(self) -> Floats:
+        return self.inner.estimate
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        return (*self.inner.measurements, *(self.steadied.measured if self.steadied else ()), *self.misfits)
+
+    def errors(self, columns: Floats) -> Errors:
+        found = with_total(self.inner, columns)
+        products = None if self.steadied is None else self.steadied.model.with_cells.T @ columns
+        return self._scaled(found, products, Questions.of_columns(self.domain, columns, self.estimate))
+
+    def errors_by_group(self, asked: Grouped) -> list[Errors] | None:
+        """The same for many groups; None where they have to be found group by group."""
+        if not isinstance(self.inner, ByGroup):
+            return None
+        found = by_group_with_total(self.inner, asked, len(self.estimate))
+        if found is None:
+            return None
+        questions = Questions.of_groups(self.domain, asked, self.estimate)
+        products = None if self.steadied is None else self.steadied.products_by_group(asked)
+        each = []
+        for group, errors in enumerate(found):
+            own = slice(group * asked.sums, (group + 1) * asked.sums)
+            each.append(self._scaled(errors, None if products is None else products[group], questions.some(own)))
+        return each
+
+    def _scaled(self, found: Errors, products: Floats | None, questions: Questions) -> Errors:
+        """found: with the errors of all rows last."""
+        sure, rest = parts_of(found.model, products, self.steadied)
+        factors, hidden = self.scales.of(questions, len(self.domain.axes))
+        claimed = np.diagonal(rest)
+        sizes = factors**2 * claimed + hidden
+        stretch = np.sqrt(np.divide(sizes, claimed, out=np.zeros_like(sizes), where=claimed > 0.0))
+        model = sure + stretch[:, None] * rest * stretch
+        np.fill_diagonal(model, np.diagonal(sure) + sizes)
+        return replace(found, weights=found.weights[:, :-1], model=model, unknown=found.unknown[:-1])
+
+    def record(self, domain: Domain) -> Arrays:
+        return {**self.inner.record(domain), **self.scales.record()}
+
+
+class MeasuredTree(MeasuredFit):
+    """A posterior over a tree; alone among fits with measured errors it may be brought to counts along attributes."""
+
+    family = "measured-tree"
+    room = TreeFit.room
+
+    def record(self, domain: Domain) -> Arrays:
+        along = NOT_STEADIED if self.steadied is None else self.steadied.record()
+        return {**super().record(domain), **along}
+
+    @classmethod
+    def read(cls, file: FitReader) -> MeasuredTree:
+        inner = TreeFit.read(file)
+        along = Steadied.read(file, inner)
+        return cls(inner, file.domain, Scales.read(file), file.others(), along)
+
+
+def with_total(fit: Fit, columns: Floats) -> Errors:
+    """The errors of weighted sums of cells, and last of all rows."""
+    if isinstance(fit, TotalByNoise):
+        return _and_nothing(fit.errors(columns))
+    return fit.errors(np.column_stack([columns, np.ones(len(columns))]))
+
+
+def by_group_with_total(fit: ByGroup, asked: Grouped, cells: int) -> Sequence[Errors] | None:
+    """The same for many groups; None where they have to be found group by group."""
+    if not isinstance(fit, TotalByNoise):
+        return fit.errors_by_group(with_all_rows(asked, cells))
+    found = fit.errors_by_group(asked)
+    return None if found is None else [*map(_and_nothing, found)]
+
+
+def _and_nothing(errors: Errors) -> Errors:
+    """With the model's error of all rows, where a model says nothing of them."""
+    weights = np.pad(errors.weights, [(0, 0), (0, 1)])
+    return replace(
+        errors, weights=weights, model=np.pad(errors.model, (0, 1)), unknown=np.append(errors.unknown, False)
+    )
+
+
+def with_all_rows(asked: Grouped, cells: int) -> Grouped:
+    """The same sums in every group, and last the number of all rows."""
+    weights = np.column_stack([asked.weights, np.zeros(len(asked.weights))])
+    whole = np.zeros((cells, asked.sums)) if asked.whole is None else asked.whole
+    return replace(asked, weights=weights, whole=np.column_stack([whole, np.ones(cells)]))
+
+
+def parts_of(model: Floats, products: Floats | None, steadied: Steadied | None) -> tuple[Floats, Floats]:
+    """A covariance of sums, all rows being the last, as what is known of it for sure, and the rest.
+
+    products: of the sums, all rows aside, with what was measured along attributes.
+    """
+    sure = np.zeros_like(model[:-1, :-1])
+    if model[-1, -1] > 0.0:
+        sure = np.outer(model[:-1, -1], model[:-1, -1]) / model[-1, -1]
+    rest = model[:-1, :-1] - sure
+    if steadied is not None and products is not None:
+        known, less = steadied.parts(products)
+        sure, rest = sure + known, rest - less
+    np.fill_diagonal(rest, np.maximum(np.diagonal(rest), 0.0))  # rounding may leave nothing below zero
+    return sure, rest
+
+
+def innermost(fit: Fit) -> Fit:
+    """The fit itself, without what was measured of its errors."""
+    return fit.inner if isinstance(fit, MeasuredFit) else fit

@@ -1,0 +1,110 @@
+"""Counts along single attributes, measured before a tree where that is expected to pay; by public facts alone.
+
+A tree cuts attributes one after the other, so that a value of one that is cut late is the sum of very many nodes. How
+far such a sum would be off on a full table is known beforehand, and so is how far it is off when it is measured by
+itself with a part of the budget, which makes everything else worse by that part.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.domain import Domain, Partition
+from sfumato.domain.binary_tree import BinaryTree
+from sfumato.frozen import dataclass
+from sfumato.inference.adaptive_descent import error_if_full
+from sfumato.inference.fits.measured.steadied import MOST_NUMBERS, MOST_RUNS, Along
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.measurement import Measurement
+from sfumato.queries import Identity, Workload
+from sfumato.queries.marginals import over
+from sfumato.strategies.query_geometry import geometry_of
+
+FEWEST = 3  # attributes: with two, a value is a line of the table, which a tree knows well
+STEPS, FINEST = 10, 40  # parts of the budget that are tried: up to 10 / 40
+OTHERS = 3.0  # kinds of question that a part for margins makes worse: pairs, larger sets and cells
+
+
+@dataclass(frozen=True)
+class MarginsFirst:
+    """What is measured along which attributes, and with which part of the budget; along: None for nothing."""
+
+    domain: Domain
+    along: Along | None = None
+    part: Fraction = Fraction(0)
+
+    @property
+    def tells_all(self) -> bool:
+        """Whether every value of every attribute is counted."""
+        every = {axis: length for axis, length in enumerate(self.domain.shape) if length > 1}
+        return self.along is not None and dict(zip(self.along.axes, self.along.runs, strict=True)) == every
+
+    def measure(self, curator: Curator, budget: Budget | None) -> list[Measurement]:
+        """Noisy counts along each attribute; a row is in one run of each, so they share the budget."""
+        if self.along is None or budget is None:
+            return []
+        found = []
+        for number, share in enumerate(budget.evenly(len(self.along.runs))):
+            runs = curator.reduce(Partition(self.domain, self.along.labels(number)))
+            found.append(runs.measure(Identity(self.along.runs[number]), share))
+        return found
+
+
+def margins_worth_measuring(domain: Domain, tree: BinaryTree, *, pure: bool) -> MarginsFirst:
+    """Along which attributes to measure, and with which part of the budget, by expected error; reads no data.
+
+    Attributes of which a tree knows little come first: the fewer are measured, the more each gets.
+    """
+    able = [axis for axis, length in enumerate(domain.shape) if length > 1]
+    if len(able) < FEWEST:
+        return MarginsFirst(domain)
+    errors = {axis: _error(domain, axis, tree, pure=pure) for axis in able}
+    worst_first = sorted(able, key=lambda axis: -errors[axis])
+    best, part, chosen = 0.0, Fraction(0), 0
+    for share in (Fraction(step, FINEST) for step in range(1, STEPS + 1)):
+        lost = -float(np.log(1.0 - float(share))) * (1.0 if pure else 0.5)
+        for number in range(1, len(able) + 1):
+            gains = [_gain(errors[axis], number, float(share), pure=pure) for axis in worst_first[:number]]
+            gain = (sum(gains) - lost * (len(able) - number)) / len(able)
+            if gain - OTHERS * lost > best:
+                best, part, chosen = gain - OTHERS * lost, share, number
+    axes = sorted(worst_first[:chosen])
+    runs = _runs(domain, axes)
+    return MarginsFirst(domain, Along(domain, tuple(axes), runs), part) if runs else MarginsFirst(domain)
+
+
+def shared_out(budget: Budget, margins: Fraction, errors: Fraction) -> tuple[Budget | None, Budget, Budget]:
+    """A budget for margins, if any, for the tree and for measuring errors."""
+    if not margins:
+        tree, last = budget.split(1 - errors, errors)
+        return None, tree, last
+    first, tree, last = budget.split(margins, 1 - margins - errors, errors)
+    return first, tree, last
+
+
+def _gain(error: float, attributes: int, part: float, *, pure: bool) -> float:
+    """By how much less an attribute's counts are off, on a logarithmic scale; error: by a tree with all the budget.
+
+    In deviations of the noise that all the budget buys for a single measurement.
+    """
+    own = attributes / part if pure else (attributes / part) ** 0.5
+    tree = error / (1.0 - part) if pure else error / (1.0 - part) ** 0.5
+    return float(np.log(tree) + 0.5 * np.log(1.0 / tree**2 + 1.0 / own**2))
+
+
+def _error(domain: Domain, axis: int, tree: BinaryTree, *, pure: bool) -> float:
+    """How far a tree's count of a value is off, on a full table, in deviations of the noise of all the budget."""
+    name = domain.axes[axis].name
+    values = Workload((name,), (over(domain, {name: Identity(domain.shape[axis])}),))
+    return error_if_full(tree, geometry_of(values, tree), 1.0, pure=pure)
+
+
+def _runs(domain: Domain, axes: list[int]) -> tuple[int, ...]:
+    """How many runs of values of each attribute are counted; none where there are too many cells for any."""
+    most = MOST_NUMBERS // domain.size // max(1, len(axes))
+    if not axes or most < 2:
+        return ()
+    return tuple(min(domain.shape[axis], MOST_RUNS, most) for axis in axes)

@@ -1,0 +1,44 @@
+"""Counts along attributes give guaranteed ends for what they tell exactly, and for nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fitted import SCHEMA, with_measured_errors
+
+from sfumato.intervals.guaranteed.along import with_counts_along
+from sfumato.intervals.guaranteed.ends import ANYTHING, Ends, lowest
+from sfumato.intervals.guaranteed.regions import finder
+
+FIT = with_measured_errors(along=True)
+ALONG = FIT.steadied.along
+
+
+def of_run(number: int, run: int) -> np.ndarray:
+    return (ALONG.labels(number) == run).astype(np.float64)
+
+
+def nothing_else(low, high, tail):
+    return ANYTHING
+
+
+@pytest.mark.parametrize("number", range(len(ALONG.runs)))
+def test_a_run_has_the_ends_of_its_own_count(number):
+    weights = of_run(number, 1)
+    found = with_counts_along(FIT.steadied, nothing_else)(weights, weights, 0.025)
+    measured, own = FIT.steadied.measured[number], np.array([1])
+    assert found.low == pytest.approx(lowest(measured, own, np.ones(1), 0.0125))
+    assert found.high == pytest.approx(-lowest(measured, own, -np.ones(1), 0.0125))
+
+
+def test_other_sums_are_left_to_the_tree_with_all_of_the_tail():
+    one_cell = np.zeros(SCHEMA.domain.size)
+    one_cell[3] = 1.0
+    assert finder(FIT)(one_cell, one_cell, 0.025) == finder(FIT.inner)(one_cell, one_cell, 0.025)
+
+
+def test_the_nearer_end_is_taken():
+    weights = of_run(0, 0)
+    tree = finder(FIT.inner)(weights, weights, 0.0125)
+    alone = with_counts_along(FIT.steadied, nothing_else)(weights, weights, 0.025)
+    assert finder(FIT)(weights, weights, 0.025) == Ends(max(tree.low, alone.low), min(tree.high, alone.high))

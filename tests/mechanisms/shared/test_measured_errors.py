@@ -1,0 +1,43 @@
+"""Errors measured by kind: what they may cost, what they charge, and that they find errors that nobody claimed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from curators import curator_of
+from fitted import SCHEMA, SIZE, example
+from grid_tables import line
+
+from sfumato.inference.by_kind.scales import EMPTY, FILLED, ONE_WAY, TILES
+from sfumato.kernel.budget import Budget
+from sfumato.mechanisms.shared.measured_errors import measure_errors, part_of_budget
+
+
+def test_a_part_of_the_budget_falls_with_the_number_of_cells():
+    parts = [part_of_budget(line(cells).domain) for cells in (64, 4096, 2**20)]
+    assert parts == sorted(parts, reverse=True) and parts[1] < Fraction(1, 100) and parts[0] <= Fraction(1, 49)
+    assert part_of_budget(SCHEMA.domain, [ONE_WAY]) < part_of_budget(SCHEMA.domain)
+
+
+@pytest.mark.parametrize("budget", [Budget.pure("1/2"), Budget.zcdp("1/2")])
+def test_what_is_measured_is_charged(budget):
+    curator = curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=1, rho=budget.rho and budget.rho * 2)
+    scales, measured = measure_errors(curator, example("leaves"), budget, Budget.pure(1) if budget.is_pure else budget)
+    spent = curator.charge.fullest / curator.charge.limit
+    assert 0 < spent <= Fraction(1, 2) and len(measured) >= 2
+    assert set(scales.kinds.tolist()) <= {EMPTY, FILLED, TILES, ONE_WAY}
+
+
+def test_errors_that_nobody_claimed_are_found():
+    """At an epsilon of 1,000 noise is nothing: an estimate off by 1,000 in every cell asks for large factors."""
+    tree = example("leaves")
+    wrong = replace(tree, estimate=np.arange(SIZE) * 7.0 + np.where(np.arange(SIZE) % 2, 1000.0, -1000.0) + 2000.0)
+    factors = []
+    for fit in (replace(tree, estimate=np.arange(SIZE) * 7.0 + 1.0), wrong):
+        curator = curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=1000)
+        scales, _ = measure_errors(curator, fit, Budget.pure(500), Budget.pure(1000), without=[TILES])
+        factors.append(scales.factors[scales.kinds == FILLED].max())
+    assert factors[1] > 10 * factors[0]
