@@ -15,9 +15,10 @@ from sfumato.inference.averages.tables import Table
 from sfumato.inference.fits.averages import AveragesFit
 from sfumato.inference.fits.base import Fit
 from sfumato.inference.fits.linear import LinearFit
-from sfumato.inference.fits.measured.families import MeasuredPartition, MeasuredShape, MeasuredShrinkage
-from sfumato.inference.fits.measured.fit import MeasuredFit, MeasuredTree
+from sfumato.inference.fits.measured.families import MeasuredPartition, MeasuredShape, MeasuredShrinkage, MeasuredTree
+from sfumato.inference.fits.measured.fit import MeasuredFit
 from sfumato.inference.fits.measured.steadied import Along, steadied
+from sfumato.inference.fits.moved import MovedFit
 from sfumato.inference.fits.partition import PartitionFit
 from sfumato.inference.fits.scaled_shape import ScaledShape
 from sfumato.inference.fits.shrinkage import ShrinkageFit
@@ -25,6 +26,7 @@ from sfumato.inference.fits.solved import SolvedFit
 from sfumato.inference.fits.tree import TreeFit, fit_tree
 from sfumato.inference.halvings import Halvings
 from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.mechanisms.shared.measured_errors import measure_errors
 from sfumato.publishing.publish import describe_guarantee
@@ -60,6 +62,8 @@ KINDS = (
     "measured buckets",
     "measured cells",
     "measured shape",
+    "measured cells along",
+    "measured buckets along",
 )
 
 
@@ -128,8 +132,10 @@ def with_measured_errors(*, along: bool) -> MeasuredTree:
 
 
 def measured(kind: str) -> MeasuredFit:
-    """A fit that is no tree, with errors that were measured."""
+    """A fit that is no tree, with errors that were measured; `along`: brought to all rows, or to both attributes."""
     curator = curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=4)
+    if kind.endswith(" along"):
+        return brought(measured(kind.removesuffix(" along")), curator)
     if kind == "shape":
         shape = example("shape")
         assert isinstance(shape, ScaledShape)
@@ -147,6 +153,17 @@ def measured(kind: str) -> MeasuredFit:
     inner = replace(buckets, over=SCHEMA.domain)
     scales, misfits = measure_errors(curator, inner, Budget.pure("1/2"), Budget.pure(4), seen=False)
     return MeasuredPartition(inner, SCHEMA.domain, scales, misfits)
+
+
+def brought(fit: MeasuredFit, curator: Curator) -> MeasuredFit:
+    """Cells, which do not know all rows well, to these and to both attributes; buckets to attributes."""
+    quarter, runs = Budget.pure("1/4"), Along(SCHEMA.domain, (0, 1), (3, 2))
+    together = curator.reduce(Partition(SCHEMA.domain, np.zeros(SIZE, dtype=np.int64)))
+    whole = together.measure(Identity(1), quarter) if isinstance(fit, MeasuredShrinkage) else None
+    parts = [curator.reduce(Partition(SCHEMA.domain, runs.labels(number))) for number in (0, 1)]
+    margins = [parts[0].measure(Identity(3), quarter), parts[1].measure(Identity(2), quarter)]
+    moved, steady = steadied(MovedFit.brought(fit.inner, whole), runs, margins)
+    return replace(fit, inner=moved, steadied=steady)
 
 
 def release_with(fit: Fit) -> Release:

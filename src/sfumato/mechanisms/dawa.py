@@ -30,7 +30,8 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.mechanisms.mechanism import Mechanism, per_cell
-from sfumato.mechanisms.shared.measured_errors import measure_errors, part_of_budget
+from sfumato.mechanisms.shared.counted_first import Shares
+from sfumato.mechanisms.shared.measured_errors import measure_errors
 from sfumato.mechanisms.shared.two_stage import places_along
 from sfumato.queries import Identity, Ranges, Workload
 from sfumato.releases.contents.cube import Cube
@@ -43,8 +44,8 @@ MOST_CELLS = 2**20  # that the kernel cuts into buckets
 class Settings:
     """What was chosen by judgement or trial.
 
-    shares: of the count's budget but for what measuring its errors takes, for choosing the buckets, for measuring
-    them, for measuring how uneven they are.
+    shares: of the count's budget but for what margins and errors take, for choosing the buckets, for measuring them,
+    for measuring how uneven they are.
     price, per_halving: of a bucket of all cells, in scales of the noise on its deviation, and what each halving adds:
     of short buckets there are more, so more of them would be cheap by noise alone. Higher ones make fewer, less even
     buckets. Chosen among some dozen on five synthetic tables and three of DPBench; on other synthetic ones no pair
@@ -72,12 +73,12 @@ def dawa(
     from sfumato.mechanisms.shared.measures_by_region import sums_by_region  # not loaded to choose a mechanism
 
     for_count, *for_measures = budget.split(*schema.weights.values())
-    checked = part_of_budget(schema.domain, seen=False)
-    for_fit, for_errors = for_count.split(1 - checked, checked)
-    for_buckets, for_totals, for_misfit = for_fit.split(*settings.shares)
+    shares = Shares.beside_cells(schema.domain, for_count, seen=False)
+    for_buckets, for_totals, for_misfit = shares.most.split(*settings.shares)
     assert for_buckets.epsilon is not None  # noqa: S101 (pure epsilon only: the kernel refuses others)
     contributions = curator.charge.contributions
 
+    counted = shares.measure(curator)
     order = curve_order(schema.domain)
     scale = 2 * contributions / for_buckets.epsilon
     halvings = reversed(range(schema.domain.size.bit_length()))  # of the longest bucket, for each length
@@ -88,8 +89,9 @@ def dawa(
     buckets = curator.reduce(Partition(schema.domain, labels))
     tree = BinaryTree.line(len(sizes))
     totals = fit_tree(_measure_tree(buckets, tree, for_totals, settings.levels_apart), tree, sizes)
-    fit = _with_spread(curator, labels, totals, for_misfit)
-    count = MeasuredPartition(fit, schema.domain, *measure_errors(curator, fit, for_errors, for_count, seen=False))
+    fit, steady = counted.bring_all(_with_spread(curator, labels, totals, for_misfit))
+    scales, misfits = measure_errors(curator, fit, shares.errors, for_count, steady, shares.known, seen=False)
+    count = MeasuredPartition(fit, schema.domain, scales, misfits, steady)
 
     return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
 

@@ -17,22 +17,19 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.arrays import Codes
-from sfumato.domain import Domain, Partition
+from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree, nodes_over
-from sfumato.frozen import dataclass
 from sfumato.inference import adaptive_descent as descent
 from sfumato.inference.adaptive_descent import PARTS, Frontier, GoOn, next_measurements
-from sfumato.inference.by_kind.scales import ONE_WAY
-from sfumato.inference.fits.measured.fit import MeasuredTree
-from sfumato.inference.fits.measured.steadied import steadied
+from sfumato.inference.fits.measured.families import MeasuredTree
 from sfumato.inference.fits.tree import MOST_LEAVES, MOST_NODES, fit_tree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, as_one
 from sfumato.mechanisms.mechanism import Mechanism, per_cell
-from sfumato.mechanisms.shared.margins_first import MarginsFirst, margins_worth_measuring, shared_out
-from sfumato.mechanisms.shared.measured_errors import measure_errors, part_of_budget
+from sfumato.mechanisms.shared.counted_first import Shares
+from sfumato.mechanisms.shared.measured_errors import measure_errors
 from sfumato.queries import Ranges, Workload, default_workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
@@ -51,32 +48,12 @@ def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
 
 
-@dataclass(frozen=True)
-class Shares:
-    """What the count's budget is for; public. known: kinds of question whose errors need not be measured."""
-
-    first: MarginsFirst
-    known: frozenset[int]
-    margins: Budget | None
-    tree: Budget
-    errors: Budget
-
-    @classmethod
-    def of(cls, domain: Domain, tree: BinaryTree, budget: Budget) -> Shares:
-        first = margins_worth_measuring(domain, tree, pure=budget.is_pure)
-        known = frozenset({ONE_WAY} if first.tells_all else ())
-        return cls(first, known, *shared_out(budget, first.part, part_of_budget(domain, known)))
-
-
 def measured_tree(curator: Curator, budget: Budget, workload: Workload) -> MeasuredTree:
     """A posterior over a tree, brought to counts along attributes where these pay, with errors that were measured."""
     domain, tree = curator.domain, BinaryTree.over(curator.domain)
-    shares = Shares.of(domain, tree, budget)
-    margins = shares.first.measure(curator, shares.margins)
-    fit = fit_tree(descend(curator, tree, shares.tree, workload), tree)
-    steady = None
-    if shares.first.along is not None:
-        fit, steady = steadied(fit, shares.first.along, margins)
+    shares = Shares.beside_tree(domain, tree, budget)
+    counted = shares.measure(curator)
+    fit, steady = counted.bring(fit_tree(descend(curator, tree, shares.most, workload), tree))
     scales, misfits = measure_errors(curator, fit, shares.errors, budget, steady, shares.known)
     return MeasuredTree(fit, domain, scales, misfits, steady)
 
@@ -91,7 +68,7 @@ def refuses(schema: Schema, workload: Workload | None) -> str | None:
 def error_if_full(schema: Schema, workload: Workload, budget: Budget) -> float:
     """About the error on a table with many rows everywhere, where there is nothing to adapt to; reads no data."""
     tree, share = BinaryTree.over(schema.domain), budget.split(*schema.weights.values())[0]
-    whole = _noise(Shares.of(schema.domain, tree, share).tree, schema.privacy_unit.contributions)
+    whole = _noise(Shares.beside_tree(schema.domain, tree, share).most, schema.privacy_unit.contributions)
     return descent.error_if_full(tree, geometry_of(workload, tree), whole.continuous_variance, pure=budget.is_pure)
 
 

@@ -11,7 +11,13 @@ from grid_tables import GRID, line
 
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms.shared.margins_first import MarginsFirst, margins_worth_measuring, shared_out
+from sfumato.mechanisms.shared.margins_first import (
+    MarginsFirst,
+    margins_beside_cells,
+    margins_beside_tree,
+    part_for_all_rows,
+    shared_out,
+)
 from sfumato.schema import Schema
 
 SURVEY = Schema.from_dict(
@@ -25,11 +31,11 @@ SURVEY = Schema.from_dict(
 
 @pytest.mark.parametrize("pure", [True, False])
 def test_margins_pay_with_many_attributes(pure):
-    found = margins_worth_measuring(SURVEY.domain, BinaryTree.over(SURVEY.domain), pure=pure)
+    found = margins_beside_tree(SURVEY.domain, BinaryTree.over(SURVEY.domain), pure=pure)
     assert found.along is not None and found.along.runs == (5,) * 6 and found.tells_all
     assert 0 < found.part <= Fraction(1, 4)
     for schema in (line(1000), GRID):
-        nothing = margins_worth_measuring(schema.domain, BinaryTree.over(schema.domain), pure=pure)
+        nothing = margins_beside_tree(schema.domain, BinaryTree.over(schema.domain), pure=pure)
         assert nothing.along is None and not nothing.part and not nothing.tells_all
 
 
@@ -48,19 +54,26 @@ def test_only_attributes_that_a_tree_knows_badly_are_measured():
             },
         }
     )
-    found = margins_worth_measuring(census.domain, BinaryTree.over(census.domain), pure=True)
+    found = margins_beside_tree(census.domain, BinaryTree.over(census.domain), pure=True)
     assert found.along is not None and found.along.axes == (0,) and 0 < found.part <= Fraction(1, 10)
     assert not found.tells_all
 
 
 def test_they_are_measured_with_what_was_set_aside():
     tree = BinaryTree.over(SURVEY.domain)
-    found = margins_worth_measuring(SURVEY.domain, tree, pure=True)
+    found = margins_beside_tree(SURVEY.domain, tree, pure=True)
     curator = curator_of(SURVEY, np.ones(SURVEY.domain.size))
-    first, rest, errors = shared_out(Budget.pure(1), found.part, Fraction(1, 50))
+    rest, errors, (first,) = shared_out(Budget.pure(1), Fraction(1, 50), found.part)
     measured = found.measure(curator, first)
     assert [len(one.answers) for one in measured] == [5] * 6
     assert curator.charge.fullest == found.part * curator.charge.limit
     assert first.epsilon + rest.epsilon + errors.epsilon == 1
-    assert shared_out(Budget.pure(1), Fraction(0), Fraction(1, 50))[0] is None
+    assert shared_out(Budget.pure(1), Fraction(1, 50), Fraction(0))[2] == [None]
     assert MarginsFirst(SURVEY.domain).measure(curator, None) == []
+
+
+def test_beside_noisy_cells_margins_pay_where_values_have_many_cells_and_all_rows_sooner():
+    found = margins_beside_cells(SURVEY.domain, pure=True)
+    assert found.along is not None and found.tells_all and 0 < found.part <= Fraction(1, 4)
+    assert margins_beside_cells(GRID.domain, pure=True).along is None
+    assert part_for_all_rows(line(400).domain) == 0 < part_for_all_rows(line(401).domain) < Fraction(1, 10)

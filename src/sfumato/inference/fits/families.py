@@ -36,7 +36,7 @@ FAMILIES = _Families(
         "measured-nested": "sfumato.inference.fits.measured.families.MeasuredShrinkage",
         "measured-regional": "sfumato.inference.fits.measured.families.MeasuredPartition",
         "measured-shape": "sfumato.inference.fits.measured.families.MeasuredShape",
-        "measured-tree": "sfumato.inference.fits.measured.fit.MeasuredTree",
+        "measured-tree": "sfumato.inference.fits.measured.families.MeasuredTree",
         "tree": "sfumato.inference.fits.tree.TreeFit",
     }
 )

@@ -95,6 +95,14 @@ class PartitionFit(OverBuckets):
             model = apart + slopes.T @ slopes
         return Errors(totals.design, totals.weights, model + totals.model, totals.unknown)
 
+    def covariances(self, columns: Floats) -> Floats:
+        """Of every cell with some weighted sums of cells; only where totals are a tree's, and buckets may slope."""
+        assert isinstance(self.totals, TreeFit) and self.sloping is not None  # noqa: S101 (as dawa has them now)
+        expected = self.means(columns)
+        totals = self.totals.covariances(expected) / self.sizes[:, None]
+        inside = (self.deviations**2 / self.sizes)[self.labels, None] * (columns - expected[self.labels])
+        return np.asarray(totals[self.labels] + inside + self.sloping @ (self.sloping.T @ columns))
+
     def errors_by_group(self, asked: Grouped) -> Sequence[Errors] | None:
         """The same for many groups; None where totals do not know theirs."""
         if not isinstance(self.totals, TreeFit):
@@ -127,13 +135,15 @@ class PartitionFit(OverBuckets):
 
     @classmethod
     def read(cls, file: FitReader, over: Domain | None = None) -> PartitionFit:
+        """over: the domain along which buckets may slope; there one measurement is beside, and more may follow."""
         estimate = file.numbers("totals")
         measured = file.measurement(len(estimate))
         totals: LinearFit | TreeFit = LinearFit(measured, estimate)
         if "slopes" in file.arrays:
             slopes, deviations = file.whole("slopes"), file.numbers("deviations")
             totals = TreeFit(measured, BinaryTree.line(len(estimate)), estimate, slopes, deviations, np.zeros(0))
-        return cls(file.whole("labels"), totals, file.numbers("spread"), file.others(), over)
+        besides = file.others() if over is None else (file.measurement(None),)
+        return cls(file.whole("labels"), totals, file.numbers("spread"), besides, over)
 
 
 def _roots(variances: Floats, squares: Floats) -> Floats:

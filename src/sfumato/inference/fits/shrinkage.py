@@ -123,6 +123,18 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
             each.append(Errors(design, own, model, known, counts[rows]))
         return each
 
+    def covariances(self, columns: Floats) -> Floats:
+        """Of every cell with some weighted sums of cells, noise and what is left out together."""
+        contrasts, expected = self._contrasts(columns), self.means(columns)
+        of_cells = self.cells.noise.variance * (self._kept(contrasts) + (self.lean[:, None] * expected)[self.labels])
+        of_totals = self.totals.measurement.noise.variance * (1.0 - self.lean)[:, None] * expected
+        totals = (
+            self.lean[:, None] * self.means(of_cells) + (1.0 - self.lean)[:, None] / self.sizes[:, None] * of_totals
+        )
+        left_out = ((1.0 - self.keep) * self.deviations)[self.halvings.family, None] ** 2 * contrasts
+        kept = self.keep[self.halvings.family, None] * self._contrasts(of_cells)
+        return totals[self.labels] + self._spread_out(kept + left_out)
+
     def _model(self, contrasts: Floats) -> Floats:
         """The covariance of what is left out of sums with these contrasts."""
         left_out = ((1.0 - self.keep) * self.deviations)[self.halvings.family, None] * contrasts
@@ -139,7 +151,10 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
 
     def _kept(self, contrasts: Floats) -> Floats:
         """What contrasts, each as far as it is kept, make of the cells."""
-        spread_out = self.halvings.spread_out(self.keep[self.halvings.family, None] * contrasts, len(self.order))
+        return self._spread_out(self.keep[self.halvings.family, None] * contrasts)
+
+    def _spread_out(self, contrasts: Floats) -> Floats:
+        spread_out = self.halvings.spread_out(contrasts, len(self.order))
         cells = np.empty_like(spread_out)
         cells[self.order] = spread_out
         return cells

@@ -10,6 +10,8 @@ prior takes for granted; the posterior does not tell them apart, so all of it co
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
@@ -90,6 +92,16 @@ class TreeFit(OfOneMeasurement):
         place[self.tree.order] = np.arange(len(place))
         found = tree_covariances(self.tree, self.slopes / FINE, self.deviations, self.leanings, asked.moved(place))
         return [self._all_model(model) for model in found]
+
+    def covariances(self, columns: Floats) -> Floats:
+        """Of every leaf with some weighted sums of leaves."""
+        from sfumato.inference.fits.tree_products import covariances_with
+
+        return covariances_with(self.tree, self.slopes / FINE, self.deviations, self.leanings, columns)
+
+    def moved(self, estimate: Floats) -> TreeFit:
+        """The same errors around another estimate."""
+        return replace(self, estimate=estimate)
 
     def _all_model(self, model: Floats) -> Errors:
         nothing, sums = Design(self.measurement.queries[:1], self.measurement.noises[:1]), len(model)

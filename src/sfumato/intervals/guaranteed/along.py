@@ -1,31 +1,60 @@
-"""Ends of sums that ask about one attribute, where its values were counted by themselves before anything was seen.
+"""Ends of sums that ask about one attribute, or all rows, where these were counted before anything was seen.
 
 The counts were measured first, so that their noise hangs on nothing, and which of them enter is decided by the question
-alone: those of the attribute with the fewest runs inside which all cells weigh alike. They and the tree each get half
-of the tail. A sum that no such attribute tells exactly is left to the tree.
+alone: those of the fewest runs inside which all cells weigh alike. They and the rest of what was measured each get half
+of the tail. A sum that no such counts tell exactly is left to the rest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
-from sfumato.inference.fits.measured.steadied import Steadied
+from sfumato.frozen import dataclass
+from sfumato.inference.fits.base import Fit
+from sfumato.inference.fits.measured.fit import MeasuredFit
+from sfumato.inference.fits.moved import MovedFit
 from sfumato.intervals.guaranteed.ends import Ends, Find, lowest
+from sfumato.measurement import Measurement
 
 
-def with_counts_along(steadied: Steadied, others: Find) -> Find:
-    """The ends that counts along an attribute give, where these are nearer. others: what else finds ends."""
-    along = steadied.along
-    by_length = sorted(range(len(along.runs)), key=lambda number: along.runs[number])
-    labels = {number: along.labels(number) for number in by_length}
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Runs of cells that were counted one by one: the run of each cell, and the counts."""
+
+    labels: Codes
+    measured: Measurement
+
+    @property
+    def number(self) -> int:
+        return self.measured.queries.rows
+
+
+def runs_of(fit: Fit) -> list[Runs]:
+    """All that were counted beside a fit, the fewest first."""
+    found: list[Runs] = []
+    if isinstance(fit, MeasuredFit) and fit.steadied is not None:
+        along = fit.steadied.along
+        found += [Runs(along.labels(number), one) for number, one in enumerate(fit.steadied.measured)]
+    inner = fit.inner if isinstance(fit, MeasuredFit) else fit
+    if isinstance(inner, MovedFit) and inner.whole is not None:
+        found.append(Runs(np.zeros(len(inner.estimate), dtype=np.int64), inner.whole))
+    return sorted(found, key=lambda runs: runs.number)
+
+
+def with_counts_along(counted: Sequence[Runs], others: Find) -> Find:
+    """The ends that counts of runs give, where these are nearer. others: what else finds ends."""
+    if not counted:
+        return others
 
     def find(low: Floats, high: Floats, tail: float) -> Ends:
-        for number in by_length:
-            below, above = (_alike(each, labels[number], along.runs[number]) for each in (low, high))
+        for runs in counted:
+            below, above = (_alike(each, runs) for each in (low, high))
             if below is not None and above is not None:
-                measured, rows = steadied.measured[number], np.arange(along.runs[number])
-                least, most = (lowest(measured, rows, each, tail / 2.0) for each in (below, -above))
+                rows = np.arange(runs.number)
+                least, most = (lowest(runs.measured, rows, each, tail / 2.0) for each in (below, -above))
                 rest = others(low, high, tail / 2.0)
                 return Ends(max(rest.low, least), min(rest.high, -most))
         return others(low, high, tail)
@@ -33,8 +62,8 @@ def with_counts_along(steadied: Steadied, others: Find) -> Find:
     return find
 
 
-def _alike(weights: Floats, labels: Codes, runs: int) -> Floats | None:
+def _alike(weights: Floats, runs: Runs) -> Floats | None:
     """What the cells of every run weigh; None where some of one run differ."""
-    found = np.empty(runs)
-    found[labels] = weights
-    return found if np.array_equal(found[labels], weights) else None
+    found = np.empty(runs.number)
+    found[runs.labels] = weights
+    return found if np.array_equal(found[runs.labels], weights) else None

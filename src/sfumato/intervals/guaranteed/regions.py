@@ -19,12 +19,12 @@ from sfumato.inference.fits.averages import AveragesFit
 from sfumato.inference.fits.base import Fit
 from sfumato.inference.fits.buckets import OverBuckets
 from sfumato.inference.fits.linear import BySquares
-from sfumato.inference.fits.measured.fit import MeasuredFit, innermost
+from sfumato.inference.fits.measured.fit import innermost
 from sfumato.inference.fits.noisy_cells import NoisyCells
 from sfumato.inference.fits.partition import PartitionFit
 from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.inference.fits.tree import TreeFit
-from sfumato.intervals.guaranteed.along import with_counts_along
+from sfumato.intervals.guaranteed.along import runs_of, with_counts_along
 from sfumato.intervals.guaranteed.descent import Descent
 from sfumato.intervals.guaranteed.ends import ANYTHING, Ends, Find, lowest, reach
 from sfumato.intervals.guaranteed.none import NONE
@@ -46,9 +46,10 @@ def finders(fits: Sequence[Fit], domain: Domain) -> dict[str, Find]:
 
 def finder(fit: Fit) -> Find:
     """How the ends of sums are found from a fit; a QueryError where there are none."""
-    if isinstance(fit, MeasuredFit) and fit.steadied is not None:
-        return with_counts_along(fit.steadied, finder(fit.inner))
-    fit = innermost(fit)
+    return with_counts_along(runs_of(fit), _of_rest(innermost(fit)))
+
+
+def _of_rest(fit: Fit) -> Find:
     if is_exact(fit):
         return lambda low, high, tail: _of_squares(fit, low, high, tail)
     if isinstance(fit, TreeFit):

@@ -1,12 +1,14 @@
-"""Counts along single attributes, measured before a tree where that is expected to pay; by public facts alone.
+"""Counts along single attributes, and of all rows, measured first where that is expected to pay; by public facts alone.
 
-A tree cuts attributes one after the other, so that a value of one that is cut late is the sum of very many nodes. How
-far such a sum would be off on a full table is known beforehand, and so is how far it is off when it is measured by
-itself with a part of the budget, which makes everything else worse by that part.
+A tree cuts attributes one after the other, so that a value of one that is cut late is the sum of very many nodes; where
+cells are measured, every value is the sum of very many of them. How far such a sum would be off on a full table is
+known beforehand, and so is how far it is off when it is measured by itself with a part of the budget, which makes
+everything else worse by that part.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -25,6 +27,7 @@ from sfumato.strategies.query_geometry import geometry_of
 
 FEWEST = 3  # attributes: with two, a value is a line of the table, which a tree knows well
 STEPS, FINEST = 10, 40  # parts of the budget that are tried: up to 10 / 40
+FOR_ALL = Fraction(1, 20)  # of the budget, for all rows, where cells are measured and more than its square are
 OTHERS = 3.0  # kinds of question that a part for margins makes worse: pairs, larger sets and cells
 
 
@@ -53,15 +56,30 @@ class MarginsFirst:
         return found
 
 
-def margins_worth_measuring(domain: Domain, tree: BinaryTree, *, pure: bool) -> MarginsFirst:
-    """Along which attributes to measure, and with which part of the budget, by expected error; reads no data.
+def margins_beside_tree(domain: Domain, tree: BinaryTree, *, pure: bool) -> MarginsFirst:
+    """Along which attributes to measure before a tree is, and with which part of the budget; reads no data."""
+    return _worth_measuring(domain, lambda axis: _error_of_tree(domain, axis, tree, pure=pure), pure=pure)
 
-    Attributes of which a tree knows little come first: the fewer are measured, the more each gets.
+
+def margins_beside_cells(domain: Domain, *, pure: bool) -> MarginsFirst:
+    """The same where all cells are measured, or buckets of a few: a value is off by the noises of its cells."""
+    return _worth_measuring(domain, lambda axis: float(domain.size / domain.shape[axis]) ** 0.5, pure=pure)
+
+
+def part_for_all_rows(domain: Domain) -> Fraction:
+    """What counting all rows by themselves takes of a budget where all cells are measured, if it is less far off."""
+    return FOR_ALL if FOR_ALL**2 * domain.size > 1 else Fraction(0)
+
+
+def _worth_measuring(domain: Domain, error: Callable[[int], float], *, pure: bool) -> MarginsFirst:
+    """Attributes of which little is known come first: the fewer are measured, the more each gets.
+
+    error: of a count of one of its values, on a full table, in deviations of the noise of all the budget.
     """
     able = [axis for axis, length in enumerate(domain.shape) if length > 1]
     if len(able) < FEWEST:
         return MarginsFirst(domain)
-    errors = {axis: _error(domain, axis, tree, pure=pure) for axis in able}
+    errors = {axis: error(axis) for axis in able}
     worst_first = sorted(able, key=lambda axis: -errors[axis])
     best, part, chosen = 0.0, Fraction(0), 0
     for share in (Fraction(step, FINEST) for step in range(1, STEPS + 1)):
@@ -76,17 +94,16 @@ def margins_worth_measuring(domain: Domain, tree: BinaryTree, *, pure: bool) -> 
     return MarginsFirst(domain, Along(domain, tuple(axes), runs), part) if runs else MarginsFirst(domain)
 
 
-def shared_out(budget: Budget, margins: Fraction, errors: Fraction) -> tuple[Budget | None, Budget, Budget]:
-    """A budget for margins, if any, for the tree and for measuring errors."""
-    if not margins:
-        tree, last = budget.split(1 - errors, errors)
-        return None, tree, last
-    first, tree, last = budget.split(margins, 1 - margins - errors, errors)
-    return first, tree, last
+def shared_out(budget: Budget, errors: Fraction, *firsts: Fraction) -> tuple[Budget, Budget, list[Budget | None]]:
+    """A budget for most, one for measuring errors, and one for each thing that is measured first, None for nothing."""
+    wanted = [part for part in firsts if part]
+    most, last, *found = budget.split(1 - errors - sum(wanted), errors, *wanted)
+    each = iter(found)
+    return most, last, [next(each) if part else None for part in firsts]
 
 
 def _gain(error: float, attributes: int, part: float, *, pure: bool) -> float:
-    """By how much less an attribute's counts are off, on a logarithmic scale; error: by a tree with all the budget.
+    """By how much less an attribute's counts are off, on a logarithmic scale; error: without, with all the budget.
 
     In deviations of the noise that all the budget buys for a single measurement.
     """
@@ -95,7 +112,7 @@ def _gain(error: float, attributes: int, part: float, *, pure: bool) -> float:
     return float(np.log(tree) + 0.5 * np.log(1.0 / tree**2 + 1.0 / own**2))
 
 
-def _error(domain: Domain, axis: int, tree: BinaryTree, *, pure: bool) -> float:
+def _error_of_tree(domain: Domain, axis: int, tree: BinaryTree, *, pure: bool) -> float:
     """How far a tree's count of a value is off, on a full table, in deviations of the noise of all the budget."""
     name = domain.axes[axis].name
     values = Workload((name,), (over(domain, {name: Identity(domain.shape[axis])}),))

@@ -1,6 +1,7 @@
 """What kdtree and ispe share: noisy cells, regions found in them, noisy totals of the regions, an estimate from both.
 
-Everything after the two measurements is post-processing. A region's total is known twice, from its own measurement and
+All rows, and values of attributes where that pays, are counted first; everything after the regions' totals, but for
+measuring errors, is post-processing. A region's total is known twice, from its own measurement and
 from its cells, and the two are weighed by their variances. Inside a region, halved again and again, the contrast of two
 halves is kept as far as the posterior mean says (inference/fits/shrinkage.py).
 """
@@ -24,7 +25,8 @@ from sfumato.inference.partition_search import halving_order
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
-from sfumato.mechanisms.shared.measured_errors import measure_errors, part_of_budget
+from sfumato.mechanisms.shared.counted_first import Shares
+from sfumato.mechanisms.shared.measured_errors import measure_errors
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
@@ -46,17 +48,18 @@ def release_regions(
     if not 0 < first < 1:
         raise QueryError(f"the cells' share of the budget lies between 0 and 1, such as 3/4; got {first}")
     for_count, *for_measures = budget.split(*schema.weights.values())
-    checked = part_of_budget(schema.domain)
-    for_fit, for_errors = for_count.split(1 - checked, checked)
-    for_cells, for_regions = for_fit.split(first, 1 - first)
+    shares = Shares.beside_cells(schema.domain, for_count)
+    for_cells, for_regions = shares.most.split(first, 1 - first)
 
+    counted = shares.measure(curator)
     cells = curator.measure(Identity(schema.domain.size), for_cells)
     labels = find(cells.answers.astype(np.float64).reshape(schema.domain.shape), cells.noise.variance)
     regions = curator.reduce(Partition(schema.domain, labels))
     totals = LinearFit.of_answers(regions.measure(Identity(int(labels.max()) + 1), for_regions))
 
-    fit = both_used(schema.domain, labels, cells, totals)
-    count = MeasuredShrinkage(fit, schema.domain, *measure_errors(curator, fit, for_errors, for_count))
+    fit, steady = counted.bring_all(both_used(schema.domain, labels, cells, totals))
+    scales, misfits = measure_errors(curator, fit, shares.errors, for_count, steady, shares.known)
+    count = MeasuredShrinkage(fit, schema.domain, scales, misfits, steady)
     return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
 
 

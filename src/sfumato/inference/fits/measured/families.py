@@ -1,13 +1,28 @@
-"""Fits with measured errors, other than trees: buckets taken as even, cells and buckets together, a learned shape."""
+"""Fits with measured errors, by what is inside: a tree, buckets taken as even, cells and buckets, a learned shape."""
 
 from __future__ import annotations
+
+from typing import Self
 
 from sfumato.inference.by_kind.scales import Scales
 from sfumato.inference.fits.base import FitReader
 from sfumato.inference.fits.measured.fit import MeasuredFit
+from sfumato.inference.fits.moved import MovedFit
 from sfumato.inference.fits.partition import PartitionFit
 from sfumato.inference.fits.scaled_shape import ScaledShape
 from sfumato.inference.fits.shrinkage import ShrinkageFit
+from sfumato.inference.fits.tree import TreeFit
+
+
+class MeasuredTree(MeasuredFit):
+    """A posterior over a tree."""
+
+    family = "measured-tree"
+    room = TreeFit.room
+
+    @classmethod
+    def read(cls, file: FitReader) -> Self:
+        return cls.read_around(file, TreeFit.read(file))
 
 
 class MeasuredShape(MeasuredFit):
@@ -17,7 +32,7 @@ class MeasuredShape(MeasuredFit):
     room = ScaledShape.room
 
     @classmethod
-    def read(cls, file: FitReader) -> MeasuredShape:
+    def read(cls, file: FitReader) -> Self:
         inner = ScaledShape.read(file)
         return cls(inner, file.domain, Scales.read(file), file.others())
 
@@ -29,18 +44,18 @@ class MeasuredShrinkage(MeasuredFit):
     room = ShrinkageFit.room
 
     @classmethod
-    def read(cls, file: FitReader) -> MeasuredShrinkage:
+    def read(cls, file: FitReader) -> Self:
         inner = ShrinkageFit.read(file, together=False)
-        return cls(inner, file.domain, Scales.read(file), file.others())
+        return cls.read_around(file, MovedFit.read_around(file, inner) or inner)
 
 
 class MeasuredPartition(MeasuredFit):
-    """Totals of buckets, divided evenly; what was measured of their unevenness comes before what is of other errors."""
+    """Totals of buckets, divided evenly; how uneven they are was measured, and then the errors of all of it."""
 
     family = "measured-regional"
     room = PartitionFit.room
 
     @classmethod
-    def read(cls, file: FitReader) -> MeasuredPartition:
+    def read(cls, file: FitReader) -> Self:
         inner = PartitionFit.read(file, file.domain)
-        return cls(inner, file.domain, Scales.read(file), ())
+        return cls.read_around(file, MovedFit.read_around(file, inner) or inner)

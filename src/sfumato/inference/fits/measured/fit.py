@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 
@@ -20,8 +21,8 @@ from sfumato.inference.by_kind.questions import Questions
 from sfumato.inference.by_kind.scales import Scales
 from sfumato.inference.fits.base import Arrays, Errors, Fit, FitReader, TotalByNoise
 from sfumato.inference.fits.grouped import ByGroup, Grouped
-from sfumato.inference.fits.measured.steadied import NOT_STEADIED, Steadied
-from sfumato.inference.fits.tree import TreeFit
+from sfumato.inference.fits.measured.steadied import Steadied
+from sfumato.inference.fits.moved import MovedFit, Spreading
 from sfumato.measurement import Measurement
 
 
@@ -85,22 +86,12 @@ class MeasuredFit:
         return replace(found, weights=found.weights[:, :-1], model=model, unknown=found.unknown[:-1])
 
     def record(self, domain: Domain) -> Arrays:
-        return {**self.inner.record(domain), **self.scales.record()}
-
-
-class MeasuredTree(MeasuredFit):
-    """A posterior over a tree; alone among fits with measured errors it may be brought to counts along attributes."""
-
-    family = "measured-tree"
-    room = TreeFit.room
-
-    def record(self, domain: Domain) -> Arrays:
-        along = NOT_STEADIED if self.steadied is None else self.steadied.record()
-        return {**super().record(domain), **along}
+        along = {} if self.steadied is None else self.steadied.record()
+        return {**self.inner.record(domain), **along, **self.scales.record()}
 
     @classmethod
-    def read(cls, file: FitReader) -> MeasuredTree:
-        inner = TreeFit.read(file)
+    def read_around(cls, file: FitReader, inner: Spreading) -> Self:
+        """The rest of a file around the fit that was read from it."""
         along = Steadied.read(file, inner)
         return cls(inner, file.domain, Scales.read(file), file.others(), along)
 
@@ -114,6 +105,8 @@ def with_total(fit: Fit, columns: Floats) -> Errors:
 
 def by_group_with_total(fit: ByGroup, asked: Grouped, cells: int) -> Sequence[Errors] | None:
     """The same for many groups; None where they have to be found group by group."""
+    if isinstance(fit, MovedFit) and fit.whole is not None:
+        return fit.with_all_rows(asked)
     if not isinstance(fit, TotalByNoise):
         return fit.errors_by_group(with_all_rows(asked, cells))
     found = fit.errors_by_group(asked)
@@ -152,5 +145,7 @@ def parts_of(model: Floats, products: Floats | None, steadied: Steadied | None) 
 
 
 def innermost(fit: Fit) -> Fit:
-    """The fit itself, without what was measured of its errors."""
-    return fit.inner if isinstance(fit, MeasuredFit) else fit
+    """The fit itself, without what was measured besides."""
+    while isinstance(fit, MeasuredFit | MovedFit):
+        fit = fit.inner
+    return fit

@@ -1,4 +1,4 @@
-"""Counts along single attributes, measured besides, to which an estimate over a tree is brought.
+"""Counts along single attributes, measured besides, to which an estimate is brought.
 
 A posterior may be off in the same direction in all cells of a value, so that what is little in each adds up. Noisy
 counts of the values of an attribute show by how much: their gaps to what the estimate says are larger than noise and
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,13 +19,14 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.inference.by_kind.factor import POSSIBLE, believed
+from sfumato.inference.by_kind.combined import combined
 from sfumato.inference.fits.base import Arrays, FitReader, keep_in_parts
 from sfumato.inference.fits.grouped import Grouped, summed
-from sfumato.inference.fits.tree import FINE, TreeFit
-from sfumato.inference.fits.tree_products import covariances_with
+from sfumato.inference.fits.moved import Moving, Spreading
 from sfumato.measurement import Measurement
 from sfumato.queries import Identity
+
+Some = TypeVar("Some", bound=Moving)
 
 MOST_NUMBERS = 2**24  # cells times values of attributes
 MOST_RUNS = 32  # of values of an attribute that are told apart
@@ -64,14 +66,14 @@ class Along:
 
 @dataclass(frozen=True, eq=False)
 class Steadied:
-    """What is known along attributes, beside a fit over a tree.
+    """What is known along attributes, beside a fit that was brought to it.
 
     measured: for each attribute, the noisy counts of its runs. spread: the covariance of what is then known of them,
     row after row.
     """
 
     along: Along
-    fit: TreeFit
+    fit: Spreading
     measured: tuple[Measurement, ...]
     spread: Floats
 
@@ -108,11 +110,11 @@ class Steadied:
         return {"along": along.reshape(-1), "along_spread": self.spread.reshape(-1)}
 
     @classmethod
-    def read(cls, file: FitReader, fit: TreeFit) -> Steadied | None:
+    def read(cls, file: FitReader, fit: Spreading) -> Steadied | None:
         """None where a file has none."""
-        if not len(axes := file.whole("along")):
-            file.numbers("along_spread")
+        if "along" not in file.arrays:
             return None
+        axes = file.whole("along")
         if len(axes) % 2:
             raise QueryError("counts along attributes name each of them once")
         along = Along(file.domain, tuple(axes[::2].tolist()), tuple(axes[1::2].tolist()))
@@ -121,9 +123,6 @@ class Steadied:
             raise QueryError("what is known along attributes has a number for every two of their runs")
         measured = tuple(file.measurement(each) for each in along.runs)
         return cls(along, fit, measured, spread.reshape(runs, runs))
-
-
-NOT_STEADIED: Arrays = {"along": np.zeros(0, dtype=np.int64), "along_spread": np.zeros(0)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,10 +139,10 @@ class Model:
     inverse: Floats
 
     @classmethod
-    def of(cls, fit: TreeFit, along: Along) -> Model:
+    def of(cls, fit: Spreading, along: Along) -> Model:
         columns = along.columns
         asked = np.column_stack([columns, np.ones(len(columns))])
-        found = covariances_with(fit.tree, fit.slopes / FINE, fit.deviations, fit.leanings, asked)
+        found = fit.covariances(asked)
         of_runs = columns.T @ found
         all_rows = max(float(found[:, -1].sum()), 1e-300)
         with_cells = found[:, :-1] - np.outer(found[:, -1], of_runs[:, -1]) / all_rows
@@ -154,7 +153,7 @@ class Model:
         return cls(with_cells, between, of_all, inverse)
 
 
-def steadied(fit: TreeFit, along: Along, measured: Sequence[Measurement]) -> tuple[TreeFit, Steadied]:
+def steadied(fit: Some, along: Along, measured: Sequence[Measurement]) -> tuple[Some, Steadied]:
     """The fit brought to counts along attributes, and what is then known of them."""
     model, columns = Model.of(fit, along), along.columns
     gaps = np.concatenate([one.answers for one in measured]) - columns.T @ fit.estimate
@@ -163,27 +162,6 @@ def steadied(fit: TreeFit, along: Along, measured: Sequence[Measurement]) -> tup
     for one, start, end in zip(measured, ends[:-1], ends[1:], strict=True):
         own = slice(start, end)
         noise = np.diag(one.design.sizes)
-        moves[own], spread[own, own] = _combined(gaps[own], model.between[own, own], model.of_all[own, own] + noise)
-    moved = fit.estimate + model.with_cells @ (model.inverse @ moves)
-    fitted = TreeFit(fit.measurement, fit.tree, moved, fit.slopes, fit.deviations, fit.leanings)
+        moves[own], spread[own, own] = combined(gaps[own], model.between[own, own], model.of_all[own, own] + noise)
+    fitted = fit.moved(fit.estimate + model.with_cells @ (model.inverse @ moves))
     return fitted, Steadied(along, fitted, tuple(measured), spread)
-
-
-def _combined(gaps: Floats, doubtful: Floats, sure: Floats) -> tuple[Floats, Floats]:
-    """By how much counts move towards what was measured of them, and the covariance of what is then left open.
-
-    Averaged over by how much larger than claimed the posterior's errors may be, each as likely as it makes the gaps.
-    """
-    chances, moves, left = [], [], []
-    for factor in POSSIBLE:
-        claimed = factor**2 * doubtful
-        whole = claimed + sure
-        weights = np.linalg.solve(whole, claimed).T
-        moves.append(weights @ gaps)
-        left.append(claimed - weights @ claimed)
-        chances.append(-0.5 * (np.linalg.slogdet(whole)[1] + gaps @ np.linalg.solve(whole, gaps)))
-    chance = believed(np.array(chances))
-    mean = chance @ np.array(moves)
-    off = np.array(moves) - mean
-    spread = np.einsum("f,fij->ij", chance, np.array(left)) + (chance[:, None] * off).T @ off
-    return mean, (spread + spread.T) / 2.0
