@@ -32,10 +32,14 @@ def reach(design: Design, rows: Codes, weights: Floats, tail: float) -> float:
     """What a weighted sum of the noises of some measured rows exceeds with probability `tail` at most."""
     if not len(rows) or not weights.any():
         return 0.0
-    kinds = np.zeros(len(rows), dtype=np.int64) if design.which is None else design.which[rows]
-    (pairs, many) = np.unique(np.stack([np.abs(weights), kinds.astype(np.float64)]), axis=1, return_counts=True)
-    moments = np.array([moments_of(noise) for noise in design.noises]).T[:, pairs[1].astype(np.int64)]
-    return half_width_of(pairs[0], moments[0], moments[1], many.astype(np.float64), 1.0 - 2.0 * tail)
+    entering = np.flatnonzero(weights)
+    sizes = np.abs(weights[entering])
+    kinds = np.zeros(len(entering), dtype=np.int64) if design.which is None else design.which[rows[entering]]
+    # Kind by kind, the distinct weights and how many rows have each.
+    each = [np.unique(sizes[kinds == kind], return_counts=True) for kind in range(len(design.noises))]
+    moments = np.array([moments_of(noise) for noise in design.noises]).T.repeat([len(one) for one, _ in each], axis=1)
+    distinct, many = (np.concatenate(part) for part in zip(*each, strict=True))
+    return half_width_of(distinct, moments[0], moments[1], many.astype(np.float64), 1.0 - 2.0 * tail)
 
 
 def lowest(measured: Measurement, rows: Codes, weights: Floats, tail: float) -> float:
