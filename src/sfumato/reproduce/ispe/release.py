@@ -18,7 +18,7 @@ from sfumato.inference.fits.shrinkage import ShrinkageFit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.mechanisms.ispe import Settings, ispe
-from sfumato.mechanisms.shared.measured_errors import part_of_budget
+from sfumato.mechanisms.shared.counted_first import Shares
 from sfumato.reproduce.ispe.neighbours import neighbourhood_means
 from sfumato.reproduce.released import curator_of, schema_of
 from sfumato.reproduce.synthetic import adult_grid, continuous_grid, random_grid
@@ -57,7 +57,8 @@ def publish(counts: Whole, setting: Setting, entropy: Entropy) -> Published:
     """Run the mechanism once and estimate every cell in every way."""
     alpha = setting.alpha_1 + setting.alpha_2
     schema = schema_of(counts.shape)
-    whole = alpha / (1 - part_of_budget(schema.domain))  # the paper measures no errors
+    # The paper counts neither all rows nor errors: the rest of the budget is alpha, and `ours` is of that rest alone.
+    whole = alpha / Fraction(Shares.beside_cells(schema.domain, Budget.pure(1)).most.amount)
     curator = curator_of(counts, whole, entropy)
     settings = Settings(first=setting.alpha_1 / alpha, iterations=setting.iterations, xi=setting.xi)
     cube = ispe(curator, schema, Budget.pure(whole), settings=settings)

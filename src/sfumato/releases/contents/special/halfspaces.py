@@ -119,6 +119,10 @@ class Halfspaces(Content):
 
     def halfspace(self, weights: Mapping[str, float], threshold: float, confidence: float) -> Estimate:
         """How many rows have a weighted sum of attributes above a threshold."""
+        return self._beyond(weights, threshold + _hair(threshold), confidence)
+
+    def _beyond(self, weights: Mapping[str, float], threshold: float, confidence: float) -> Estimate:
+        """The same where no row lies on the line itself."""
         from sfumato.releases.answers.answer import check_confidence
         from sfumato.releases.answers.estimate import Estimate
 
@@ -149,8 +153,8 @@ class Halfspaces(Content):
 
     def _asked(self, asked: Halfspace, confidence: float) -> Estimate:
         """Rows on the line itself count or not: it is moved by a hair."""
-        hair = 1e-9 * max(1.0, abs(asked.threshold))
-        return self.halfspace(asked.weights, asked.threshold + (-hair if asked.closed else hair), confidence)
+        hair = _hair(asked.threshold)
+        return self._beyond(asked.weights, asked.threshold + (-hair if asked.closed else hair), confidence)
 
     def _total(self, confidence: float) -> Estimate:
         from sfumato.releases.answers.estimate import Estimate
@@ -207,3 +211,8 @@ class Halfspaces(Content):
         from sfumato.releases.contents.special import halfspaces_file
 
         return cls(schema, *halfspaces_file.parts(manifest, schema, member))
+
+
+def _hair(threshold: float) -> float:
+    """By how much a line is moved off the rows that lie on it, which rounding would put on either side."""
+    return 1e-9 * max(1.0, abs(threshold)) if np.isfinite(threshold) else 0.0
