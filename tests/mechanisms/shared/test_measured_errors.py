@@ -11,14 +11,16 @@ from curators import curator_of
 from fitted import SCHEMA, SIZE, example
 from grid_tables import line
 
-from sfumato.inference.by_kind.scales import EMPTY, FILLED, ONE_WAY, TILES
+from sfumato.inference.by_kind.scales import BLOCKS, EMPTY, FILLED, ONE_WAY, TILES
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms.shared.measured_errors import measure_errors, part_of_budget
 
 
 def test_a_part_of_the_budget_falls_with_the_number_of_cells():
-    parts = [part_of_budget(line(cells).domain) for cells in (64, 4096, 2**20)]
+    parts = [part_of_budget(line(cells).domain, [BLOCKS]) for cells in (64, 4096, 2**20)]
     assert parts == sorted(parts, reverse=True) and parts[1] < Fraction(1, 100) and parts[0] <= Fraction(1, 49)
+    assert 0 < part_of_budget(line(4096).domain) - parts[1] < Fraction(11, 1000)
+    assert part_of_budget(line(64).domain) == parts[0]  # as large as tiles
     assert part_of_budget(SCHEMA.domain, [ONE_WAY]) < part_of_budget(SCHEMA.domain)
 
 

@@ -17,13 +17,14 @@ from sfumato.frozen import dataclass
 from sfumato.inference.by_kind.questions import Questions, in_ways
 from sfumato.inference.fits.base import Arrays, FitReader, keep_in_parts
 
-EMPTY, FILLED, TILES, ONE_WAY, TWO_WAY = range(5)
+EMPTY, FILLED, TILES, ONE_WAY, TWO_WAY, BLOCKS = range(6)
 WORDS = (
     "single cells estimated to hold fewer than {rows:.2g} rows",
     "single cells",
     "tiles of about {cells:,} cells",
     "single values of one attribute",
     "pairs of values of two attributes",
+    "blocks of about {cells:,} cells",
 )
 MOST_KINDS = 64
 LARGEST = 2.0**50  # of a factor, and of an end
@@ -83,11 +84,13 @@ class Scales:
         return np.asarray(factors[np.minimum(np.searchsorted(ends, questions.rows), len(factors) - 1)])
 
     def _beyond_cells(self) -> tuple[Floats, Floats]:
-        """Of tiles, and then of pairs of values, which are larger: what restricts more attributes is between them."""
+        """Of tiles, and of blocks and pairs of values as far as these are larger, from the least to the greatest."""
         sizes, factors = self._kind(TILES)
-        more, theirs = self._kind(TWO_WAY)
-        larger = more > sizes.max(initial=0.0)
-        return np.concatenate([sizes, more[larger]]), np.concatenate([factors, theirs[larger]])
+        for kind in (BLOCKS, TWO_WAY):
+            more, theirs = self._kind(kind)
+            larger = more > sizes.max(initial=0.0)
+            sizes, factors = np.concatenate([sizes, more[larger]]), np.concatenate([factors, theirs[larger]])
+        return sizes, factors
 
     def _kind(self, kind: int) -> tuple[Floats, Floats]:
         here = self.kinds == kind
@@ -100,7 +103,9 @@ class Scales:
 
     def _in_words(self, place: int) -> str:
         kind, end = int(self.kinds[place]), float(self.ends[place])
-        what = WORDS[kind].format(rows=end, cells=round(2.0 ** min(max(end, 0.0), 62.0)) if kind == TILES else 0)
+        what = WORDS[kind].format(
+            rows=end, cells=round(2.0 ** min(max(end, 0.0), 62.0)) if kind in (TILES, BLOCKS) else 0
+        )
         if kind == FILLED:
             last = place + 1 == len(self.kinds) or self.kinds[place + 1] != FILLED
             what += " estimated to hold more rows" if last and (self.kinds == FILLED).sum() > 1 else ""

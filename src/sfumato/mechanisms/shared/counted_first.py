@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.domain import Domain, Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.frozen import dataclass
-from sfumato.inference.by_kind.scales import ONE_WAY
+from sfumato.inference.by_kind.scales import BLOCKS, ONE_WAY
 from sfumato.inference.fits.measured.steadied import Steadied, steadied
 from sfumato.inference.fits.moved import MovedFit, Moving, Spreading
 from sfumato.kernel.budget import Budget
@@ -41,7 +41,7 @@ class Shares:
     def beside_tree(cls, domain: Domain, tree: BinaryTree, budget: Budget) -> Shares:
         """Where a tree is measured, of which the root is all rows."""
         first = margins_beside_tree(domain, tree, pure=budget.is_pure)
-        known = _known(first)
+        known = _known(first) | {BLOCKS}  # a tree measures these
         most, errors, (margins,) = shared_out(budget, part_of_budget(domain, known), first.part)
         return cls(first, known, most, errors, margins)
 

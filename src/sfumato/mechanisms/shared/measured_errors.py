@@ -14,7 +14,7 @@ from math import log2
 import numpy as np
 
 from sfumato.domain import Domain
-from sfumato.inference.by_kind.scales import EMPTY, ONE_WAY, TILES, TWO_WAY, Scales
+from sfumato.inference.by_kind.scales import BLOCKS, EMPTY, ONE_WAY, TILES, TWO_WAY, Scales
 from sfumato.inference.fits.base import Fit
 from sfumato.inference.fits.measured.steadied import Steadied
 from sfumato.kernel.budget import Budget
@@ -22,9 +22,11 @@ from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.mechanisms.shared.misfits_by_kind import (
+    COARSER,
     GROUPS,
     Finished,
     Found,
+    of_blocks,
     of_cells,
     of_pairs,
     of_tiles,
@@ -34,6 +36,7 @@ from sfumato.mechanisms.shared.misfits_by_kind import (
 )
 
 LEAST_CELLS = 16  # of a table whose tiles are looked at
+LARGER = 8  # times as many tiles as blocks, for blocks to be looked at, too
 WORTH = 0.1  # of intervals of one kind widened by noise, against the errors of all that a smaller budget widens
 MOST_PART = 0.01  # of the budget, for one kind
 HIDING = 3  # times as much for cells where none was looked at by itself: rows hide among those that are not empty, too
@@ -68,7 +71,7 @@ def measure_errors(
     found: list[Found] = []
     measured: list[Measurement] = []
     for kind, share in zip(weights, budget.split(*weights.values()), strict=True):
-        look = {EMPTY: of_cells, TILES: of_tiles, ONE_WAY: of_values, TWO_WAY: of_pairs}[kind]
+        look = {EMPTY: of_cells, TILES: of_tiles, BLOCKS: of_blocks, ONE_WAY: of_values, TWO_WAY: of_pairs}[kind]
         kinds, looked = look(finished, share)
         found += kinds
         measured += looked
@@ -84,6 +87,8 @@ def _weights(domain: Domain, without: Collection[int], *, seen: bool) -> dict[in
     if domain.size >= LEAST_CELLS:
         tiles = float(tiles_of(domain).size)
         parts[TILES] = _part(tiles, cells / tiles)
+        if tiles >= LARGER * (blocks := float(tiles_of(domain, COARSER).size)):
+            parts[BLOCKS] = _part(blocks, cells / blocks)
     for kind, order in ((ONE_WAY, 1), (TWO_WAY, 2)):
         if len(shape) > order:
             values = float(np.mean([np.prod([shape[place] for place in some]) for some in sets_of(domain, order)]))

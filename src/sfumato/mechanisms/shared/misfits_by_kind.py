@@ -20,7 +20,7 @@ from sfumato.frozen import dataclass
 from sfumato.inference.by_kind.claims import claims
 from sfumato.inference.by_kind.factor import CLAIMED, chances_of, expected_sizes, factor_of
 from sfumato.inference.by_kind.hidden import hidden_deviation, thin_deviation
-from sfumato.inference.by_kind.scales import EMPTY, FILLED, ONE_WAY, TILES, TWO_WAY
+from sfumato.inference.by_kind.scales import BLOCKS, EMPTY, FILLED, ONE_WAY, TILES, TWO_WAY
 from sfumato.inference.fits.base import PARTS, Fit
 from sfumato.inference.fits.measured.steadied import Steadied
 from sfumato.kernel.budget import Budget
@@ -36,7 +36,7 @@ MOST_LOOKS = 2**21  # at cells, for all sets of a kind
 GROUPS = 3  # of questions of a kind, at most
 NO_ROW = 0.5  # below which a cell is estimated to hold no row, unless noise is larger
 CLEAR = 1.5  # deviations of its noise that a group's errors come to, for it to stand by itself
-FINER = 0.6  # the power of the number of cells that is the number of tiles
+FINER, COARSER = 0.6, 0.3  # the powers of the number of cells that are the numbers of tiles and of blocks
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ class Finished:
         return expected_sizes(targets[chosen] - answers[chosen], *claimed)
 
 
-def tiles_of(domain: Domain) -> Blocks:
+def tiles_of(domain: Domain, power: float = FINER) -> Blocks:
     """Tiles of neighbouring cells, with ends that fall in with no tree's."""
-    number = max(2, round(domain.size**FINER))
+    number = max(2, round(domain.size**power))
     return Blocks.at_most(domain, number).uneven(number)
 
 
@@ -95,8 +95,16 @@ def sets_of(domain: Domain, order: int) -> list[tuple[int, ...]]:
 
 
 def of_tiles(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    return _of_parts(finished, share, TILES, FINER)
+
+
+def of_blocks(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    return _of_parts(finished, share, BLOCKS, COARSER)
+
+
+def _of_parts(finished: Finished, share: Budget, kind: int, power: float) -> tuple[list[Found], list[Measurement]]:
     """In groups by what is estimated; a row lies in one tile, so that groups cost nothing."""
-    partition = tiles_of(finished.domain).partition
+    partition = tiles_of(finished.domain, power).partition
     answers, targets = _answers(finished.fit, partition)
     along = np.argsort(answers, kind="stable")
     groups = _groups(finished, partition, answers, targets, along, finished.unit / finished.part_of(share))
@@ -106,7 +114,7 @@ def of_tiles(finished: Finished, share: Budget) -> tuple[list[Found], list[Measu
     misfit = Misfit(Identity(partition.size), targets)
     measured = finished.curator.reduce(partition).measure_misfit(misfit, share, labels)
     expected = [len(tiles) * mean for tiles, mean in groups]
-    return [_found(TILES, log2(finished.domain.size / partition.size), measured, expected, partition.size)], [measured]
+    return [_found(kind, log2(finished.domain.size / partition.size), measured, expected, partition.size)], [measured]
 
 
 def of_values(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
