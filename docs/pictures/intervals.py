@@ -31,6 +31,7 @@ GRID = Schema.from_dict(
     }
 )
 CHECKERBOARD = np.indices((SIDE, SIDE)).sum(axis=0) % 2 * 12
+ODD = np.where(np.arange(SIDE * SIDE).reshape(SIDE, SIDE) == 7 * SIDE + 4, 40, 12)  # one cell unlike all others
 KINDS = {
     "one cell": "x = 7 AND y = 4",
     "a row of 12 cells": "x = 7",
@@ -39,11 +40,11 @@ KINDS = {
 }
 
 
-def answers(mechanism: str, where: str, releases: int) -> list[Estimate]:
-    """The same question, asked of several releases of a checkerboard."""
+def answers(mechanism: str, where: str, releases: int, table: np.ndarray = CHECKERBOARD) -> list[Estimate]:
+    """The same question, asked of several releases of a table."""
     found = []
     for seed in range(releases):
-        made = release_of(mechanism, (CHECKERBOARD.reshape(-1), None), Fraction(1), TestingEntropy(1000 + seed), GRID)
+        made = release_of(mechanism, (table.reshape(-1), None), Fraction(1), TestingEntropy(1000 + seed), GRID)
         ((one,),) = made.query(f"SELECT COUNT(*) FROM t WHERE {where}", interval="both").rows
         found.append(one)
     return found
@@ -51,7 +52,7 @@ def answers(mechanism: str, where: str, releases: int) -> list[Estimate]:
 
 def forty_releases() -> str:
     """Typical and guaranteed intervals of one question, by release: which hold the truth."""
-    truth, found = float(CHECKERBOARD[7, 4]), answers("dawa", KINDS["one cell"], RELEASES)
+    truth, found = float(ODD[7, 4]), answers("dawa", KINDS["one cell"], RELEASES, ODD)
     most = max(max(one.high, one.sure[1]) for one in found if one.sure)
     scale = _Scale(min(one.low for one in found), float(most), 60, 700)
     parts = []

@@ -14,24 +14,18 @@ from sfumato.explorer.wire.types import (
     BPCHAR,
     DATE,
     ELEMENTS,
-    FLOAT4,
-    FLOAT8,
-    INT2,
-    INT4,
-    INT8,
     NAME,
     NUMERIC,
-    OID,
+    REAL,
     TEXT,
     TIMESTAMP,
     TIMESTAMPTZ,
     UNKNOWN,
     VARCHAR,
+    WHOLE,
     Value,
 )
 
-_WHOLE = {INT2: "!h", INT4: "!i", INT8: "!q", OID: "!I"}
-_REAL = {FLOAT4: "!f", FLOAT8: "!d"}
 _TEXTS = (TEXT, VARCHAR, BPCHAR, NAME, UNKNOWN, 0)
 
 
@@ -58,9 +52,9 @@ def decoded(given: Given, oid: int) -> Value:
 
 
 def _from_text(text: str, oid: int) -> Value:
-    if oid in _WHOLE:
+    if oid in WHOLE:
         return int(text)
-    if oid in _REAL or oid == NUMERIC:
+    if oid in REAL or oid == NUMERIC:
         return _number(text)
     if oid == BOOL:
         return {"t": True, "1": True, "f": False, "0": False}[text[:1].lower()]
@@ -81,9 +75,9 @@ def _listed(text: str) -> list[str]:
 
 
 def _from_binary(data: bytes, oid: int) -> Value:
-    if oid in _WHOLE or oid in _REAL:
-        (found,) = struct.unpack(_WHOLE.get(oid) or _REAL[oid], data)
-        return int(found) if oid in _WHOLE else float(found)
+    if oid in WHOLE or oid in REAL:
+        (found,) = struct.unpack(WHOLE.get(oid) or REAL[oid], data)
+        return int(found) if oid in WHOLE else float(found)
     if oid in (DATE, TIMESTAMP, TIMESTAMPTZ):
         return _moment(data, oid)
     if oid in ELEMENTS:

@@ -7,22 +7,7 @@ from datetime import datetime
 from math import isfinite, isnan
 from struct import pack
 
-from sfumato.explorer.wire.types import (
-    BEGINNING,
-    BOOL,
-    DATE,
-    ELEMENTS,
-    FLOAT4,
-    FLOAT8,
-    INT2,
-    INT4,
-    INT8,
-    OID,
-    TIMESTAMP,
-)
-
-_WHOLE = {INT8: "!q", INT2: "!h", INT4: "!i", OID: "!I"}
-_REAL = {FLOAT8: "!d", FLOAT4: "!f"}
+from sfumato.explorer.wire.types import BEGINNING, BOOL, DATE, ELEMENTS, REAL, TIMESTAMP, WHOLE
 
 
 def as_text(value: object, oid: int) -> bytes | None:
@@ -39,10 +24,10 @@ def as_binary(value: object, oid: int) -> bytes | None:
     packed: bytes | None = None
     if isinstance(value, int | float) and oid == BOOL:
         packed = pack("!?", value)
-    elif isinstance(value, int | float) and oid in _WHOLE:
-        packed = pack(_WHOLE[oid], int(value))
-    elif isinstance(value, int | float) and oid in _REAL:
-        packed = pack(_REAL[oid], value)
+    elif isinstance(value, int | float) and oid in WHOLE:
+        packed = pack(WHOLE[oid], int(value))
+    elif isinstance(value, int | float) and oid in REAL:
+        packed = pack(REAL[oid], value)
     elif isinstance(value, str) and oid in (DATE, TIMESTAMP):
         since = datetime.fromisoformat(value) - BEGINNING
         packed = pack("!i", since.days) if oid == DATE else pack("!q", round(since.total_seconds()) * 10**6)
