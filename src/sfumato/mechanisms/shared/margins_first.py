@@ -27,6 +27,7 @@ from sfumato.strategies.query_geometry import geometry_of
 
 FEWEST = 3  # attributes: with two, a value is a line of the table, which a tree knows well
 STEPS, FINEST = 10, 40  # parts of the budget that are tried: up to 10 / 40
+FEW_NUMBERS = 2**22  # cells times runs, where covariances with all cells take longer than over a tree
 FOR_ALL = Fraction(1, 20)  # of the budget, for all rows, where cells are measured and more than its square are
 OTHERS = 3.0  # kinds of question that a part for margins makes worse: pairs, larger sets and cells
 
@@ -63,7 +64,8 @@ def margins_beside_tree(domain: Domain, tree: BinaryTree, *, pure: bool) -> Marg
 
 def margins_beside_cells(domain: Domain, *, pure: bool) -> MarginsFirst:
     """The same where all cells are measured, or buckets of a few: a value is off by the noises of its cells."""
-    return _worth_measuring(domain, lambda axis: float(domain.size / domain.shape[axis]) ** 0.5, pure=pure)
+    shape, cells = domain.shape, float(domain.size)
+    return _worth_measuring(domain, lambda axis: (cells / shape[axis]) ** 0.5, pure=pure, numbers=FEW_NUMBERS)
 
 
 def part_for_all_rows(domain: Domain) -> Fraction:
@@ -71,10 +73,13 @@ def part_for_all_rows(domain: Domain) -> Fraction:
     return FOR_ALL if FOR_ALL**2 * domain.size > 1 else Fraction(0)
 
 
-def _worth_measuring(domain: Domain, error: Callable[[int], float], *, pure: bool) -> MarginsFirst:
+def _worth_measuring(
+    domain: Domain, error: Callable[[int], float], *, pure: bool, numbers: int = MOST_NUMBERS
+) -> MarginsFirst:
     """Attributes of which little is known come first: the fewer are measured, the more each gets.
 
-    error: of a count of one of its values, on a full table, in deviations of the noise of all the budget.
+    error: of a count of one of its values, on a full table, in deviations of the noise of all the budget. numbers:
+    cells times runs of values that may be laid out.
     """
     able = [axis for axis, length in enumerate(domain.shape) if length > 1]
     if len(able) < FEWEST:
@@ -90,7 +95,7 @@ def _worth_measuring(domain: Domain, error: Callable[[int], float], *, pure: boo
             if gain - OTHERS * lost > best:
                 best, part, chosen = gain - OTHERS * lost, share, number
     axes = sorted(worst_first[:chosen])
-    runs = _runs(domain, axes)
+    runs = _runs(domain, axes, numbers)
     return MarginsFirst(domain, Along(domain, tuple(axes), runs), part) if runs else MarginsFirst(domain)
 
 
@@ -119,9 +124,9 @@ def _error_of_tree(domain: Domain, axis: int, tree: BinaryTree, *, pure: bool) -
     return error_if_full(tree, geometry_of(values, tree), 1.0, pure=pure)
 
 
-def _runs(domain: Domain, axes: list[int]) -> tuple[int, ...]:
+def _runs(domain: Domain, axes: list[int], numbers: int) -> tuple[int, ...]:
     """How many runs of values of each attribute are counted; none where there are too many cells for any."""
-    most = MOST_NUMBERS // domain.size // max(1, len(axes))
+    most = numbers // domain.size // max(1, len(axes))
     if not axes or most < 2:
         return ()
     return tuple(min(domain.shape[axis], MOST_RUNS, most) for axis in axes)

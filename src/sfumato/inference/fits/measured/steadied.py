@@ -30,6 +30,7 @@ Some = TypeVar("Some", bound=Moving)
 
 MOST_NUMBERS = 2**24  # cells times values of attributes
 MOST_RUNS = 32  # of values of an attribute that are told apart
+AT_ONCE = 8  # runs whose covariances are laid out together
 HARDLY = 1e-10  # of the greatest variance: directions in which nothing is known to vary
 MOST_SPREAD = 2.0**60
 
@@ -142,7 +143,8 @@ class Model:
     def of(cls, fit: Spreading, along: Along) -> Model:
         columns = along.columns
         asked = np.column_stack([columns, np.ones(len(columns))])
-        found = fit.covariances(asked)
+        some = range(0, asked.shape[1], AT_ONCE)
+        found = np.concatenate([fit.covariances(asked[:, start : start + AT_ONCE]) for start in some], axis=1)
         of_runs = columns.T @ found
         all_rows = max(float(found[:, -1].sum()), 1e-300)
         with_cells = found[:, :-1] - np.outer(found[:, -1], of_runs[:, -1]) / all_rows
@@ -164,4 +166,6 @@ def steadied(fit: Some, along: Along, measured: Sequence[Measurement]) -> tuple[
         noise = np.diag(one.design.sizes)
         moves[own], spread[own, own] = combined(gaps[own], model.between[own, own], model.of_all[own, own] + noise)
     fitted = fit.moved(fit.estimate + model.with_cells @ (model.inverse @ moves))
-    return fitted, Steadied(along, fitted, tuple(measured), spread)
+    known = Steadied(along, fitted, tuple(measured), spread)
+    vars(known)["model"] = model  # covariances stay as they were when an estimate moves
+    return fitted, known
