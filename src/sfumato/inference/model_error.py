@@ -17,7 +17,6 @@ COVERAGE, NORMAL_END = 0.95, 1.959964
 POINTS = 400  # of the grid of possible means
 OF_NORMAL = sqrt(2 / pi)  # the mean size of a normal error, in deviations
 QUICK = 2**12  # numbers, up to which Python's own function is done before a library is loaded
-_ERF = np.vectorize(erf, otypes=[np.float64])
 
 
 def erf_of(values: Floats) -> Floats:
@@ -26,7 +25,7 @@ def erf_of(values: Floats) -> Floats:
         from scipy.special import erf as of_many
 
         return np.asarray(of_many(values))
-    return np.asarray(_ERF(values))
+    return np.fromiter(map(erf, values.ravel().tolist()), np.float64, values.size).reshape(values.shape)
 
 
 def allow_for_noise(mean: float, scale: float) -> float:
@@ -46,7 +45,7 @@ def allow_for_noise(mean: float, scale: float) -> float:
     chance /= chance.sum()
 
     def held(reckoned: float) -> float:
-        return float(chance @ _ERF(NORMAL_END / sqrt(2) * reckoned / possible)) - COVERAGE
+        return float(chance @ erf_of(NORMAL_END / sqrt(2) * reckoned / possible)) - COVERAGE
 
     return _crossing(held, top)
 
