@@ -27,7 +27,7 @@ from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
-from sfumato.sql import compile_statement, read_workload
+from sfumato.sql import compile_statement, read_workload, statements
 
 SCHEMA = Schema.from_dict(
     {
@@ -532,3 +532,17 @@ def test_any_text_is_answered_or_refused_in_one_line(text, frame):
         compile_statement(frame.format(text), SCHEMA)
     except SfumatoError as error:
         assert "\n" not in str(error)
+
+
+def test_a_statement_is_compiled_once_for_a_schema_and_a_long_one_is_kept_alone(monkeypatch):
+    monkeypatch.setattr(statements, "_KNOWN", statements._Known())
+    compiled = [compile_statement("SELECT COUNT(*) FROM release", SCHEMA) for _ in range(2)]
+    assert compiled[0] is compiled[1]
+    again = Schema.from_dict(SCHEMA.to_dict())
+    assert compile_statement("SELECT COUNT(*) FROM release", again) is not compiled[0]
+    long = "SELECT COUNT(*) FROM release" + " " * statements.MOST_CHARACTERS
+    assert compile_statement(long, SCHEMA) is compile_statement(long, SCHEMA)
+    assert len(statements._KNOWN.found) == 1
+    for number in range(statements.MOST_KNOWN):
+        compile_statement("SELECT COUNT(*) FROM release" + " " * number, SCHEMA)
+    assert len(statements._KNOWN.found) <= statements.MOST_KNOWN
