@@ -534,15 +534,15 @@ def test_any_text_is_answered_or_refused_in_one_line(text, frame):
         assert "\n" not in str(error)
 
 
-def test_a_statement_is_compiled_once_for_a_schema_and_a_long_one_is_kept_alone(monkeypatch):
-    monkeypatch.setattr(statements, "_KNOWN", statements._Known())
-    compiled = [compile_statement("SELECT COUNT(*) FROM release", SCHEMA) for _ in range(2)]
-    assert compiled[0] is compiled[1]
-    again = Schema.from_dict(SCHEMA.to_dict())
-    assert compile_statement("SELECT COUNT(*) FROM release", again) is not compiled[0]
-    long = "SELECT COUNT(*) FROM release" + " " * statements.MOST_CHARACTERS
+def test_a_statement_is_compiled_once_for_a_schema_and_a_long_one_is_kept_alone():
+    text = "SELECT COUNT(*) FROM release"
+    first = compile_statement(text, SCHEMA)
+    assert compile_statement(text, SCHEMA) is first
+    assert compile_statement(text, Schema.from_dict(SCHEMA.to_dict())) is not first
+    long = text + " " * statements.MOST_CHARACTERS
     assert compile_statement(long, SCHEMA) is compile_statement(long, SCHEMA)
-    assert len(statements._KNOWN.found) == 1
+    again = compile_statement(text, SCHEMA)
+    assert again is not first
     for number in range(statements.MOST_KNOWN):
-        compile_statement("SELECT COUNT(*) FROM release" + " " * number, SCHEMA)
-    assert len(statements._KNOWN.found) <= statements.MOST_KNOWN
+        compile_statement(text + " " * (number + 1), SCHEMA)
+    assert compile_statement(text, SCHEMA) is not again
