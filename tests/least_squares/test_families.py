@@ -15,7 +15,7 @@ from sfumato.least_squares.dense import Dense, Span
 from sfumato.least_squares.families import FORMS, least_squares
 from sfumato.least_squares.gram import gram_of
 from sfumato.least_squares.iterative import Iterative
-from sfumato.least_squares.kron import KronSquares, closest_products
+from sfumato.least_squares.kron import KronSquares, SharedBasis, closest_products
 from sfumato.least_squares.marginals import MarginalSquares
 from sfumato.least_squares.tree import TreeSquares
 from sfumato.least_squares.wavelets import HaarSquares, NominalSquares
@@ -135,6 +135,7 @@ EXAMPLES = [  # at least one of every class and of every line of FORMS
     (Stack(Kron(Identity(6), Identity(4)), Kron(Ranges(6, [0, 3], [2, 5]), Total(4))), MarginalSquares),
     (Stack(Kron(Ranges(6, [0, 2, 4], [1, 3, 5]), Total(2)), Kron(Total(6), Identity(2))), MarginalSquares),
     (Stack(Total(8), Ranges(8, [0, 4], [3, 7]), Ranges(8, [0, 2, 4, 6], [1, 3, 5, 7]), Identity(8)), MarginalSquares),
+    (Stack(Total(6), Kron(Identity(3), Total(2)), Identity(6)), MarginalSquares),
     (Kron(Tree(3, 3), Tree(2, 2)), Iterative),
 ]
 
@@ -295,6 +296,49 @@ def test_many_cells_without_a_closed_form_converge(blocks):
     solved, known = found.solve(columns)
     missed = queries.T @ ((queries @ solved) / variances[:, None]) - columns
     assert known.all() and (np.linalg.norm(missed, axis=0) <= 1e-8 * np.linalg.norm(columns, axis=0)).all()
+
+
+CELLS_AND_TOTALS = [Kron(Total(4), Identity(3), Total(5)), Kron(Identity(4), Total(3), Identity(5)), Identity(60)]
+
+
+def test_a_basis_shared_by_all_blocks_is_exact_for_cells_and_totals():
+    queries, precisions = Stack(Total(60), *CELLS_AND_TOTALS), np.repeat([1.0, 3.0, 0.5, 2.0], [1, 3, 20, 60])
+    guess = SharedBasis.of(queries.blocks, np.split(precisions, [1, 4, 24]))
+    columns = probes(60)
+    np.testing.assert_allclose(
+        guess(columns), np.linalg.solve(written_out(queries, 1 / precisions), columns), atol=1e-12
+    )
+
+
+def test_a_basis_shared_by_all_blocks_leaves_out_what_none_of_them_sees():
+    """Any guess must be symmetric and without negative eigenvalues, and here those that are not 0 are seen."""
+    blocks = [Kron(AllRanges(4), Total(3)), Kron(Total(4), Identity(3))]
+    made = SharedBasis.of(blocks, [spread(10), spread(3)])(np.eye(12))
+    values = np.linalg.eigvalsh(made)
+    assert np.allclose(made, made.T, atol=1e-12) and values.min() > -1e-12
+    assert (values > 1e-12).sum() == np.linalg.matrix_rank(Stack(*blocks).dense()) == 6
+
+
+def test_a_basis_needs_blocks_along_the_same_short_axes():
+    ones = [np.ones(6), np.ones(6)]
+    assert SharedBasis.of([Kron(Identity(2), Identity(3)), Kron(Identity(3), Identity(2))], ones) is None
+    assert SharedBasis.of([Kron(Identity(2), Identity(3)), Prefix(6)], ones) is None
+    assert SharedBasis.of([Kron(Identity(2), Identity(300))], [np.ones(600)]) is None
+    assert SharedBasis.of([Prefix(6), Identity(6)], ones) is None
+
+
+def test_ranges_and_tables_of_uneven_noise_take_few_rounds():
+    """30 with the shared basis; with the diagonal of A^T P A some hundreds."""
+    queries = Stack(
+        Total(2400),
+        Kron(AllRanges(20), Identity(10), Total(12)),
+        Kron(Total(20), Identity(10), Identity(12)),
+        Identity(2400),
+    )
+    variances, columns = spread(queries.rows, 0.7), probes(2400)
+    found = least_squares(queries, variances)
+    assert type(found) is Iterative and found.roughly(1e-10, 60).solve(columns)[1].all()
+    assert not Iterative(queries, 1 / variances, rounds=60).solve(columns)[1].any()
 
 
 def test_large_trees_and_wavelets_meet_their_equations():

@@ -8,16 +8,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from registering import leave_only
+from thinned import every_seventh_pair
 
 from sfumato.audit.report import Effort, attack
 from sfumato.audit.subjects.registry import all_subjects
-from sfumato.audit.subjects.small_tables import neighbouring_tables
 from sfumato.errors import MechanismError
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms import MECHANISMS, MODULES, find_mechanism
@@ -119,8 +118,7 @@ def test_auto_takes_it_where_it_is_best(file: Path, monkeypatch):
 
 def test_it_is_attacked(file: Path, monkeypatch):
     """Sampled, asked for intervals, and replayed, on every seventh of the small tables."""
-    thinned = lambda *given: islice(neighbouring_tables(*given), 0, None, 7)  # noqa: E731
-    monkeypatch.setattr("sfumato.audit.attacks.replay.neighbouring_tables", thinned)
+    every_seventh_pair(monkeypatch)
     assert sum(subject.name.startswith("toy, ") for subject in all_subjects()) > 0
     report = attack(["toy"], Effort(4_000, 1_000, 200, 10, 2), lambda what, share: None)
     assert not report.violated and [row.name for row in report.rows] == ["toy"]

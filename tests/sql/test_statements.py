@@ -27,7 +27,7 @@ from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
-from sfumato.sql import compile_statement, read_workload
+from sfumato.sql import compile_statement, read_workload, statements
 
 SCHEMA = Schema.from_dict(
     {
@@ -532,3 +532,17 @@ def test_any_text_is_answered_or_refused_in_one_line(text, frame):
         compile_statement(frame.format(text), SCHEMA)
     except SfumatoError as error:
         assert "\n" not in str(error)
+
+
+def test_a_statement_is_compiled_once_for_a_schema_and_a_long_one_is_kept_alone():
+    text = "SELECT COUNT(*) FROM release"
+    first = compile_statement(text, SCHEMA)
+    assert compile_statement(text, SCHEMA) is first
+    assert compile_statement(text, Schema.from_dict(SCHEMA.to_dict())) is not first
+    long = text + " " * statements.MOST_CHARACTERS
+    assert compile_statement(long, SCHEMA) is compile_statement(long, SCHEMA)
+    again = compile_statement(text, SCHEMA)
+    assert again is not first
+    for number in range(statements.MOST_KNOWN):
+        compile_statement(text + " " * (number + 1), SCHEMA)
+    assert compile_statement(text, SCHEMA) is not again

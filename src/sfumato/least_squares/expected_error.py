@@ -70,7 +70,7 @@ def _mean_squares(strategy: Strategy, blocks: Sequence[Queries]) -> list[float]:
     elif isinstance(fit, Iterative):
         if not weighted.column_squares().all():
             return [np.inf] * len(blocks)
-        fit = Iterative(weighted, ones, tolerance=RESIDUAL, rounds=MOST_ROUNDS)
+        fit = fit.roughly(RESIDUAL, MOST_ROUNDS)
     shared: list[dict[object, Gram]] = [{} for _ in fit.sizes or (weighted.columns,)]
     return [_mean_square(fit, block, shared) for block in blocks]
 

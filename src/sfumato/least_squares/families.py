@@ -12,8 +12,8 @@ from sfumato.errors import QueryError
 from sfumato.least_squares.base import LeastSquares, NormalEquations, bare, pieces
 from sfumato.least_squares.cells import EachCell, OneTotal, every_cell
 from sfumato.least_squares.dense import of_few_cells, of_few_rows
-from sfumato.least_squares.iterative import Iterative
-from sfumato.least_squares.kron import KronSquares, closest_products
+from sfumato.least_squares.iterative import Guess, Iterative
+from sfumato.least_squares.kron import KronSquares, SharedBasis, closest_products
 from sfumato.least_squares.marginals import MarginalSquares
 from sfumato.least_squares.tree import TreeSquares
 from sfumato.least_squares.wavelets import HaarSquares, NominalSquares
@@ -49,16 +49,21 @@ def _chosen(queries: Queries, precisions: Floats, few: int = FEW_CELLS) -> Least
         return of_few_rows(queries, precisions)
     if queries.columns <= few:
         return of_few_cells(queries, precisions)
-    return Iterative(queries, precisions, _part_of(queries, precisions))
+    return Iterative(queries, precisions, _guess(queries, precisions))
 
 
-def _part_of(queries: Queries, precisions: Floats) -> LeastSquares | None:
-    """A block that alone determines every cell and has a closed form: a good guess for the whole stack."""
-    for block, each in pieces(queries, precisions) if isinstance(queries, Stack) else []:
+def _guess(queries: Queries, precisions: Floats) -> Guess | None:
+    """By a block that alone determines every cell and has a closed form, or by a basis that all blocks share."""
+    blocks = pieces(queries, precisions) if isinstance(queries, Stack) else [(queries, precisions)]
+    for block, each in blocks if len(blocks) > 1 else []:
         part = None if every_cell(block) else _closed_form(block, each)  # cells guess no better than the diagonal
         if part is not None and part.certain:
-            return part
-    return None
+            return _solution(part)
+    return SharedBasis.of(*zip(*blocks, strict=True))
+
+
+def _solution(similar: LeastSquares) -> Guess:
+    return lambda columns: similar.solve(columns)[0]
 
 
 def _closed_form(queries: Queries, precisions: Floats) -> LeastSquares | None:
@@ -83,8 +88,8 @@ def _by_factors(queries: Kron, precisions: Floats) -> LeastSquares | None:
     lists, exact = closest_products(precisions, [factor.rows for factor in queries.factors])
     factors = [_chosen(factor, one) for factor, one in zip(queries.factors, lists, strict=True)]
     sizes = tuple(factor.columns for factor in queries.factors)
-    guess = KronSquares(sizes, factors, NormalEquations(queries, precisions))
-    return guess if exact else Iterative(queries, precisions, guess)
+    near = KronSquares(sizes, factors, NormalEquations(queries, precisions))
+    return near if exact else Iterative(queries, precisions, _solution(near))
 
 
 def _stack(queries: Stack, precisions: Floats) -> LeastSquares | None:

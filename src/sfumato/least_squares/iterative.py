@@ -20,9 +20,11 @@ ROUNDS = 5000  # at most; usual strategies need some ten to a few hundred
 AT_REST = 1e-13  # of the largest stiffness seen: a residual of less is one that no query sees
 AT_ONCE = 2**24  # numbers in the columns that are solved together
 
+Guess = Callable[[Floats], Floats]
+
 
 class Iterative(LeastSquares):
-    """(A^T P A)^-1 by conjugate residuals; `guess` solves similar equations with the same unknowns."""
+    """(A^T P A)^-1 by conjugate residuals. guess: solves similar equations with the same unknowns, or nearly."""
 
     certain = closed = False
 
@@ -30,7 +32,7 @@ class Iterative(LeastSquares):
         self,
         queries: Queries,
         precisions: Floats,
-        guess: LeastSquares | None = None,
+        guess: Guess | None = None,
         *,
         tolerance: float = TOLERANCE,
         rounds: int = ROUNDS,
@@ -39,9 +41,12 @@ class Iterative(LeastSquares):
         if guess is None:
             diagonal = self._normal.diagonal()
             inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, None]
-            self._guess: Callable[[Floats], Floats] = lambda columns: columns * inverse
-        else:
-            self._guess = lambda columns: guess.solve(columns)[0]
+            guess = lambda columns: columns * inverse  # noqa: E731
+        self._guess = guess
+
+    def roughly(self, tolerance: float, rounds: int) -> Iterative:
+        """The same equations and guess, solved less closely."""
+        return Iterative(self._normal.queries, self._normal.precisions, self._guess, tolerance=tolerance, rounds=rounds)
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
         """Some columns at a time; a column that has come to rest is left alone."""

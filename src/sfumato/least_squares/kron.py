@@ -3,6 +3,9 @@
 (A1 x A2)^T (P1 x P2) (A1 x A2) inverts attribute by attribute, if the precisions of the rows are products. With whole
 noise they are so only nearly (the variance of discrete Laplace noise is 2 b^2 - 1/6 and a little): then the closest
 products give a guess that the iterative solver needs but a few rounds to correct.
+
+Several such combinations, one below the other, share no inverse; but along each axis one basis serves them all nearly,
+and exactly where they ask for cells and totals. There a guess takes a division by as many numbers as there are cells.
 """
 
 from __future__ import annotations
@@ -15,8 +18,12 @@ import numpy as np
 from sfumato.arrays import Flags, Floats
 from sfumato.least_squares.base import LeastSquares, NormalEquations, all_known
 from sfumato.least_squares.gram import Gram
+from sfumato.least_squares.products import along_axes, kind
+from sfumato.queries import Queries
 
 PRODUCTS = 1e-12  # how far from products precisions may be, relatively, and still count as such
+MOST_ALONG, MOST_WRITTEN = 2**8, 2**22  # cells of an axis whose basis is worked out, and numbers in a family along it
+ROUNDING = 1e-24  # of the largest number on the diagonal: less is rounding, squared, and seen by no query
 
 
 class KronSquares(LeastSquares):
@@ -82,3 +89,64 @@ def _sums(lists: Sequence[Floats], start: float) -> Floats:
     for one in lists:
         fitted = (fitted[:, None] + one).reshape(-1)
     return fitted
+
+
+class SharedBasis:
+    """About (A^T P A)^-1 for a stack of combinations: its diagonal in a basis along each axis.
+
+    The first vector is constant, the others are what the families along the axis have most in common. A block counts
+    with the mean of its precisions.
+    """
+
+    def __init__(self, blocks: Sequence[tuple[Queries, ...]], precisions: Sequence[Floats]) -> None:
+        families = {_family(factor): factor.dense().astype(np.float64) for factors in blocks for factor in factors}
+        along = [[families[_family(factor)] for factor in factors] for factors in blocks]
+        self._bases = [_basis(list(own)) for own in zip(*along, strict=True)]
+        diagonal = sum(
+            float(each.mean())
+            * _products([np.square(m @ u).sum(axis=0) for m, u in zip(own, self._bases, strict=True)])
+            for own, each in zip(along, precisions, strict=True)
+        )
+        seen = diagonal > ROUNDING * np.max(diagonal)
+        self._inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=seen)
+
+    @classmethod
+    def of(cls, blocks: Sequence[Queries], precisions: Sequence[Floats]) -> SharedBasis | None:
+        """Where all blocks are combinations along the same axes, none of them long."""
+        along = along_axes(blocks)
+        if along is None or len(along[0]) == 1:
+            return None
+        factors = [factor for one in along for factor in one]
+        if any(factor.columns > MOST_ALONG or factor.rows * factor.columns > MOST_WRITTEN for factor in factors):
+            return None
+        return cls(along, precisions)
+
+    def __call__(self, columns: Floats) -> Floats:
+        """Each step turns the first axis to the basis and makes it the last; the way back takes the last first."""
+        turned = columns
+        for basis in self._bases:
+            turned = turned.reshape(len(basis), -1).T @ basis
+        turned = turned.reshape(columns.shape[1], -1) * self._inverse
+        for basis in reversed(self._bases):
+            turned = basis @ turned.reshape(-1, len(basis)).T
+        return np.asarray(turned).reshape(columns.shape)
+
+
+def _family(factor: Queries) -> object:
+    return kind(factor), factor.columns
+
+
+def _basis(families: list[Floats]) -> Floats:
+    """The constant, and the eigenvectors of what all families ask of differences, each family counting alike."""
+    n = families[0].shape[1]
+    apart = [matrix - matrix.mean(axis=1, keepdims=True) for matrix in {id(m): m for m in families}.values()]
+    grams = [gram / np.trace(gram) for gram in (m.T @ m for m in apart) if np.trace(gram) > 0]
+    return np.asarray(np.linalg.eigh(sum(grams, np.full((n, n), -1.0)))[1])
+
+
+def _products(lists: Sequence[Floats]) -> Floats:
+    """The product of an entry of each list, for all choices of them."""
+    made = np.ones(1)
+    for one in lists:
+        made = (made[:, None] * one).reshape(-1)
+    return made

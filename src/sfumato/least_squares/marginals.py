@@ -21,7 +21,8 @@ from sfumato.arrays import Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.least_squares.base import KNOWN, UNSEEN, LeastSquares, pieces
 from sfumato.least_squares.gram import Gram, even_cuts
-from sfumato.queries import Identity, Kron, Queries, Ranges, Stack, Total
+from sfumato.least_squares.products import along_axes
+from sfumato.queries import Identity, Queries, Ranges, Stack, Total
 
 MOST_AXES = 30  # an array has at most 32, and solving needs two more
 FEW_TABLES = 2**8
@@ -102,18 +103,17 @@ class MarginalSquares(LeastSquares):
     @classmethod
     def of(cls, queries: Stack, precisions: Floats) -> MarginalSquares | None:
         """Where every block is a table by even levels of the axes, with one precision each."""
+        blocks = pieces(queries, precisions)
+        along = along_axes([block for block, _ in blocks])
+        if along is None or len(along[0]) > MOST_AXES:
+            return None
         found: list[tuple[Table, float]] = []
-        shapes = set()
-        for block, each in pieces(queries, precisions):
-            factors = block.factors if type(block) is Kron else (block,)
+        for factors, (_, each) in zip(along, blocks, strict=True):
             table = tuple(width for width in map(_width, factors) if width)
             if len(table) < len(factors) or (each != each[0]).any():
                 return None
-            shapes.add(tuple(factor.columns for factor in factors))
             found.append((table, float(each[0])))
-        (sizes, *more) = shapes
-        if more or len(sizes) > MOST_AXES:
-            return None
+        sizes = tuple(factor.columns for factor in along[0])
         widths = [tuple(sorted({table[axis] for table, _ in found} | {1, n})) for axis, n in enumerate(sizes)]
         grid, total = Grid(sizes, tuple(widths)), np.zeros([len(each) for each in widths])
         for table, precision in found:

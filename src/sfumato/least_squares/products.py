@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sfumato.frozen import dataclass
 from sfumato.least_squares.gram import Gram, gram_of
 from sfumato.queries import AllRanges, Identity, Kron, Prefix, Queries, Scaled, Stack, Total
@@ -33,6 +35,19 @@ def products(queries: Queries, sizes: tuple[int, ...]) -> list[Product] | None:
         square = float(queries.weights) ** 2
         return None if inner is None else [Product(square * one.weight, one.factors) for one in inner]
     return [Product(1.0, (queries,))] if len(sizes) == 1 else None
+
+
+def along_axes(blocks: Sequence[Queries]) -> list[tuple[Queries, ...]] | None:
+    """The factors of each block along the axes of all; None where some are no combinations along the same axes.
+
+    >>> along_axes([Total(6), Kron(Identity(2), Total(3))])
+    [(Total(2), Total(3)), (Identity(2), Total(3))]
+    """
+    shapes = {tuple(factor.columns for factor in block.factors) for block in blocks if type(block) is Kron}
+    (sizes, *more) = shapes or {(blocks[0].columns,)}
+    found = [None if more else products(block, sizes) for block in blocks]
+    single = [one[0].factors for one in found if one is not None and len(one) == 1 and one[0].weight == 1.0]
+    return single if len(single) == len(blocks) else None
 
 
 def grams_of(wanted: list[Product], axis: int, shared: dict[object, Gram] | None = None) -> list[Gram]:

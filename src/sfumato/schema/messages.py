@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic_core import ErrorDetails
@@ -88,7 +88,7 @@ def _blanks(data: Mapping[Any, object], path: tuple[str, ...]) -> Iterator[tuple
             yield from _blanks(part, (*path, key))
 
 
-def in_plain_words(error: ErrorDetails, known: list[str]) -> str:
+def in_plain_words(error: ErrorDetails, known: Sequence[str]) -> str:
     """What is wrong with the schema, as one line that names the key and the remedy; `known` are its own keys."""
     place = [str(part) for part in error["loc"]]
     tag = place.pop(2) if place[0] == "attributes" and len(place) > 2 else ""
@@ -116,6 +116,6 @@ def in_plain_words(error: ErrorDetails, known: list[str]) -> str:
     return f"{path} needs keys under it: {_remedy(tuple(place))}"
 
 
-def _did_you_mean(word: str, known: list[str]) -> str:
+def _did_you_mean(word: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(_MEANT.get(word.lower(), word.lower()), known, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""

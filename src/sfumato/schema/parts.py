@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cache, lru_cache
 from typing import Literal, Self
 
 from pydantic import model_validator
@@ -73,12 +74,19 @@ class Measure(Column):
     @property
     def centre(self) -> Fraction:
         """The middle of the bounds, to a whole number of steps."""
-        return round((self.lower + self.upper) / 2 / self.step) * self.step
+        return _in_steps(self.lower, self.upper, self.step)[0]
 
     @property
     def half_units(self) -> int:
         """The most steps that a row can lie away from the centre."""
-        return math.ceil(max(self.upper - self.centre, self.centre - self.lower) / self.step)
+        return _in_steps(self.lower, self.upper, self.step)[1]
+
+
+@lru_cache(maxsize=256)  # asked for with every measurement, and fractions are slow
+def _in_steps(lower: Fraction, upper: Fraction, step: Fraction) -> tuple[Fraction, int]:
+    """The centre, and the steps from there to the bound that is farther off."""
+    centre = round((lower + upper) / 2 / step) * step
+    return centre, math.ceil(max(upper - centre, centre - lower) / step)
 
 
 def missing_of(measure: str) -> str:
@@ -86,9 +94,11 @@ def missing_of(measure: str) -> str:
     return f"missing {measure}"
 
 
-def keys_of(part: type[Declared]) -> list[str]:
+@cache
+def keys_of(part: type[Declared]) -> tuple[str, ...]:
     """The keys of a part of the schema, in the order in which one writes them."""
-    return sorted(part.model_fields, key=lambda key: (key != "type", (key == "missing") + 2 * (key == "column")))
+    last = {"missing": 1, "column": 2}
+    return tuple(sorted(part.model_fields, key=lambda key: (key != "type", last.get(key, 0))))
 
 
 def _power_of_two_above(number: Fraction) -> int:

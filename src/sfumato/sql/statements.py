@@ -27,23 +27,28 @@ from sfumato.sql.values.tree import Ref
 Statement = Select | Tables
 
 
-class _Latest(threading.local):
-    """The statement that a thread compiled last: who measures a question before answering it compiles it twice."""
-
-    known: tuple[str, Schema, Statement] | None = None
+MOST_KNOWN, MOST_CHARACTERS = 64, 2**12  # statements that a thread keeps, and of what length it keeps several
 
 
-_LATEST = _Latest()
+class _Known(threading.local):
+    """Statements that a thread compiled: a question is measured, then answered, and often asked of many releases."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, int], tuple[Schema, Statement]] = {}
+
+
+_KNOWN = _Known()
 
 
 def compile_statement(text: str, schema: Schema) -> Statement:
     """What a statement over the table that a schema describes asks for."""
-    known = _LATEST.known
-    if known is not None and known[0] == text and known[1] is schema:
-        return known[2]
-    found = _compiled(text, schema)
-    _LATEST.known = (text, schema, found)
-    return found
+    known, key = _KNOWN.found, (text, id(schema))
+    if key not in known:
+        found = _compiled(text, schema)
+        if len(known) >= MOST_KNOWN or len(text) > MOST_CHARACTERS:
+            known.clear()
+        known[key] = schema, found  # the schema too, so that its id stays its own
+    return known[key][1]
 
 
 def _compiled(text: str, schema: Schema) -> Statement:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import islice
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from registering import slow_mechanisms
+from thinned import EVERY, every_seventh_pair
 
 from sfumato.audit.attacks.replay import replay, replay_findings
 from sfumato.audit.mutants.fits import fitted_evenly, told_beside_the_fit
@@ -45,7 +45,6 @@ def complaints(run, *, schema=FOUR, table=TABLE, curator=Curator, budget=None) -
 
 
 SLOW = slow_mechanisms()
-EVERY = 7  # it has no factor in common with the numbers of cells and rows, so that nothing is left out throughout
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -54,8 +53,7 @@ def test_shipped_mechanisms_pass_on_all_small_tables(name, full, monkeypatch):
     pairs = [140, 1092, 290, 2106, 60]
     one = MECHANISMS[name]
     if not full and (one.adaptive or one.by_margins or name in SLOW):
-        thinned = lambda *given: islice(neighbouring_tables(*given), 0, None, EVERY)  # noqa: E731
-        monkeypatch.setattr("sfumato.audit.attacks.replay.neighbouring_tables", thinned)
+        every_seventh_pair(monkeypatch)
         pairs = [-(-number // EVERY) for number in pairs]
     findings = replay_findings(name)
     assert [finding.pairs for finding in findings] == pairs

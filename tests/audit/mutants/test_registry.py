@@ -52,8 +52,9 @@ def test_what_is_caught_by_a_check_is_caught_by_sampling_too(name):
     assert catch(replace(MUTANTS[name], check=None), TestingEntropy(12)).by == "sampling"
 
 
-@pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if mutant.sound])
+@pytest.mark.parametrize("name", {mutant.sound: name for name, mutant in MUTANTS.items() if mutant.sound}.values())
 def test_checks_do_not_complain_about_the_real_thing(name):
+    """Each check once: some mutants share theirs."""
     assert MUTANTS[name].sound() is None
 
 
@@ -73,9 +74,8 @@ def test_a_survivor_is_reported_as_one():
 
 def test_a_flagged_control_is_counted(monkeypatch):
     broken = MUTANTS["halved scale"]
-    swapped = {"one": replace(broken, control=broken.subject), "two": Mutant("two", "x", sound=lambda: "no")}
-    monkeypatch.setattr("false_alarms.MUTANTS", swapped)
-    assert false_alarms(2, TestingEntropy(1)) == 3
+    monkeypatch.setattr("false_alarms.MUTANTS", {"one": replace(broken, control=broken.subject), "two": broken})
+    assert false_alarms(2, TestingEntropy(1)) == 2
 
 
 def test_the_report_names_everyone_and_tells_how_far_it_is(monkeypatch):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.audit.reading.csv_grammar import records, text
-from sfumato.kernel.source.engines import csv_records
+from sfumato.kernel.source.origins import csv_records
 from sfumato.kernel.source.origins.csv_grammar import CSV
 from sfumato.kernel.source.origins.csv_records import batches, first_record
 from sfumato.kernel.source.origins.unpacking import TextFile

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -284,12 +285,17 @@ class Recorder:
                 self.__tape.faults.append("the noise drawn is not the noise stated, afresh for every cell")
 
 
+@cache
+def _parts_of(kind: type) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(kind))
+
+
 def fingerprint(value: object) -> Hashable:
     """Anything published, in a form that can be compared."""
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, value.tobytes()
     if is_dataclass(value) and not isinstance(value, type):
-        return type(value).__name__, tuple(fingerprint(getattr(value, part.name)) for part in fields(value))
+        return type(value).__name__, tuple(fingerprint(getattr(value, name)) for name in _parts_of(type(value)))
     if isinstance(value, Schema | Domain):
         return type(value).__name__  # public
     if isinstance(value, dict):

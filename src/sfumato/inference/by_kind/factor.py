@@ -12,17 +12,17 @@ can be said of it): errors are then normal where the factor is 1, and near to La
 from __future__ import annotations
 
 from functools import lru_cache
-from math import sqrt
+from math import ceil, sqrt
 
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.inference.model_error import COVERAGE, NORMAL_END, OF_NORMAL, erf_of
+from sfumato.inference.model_error import COVERAGE, NORMAL_END, OF_NORMAL, crossing, erf_of
 from sfumato.measurement import Laplace, Measurement
 
 POSSIBLE = 2.0 ** np.linspace(-4.0, 8.0, 121)  # factors that are looked at
 CLAIMED = int(np.argmin(np.abs(POSSIBLE - 1.0)))  # where the factor is what is claimed
-HALVINGS = 24
+HALVINGS = 24  # of twice the largest of them: the steps in which a factor is told
 UNLIKELY = 1e-6  # of the likeliest factor: others change no figure
 FAR = 4.0  # where the error function is 1 to eight digits
 
@@ -92,9 +92,7 @@ def factor_of(chances: Floats) -> float:
     each = np.atleast_2d(chances).mean(axis=0)
     likely = each > UNLIKELY * each.max()
     each, single = each[likely] / each[likely].sum(), np.sqrt(spread_out(POSSIBLE[likely]))
-    low, high = 0.0, 2.0 * float(POSSIBLE[-1])
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2.0
-        held = float(_beyond()[1] @ _ends_of(NORMAL_END / sqrt(2.0) * middle / single) @ each)
-        low, high = (middle, high) if held < COVERAGE else (low, middle)
-    return high
+    near, weights = NORMAL_END / sqrt(2.0) / single, _beyond()[1]
+    step = 2.0 * float(POSSIBLE[-1]) / 2**HALVINGS
+    exact = crossing(lambda factor: float(weights @ _ends_of(factor * near) @ each) - COVERAGE, 2.0)
+    return float(ceil(exact / step) * step)

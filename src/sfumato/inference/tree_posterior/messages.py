@@ -87,8 +87,8 @@ class Level:
         own = self.evidence.own(self.number)
         mean, variance, weight = own.mean, own.variance, np.zeros(len(own.mean))
         for nodes in _blocks(self.evidence.inner[self.number]):
-            halves = self.halves(nodes)
-            components, weight[nodes] = self.mixture(nodes, halves).component_posterior()
+            halves, mixture = self._said(nodes)
+            components, weight[nodes] = mixture.component_posterior()
             passed = self._passed_on(halves, components.moment_matched(), own.of(nodes))
             mean[nodes], variance[nodes] = passed.mean, passed.variance
         return Messages(mean, variance, weight)
@@ -96,8 +96,8 @@ class Level:
     def splits(self, nodes: Codes, known: Known) -> Iterator[tuple[Codes, Halves, Split]]:
         """Nodes of which a part was measured, split some at a time."""
         for some in _blocks(nodes):
-            halves = self.halves(some)
-            yield some, halves, split(halves, self.mixture(some, halves), known.of(some), self.messages.of(some))
+            halves, mixture = self._said(some)
+            yield some, halves, split(halves, mixture, known.of(some), self.messages.of(some))
 
     def unmeasured(self, nodes: Codes, known: Known) -> Iterator[tuple[Codes, Split]]:
         """Nodes of which no part was measured, split by the shares of their slices, as unevenly as others are."""
@@ -109,6 +109,20 @@ class Level:
             shares = np.stack([share, 1.0 - share])
             halves = np.ones_like(shares), shares * rows, shares**2 * variance + uneven
             yield some, Split(chances, share, uneven, rows, *halves)
+
+    def _said(self, nodes: Codes) -> tuple[Halves, Mixture]:
+        """The halves of some inner nodes and their mixture; both are kept where these are all and few."""
+        if len(nodes) == len(self.evidence.inner[self.number]) <= AT_ONCE:
+            return self._of_all
+        halves = self.halves(nodes)
+        return halves, self.mixture(nodes, halves)
+
+    @cached_property
+    def _of_all(self) -> tuple[Halves, Mixture]:
+        """What is passed up and what is split are made of the same."""
+        inner = self.evidence.inner[self.number]
+        halves = self.halves(inner)
+        return halves, self.mixture(inner, halves)
 
     def halves(self, nodes: Codes) -> Halves:
         """What is known from below of the halves of some nodes."""

@@ -10,11 +10,11 @@ nothing hangs on units.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
-from sfumato.arrays import Flags, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.inference.tree_posterior.mixture import HARDLY, LEAST_VARIANCE, Components, Mixture, Normal
 from sfumato.inference.tree_posterior.observation import LOG_2PI, log_normal
@@ -166,7 +166,12 @@ def split(halves: Halves, mixture: Mixture, known: Normal, below: Normal) -> Spl
     return Split(given.chances, regression, left, leaning, alive, rows, np.maximum(np.stack(squares), LEAST_VARIANCE))
 
 
+@cache
+def _others(empty: int) -> Codes:
+    return np.delete(np.arange(COMPONENTS), empty)
+
+
 def _without(given: Components, empty: int, values: Floats) -> Floats:
     """The sum over all components but one of what each has, times its chance."""
-    there = np.delete(np.arange(COMPONENTS), empty)
+    there = _others(empty)
     return np.asarray((given.chances[there] * values[there]).sum(axis=0))

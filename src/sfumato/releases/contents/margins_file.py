@@ -16,7 +16,6 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from sfumato.arrays import Floats, Whole
 from sfumato.inference.fits.base import PARTS, in_parts
@@ -29,7 +28,7 @@ from sfumato.releases.file import members
 from sfumato.releases.file.fits import from_whole_numbers, in_whole_numbers
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import CELLS, Columns, parts_column
-from sfumato.releases.file.records import NoiseRecord, noise_record, record
+from sfumato.releases.file.records import NoiseRecord, noise_as_json, record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 from sfumato.strategies.contrasts import levelled
@@ -106,7 +105,7 @@ def written(content: Margins) -> Written:
     orders = [content.spreads.get(of, Spreads()).by_order for of in statistics]
     about: dict[str, Any] = {
         "unbiased": content.unbiased,
-        "noises": [TypeAdapter(NoiseRecord).dump_python(noise_record(noise), mode="json") for noise in noises],
+        "noises": [noise_as_json(noise) for noise in noises],
         "spreads": [[_in_parts(spread) for spread in each] for each in orders],
     }
     return Written("margins", _statistics(content.schema, statistics), kept, {"details": about})

@@ -8,10 +8,9 @@ from __future__ import annotations
 import hashlib
 from dataclasses import field
 from fractions import Fraction
-from functools import cache
 from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
 from sfumato.errors import ReleaseFileError
 from sfumato.releases.file.records import (
@@ -25,6 +24,7 @@ from sfumato.releases.file.records import (
     Sha256,
     Size,
     Text,
+    adapter,
     record,
 )
 from sfumato.releases.file.strict_json import canonical, refusal, strict_json
@@ -135,25 +135,20 @@ class Manifest:
     limits: Literal["docs/known-limits.md"] = "docs/known-limits.md"
 
 
-@cache
-def _checker() -> TypeAdapter[Manifest]:
-    """Made when first needed, because making it takes longer than using it."""
-    return TypeAdapter(Manifest)
-
-
 def content_of(manifest: Manifest) -> dict[str, JsonValue]:
     """The manifest as JSON has it: all of it but its digest."""
     left_out = None if manifest.details else {"details"}
-    content: dict[str, JsonValue] = _checker().dump_python(manifest, mode="json", exclude=left_out)
+    content: dict[str, JsonValue] = adapter(Manifest).dump_python(manifest, mode="json", exclude=left_out)
     return content
 
 
 def details_as(form: type[Details], manifest: Manifest) -> Details:
     """The details of an untrusted manifest as a record, which says all that they may hold."""
     try:
-        return TypeAdapter(form).validate_json(canonical(manifest.details))
+        found: Details = adapter(form).validate_json(canonical(manifest.details))
     except (ValidationError, ValueError):
         raise refusal("its manifest has details that do not go with its kind") from None
+    return found
 
 
 def manifest_bytes(manifest: Manifest) -> tuple[bytes, str]:
@@ -193,7 +188,7 @@ def parse_manifest(raw: bytes) -> tuple[Manifest, str]:
     if digest != hashlib.sha256(spelled).hexdigest() or spelled_otherwise:
         raise refusal("it was changed after publication: its manifest does not match its digest")
     try:
-        return _checker().validate_json(spelled), digest
+        return adapter(Manifest).validate_json(spelled), digest
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part)[:60] for part in first["loc"])

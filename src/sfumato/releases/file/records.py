@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from dataclasses import field
 from fractions import Fraction
-from typing import Annotated, Literal, TypeVar, dataclass_transform
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, dataclass_transform
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue, PlainSerializer, PlainValidator
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, PlainSerializer, PlainValidator, TypeAdapter
 
 from sfumato.errors import ReleaseFileError
 from sfumato.frozen import dataclass
@@ -28,6 +29,16 @@ def record(cls: type[T]) -> type[T]:
     """A frozen value; read from a file, it is checked strictly, and keys that it does not know are refused."""
     cls.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[attr-defined]
     return dataclass(frozen=True)(cls)
+
+
+def adapter(form: Any) -> TypeAdapter[Any]:
+    """What reads and writes a form; made when first needed and kept, because making it takes longer than using it."""
+    return _adapter(form)
+
+
+@cache
+def _adapter(form: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(form)
 
 
 def fraction_text(value: Fraction) -> str:
@@ -126,6 +137,12 @@ NoiseRecord = Annotated[LaplaceRecord | GaussianRecord, Field(discriminator="fam
 def noise_record(noise: Noise) -> LaplaceRecord | GaussianRecord:
     """How a file writes down a noise."""
     return LaplaceRecord(noise.scale) if isinstance(noise, Laplace) else GaussianRecord(noise.sigma_squared)
+
+
+def noise_as_json(noise: Noise) -> dict[str, JsonValue]:
+    """The record of a noise as JSON has it."""
+    found: dict[str, JsonValue] = adapter(NoiseRecord).dump_python(noise_record(noise), mode="json")
+    return found
 
 
 @record

@@ -13,7 +13,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents import classifier_file
+from sfumato.releases.contents.special import classifier_file
 from sfumato.releases.file.store import contents_of
 from sfumato.releases.release import Release
 from sfumato.schema import Schema

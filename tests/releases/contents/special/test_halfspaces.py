@@ -13,7 +13,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents import halfspaces_file
+from sfumato.releases.contents.special import halfspaces_file
 from sfumato.releases.file.artifact import read_artifact
 from sfumato.releases.file.store import contents_of
 from sfumato.releases.release import Release

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from sfumato.inference.classifiers.naive_bayes import ODDS
 from sfumato.inference.classifiers.perceptron import GAPS, coordinates, vectors
@@ -22,7 +21,7 @@ from sfumato.queries import Identity
 from sfumato.releases.contents.content import Written
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import Columns
-from sfumato.releases.file.records import NoiseRecord, noise_record, record
+from sfumato.releases.file.records import NoiseRecord, noise_as_json, record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 
@@ -67,7 +66,7 @@ def written(content: Classifier) -> Written:
         "target": content.target,
         "features": list(content.features),
         "tested": content.tested is not None,
-        "noises": [TypeAdapter(NoiseRecord).dump_python(noise_record(noise), mode="json") for noise in noises],
+        "noises": [noise_as_json(noise) for noise in noises],
     }
     return Written("classifier", _statistics(), kept, {"details": details})
 

@@ -19,7 +19,6 @@ from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from sfumato.arrays import Codes, Floats, Whole
 from sfumato.frozen import dataclass
@@ -37,7 +36,7 @@ from sfumato.releases.contents.content import About, Content, Written
 from sfumato.releases.contents.margins import Margins
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import CELL, CELLS, Columns
-from sfumato.releases.file.records import NoiseRecord, noise_record, record
+from sfumato.releases.file.records import NoiseRecord, noise_as_json, record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.releases.rows.listed_cells import RowsOfListedCells
 from sfumato.releases.rows.model import RowModel
@@ -168,7 +167,7 @@ class Coefficients(Content):
             "answers": {"answer": np.concatenate([one.answers for one in self.measured])},
             CELLS: {CELL: cells, "count": counts},
         }
-        noise = TypeAdapter(NoiseRecord).dump_python(noise_record(self.noise), mode="json")
+        noise = noise_as_json(self.noise)
         about: dict[str, Any] = {"table": self.counts is not None, "noise": noise}
         return Written("coefficients", [_statistic()], columns, {"details": about})
 

@@ -16,7 +16,7 @@ from statistics import NormalDist
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from sfumato.arrays import Whole
 from sfumato.frozen import dataclass
@@ -32,7 +32,7 @@ from sfumato.releases.answers.special.literals import Literals, literals_asked
 from sfumato.releases.contents.content import About, Content, Written
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import Columns
-from sfumato.releases.file.records import NoiseRecord, noise_record, record
+from sfumato.releases.file.records import NoiseRecord, noise_as_json, record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 from sfumato.sql import Select
@@ -167,7 +167,7 @@ class Conjunctions(Content):
         )
 
     def write(self) -> Written:
-        noise = TypeAdapter(NoiseRecord).dump_python(noise_record(self.noise), mode="json")
+        noise = noise_as_json(self.noise)
         about: dict[str, Any] = {"literals": self.literals, "subsets": self.subsets, "noise": noise}
         return Written(
             "conjunctions", [_statistic()], {ANSWERS: {ANSWER: self.answers.reshape(-1)}}, {"details": about}

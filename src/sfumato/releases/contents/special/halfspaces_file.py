@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from sfumato.measurement import Measurement
 from sfumato.queries import Identity
 from sfumato.releases.contents.content import Written
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import Columns
-from sfumato.releases.file.records import NoiseRecord, noise_record, record
+from sfumato.releases.file.records import NoiseRecord, noise_as_json, record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 from sfumato.strategies.special.halfspace_net import Net
@@ -55,13 +55,12 @@ def written(content: Halfspaces) -> Written:
     net = content.net
     answers = np.concatenate([each.answers for each in content.measured])
     tested = np.array([int(each.answers[0]) for each in content.misfits], dtype=np.int64)
-    dump = TypeAdapter(NoiseRecord).dump_python
     details: dict[str, Any] = {
         "over": list(content.over),
         **{name: getattr(net, name) for name in ("projections", "dimensions", "directions", "offsets", "seed")},
         "tests": content.tests,
-        "noise": dump(noise_record(content.measured[0].noise), mode="json"),
-        "noises_of_misfits": [dump(noise_record(each.noise), mode="json") for each in content.misfits],
+        "noise": noise_as_json(content.measured[0].noise),
+        "noises_of_misfits": [noise_as_json(each.noise) for each in content.misfits],
     }
     return Written(
         "halfspaces", _statistics(), {"counts": {"count": answers}, "tested": {"misfit": tested}}, {"details": details}

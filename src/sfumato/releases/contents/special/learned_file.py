@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from sfumato.arrays import Whole
 from sfumato.domain.blocks import Blocks
@@ -24,7 +24,7 @@ from sfumato.queries import Identity, Predicates
 from sfumato.releases.contents.content import Written
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import Columns
-from sfumato.releases.file.records import NoiseRecord, Text, noise_record, record
+from sfumato.releases.file.records import NoiseRecord, Text, noise_as_json, noise_record, record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 
@@ -62,14 +62,13 @@ def written(content: Learned) -> Written:
         "aside": [content.aside.answers],
         "model": [np.frombuffer(content.onnx, dtype=np.uint8).astype(np.int64)],
     }
-    noise = TypeAdapter(NoiseRecord)
     about = {
         "queries": content.kind,
         "model": content.model,
         "blocks": [list(each) for each in content.blocks.starts],
         "tiles": [list(each) for each in content.tiles.starts],
-        "trained": noise.dump_python(noise_record(content.trained.noise), mode="json"),
-        "aside": noise.dump_python(noise_record(content.aside.noise), mode="json"),
+        "trained": noise_as_json(content.trained.noise),
+        "aside": noise_as_json(content.aside.noise),
         "between": content.between,
     }
     members = {name: dict(zip(COLUMNS[name], columns, strict=True)) for name, columns in kept.items()}

@@ -14,7 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from sfumato.arrays import Codes, Whole
 from sfumato.errors import QueryError
@@ -25,7 +25,7 @@ from sfumato.queries import Identity
 from sfumato.releases.contents.content import Written
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import Columns
-from sfumato.releases.file.records import Exact, PositiveExact, Scale, Text, noise_record, record
+from sfumato.releases.file.records import Exact, PositiveExact, Scale, Text, adapter, noise_record, record
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 from sfumato.strategies.special.quantile_tree import runs_between
@@ -97,7 +97,7 @@ def written(content: Quantiles) -> Written:
         "totals": {"rows": np.concatenate([line.total.answers for line in lines])},
         "counts": {"count": np.concatenate([line.counted.answers for line in lines])},
     }
-    details: dict[str, Any] = TypeAdapter(QuantilesRecord).dump_python(about, mode="json")
+    details: dict[str, Any] = adapter(QuantilesRecord).dump_python(about, mode="json")
     return Written("quantiles", _statistics(lines[0].counted.noise), columns, {"details": details})
 
 
