@@ -27,6 +27,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the trials of tests/fire in full; takes many minutes")
 
 
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """A test file that cannot be imported has failed; pytest would pass over it as over a module without examples."""
+    if report.skipped and report.nodeid.startswith("tests/") and "unable to import module" in str(report.longrepr):
+        raise pytest.UsageError(f"{report.nodeid} cannot be imported, so that none of its tests would run")
+
+
 @pytest.fixture(scope="session")
 def full(pytestconfig: pytest.Config) -> bool:
     """Whether the long form of a trial was asked for."""

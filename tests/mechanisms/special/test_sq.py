@@ -80,7 +80,7 @@ def test_released_asked_and_judging_rows_in_another_process(patients, learner):
 def test_what_cannot_be_learnt_is_refused_in_one_line_and_costs_nothing(patients, told, why):
     code, _, err = release(*(part for one in told for part in ("--with", one)))
     assert code == 1 and why in err and len(err.strip().splitlines()) == 1
-    assert "Nothing has been spent" in sfumato("ledger", "show", "patients").stdout
+    assert "Nothing has been spent" in sfumato("ledger", "show").stdout
 
 
 def test_classes_and_cells_that_are_too_many_are_refused_with_what_to_do():
