@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -57,6 +58,7 @@ class MarginsFirst:
         return found
 
 
+@lru_cache(maxsize=4)  # a plan, and the release that follows it
 def margins_beside_tree(domain: Domain, tree: BinaryTree, *, pure: bool) -> MarginsFirst:
     """Along which attributes to measure before a tree is, and with which part of the budget; reads no data."""
     return _worth_measuring(domain, lambda axis: _error_of_tree(domain, axis, tree, pure=pure), pure=pure)

@@ -115,10 +115,11 @@ def by_group_with_total(fit: ByGroup, asked: Grouped, cells: int) -> Sequence[Er
 
 def _and_nothing(errors: Errors) -> Errors:
     """With the model's error of all rows, where a model says nothing of them."""
-    weights = np.pad(errors.weights, [(0, 0), (0, 1)])
-    return replace(
-        errors, weights=weights, model=np.pad(errors.model, (0, 1)), unknown=np.append(errors.unknown, False)
-    )
+    weights = np.zeros((len(errors.weights), errors.weights.shape[1] + 1))
+    weights[:, :-1] = errors.weights
+    model = np.zeros((len(errors.model) + 1, len(errors.model) + 1))
+    model[:-1, :-1] = errors.model
+    return replace(errors, weights=weights, model=model, unknown=np.append(errors.unknown, False))
 
 
 def with_all_rows(asked: Grouped, cells: int) -> Grouped:
