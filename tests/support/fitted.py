@@ -64,6 +64,7 @@ KINDS = (
     "measured shape",
     "measured cells along",
     "measured buckets along",
+    "measured shape along",
 )
 
 
@@ -156,7 +157,7 @@ def measured(kind: str) -> MeasuredFit:
 
 
 def brought(fit: MeasuredFit, curator: Curator) -> MeasuredFit:
-    """Cells, which do not know all rows well, to these and to both attributes; buckets to attributes."""
+    """Cells, which do not know all rows well, to these and to both attributes; others to attributes."""
     quarter, runs = Budget.pure("1/4"), Along(SCHEMA.domain, (0, 1), (3, 2))
     together = curator.reduce(Partition(SCHEMA.domain, np.zeros(SIZE, dtype=np.int64)))
     whole = together.measure(Identity(1), quarter) if isinstance(fit, MeasuredShrinkage) else None

@@ -14,6 +14,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.mechanisms.mechanism import Limit, Mechanism
 from sfumato.mechanisms.shared import multiplicative_weights as weights
+from sfumato.mechanisms.shared.counted_first import counted_beside_shape
 from sfumato.mechanisms.shared.measure_and_fit import plain_cells
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.contents.cube import Cube
@@ -38,13 +39,14 @@ def mwem(
 ) -> Cube:
     """Fit a cube, round by round, to the query it answers worst.
 
-    budget: split by weight over the count and the measures, which get noise on every cell. Of the count's share a part
-    goes to the total, a part to measuring how wrong the result is, and the rest evenly to the rounds.
+    budget: split by weight over the count and the measures, which get noise on every cell. Of the count's share parts
+    go to margins where these pay, to the total and to measuring how wrong the result is, the rest evenly to the rounds.
     """
     workload = workload or default_workload(schema.domain)
     asked = weights.sampled(workload, settings.most_candidates)
     for_count, *for_measures = budget.split(*schema.weights.values())
-    for_total, for_rounds, for_misfit = for_count.split(*settings.shares)
+    counted, for_learning = counted_beside_shape(curator, for_count)
+    for_total, for_rounds, for_misfit = for_learning.split(*settings.shares)
     total = weights.measure_total(curator, for_total)
     x_hat = weights.even_start(total, curator.domain.size)
     rows, contributions = float(total.estimate[0]), curator.charge.contributions
@@ -57,7 +59,7 @@ def mwem(
         seen.append(curator.measure(weights.with_rest(asked.row(worst)), to_measure))
         x_hat = weights.learn(x_hat, seen, settings)
 
-    count = weights.shaped_fit(curator, total, x_hat, workload, for_misfit, for_count)
+    count = weights.shaped_fit(curator, total, x_hat, workload, for_misfit, for_count, counted)
     return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
 
 

@@ -17,6 +17,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.mechanisms.mechanism import Limit, Mechanism
 from sfumato.mechanisms.shared import multiplicative_weights as weights
+from sfumato.mechanisms.shared.counted_first import counted_beside_shape
 from sfumato.mechanisms.shared.measure_and_fit import plain_cells
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.contents.cube import Cube
@@ -44,14 +45,15 @@ def pmw(
 ) -> Cube:
     """Fit a cube to one query after the other, skipping those it answers well already.
 
-    budget: split by weight over the count and the measures, which get noise on every cell. Of the count's share a part
-    goes to the total, a part to measuring how wrong the result is, and the rest evenly to the rounds: half of each to
-    find the next query that is answered badly, half to measure it.
+    budget: split by weight over the count and the measures, which get noise on every cell. Of the count's share parts
+    go to margins where these pay, to the total and to measuring how wrong the result is, and the rest evenly to the
+    rounds: half of each to find the next query that is answered badly, half to measure it.
     """
     workload = workload or default_workload(schema.domain)
     asked = weights.sampled(workload, settings.most_queries)
     for_count, *for_measures = budget.split(*schema.weights.values())
-    for_total, for_rounds, for_misfit = for_count.split(*settings.shares)
+    counted, for_learning = counted_beside_shape(curator, for_count)
+    for_total, for_rounds, for_misfit = for_learning.split(*settings.shares)
     total = weights.measure_total(curator, for_total)
     x_hat = weights.even_start(total, curator.domain.size)
     k = curator.charge.contributions
@@ -72,7 +74,7 @@ def pmw(
         start = bad + 1
 
     for_misfit = Budget.pure((for_misfit.epsilon or 0) + unspent)  # what no query was found for measures the error
-    count = weights.shaped_fit(curator, total, x_hat, workload, for_misfit, for_count)
+    count = weights.shaped_fit(curator, total, x_hat, workload, for_misfit, for_count, counted)
     return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
 
 

@@ -19,7 +19,7 @@ from sfumato.queries import Identity
 ALL = np.ones((SIZE, 1))
 NESTED = replace(example("nested"), together=False)
 BUCKETS = replace(example("tree"), over=SCHEMA.domain)
-INNER = {"cells": NESTED, "buckets": BUCKETS, "leaves": example("leaves")}
+INNER = {"cells": NESTED, "buckets": BUCKETS, "leaves": example("leaves"), "shape": example("shape")}
 
 
 def counted(answers, scale) -> Measurement:

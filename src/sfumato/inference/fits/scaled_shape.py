@@ -87,6 +87,12 @@ class ScaledShape(TotalByNoise):
         np.fill_diagonal(model, np.maximum(np.diagonal(model), 0.0))  # rounding may leave nothing below zero
         return Errors(of_total.design, of_total.weights, self.spread**2 * model, of_total.unknown)
 
+    def covariances(self, columns: Floats) -> Floats:
+        """Of every cell with some weighted sums of cells, noise and model together."""
+        noise = self.total.measurement.noise.variance * np.outer(self.shape, self.shape @ columns)
+        doubt = self.doubt[:, None] * (columns - self.doubt @ columns)
+        return np.asarray(noise + self.spread**2 * doubt)
+
     def errors_by_group(self, asked: Grouped) -> list[Errors]:
         """The same for many groups."""
         shares, means = (self._weighed(each, asked, asked.weights) for each in (self.shape, self.doubt))

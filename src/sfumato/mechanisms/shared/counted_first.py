@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.domain import Domain, Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.frozen import dataclass
-from sfumato.inference.by_kind.scales import BLOCKS, ONE_WAY
+from sfumato.inference.by_kind.scales import BLOCKS
 from sfumato.inference.fits.measured.steadied import Steadied, steadied
 from sfumato.inference.fits.moved import MovedFit, Moving, Spreading
 from sfumato.kernel.budget import Budget
@@ -41,7 +41,7 @@ class Shares:
     def beside_tree(cls, domain: Domain, tree: BinaryTree, budget: Budget) -> Shares:
         """Where a tree is measured, of which the root is all rows."""
         first = margins_beside_tree(domain, tree, pure=budget.is_pure)
-        known = _known(first) | {BLOCKS}  # a tree measures these
+        known = first.known | {BLOCKS}  # a tree measures these
         most, errors, (margins,) = shared_out(budget, part_of_budget(domain, known), first.part)
         return cls(first, known, most, errors, margins)
 
@@ -49,7 +49,7 @@ class Shares:
     def beside_cells(cls, domain: Domain, budget: Budget, *, seen: bool = True) -> Shares:
         """Where cells are measured, or buckets of them that were chosen unseen; a tree over these has all rows."""
         first = margins_beside_cells(domain, pure=budget.is_pure)
-        known, whole = _known(first), part_for_all_rows(domain) if seen else Fraction(0)
+        known, whole = first.known, part_for_all_rows(domain) if seen else Fraction(0)
         parts = part_of_budget(domain, known, seen=seen), first.part, whole
         most, errors, (margins, all_rows) = shared_out(budget, *parts)
         return cls(first, known, most, errors, margins, all_rows)
@@ -82,5 +82,8 @@ class Counted:
         return self.bring(MovedFit.brought(fit, self.whole))
 
 
-def _known(first: MarginsFirst) -> frozenset[int]:
-    return frozenset({ONE_WAY} if first.tells_all else ())
+def counted_beside_shape(curator: Curator, budget: Budget) -> tuple[Counted, Budget]:
+    """Margins that pay beside a shape that is learned from queries, and what they leave of a budget."""
+    first = margins_beside_cells(curator.domain, pure=budget.is_pure)
+    most, margins = budget.split(1 - first.part, first.part) if first.part else (budget, None)
+    return Counted(first, first.measure(curator, margins), None), most

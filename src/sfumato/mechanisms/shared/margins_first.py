@@ -18,6 +18,7 @@ from sfumato.domain import Domain, Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.frozen import dataclass
 from sfumato.inference.adaptive_descent import error_if_full
+from sfumato.inference.by_kind.scales import ONE_WAY
 from sfumato.inference.fits.measured.steadied import MOST_NUMBERS, MOST_RUNS, Along
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
@@ -46,6 +47,11 @@ class MarginsFirst:
         """Whether every value of every attribute is counted."""
         every = {axis: length for axis, length in enumerate(self.domain.shape) if length > 1}
         return self.along is not None and dict(zip(self.along.axes, self.along.runs, strict=True)) == every
+
+    @property
+    def known(self) -> frozenset[int]:
+        """Kinds of question whose errors then need not be measured."""
+        return frozenset({ONE_WAY} if self.tells_all else ())
 
     def measure(self, curator: Curator, budget: Budget | None) -> list[Measurement]:
         """Noisy counts along each attribute; a row is in one run of each, so they share the budget."""

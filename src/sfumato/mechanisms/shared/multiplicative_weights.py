@@ -27,6 +27,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.mechanisms.mechanism import Work
+from sfumato.mechanisms.shared.counted_first import Counted
 from sfumato.mechanisms.shared.measured_errors import measure_errors
 from sfumato.queries import Identity, Queries, Selected, Stack, Weighted, Workload
 from sfumato.queries.workload import GOLDEN
@@ -143,12 +144,18 @@ def learn(estimate: Floats, seen: Sequence[Measurement], how: Learning) -> Float
 
 
 def shaped_fit(
-    curator: Curator, total: LinearFit, estimate: Floats, workload: Workload, budget: Budget, whole: Budget
+    curator: Curator,
+    total: LinearFit,
+    estimate: Floats,
+    workload: Workload,
+    budget: Budget,
+    whole: Budget,
+    counted: Counted,
 ) -> MeasuredShape:
-    """The total times the estimate's shape, with errors of the size that is now measured.
+    """The total times the estimate's shape, brought to margins, with errors of the size that is now measured.
 
     Half of the budget for it tells the mean misfit of the workload's queries, half by how much kinds of question differ
-    from that. whole: what all of the count's measurements had.
+    from that. whole: what all of the count's measurements had. counted: margins that were measured first, if any.
     """
     for_workload, for_kinds = budget.split(1, 1)
     asked = sampled(workload, MOST_CHECKED)
@@ -158,12 +165,13 @@ def shaped_fit(
     assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon only)
     mean, scale = float(measured.answers[0]) / asked.rows, float(noise.scale) / asked.rows
     spread = deviation_of_shape(allow_for_noise(mean, scale), *fit.variances(asked))
-    fit = fit.with_spread(spread, measured)
-    scales, misfits = measure_errors(curator, fit, for_kinds, whole, seen=False)
+    brought, steady = counted.bring_all(fit.with_spread(spread, measured))
+    known = counted.first.known
+    scales, misfits = measure_errors(curator, brought, for_kinds, whole, steady, known, seen=False)
     # The mean over a kind says little of its largest question, where rows are heaped: none is claimed to be better
     # known than the workload's queries are.
     factors = np.where(scales.kinds == EMPTY, scales.factors, np.maximum(scales.factors, 1.0))
-    return MeasuredShape(fit, curator.domain, replace(scales, factors=factors), misfits)
+    return MeasuredShape(brought, curator.domain, replace(scales, factors=factors), misfits, steady)
 
 
 def shape_refuses(schema: Schema, workload: Workload | None) -> str | None:

@@ -23,6 +23,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.largest_misfit import LargestMisfit
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared import multiplicative_weights as weights
+from sfumato.mechanisms.shared.counted_first import counted_beside_shape
 from sfumato.mechanisms.shared.examples import small_table, whole_up_to
 from sfumato.mechanisms.shared.measure_and_fit import plain_cells
 from sfumato.mechanisms.shared.promises import Figure, Promises, sure, with_rows, without_rows
@@ -71,7 +72,8 @@ def blr(
     workload = workload or default_workload(schema.domain)
     asked = weights.sampled(workload, settings.most_queries)
     for_count, *for_measures = budget.split(*schema.weights.values())
-    for_total, to_choose, for_misfit = for_count.split(*settings.shares)
+    counted, for_choosing = counted_beside_shape(curator, for_count)
+    for_total, to_choose, for_misfit = for_choosing.split(*settings.shares)
     total = weights.measure_total(curator, for_total)
     rows, cells = options.rows or most_rows(schema.domain.size, asked), schema.domain.size
     scale = float(weights.even_start(total, cells).sum()) / rows  # noisy rows for each of a small table
@@ -80,7 +82,7 @@ def blr(
     answers = np.rint(scale * (asked @ tables.T.astype(np.float64)).T).astype(np.int64)
     chosen = tables[curator.select(LargestMisfit(asked, answers), to_choose)]
 
-    count = weights.shaped_fit(curator, total, chosen + settings.little, workload, for_misfit, for_count)
+    count = weights.shaped_fit(curator, total, chosen + settings.little, workload, for_misfit, for_count, counted)
     return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Self
 
-from sfumato.inference.by_kind.scales import Scales
 from sfumato.inference.fits.base import FitReader
 from sfumato.inference.fits.measured.fit import MeasuredFit
 from sfumato.inference.fits.moved import MovedFit
@@ -34,7 +33,7 @@ class MeasuredShape(MeasuredFit):
     @classmethod
     def read(cls, file: FitReader) -> Self:
         inner = ScaledShape.read(file)
-        return cls(inner, file.domain, Scales.read(file), file.others())
+        return cls.read_around(file, MovedFit.read_around(file, inner) or inner)
 
 
 class MeasuredShrinkage(MeasuredFit):

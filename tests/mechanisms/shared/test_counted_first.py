@@ -1,0 +1,65 @@
+"""All rows and margins counted first: with what was set aside, and estimates of every kind are brought to them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from curators import curator_of
+from grid_tables import line
+
+from sfumato.domain.binary_tree import BinaryTree
+from sfumato.inference.by_kind.scales import BLOCKS, ONE_WAY
+from sfumato.inference.fits.moved import MovedFit
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.mechanisms import find_mechanism
+from sfumato.mechanisms.shared.counted_first import Shares, counted_beside_shape
+from sfumato.schema import Schema
+
+SURVEY = Schema.from_dict(
+    {
+        "dataset": "t",
+        "privacy_unit": "row",
+        "attributes": {f"a{n}": {"type": "category", "values": list("vwxyz")} for n in range(6)},
+    }
+)
+SHAPE = SURVEY.domain.shape
+COUNTS = np.random.default_rng(5).multinomial(5000, np.random.default_rng(6).dirichlet(np.full(5**6, 0.1)))
+
+
+def test_shares_sum_to_the_budget_and_are_spent():
+    one = Budget.pure(1)
+    cells, buckets = Shares.beside_cells(SURVEY.domain, one), Shares.beside_cells(SURVEY.domain, one, seen=False)
+    tree = Shares.beside_tree(SURVEY.domain, BinaryTree.over(SURVEY.domain), one)
+    for shares in (cells, buckets, tree):
+        given = [part for part in (shares.most, shares.errors, shares.margins, shares.all_rows) if part is not None]
+        assert sum(part.epsilon for part in given) == 1 and ONE_WAY in shares.known
+    assert cells.all_rows is not None and buckets.all_rows is None and tree.all_rows is None
+    assert BLOCKS in tree.known and BLOCKS not in cells.known
+    curator = curator_of(SURVEY, COUNTS)
+    counted = cells.measure(curator)
+    assert len(counted.margins) == 6 and counted.whole is not None
+    assert curator.charge.fullest == (cells.margins.epsilon + cells.all_rows.epsilon) * curator.charge.limit
+
+
+def test_along_one_attribute_nothing_comes_first():
+    curator = curator_of(line(300), np.ones(300))
+    counted, left = counted_beside_shape(curator, Budget.pure(1))
+    assert left == Budget.pure(1) and not counted.margins and counted.whole is None and not curator.charge.fullest
+    fit = object()
+    assert counted.bring_all(fit) == (fit, None)
+
+
+@pytest.mark.parametrize("name", ["kdtree", "ispe", "dawa", "mwem", "pmw"])
+def test_single_values_are_as_far_off_as_their_own_counts(name):
+    """Six times five values; 15,625 cells add up to noise, or to what a model is off by, of ten times that."""
+    curator = curator_of(SURVEY, COUNTS, epsilon=1, entropy=TestingEntropy(3))
+    fit = find_mechanism(name).run(curator, SURVEY, Budget.pure(1), None).fits[0]
+    assert isinstance(fit.inner, MovedFit) and fit.steadied is not None
+    cells, truth = fit.estimate.reshape(SHAPE), COUNTS.reshape(SHAPE)
+    others = [tuple(axis for axis in range(6) if axis != kept) for kept in range(6)]
+    off = np.concatenate([cells.sum(axis=rest) - truth.sum(axis=rest) for rest in others])
+    noise = np.concatenate([one.design.variances for one in fit.steadied.measured])
+    assert (off**2).mean() < 3.0 * noise.mean()  # the same noise every time: this is no test of chance
+    columns = np.stack([np.isin(np.indices(SHAPE)[2], [0, 3]).reshape(-1), np.ones(5**6)], axis=1).astype(np.float64)
+    assert np.sqrt(np.diagonal(fit.errors(columns).model)).max() < 3.0 * np.sqrt(noise.mean())
