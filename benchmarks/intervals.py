@@ -31,7 +31,6 @@ from sfumato.releases.answers.intervals.manner import Manner
 from sfumato.sql import Select, compile_statement
 
 WAYS = "typical", "guaranteed"
-SLOW = "mwem", "pmw"  # minutes for a release of a wide table: only where they are named
 QUICK = "seven dependent", "map", "heavy tails", "amounts"
 CLOSE = 1e-9  # of the truth, by which rounding may put it outside
 
@@ -75,7 +74,7 @@ def print_part(found: Found, title: str, **wanted: str) -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--mechanisms", nargs="+", default=[name for name in MECHANISMS if name not in SLOW])
+    parser.add_argument("--mechanisms", nargs="+", default=[*MECHANISMS])
     parser.add_argument("--tables", nargs="+", help="by name; all by default")
     parser.add_argument("--epsilons", nargs="+", type=Fraction, default=[Fraction(1)])
     parser.add_argument("--folder", type=Path, help="real tables besides: NAME.csv with NAME-domain.json, DPBench's")

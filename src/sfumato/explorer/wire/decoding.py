@@ -39,6 +39,7 @@ class Given(NamedTuple):
 def decoded(given: Given, oid: int) -> Value:
     """The value that was sent.
 
+    >>> from sfumato.explorer.wire.types import INT8
     >>> decoded(Given(b"30", False), INT8), decoded(Given(bytes(7) + bytes([2]), True), INT8)
     (30, 2)
     """

@@ -13,6 +13,7 @@ from sfumato.explorer.wire.types import BEGINNING, BOOL, DATE, ELEMENTS, REAL, T
 def as_text(value: object, oid: int) -> bytes | None:
     """A value as PostgreSQL writes it.
 
+    >>> from sfumato.explorer.wire.types import FLOAT8
     >>> as_text(12.0, FLOAT8), as_text(True, BOOL), as_text("2024-06-01T13:59", TIMESTAMP)
     (b'12', b't', b'2024-06-01 13:59:00')
     """
