@@ -13,7 +13,8 @@ def test_no_unit_moves_more_than_is_charged(name, full):
     """Over 2,000 pairs over all sources; any number in full. What is read draws nothing at random: it holds or not."""
     if not SOURCES[name].here:
         pytest.skip(f"needs {SOURCES[name].needs}")
-    found = reading_finding(name, 3_000 if full else 180, seed=7)
+    wanted = 180 if "long files" in name else 120  # of long files a few stand for many
+    found = reading_finding(name, 3_000 if full else wanted, seed=7)
     assert found.complaints == ()
     assert found.pairs >= 6
     assert found.largest == 1  # rows of one unit do reach what is charged, so the pairs are worth something

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from registering import register, slow_mechanisms
+from registering import register
 
 from sfumato.audit.attacks.sampling import audit
 from sfumato.audit.mutants.fits import fitted_evenly, fitted_to_the_table
@@ -35,18 +35,15 @@ from sfumato.releases.contents.sparse_cube import SparseCube
 SUBJECTS = {subject.name: subject for subject in all_subjects()}
 
 
-SLOW = tuple(f"{name}, " for name in slow_mechanisms())
-
-
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_no_violation_is_found(name, full):
-    """1,000 runs, or 400 of what is slow; each subject is flagged by mistake with a chance of at most 1e-6.
+    """400 runs; each subject is flagged by mistake with a chance of at most 1e-6.
 
-    400 show the leaks below. The slow ones are replayed call by call as well, which shows any, and so are those with a
+    400 show the leaks below. All mechanisms are replayed call by call as well, which shows any, and so are those with a
     purpose of their own, which have 100 runs here; `sfumato audit` gives them more.
     """
     special = name.split(", ")[0] in SPECIAL
-    runs = 2_000 if full else 100 if special else 400 if name.startswith(SLOW) else 1_000
+    runs = 2_000 if full else 100 if special else 400
     found = audit(SUBJECTS[name], runs, TestingEntropy(1))
     assert found.claimed == 1
     assert not found.violated, found
