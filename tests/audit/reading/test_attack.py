@@ -10,7 +10,7 @@ from sfumato.audit.reading.sources import SOURCES
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_no_unit_moves_more_than_is_charged(name, full):
-    """Over 2,000 pairs over all sources; any number in full. What is read draws nothing at random: it holds or not."""
+    """Over 1,000 pairs over all sources; any number in full. What is read draws nothing at random: it holds or not."""
     if not SOURCES[name].here:
         pytest.skip(f"needs {SOURCES[name].needs}")
     wanted = 180 if "long files" in name else 120  # of long files a few stand for many
