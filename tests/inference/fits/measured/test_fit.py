@@ -1,4 +1,4 @@
-"""Fits with measured errors: the same by group as laid out, all rows untouched, and refused where a file is forged."""
+"""Fits with measured errors: all rows untouched, the rest by its factor, and said in words."""
 
 from __future__ import annotations
 
@@ -7,20 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fitted import SIZE, example, release_with
-
-from sfumato.inference.fits.grouped import Grouped
-
-
-@pytest.mark.parametrize("kind", ["measured", "steadied"])
-def test_groups_err_as_the_same_weights_laid_out(kind):
-    fit, group = example(kind), np.arange(SIZE) // 2 % 4
-    weights = np.stack([np.ones(SIZE), np.arange(SIZE) % 3 + 0.5], axis=1)
-    for whole in (None, np.stack([np.zeros(SIZE), np.ones(SIZE)], axis=1)):
-        asked = weights if whole is None else weights * [1.0, 0.0]
-        found = fit.errors_by_group(Grouped.of_cells(group, 4, asked, whole))
-        for place, errors in enumerate(found):
-            columns = asked * (group == place)[:, None] + (0.0 if whole is None else whole)
-            assert np.allclose(errors.model, fit.errors(columns).model, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["measured", "steadied"])
