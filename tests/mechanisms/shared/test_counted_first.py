@@ -63,3 +63,12 @@ def test_single_values_are_as_far_off_as_their_own_counts(name):
     assert (off**2).mean() < 3.0 * noise.mean()  # the same noise every time: this is no test of chance
     columns = np.stack([np.isin(np.indices(SHAPE)[2], [0, 3]).reshape(-1), np.ones(5**6)], axis=1).astype(np.float64)
     assert np.sqrt(np.diagonal(fit.errors(columns).model)).max() < 3.0 * np.sqrt(noise.mean())
+
+
+def test_with_next_to_no_noise_single_values_are_exact():
+    """At this epsilon the noise of all rows is less than rounding, which must not be taken for their error."""
+    curator = curator_of(SURVEY, COUNTS, epsilon=1000, entropy=TestingEntropy(3))
+    fit = find_mechanism("mwem").run(curator, SURVEY, Budget.pure(1000), None).fits[0]
+    columns = np.isin(np.indices(SHAPE)[2], [0, 3]).reshape(-1, 1).astype(np.float64)
+    assert abs((fit.estimate @ columns)[0] - COUNTS @ columns[:, 0]) < 0.5
+    assert np.sqrt(fit.errors(columns).model[0, 0]) < 0.5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from sfumato.errors import QueryError
 from sfumato.inference.fits.base import FitReader
 from sfumato.inference.fits.measured.fit import MeasuredFit
 from sfumato.inference.fits.moved import MovedFit
@@ -57,4 +58,6 @@ class MeasuredPartition(MeasuredFit):
     @classmethod
     def read(cls, file: FitReader) -> Self:
         inner = PartitionFit.read(file, file.domain)
+        if not isinstance(inner.totals, TreeFit):
+            raise QueryError("buckets whose errors were measured have totals over a tree")
         return cls.read_around(file, MovedFit.read_around(file, inner) or inner)

@@ -21,7 +21,7 @@ from sfumato.inference.by_kind.questions import Questions
 from sfumato.inference.by_kind.scales import Scales
 from sfumato.inference.fits.base import Arrays, Errors, Fit, FitReader, TotalByNoise
 from sfumato.inference.fits.grouped import ByGroup, Grouped
-from sfumato.inference.fits.measured.steadied import Steadied
+from sfumato.inference.fits.measured.steadied import NO_NOISE, Steadied
 from sfumato.inference.fits.moved import MovedFit, Spreading
 from sfumato.measurement import Measurement
 
@@ -135,7 +135,7 @@ def parts_of(model: Floats, products: Floats | None, steadied: Steadied | None) 
     products: of the sums, all rows aside, with what was measured along attributes.
     """
     sure = np.zeros_like(model[:-1, :-1])
-    if model[-1, -1] > 0.0:
+    if model[-1, -1] > NO_NOISE * float(np.diagonal(model).max()):
         sure = np.outer(model[:-1, -1], model[:-1, -1]) / model[-1, -1]
     rest = model[:-1, :-1] - sure
     if steadied is not None and products is not None:

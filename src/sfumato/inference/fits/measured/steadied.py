@@ -32,6 +32,7 @@ MOST_NUMBERS = 2**24  # cells times values of attributes
 MOST_RUNS = 32  # of values of an attribute that are told apart
 AT_ONCE = 8  # runs whose covariances are laid out together
 HARDLY = 1e-10  # of the greatest variance: directions in which nothing is known to vary
+NO_NOISE = 1e-22  # of the greatest variance: a variance of all rows of less is none
 MOST_SPREAD = 2.0**60
 
 
@@ -146,7 +147,9 @@ class Model:
         some = range(0, asked.shape[1], AT_ONCE)
         found = np.concatenate([fit.covariances(asked[:, start : start + AT_ONCE]) for start in some], axis=1)
         of_runs = columns.T @ found
-        all_rows = max(float(found[:, -1].sum()), 1e-300)
+        all_rows = float(found[:, -1].sum())
+        if all_rows <= NO_NOISE * float(np.diagonal(of_runs).max()):
+            all_rows = np.inf  # they are known, and what is said to go with them is rounding
         with_cells = found[:, :-1] - np.outer(found[:, -1], of_runs[:, -1]) / all_rows
         of_all = np.outer(of_runs[:, -1], of_runs[:, -1]) / all_rows
         between = of_runs[:, :-1] - of_all
