@@ -28,10 +28,11 @@ def show(
     """What every dataset may spend, has spent and has left."""
     from sfumato.cli.show import exact, say, table
     from sfumato.errors import LedgerError
+    from sfumato.kernel.ledger.book import same_dataset
     from sfumato.kernel.ledger.ledger import Ledger
 
     book = Ledger(ledger)
-    accounts = [account for account in book.show() if dataset in (None, account.dataset)]
+    accounts = [a for a in book.show() if dataset is None or same_dataset(a.dataset) == same_dataset(dataset)]
     if dataset is not None and not accounts:
         raise LedgerError(f"no dataset {dataset!r} in the ledger {book.path}; see `sfumato ledger show`", kind="input")
     identity = book.identity()
@@ -56,6 +57,8 @@ def show(
     for account in accounts:
         if account.promises:
             say(f"{account.dataset}: {promises(account)}.")
+        if len(account.spellings) > 1:
+            say(f"{', '.join(account.spellings)}: spellings of one name, with one budget between them.")
     if dataset is not None:
         _show_entries(book.entries(dataset), with_delta=with_delta)
         _show_changes(book.changes(dataset))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from math import exp
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import PrivacyError, SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Amount, Budget, readable
+from sfumato.kernel.budget import Amount, Budget
 from sfumato.kernel.cost import Cost
 from sfumato.kernel.ledger.ledger import Ledger, Receipt
 from sfumato.kernel.ledger.standing import telling_what_stays
@@ -24,7 +23,7 @@ from sfumato.publishing.prepare import Prepared, prepare
 from sfumato.publishing.request import digest_of_request
 from sfumato.queries import Workload
 from sfumato.releases.file.earlier import keep_earlier
-from sfumato.releases.file.manifest import CONCENTRATED, PURE, Guarantee
+from sfumato.releases.file.manifest import Guarantee, guarantee_of
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 
@@ -196,21 +195,7 @@ def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None,
     """
     cost = cost or Cost.of(budget)
     unit = Unit(schema.privacy_unit.column).in_words(schema.privacy_unit.contributions)
-    factor = exp(min(float(cost.epsilon), 700.0))
-    what, where = ("results of the view", "what the view gave") if derived else ("tables", "the table")
-    slack = "" if cost.pure else f", give or take a chance of {readable(cost.delta)},"
-    return Guarantee(
-        epsilon=cost.epsilon,
-        unit=unit,
-        neighbours=f"two {what} are neighbours if one has all the rows of one privacy unit and the other has none",
-        statement=(
-            f"Whatever this file shows would have been shown with at most {factor:.3g} times higher or lower "
-            f"probability{slack} if {unit} had been left out of {where}."
-        ),
-        definition=PURE if cost.pure else CONCENTRATED,
-        delta=cost.delta,
-        rho=budget.rho,
-    )
+    return guarantee_of(cost.epsilon, unit, delta=cost.delta, rho=budget.rho, derived=derived)
 
 
 def _mark_published(ledger: Ledger, receipt: Receipt, step: Step) -> Callable[[str], None]:

@@ -100,7 +100,12 @@ STATEMENTS = [*UPGRADES[3], *UPGRADES[4], f"PRAGMA user_version = {FORMAT}", "IN
 STATEMENTS.append("COMMIT")
 
 
-KILLS = [(form, fatal) for form in (1, 2, 3) for fatal in STATEMENTS if form < 3 or fatal not in UPGRADES[3]]
+KILLS = [
+    (form, fatal)
+    for form in (1, 2, 3, 4)
+    for fatal in STATEMENTS
+    if not any(fatal in UPGRADES[done] for done in (3, 4) if done <= form)
+]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork and SIGKILL are POSIX")
@@ -209,3 +214,35 @@ def test_a_request_that_was_altered_breaks_the_chain_even_under_a_new_seal(tmp_p
         connection.execute(f"UPDATE entries SET request = {value} WHERE number = 3")
         connection.execute("UPDATE meta SET seal = ?", (seal_of(connection),))
     assert "altered by hand" in refusal(LedgerError, reserve, ledger, limit=None, unit=PERSON)
+
+
+def test_two_spellings_of_an_old_ledger_become_one_account_that_counts_both(tmp_path):
+    """p may spend 3 and has spent 0.5, P may spend 2 and has spent 0.25: together 0.75 of 2."""
+    path = old_ledger(tmp_path, 4)
+    before, ledger = path.read_bytes(), Ledger(path)
+    for name in ("p", "P"):
+        account = ledger.account(name)
+        assert (account.total, account.spent, account.entries, account.published) == (2, Fraction(3, 4), 2, 1)
+        assert (account.total_delta, account.spent_delta) == (Fraction(1, 10**5), Fraction(1, 10**6))
+        assert account.spellings == ("P", "p") and len(account.promises) == 1
+        assert [entry.number for entry in ledger.entries(name)] == [1, 2]
+        assert [change.dataset for change in ledger.changes(name)] == ["p", "P"]
+    assert [account.dataset for account in ledger.show()] == ["P", "census"]
+    assert path.read_bytes() == before and version(path) == 4  # nothing is written until something is spent
+    said = refusal(BudgetExhausted, reserve, ledger, "1.26", dataset="p", limit=3, unit=PERSON)
+    assert "on dataset 'p' (one account with 'P'): 0.75 of its total 2 is spent, 1.25 is left" in said
+    again = {"dataset": "p", "limit": None, "unit": PERSON, "request": "e" * 64, "again": False}
+    refusal(RepeatedRelease, reserve, ledger, "0.25", **again)
+    assert path.read_bytes() == before
+    reserve(ledger, "1.25", dataset="p", limit=3, unit=PERSON)
+    assert version(path) == FORMAT and ledger.account("P").left == 0
+
+
+def test_a_new_total_holds_for_every_spelling(tmp_path):
+    ledger = Ledger(old_ledger(tmp_path, 4))
+    ledger.set_budget("p", 5, reason="one dataset after all")
+    for name in ("p", "P"):
+        assert (ledger.account(name).total, ledger.account(name).total_delta) == (5, Fraction(1, 10**5))
+    assert [(change.dataset, change.old_total) for change in ledger.changes("p")[2:]] == [("P", 2), ("p", 3)]
+    reserve(ledger, "4.25", dataset="P", limit=None, unit=PERSON)
+    assert ledger.account("p").left == 0

@@ -18,6 +18,7 @@ from ledgers import raw, refusal, reserve
 
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError
 from sfumato.kernel.ledger import ledger as module
+from sfumato.kernel.ledger.book import same_dataset
 from sfumato.kernel.ledger.file import FORMAT, create_file
 from sfumato.kernel.ledger.ledger import ROW, Account, Ledger, Promise, Receipt, default_path
 
@@ -100,6 +101,32 @@ def test_datasets_have_budgets_of_their_own(path):
     assert [entry.number for entry in ledger.entries()] == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("first", "other"), [("p", "P"), ("Straße", "STRASSE"), ("caf\u00e9", "CAFE\u0301"), ("\u212a", "k"), ("ΑΣ", "ας")]
+)
+def test_names_that_sql_takes_for_one_have_one_budget(path, first, other):
+    ledger = Ledger(path)
+    reserve(ledger, "0.2", dataset=first)
+    receipt = reserve(ledger, "0.1", dataset=other, limit=5)
+    assert receipt.dataset == other  # as its schema writes it
+    ledger.publish(receipt, "d" * 64)
+    ledger.verify(receipt, "d" * 64)
+    assert "0.3 of its total 0.3 is spent" in refusal(BudgetExhausted, reserve, ledger, "1e-9", dataset=other)
+    assert "0.3 of its total 0.3 is spent" in refusal(BudgetExhausted, reserve, ledger, "1e-9", dataset=first)
+    assert [account.spellings for account in Ledger(path).show()] == [tuple(sorted((first, other)))]
+    assert len(ledger.changes(other)) == 1  # the total was stated once
+    ledger.set_budget(other, 1)
+    assert (ledger.account(first).total, ledger.account(first).spent) == (1, Fraction(3, 10))
+
+
+def test_accounts_are_at_least_as_coarse_as_the_comparison_of_sql():
+    """FROM compares by `str.lower`: whatever that takes for one has one account, every character by itself."""
+    for point in range(0x110000):
+        if not 0xD800 <= point < 0xE000:
+            letter = chr(point)
+            assert same_dataset(letter) == same_dataset(letter.lower())
+
+
 def test_delta_is_counted_and_held_to_the_total_where_one_is_stated(path):
     ledger = Ledger(path)
     reserve(ledger, delta="1e-6")
@@ -168,7 +195,8 @@ def test_reservations_count_whether_or_not_they_are_published(path):
     first, _ = reserve(ledger), reserve(ledger)
     ledger.publish(first, DIGEST)
     promises = (Promise(ROW, (1,), Fraction(1, 5), Fraction(0)),)
-    assert ledger.show() == [Account("census", Fraction(3, 10), Fraction(1, 5), None, Fraction(0), 2, 1, promises)]
+    spent = ("census", Fraction(3, 10), Fraction(1, 5), None, Fraction(0), 2, 1, promises, ("census",))
+    assert ledger.show() == [Account(*spent)]
     assert [(entry.state, entry.digest) for entry in ledger.entries()] == [("published", DIGEST), ("reserved", None)]
 
 

@@ -28,12 +28,12 @@ from sfumato.releases.file import artifact
 from sfumato.releases.file import parquet as columns
 from sfumato.releases.file.artifact import read_artifact, write_artifact
 from sfumato.releases.file.manifest import (
-    Guarantee,
     Manifest,
     MechanismRecord,
     Member,
     Statistic,
     Total,
+    guarantee_of,
     manifest_bytes,
 )
 from sfumato.releases.file.records import LaplaceRecord
@@ -61,7 +61,7 @@ DENSE = Manifest(
     kind="cube",
     schema=SCHEMA.to_dict(),
     mechanism=MechanismRecord("cells"),
-    guarantee=Guarantee(Fraction(1, 2), "any one person_id", "tables that differ by one person", "Much the same."),
+    guarantee=guarantee_of(Fraction(1, 2), "the rows of any one person_id (at most 2 rows each)"),
     private=True,
     statistics=STATISTICS,
 )
@@ -643,3 +643,50 @@ def test_every_byte_of_headers_and_footer_may_lie(body):
             changed = body[:place] + bytes([value]) + body[place + 1 :]
             with contextlib.suppress(ReleaseFileError):
                 assert len(columns.read_columns(changed, ["count"], 3)["count"]) == 3
+
+
+UNIT = "the rows of any one person_id (at most 2 rows each)"
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        replace(DENSE.guarantee, epsilon=Fraction(1, 100)),
+        replace(DENSE.guarantee, statement=guarantee_of(Fraction(1, 100), UNIT).statement),
+        replace(DENSE.guarantee, statement="Nothing about anybody can be learnt from this file."),
+        replace(DENSE.guarantee, neighbours="no two tables are neighbours"),
+        guarantee_of(Fraction(1, 2), "the rows of any one person_id (at most 1 row each)"),
+        guarantee_of(Fraction(1, 2), "the rows of any one household (at most 2 rows each)"),
+        guarantee_of(Fraction(1, 2), "any one row"),
+    ],
+)
+def test_a_guarantee_that_contradicts_itself_or_its_schema_is_refused(path, guarantee):
+    """It is neither written nor read."""
+    with pytest.raises(ReleaseFileError, match="the words of its guarantee contradict its epsilon, its delta or its"):
+        write_artifact(path, replace(DENSE, guarantee=guarantee), {"cells": DENSE_CELLS})
+    assert not path.exists()
+
+
+def test_a_slack_that_is_not_the_delta_is_refused(path):
+    delta, rho = Fraction(1, 10**6), Fraction(1, 100)
+    found = guarantee_of(Fraction(1), UNIT, delta=delta, rho=rho)
+    assert "give or take a chance of 0.000001, if" in found.statement
+    write_artifact(path, replace(DENSE, guarantee=found), {"cells": DENSE_CELLS})
+    assert read_artifact(path).manifest.guarantee == found
+    other = replace(found, delta=Fraction(1, 10**3))
+    with pytest.raises(ReleaseFileError, match="the words of its guarantee contradict"):
+        write_artifact(path, replace(DENSE, guarantee=other), {"cells": DENSE_CELLS})
+
+
+def test_a_promise_about_a_view_is_kept(path):
+    found = guarantee_of(Fraction(1, 2), UNIT, derived=True)
+    write_artifact(path, replace(DENSE, guarantee=found), {"cells": DENSE_CELLS})
+    assert "what the view gave" in read_artifact(path).manifest.guarantee.statement
+
+
+@pytest.mark.parametrize("fact", [{"epsilon": "1/100"}, {"delta": "1/1000000"}, {"dataset": "survey"}])
+def test_a_receipt_of_another_cost_or_dataset_is_refused(path, fact):
+    receipt = {"ledger": "0" * 32, "entry": 1, "dataset": "census", "epsilon": "1/2", "delta": "0/1", "nonce": "f" * 32}
+    write_artifact(path, replace(DENSE, receipt=receipt), {"cells": DENSE_CELLS})
+    with pytest.raises(ReleaseFileError, match="its ledger receipt contradicts its guarantee or its dataset"):
+        write_artifact(path, replace(DENSE, receipt=receipt | fact), {"cells": DENSE_CELLS})

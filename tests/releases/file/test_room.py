@@ -14,7 +14,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import ReleaseFileError
 from sfumato.releases.file.artifact import read_artifact, write_artifact
-from sfumato.releases.file.manifest import Guarantee, Manifest, MechanismRecord, Statistic, Total
+from sfumato.releases.file.manifest import Manifest, MechanismRecord, Statistic, Total, guarantee_of
 from sfumato.releases.file.records import FitRecord, LaplaceRecord, MeasurementRecord
 from sfumato.releases.file.room import MOST_CELLS, numbers_laid_out
 from sfumato.schema import Schema
@@ -52,7 +52,7 @@ def manifest(*sizes: int) -> Manifest:
         kind="cube",
         schema=schema(*sizes).to_dict(),
         mechanism=MechanismRecord("cells"),
-        guarantee=Guarantee(Fraction(1, 2), "any one row", "tables that differ by one row", "Much the same."),
+        guarantee=guarantee_of(Fraction(1, 2), "any one row"),
         private=True,
         statistics=[Statistic("count", "cells", "count", NOISE)],
     )

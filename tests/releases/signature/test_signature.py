@@ -12,6 +12,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import ReleaseFileError, SignatureError
 from sfumato.releases.file.artifact import read_artifact, write_artifact
+from sfumato.releases.file.manifest import guarantee_of
 from sfumato.releases.signature.keys import make_keys, read_private
 from sfumato.releases.signature.signature import Signature, sign_digest, sign_release, signature_beside
 
@@ -96,8 +97,8 @@ def test_a_forger_who_mends_all_hashes_is_refused_whichever_member_was_changed(h
                 with pytest.raises(SignatureError, match="changed or replaced"):
                     opened(here)
     assert forged > 3
-    promise = replace(artifact.manifest.guarantee, epsilon=Fraction(1, 100))
-    write_artifact(path, replace(artifact.manifest, guarantee=promise), members)
+    promise = guarantee_of(Fraction(1, 100), artifact.manifest.guarantee.unit)
+    write_artifact(path, replace(artifact.manifest, guarantee=promise, receipt=None), members)
     with pytest.raises(SignatureError, match="changed or replaced"):
         opened(here)
     write_artifact(path, artifact.manifest, members)  # and what is written as it was is what was signed

@@ -56,6 +56,23 @@ def adds_two_promises(kind: type[Ledger]) -> Check:
     return check
 
 
+def tells_spellings_apart(kind: type[Ledger]) -> Check:
+    """Whether a ledger grants an epsilon of 2 twice out of a total of 3 if the dataset is once written in capitals."""
+
+    def check() -> str | None:
+        for other in ("Mutants", "MUTANTS"):
+            with _place() as (path, _):
+                try:
+                    _ask(kind(path), 2, ROW)
+                    _ask(kind(path), 2, ROW, dataset=other)
+                except BudgetExhausted:
+                    continue
+            return f"the total of mutants was granted once more to {other}, which SQL takes for the same"
+        return None
+
+    return check
+
+
 def starts_afresh(kind: type[Ledger]) -> Check:
     """Whether a ledger that was lost is made anew in silence, or made anew at all where one is required."""
 
@@ -98,6 +115,13 @@ class UnitBlindLedger(Ledger):
         return super().reserve(*args, **{**named, "another_unit": True})
 
 
+class LiteralLedger(Ledger):
+    """NOT PRIVATE: a dataset has a budget for each way to write its name."""
+
+    def reserve(self, dataset: str, *args: Any, **named: Any) -> Receipt:
+        return super().reserve("".join(f"{ord(letter):x}." for letter in dataset), *args, **named)
+
+
 class SilentLedger(Ledger):
     """NOT PRIVATE: a ledger that is lost is made anew without a word, even where one is required."""
 
@@ -120,4 +144,4 @@ def _place() -> Iterator[tuple[Path, list[warnings.WarningMessage]]]:
 
 def _ask(ledger: Ledger, epsilon: int, unit: Unit, **more: Any) -> Receipt:
     asked = {"limit": 3, "mechanism": "cells", "nonce": secrets.token_hex(16), "unit": unit, "contributions": 1}
-    return ledger.reserve("mutants", epsilon, **{**asked, **more})
+    return ledger.reserve(more.pop("dataset", "mutants"), epsilon, **{**asked, **more})

@@ -25,7 +25,7 @@ from sfumato.errors import ReleaseFileError, TableError
 from sfumato.kernel.source.engines.silencing import silenced
 from sfumato.releases.answers.result import Result
 from sfumato.releases.file.artifact import Artifact, read_artifact
-from sfumato.releases.file.manifest import Guarantee, Manifest, MechanismRecord, Member, Statistic, manifest_bytes
+from sfumato.releases.file.manifest import Manifest, MechanismRecord, Member, Statistic, guarantee_of, manifest_bytes
 from sfumato.releases.file.records import LaplaceRecord
 from sfumato.releases.file.zip import MANIFEST_FILE, Entry, directory_of
 
@@ -113,7 +113,7 @@ def _claiming() -> bytes:
         kind="cube",
         schema={"dataset": "claims", "privacy_unit": "row", "attributes": {"x": side, "y": side}},
         mechanism=MechanismRecord("cells"),
-        guarantee=Guarantee(Fraction(1), "any one row", "tables that differ by a row", "Much the same."),
+        guarantee=guarantee_of(Fraction(1), "any one row"),
         private=True,
         statistics=[Statistic("count", "cells", "count", LaplaceRecord(Fraction(1)))],
         members={"cells": Member("cells.parquet", hashlib.sha256(body).hexdigest(), len(body), CLAIMED, ["count"])},

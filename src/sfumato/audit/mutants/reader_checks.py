@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from importlib.util import find_spec
@@ -13,21 +15,25 @@ from typing import Any
 import numpy as np
 
 from sfumato.audit.mutants.readers import (
+    AnyEncoding,
     CollatedDuckDB,
     EngineReadsCsv,
     FirstNames,
     GuessedLineStarts,
     MarkOfTheFirst,
     NamedNaN,
+    ObjectsByText,
+    OneCellStopsAll,
     OneLineStopsAll,
     OverflowingRank,
     StatisticsTrusted,
     TypedPandas,
     UnknownDecimals,
+    ValuesByText,
 )
 from sfumato.audit.mutants.reading import Check
 from sfumato.audit.reading.attack import attack_source
-from sfumato.audit.reading.record_sources import json_source
+from sfumato.audit.reading.record_sources import json_source, markup_source
 from sfumato.audit.reading.reference import Row
 from sfumato.audit.reading.source import Case, Make
 from sfumato.audit.reading.sources import (
@@ -39,13 +45,16 @@ from sfumato.audit.reading.sources import (
     parquet_file,
     typed_source,
 )
-from sfumato.audit.reading.tables import AwkwardTable, awkward_table
+from sfumato.audit.reading.sqlite_source import ALIKE, sqlite_source
+from sfumato.audit.reading.tables import OBJECTS, AwkwardTable, awkward_table
 from sfumato.kernel.source.engines.duckdb import DuckDB, over_origin
 from sfumato.kernel.source.origins.csv_files import CsvFiles
 from sfumato.kernel.source.origins.database import Database
+from sfumato.kernel.source.origins.excel_files import ExcelFiles
 from sfumato.kernel.source.origins.frames import Frame
 from sfumato.kernel.source.origins.json_lines import JsonLines
 from sfumato.kernel.source.origins.parquet_files import ParquetFiles
+from sfumato.kernel.source.origins.sqlite import Sqlite
 from sfumato.kernel.source.table import Table, open_table
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.schema import Schema
@@ -186,8 +195,31 @@ def names_in_two_cases(files: type[ParquetFiles]) -> Make:
     return make
 
 
-def _table(attributes: dict[str, Any], rows: list[dict[str, int]]) -> AwkwardTable:
-    schema = Schema.from_dict({"dataset": "reading", "privacy_unit": "row", "attributes": attributes})
+def people_in_utf16(files: type[Sqlite]) -> Make:
+    """SQLite files in UTF-16, where one person's name is half of a character and another's is what stands for it."""
+
+    def make(random: Random, folder: Path) -> Case:
+        path, names = folder / "16.sqlite", {1: "00d8", 2: "fdff", 3: "6100"}  # in the order of bytes of x86
+        rows = [{"n": place % 2, "who": place % 3 + 1} for place in range(6)]
+        unit = {"column": "who", "contributions": 1}
+        table = _table({"n": {"type": "integer", "lower": 0, "upper": 1}}, rows, unit)
+
+        def opening(some: Sequence[Row]) -> Table:
+            path.unlink(missing_ok=True)
+            with closing(sqlite3.connect(path)) as file, file:
+                file.execute("PRAGMA encoding = 'UTF-16le'")
+                file.execute("CREATE TABLE t (n, who)")
+                for row in some:
+                    file.execute(f"INSERT INTO t VALUES (?, CAST(x'{names[row['who']]}' AS TEXT))", [row["n"]])  # type: ignore[index]
+            return Table(over_origin(files(path, "t")))
+
+        return replace(case_of(table, opening), typed=False)
+
+    return make
+
+
+def _table(attributes: dict[str, Any], rows: list[dict[str, int]], unit: Any = "row") -> AwkwardTable:
+    schema = Schema.from_dict({"dataset": "reading", "privacy_unit": unit, "attributes": attributes})
     return AwkwardTable(schema, tuple(rows), dict.fromkeys(rows[0], "int64"))
 
 
@@ -204,10 +236,10 @@ Sides = tuple[object, Check, Check]  # what is broken, the check of it, and the 
 
 def checks() -> dict[str, Sides]:
     """For each name: what is broken, the check of it, and the same check of the real thing."""
-    return {name: found for name, found in _CHECKS.items() if name != _OF_PANDAS or find_spec("pandas")}
+    return {name: found for name, found in _CHECKS.items() if find_spec(_NEEDS.get(name, "sfumato"))}
 
 
-_OF_PANDAS = "pandas types"
+_NEEDS = {"pandas types": "pandas", "pandas objects by text": "pandas", "a cell that stops all": "openpyxl"}
 
 
 def _reading(make: Callable[[Any], Make], broken: Any, real: Any, pairs: int = PAIRS, few: int = 20) -> Sides:
@@ -223,13 +255,23 @@ _CHECKS: dict[str, Sides] = {
         lambda files: csv_source(",", ".csv", files=files, dialect=Dialect(columns=("any",))), MarkOfTheFirst, CsvFiles
     ),
     "a line that stops all": _reading(json_source, OneLineStopsAll, JsonLines, 40),
+    "a cell that stops all": _reading(markup_source, OneCellStopsAll, ExcelFiles, 10),
     "texts by collation": _reading(lambda engine: typed_source(duckdb_table("NOCASE", engine)), CollatedDuckDB, DuckDB),
     "lists joined": (
         joined_under_a_collation,
         joined_under_a_collation("COLLATE NOCASE"),
         joined_under_a_collation(""),
     ),
-    _OF_PANDAS: (TypedPandas, attacked(pandas_source(opened_as(TypedPandas))), attacked(pandas_source(open_table), 20)),
+    "pandas types": (
+        TypedPandas,
+        attacked(pandas_source(opened_as(TypedPandas))),
+        attacked(pandas_source(open_table), 20),
+    ),
+    "pandas objects by text": _reading(
+        lambda frame: pandas_source(opened_as(frame), OBJECTS), ObjectsByText, Frame, PAIRS
+    ),
+    "SQLite values by text": _reading(lambda files: sqlite_source(files, ALIKE), ValuesByText, Sqlite, 40),
+    "SQLite in UTF-16": _reading(people_in_utf16, AnyEncoding, Sqlite, 4),
     "somebody called NaN": _reading(float_people, NamedNaN, Frame),
     "views like tables": (
         limited_view,

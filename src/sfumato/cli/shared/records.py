@@ -13,6 +13,7 @@ def of_account(account: Account) -> dict[str, Any]:
     """Where a dataset stands."""
     return {
         "dataset": account.dataset,
+        "spellings": list(account.spellings),
         "epsilon": {"total": account.total, "spent": account.spent, "left": account.left},
         "delta": {"total": account.total_delta, "spent": account.spent_delta, "left": account.left_delta},
         "releases": account.published,

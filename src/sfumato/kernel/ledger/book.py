@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Mapping
 from fractions import Fraction
 from math import gcd
@@ -126,6 +127,7 @@ class Account:
     The total bounds the sum over all units. A sum over two units is no promise to anybody: `promises` tells what was
     spent under each.
     total_delta: None where no total was stated; then the deltas are counted, and only their sum of 1 is refused.
+    spellings: how the dataset's name was written, p and P, wherever something was recorded under it.
     """
 
     dataset: str
@@ -136,6 +138,7 @@ class Account:
     entries: int
     published: int
     promises: tuple[Promise, ...]
+    spellings: tuple[str, ...] = ()
 
     @property
     def left(self) -> Fraction:
@@ -150,7 +153,10 @@ class Account:
 
 @dataclass(frozen=True)
 class Book:
-    """Everything in the ledger, read and found consistent within one transaction."""
+    """Everything in the ledger, read and found consistent within one transaction.
+
+    totals: by the spelling under which each was recorded; those of one dataset are taken together by `total`.
+    """
 
     id: str
     totals: dict[str, tuple[Fraction, Fraction | None]]
@@ -166,13 +172,27 @@ class Book:
         """Whether nothing was ever recorded: such a ledger knows as little as one that is not there."""
         return not self.totals and not self.entries
 
+    def spellings(self, dataset: str) -> tuple[str, ...]:
+        """The names under which totals of this dataset are recorded; before format 5 there could be several."""
+        return tuple(sorted(name for name in self.totals if same_dataset(name) == same_dataset(dataset)))
+
+    def total(self, dataset: str) -> tuple[Fraction, Fraction | None] | None:
+        """The dataset's total epsilon and delta, the smaller where two spellings have two; None where none is known."""
+        known = [self.totals[name] for name in self.spellings(dataset)]
+        deltas = [delta for _, delta in known if delta is not None]
+        return (min(epsilon for epsilon, _ in known), min(deltas, default=None)) if known else None
+
     def account(self, dataset: str) -> Account:
-        mine = [entry for entry in self.entries if entry.dataset == dataset]
-        epsilon, delta = self.totals.get(dataset, (NOTHING, None))
+        """Where a dataset stands: what was spent under any spelling of its name adds up."""
+        names = {entry.dataset for entry in self.entries}
+        names = {name for name in names if same_dataset(name) == same_dataset(dataset)}
+        mine = [entry for entry in self.entries if entry.dataset in names]
+        epsilon, delta = self.total(dataset) or (NOTHING, None)
+        spellings = tuple(sorted(names.union(self.spellings(dataset))))
         spent = sum((entry.epsilon for entry in mine), NOTHING), sum((entry.delta for entry in mine), NOTHING)
         published = sum(entry.state == "published" for entry in mine)
         promises = tuple(_promise(unit, mine) for unit in dict.fromkeys(entry.unit for entry in mine))
-        return Account(dataset, epsilon, spent[0], delta, spent[1], len(mine), published, promises)
+        return Account(dataset, epsilon, spent[0], delta, spent[1], len(mine), published, promises, spellings)
 
 
 def _promise(unit: Unit | None, entries: list[Entry]) -> Promise:
@@ -180,6 +200,18 @@ def _promise(unit: Unit | None, entries: list[Entry]) -> Promise:
     contributions = sorted({entry.contributions for entry in mine if entry.contributions is not None})
     spent, delta = sum((entry.epsilon for entry in mine), NOTHING), sum((entry.delta for entry in mine), NOTHING)
     return Promise(unit, tuple(contributions), spent, delta)
+
+
+def same_dataset(name: str) -> str:
+    """What all spellings of a dataset's name have in common: SQL takes p and P for one, so they share one account.
+
+    For privacy it is at least as coarse as SQL's comparison (`str.lower`): Unicode's canonical caseless matching, by
+    which an accent may also be written as a character of its own.
+
+    >>> same_dataset("Straße") == same_dataset("STRASSE"), same_dataset("é") == same_dataset("E\u0301")
+    (True, True)
+    """
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", name).casefold())
 
 
 def chained(previous: str, row: tuple[object, ...]) -> str:

@@ -15,14 +15,26 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import LedgerError
-from sfumato.kernel.ledger.book import Book, Entry, chained, is_count, is_digest, read_fraction, read_total
+from sfumato.kernel.ledger.book import (
+    Book,
+    Entry,
+    chained,
+    is_count,
+    is_digest,
+    read_fraction,
+    read_total,
+    same_dataset,
+)
 from sfumato.kernel.ledger.history import read_changes
 from sfumato.kernel.unit import Unit
 
 # Format 1 wrote a total delta of 0 where nobody had stated one. It cannot be told from a 0 that was meant, so it is
 # kept as it is: too strict, and `sfumato ledger set` mends it. Format 2 says "unstated". Format 3 records the privacy
-# unit and the contributions of each entry, and keeps a history of the totals. Format 4 records what was asked for.
-FORMAT = 4
+# unit and the contributions of each entry, and keeps a history of the totals. Format 4 records what was asked for. In
+# format 5 the spellings of a dataset's name, p and P, are one account. Nothing that was written changes: what was spent
+# under each is added up, and the smaller total holds, whenever a ledger is read (`Book.account`). So there is nothing
+# that a crash could interrupt; the new number keeps older versions from giving each spelling a budget of its own.
+FORMAT = 5
 APPLICATION = 0x5F0A702D  # marks the file as ours, so that no other database is ever written to
 CHANGES = (
     "CREATE TABLE changes (number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, old_epsilon TEXT, old_delta TEXT, "
@@ -41,7 +53,7 @@ UPGRADES = {  # to each format; the new columns of old entries are NULL: nobody 
     3: ("ALTER TABLE entries ADD COLUMN unit TEXT", "ALTER TABLE entries ADD COLUMN contributions INTEGER", CHANGES),
     4: ("ALTER TABLE entries ADD COLUMN request TEXT",),
 }
-LATER_COLUMNS = {3: 2, 4: 3}  # how many columns of an entry each format has beyond those of the first
+LATER_COLUMNS = {3: 2, 4: 3, 5: 3}  # how many columns of an entry each format has beyond those of the first
 RESTORE = "restore it from a backup"
 PERMIT = "make sure that you may write to it and to its folder, or name another file (--ledger)"
 DAMAGED = f"is damaged; {RESTORE}"
@@ -75,12 +87,14 @@ def open_book(connection: sqlite3.Connection, path: Path) -> Book:
             dataset: (read_fraction(epsilon), read_total(delta))
             for dataset, epsilon, delta in connection.execute("SELECT dataset, epsilon, delta FROM budgets")
         }
+        known = {same_dataset(name) for name in totals}
         entries: list[Entry] = []
         chain = identity
         for number, row in enumerate(connection.execute("SELECT * FROM entries ORDER BY number"), start=1):
             entry = _entry(row, version)
             chain = chained(chain, (*row[:7], *(field for field in row[10:] if field is not None)))
-            intact = intact and entry.number == number and entry.chain == chain and entry.dataset in totals
+            intact = intact and entry.number == number and entry.chain == chain
+            intact = intact and (entry.dataset in totals or same_dataset(entry.dataset) in known)
             # Once units are recorded they are recorded for good.
             intact = intact and (entry.unit is not None or not entries or entries[-1].unit is None)
             entries.append(entry)

@@ -38,15 +38,20 @@ def record_change(
     now: str,
     reason: str,
 ) -> None:
-    """Write a dataset's total, and beside it the line that tells of it; both or neither, in the open transaction."""
+    """Write a dataset's total, and beside it the line that tells of it; both or neither, in the open transaction.
+
+    Where totals are recorded under two spellings of its name, both become the new one: the smaller would hold.
+    """
     new = write_fraction(total), write_total(total_delta)
-    known = book.totals.get(dataset)
-    old = (None, None) if known is None else (write_fraction(known[0]), write_total(known[1]))
-    row = (len(book.changes) + 1, dataset, *old, *new, user_name(), now, reason)
-    chain = chained(book.changes[-1].chain if book.changes else book.id, row)
-    connection.execute("DELETE FROM budgets WHERE dataset = ?", (dataset,))
-    connection.execute("INSERT INTO budgets VALUES (?, ?, ?)", (dataset, *new))
-    connection.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, chain))
+    chain = book.changes[-1].chain if book.changes else book.id
+    for number, name in enumerate(book.spellings(dataset) or (dataset,), start=len(book.changes) + 1):
+        known = book.totals.get(name)
+        old = (None, None) if known is None else (write_fraction(known[0]), write_total(known[1]))
+        row = (number, name, *old, *new, user_name(), now, reason)
+        chain = chained(chain, row)
+        connection.execute("DELETE FROM budgets WHERE dataset = ?", (name,))
+        connection.execute("INSERT INTO budgets VALUES (?, ?, ?)", (name, *new))
+        connection.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, chain))
 
 
 def read_changes(connection: sqlite3.Connection, identity: str, totals: Totals) -> tuple[Change, ...]:

@@ -13,6 +13,8 @@ reservation counts as spent from the moment it is committed, whatever comes of i
   published release is checked, because its receipt names the ledger, the entry and a random nonce.
 - A ledger that is lost, or another user's, cannot be told from one that never was. So whoever writes the first line of
   a new one is warned, and a curator can require that there is one, or name its identity in the schema.
+- Spellings of a dataset's name that SQL takes for one, p and P, have one account; each entry keeps the spelling that it
+  was made with.
 - Locking is the file system's: on NFS and other network drives it may be missing, so keep the ledger on a local disk.
   Symbolic links are followed; a hard link is not safe, because SQLite seeks the journal beside the name it is given.
 - Entries are ordered by number; the time is for people and may jump with the clock. Nothing private is in here.
@@ -44,6 +46,7 @@ from sfumato.kernel.ledger.book import (
     chained,
     check_name,
     is_hex,
+    same_dataset,
     write_fraction,
 )
 from sfumato.kernel.ledger.file import create_file, explained, is_present, open_book, seal_of, upgrade
@@ -120,7 +123,7 @@ class Ledger:
         with self._writing(identity=identity) as (connection, book):
             wanted = replace(wanted, where=self.where)
             now, total = _now(), wanted.total_in(book)
-            if dataset not in book.totals:
+            if book.total(dataset) is None:
                 record_change(connection, book, dataset, *total, now=now, reason=IN_THE_SCHEMA)
                 book.totals[dataset] = total
             wanted.refuse_in(book)
@@ -181,13 +184,14 @@ class Ledger:
         total, total_delta = as_epsilon(epsilon), None if delta is None else delta_of(delta)
         with self._writing() as (connection, book):
             if total_delta is None:
-                total_delta = book.totals.get(dataset, (NOTHING, None))[1]
+                total_delta = (book.total(dataset) or (NOTHING, None))[1]
             record_change(connection, book, dataset, total, total_delta, now=_now(), reason=why)
 
     def show(self) -> list[Account]:
-        """Every dataset with its total and what is spent, by name."""
+        """Every dataset with its total and what is spent, by name, whatever its spellings."""
         book = self._book()
-        return [book.account(dataset) for dataset in sorted(book.totals)] if book else []
+        names = {same_dataset(name): name for name in sorted(book.totals, reverse=True)} if book else {}
+        return [book.account(name) for name in sorted(names.values())] if book else []
 
     def account(self, dataset: str) -> Account:
         """Where one dataset stands; nothing is spent on a dataset that the ledger does not know."""
@@ -197,12 +201,12 @@ class Ledger:
     def entries(self, dataset: str | None = None) -> list[Entry]:
         """The reservations, of one dataset or of all, in the order they were made."""
         book = self._book()
-        return [entry for entry in book.entries if dataset in (None, entry.dataset)] if book else []
+        return [entry for entry in book.entries if _is_about(entry, dataset)] if book else []
 
     def changes(self, dataset: str) -> list[Change]:
         """The history of a dataset's total, in the order it was made."""
         book = self._book()
-        return [change for change in book.changes if change.dataset == dataset] if book else []
+        return [change for change in book.changes if _is_about(change, dataset)] if book else []
 
     def identity(self) -> str | None:
         """The ledger's own name for itself, drawn at random when it was made; None where there is no ledger."""
@@ -300,6 +304,10 @@ def _matching(book: Book, receipt: Receipt) -> Entry:
             "copy of the ledger was put back and written to; restore the latest backup"
         )
     return entry
+
+
+def _is_about(line: Entry | Change, dataset: str | None) -> bool:
+    return dataset is None or same_dataset(line.dataset) == same_dataset(dataset)
 
 
 def _now() -> str:

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, RepeatedRelease
 from sfumato.kernel.budget import readable
-from sfumato.kernel.ledger.book import NOTHING, Account, Book
+from sfumato.kernel.ledger.book import NOTHING, Account, Book, same_dataset
 from sfumato.kernel.unit import Unit
 
 LOST = "restore it, or name the one that holds what was spent before (--ledger)"
@@ -33,7 +33,7 @@ def refuse_overspending(
     enough_delta = needed_delta <= min(totals_delta) if totals_delta else needed_delta < 1
     if needed <= total and (enough_delta or asked_delta == 0):
         return
-    name, set_total = repr(account.dataset), f"sfumato ledger set {shlex.quote(account.dataset)} --epsilon"
+    name, set_total = _called(account), f"sfumato ledger set {shlex.quote(account.dataset)} --epsilon"
     if needed <= total:
         whole = min(totals_delta, default=Fraction(1))
         raise BudgetExhausted(
@@ -58,6 +58,12 @@ def refuse_overspending(
     )
 
 
+def _called(account: Account) -> str:
+    """The dataset's name for a message, with the other spellings that share its account."""
+    others = [repr(name) for name in account.spellings if name != account.dataset]
+    return repr(account.dataset) + (f" (one account with {' and '.join(others)})" if others else "")
+
+
 def refuse_another_unit(account: Account, unit: Unit, contributions: int) -> None:
     """Refuse to add an epsilon for one privacy unit to epsilons for another: their sum would promise nothing.
 
@@ -69,7 +75,7 @@ def refuse_another_unit(account: Account, unit: Unit, contributions: int) -> Non
         return
     before = " and ".join(f"epsilon {readable(promise.spent)} to {promise.whom}" for promise in known)
     raise BudgetError(
-        f"asked to protect {unit.in_words(contributions)}, but dataset {account.dataset!r} has spent {before}: that is "
+        f"asked to protect {unit.in_words(contributions)}, but dataset {_called(account)} has spent {before}: that is "
         "another promise, and the epsilons do not add up to one; keep to the privacy_unit of before or, if the data "
         "owner agrees to both promises, say so: --another-unit (another_unit=True)",
         kind="budget",
@@ -81,7 +87,8 @@ def refuse_repetition(book: Book, dataset: str, request: str | None) -> None:
 
     Only what is public is compared: the table by its name, the schema, the mechanism, the cost and the workload.
     """
-    last = next((entry for entry in reversed(book.entries) if entry.dataset == dataset), None)
+    name = same_dataset(dataset)
+    last = next((entry for entry in reversed(book.entries) if same_dataset(entry.dataset) == name), None)
     if request is None or last is None or last.request != request:
         return
     when = last.reserved_at.removesuffix("+00:00").replace("T", " ")

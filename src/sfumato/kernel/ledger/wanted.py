@@ -66,8 +66,8 @@ class Wanted:
 
     def total_in(self, book: Book) -> tuple[Fraction, Fraction | None]:
         """The dataset's total: the one that the ledger has recorded, or the schema's, which is recorded first."""
-        if self.dataset in book.totals:
-            return book.totals[self.dataset]
+        if (known := book.total(self.dataset)) is not None:
+            return known
         if self.limit is None:
             raise BudgetError(
                 f"dataset {self.dataset!r} has no total budget yet; state the total once: budget: {{epsilon: 3}} in "

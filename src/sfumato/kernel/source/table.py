@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
@@ -100,7 +100,12 @@ class Table:
 
         columns, row_by_row = self._columns(schema), comes_by_rows(schema, for_margins=for_margins)
         statement = aggregate_statement(schema, self.engine, columns, key, row_by_row=row_by_row)
-        used = [column for column in self.engine.columns if column in columns.values()]
+        unit = columns.get(schema.privacy_unit.column or "")
+        used = [
+            column if column == unit else replace(column, who=None)  # identities are worked out where they are used
+            for column in self.engine.columns
+            if column in columns.values()
+        ]
         try:
             return checked(self.engine.run(statement, used), schema, row_by_row=row_by_row)
         finally:

@@ -7,9 +7,11 @@ from typing import Any
 
 from sfumato.errors import BudgetError, SchemaError
 from sfumato.kernel.budget import epsilon_for
+from sfumato.kernel.ledger.book import write_fraction
+from sfumato.kernel.unit import Unit
 from sfumato.releases.contents.content import kind_named
 from sfumato.releases.file.fits import leaves_out_estimates
-from sfumato.releases.file.manifest import SOLVED_VERSION, Guarantee, Manifest
+from sfumato.releases.file.manifest import SOLVED_VERSION, Guarantee, Manifest, guarantee_of
 from sfumato.releases.file.members import Columns
 from sfumato.releases.file.parquet import check_sizes
 from sfumato.releases.file.room import check_room
@@ -28,7 +30,8 @@ def check_manifest(manifest: Manifest, most_cells: int | None = None) -> Schema:
     check_sizes(manifest.members.values())
     check_room(manifest, axis_sizes(manifest.schema), most_cells)  # before the schema lays out its axes
     schema = _schema(manifest)
-    _check_guarantee(manifest.guarantee)
+    _check_guarantee(manifest.guarantee, schema)
+    _check_receipt(manifest, schema)
     _check_files(manifest)
     if (manifest.version == SOLVED_VERSION) != leaves_out_estimates(manifest.fits):
         raise refusal("its manifest has fits that do not go with its version, or lacks them")
@@ -63,16 +66,32 @@ def saying_what_is_missing(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**schema, "measures": said}
 
 
-def _check_guarantee(guarantee: Guarantee) -> None:
-    """A promise in epsilon and delta must follow from the rho behind it."""
-    if guarantee.rho is None:
-        return
+def _check_guarantee(guarantee: Guarantee, schema: Schema) -> None:
+    """The words of a promise must be those of its numbers and of the schema's unit, and epsilon follow from rho."""
     try:
-        follows = epsilon_for(guarantee.rho, guarantee.delta) <= guarantee.epsilon
+        follows = guarantee.rho is None or epsilon_for(guarantee.rho, guarantee.delta) <= guarantee.epsilon
     except BudgetError:
         follows = False
     if not follows:
         raise refusal("its guarantee does not follow from its rho")
+    whom = Unit(schema.privacy_unit.column).in_words(schema.privacy_unit.contributions)
+    delta, rho = guarantee.delta, guarantee.rho
+    worded = [guarantee_of(guarantee.epsilon, whom, delta=delta, rho=rho, derived=view) for view in (False, True)]
+    if guarantee not in worded:
+        raise refusal("the words of its guarantee contradict its epsilon, its delta or its privacy unit")
+
+
+def _check_receipt(manifest: Manifest, schema: Schema) -> None:
+    """What the receipt says was reserved must be what is promised, of the same dataset."""
+    promised = manifest.guarantee
+    facts = {
+        "dataset": schema.dataset,
+        "epsilon": write_fraction(promised.epsilon),
+        "delta": write_fraction(promised.delta),
+    }
+    told = manifest.receipt or {}
+    if any(told.get(name, fact) != fact for name, fact in facts.items()):
+        raise refusal("its ledger receipt contradicts its guarantee or its dataset")
 
 
 def _check_statistics(manifest: Manifest, schema: Schema, *, every: bool) -> None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import field
 from fractions import Fraction
+from math import exp
 from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import Field, JsonValue, ValidationError
 
 from sfumato.errors import ReleaseFileError
+from sfumato.kernel.budget import readable
+from sfumato.releases.description.group_privacy import LARGEST
 from sfumato.releases.file.records import (
     Exact,
     FitRecord,
@@ -67,6 +70,32 @@ class Guarantee:
         pure = self.definition == PURE
         if not 0 <= self.delta < 1 or pure != (self.delta == 0) or pure != (self.rho is None):
             raise ValueError("a pure guarantee has neither delta nor rho, and any other has both")
+
+
+def guarantee_of(
+    epsilon: Fraction, whom: str, *, delta: Fraction = Fraction(0), rho: Fraction | None = None, derived: bool = False
+) -> Guarantee:
+    """The promise in symbols, and in words that are worked out from them.
+
+    The words are part of the file's format: a file is refused if they are not those of its numbers
+    (`sfumato.releases.file.consistency`), so that nobody can read one promise and be given another.
+    whom: the privacy unit in words. derived: the promise is about rows that a view gave, not about those behind it.
+    """
+    factor = exp(min(float(epsilon), LARGEST))
+    what, where = ("results of the view", "what the view gave") if derived else ("tables", "the table")
+    slack = f", give or take a chance of {readable(delta)}," if delta else ""
+    return Guarantee(
+        epsilon=epsilon,
+        unit=whom,
+        neighbours=f"two {what} are neighbours if one has all the rows of one privacy unit and the other has none",
+        statement=(
+            f"Whatever this file shows would have been shown with at most {factor:.3g} times higher or lower "
+            f"probability{slack} if {whom} had been left out of {where}."
+        ),
+        definition=CONCENTRATED if delta else PURE,
+        delta=delta,
+        rho=rho,
+    )
 
 
 @record

@@ -19,6 +19,7 @@ from sfumato.errors import TableError
 from sfumato.kernel.source.table import open_table
 from sfumato.schema import Schema
 
+UNIT = {"column": "who", "contributions": 1}
 SCHEMA = Schema.from_dict(
     {
         "dataset": "t",
@@ -117,6 +118,47 @@ def test_objects_without_text_do_not_stop_the_reading():
     frame["c"] = pd.Series([Mute(), "\ud800", "a"], dtype=object)
     frame["d"] = dt.datetime(2020, 1, 1)
     assert aggregated(frame)[0] == [3 * 2 * 9]
+
+
+def persons(frame):
+    """How many rows are counted where each person may have one."""
+    public = {"n": {"type": "integer", "lower": 0, "upper": 9}}
+    schema = Schema.from_dict({"dataset": "t", "privacy_unit": UNIT, "attributes": public})
+    return open_table(frame).aggregate(schema, key=1).counts.tolist()
+
+
+def test_a_person_in_a_column_of_objects_is_a_type_and_a_value():
+    alike = [1, "1", 1.0, True, "true", dt.date(2020, 1, 1), "2020-01-01", dt.datetime(2020, 1, 1), b"1", "b'1'"]
+    for who in (alike, ["\ud800", "?", "\ud801"]):
+        objects = pd.Series(who + who, dtype=object)
+        assert sum(persons(pd.DataFrame({"n": 0, "who": objects}))) == len(who)
+    mixed = pd.DataFrame({"n": 0, "who": pd.Categorical([1, "1", 1, None], categories=[1, "1"])})
+    assert sum(persons(mixed)) == 2
+    assert persons(pd.DataFrame({"n": 0, "who": pd.Series([[1], {1}, None, pd.Period("2020")], dtype=object)})) == []
+
+
+def test_who_somebody_is_does_not_depend_on_the_type_of_the_column():
+    """Nor which of the rows are kept, which a pair of tables with and without another type of value would show."""
+    rows = {"n": list(range(10)), "who": [7] * 5 + [8] * 5}
+    wanted = persons(pd.DataFrame(rows))
+    for kind in (object, "int8", "Int64", "category", "int64[pyarrow]", pd.SparseDtype("int64")):
+        assert persons(pd.DataFrame(rows).astype({"who": kind})) == wanted
+    words = pd.DataFrame({**rows, "who": ["p"] * 5 + ["q"] * 5})
+    wanted = persons(words.astype({"who": object}))
+    for kind in ("str", "category", "string[python]", "string[pyarrow]", pd.ArrowDtype(pa.string())):
+        assert persons(words.astype({"who": kind})) == wanted
+    days = pd.DataFrame({**rows, "who": [dt.datetime(2020, 1, 1)] * 5 + [dt.datetime(2021, 1, 1)] * 5})
+    assert persons(days) == persons(days.astype({"who": object}))
+
+
+def test_objects_and_unions_of_typed_frames_name_nobody():
+    """Their columns are refused by their types, before anything is read."""
+    objects = pl.DataFrame({"n": [0, 0], "who": pl.Series([1, "1"], dtype=pl.Object)})
+    kinds, places = pa.array([0, 1], pa.int8()), pa.array([0, 0], pa.int32())
+    union = pa.UnionArray.from_dense(kinds, places, [pa.array([1]), pa.array(["1"])])
+    for frame in (objects, pa.table({"n": [0, 0], "who": union})):
+        with pytest.raises(TableError, match=r"is of type BLOB|cannot be opened"):
+            persons(frame)
 
 
 def test_what_a_pandas_value_means_depends_on_no_other_value():

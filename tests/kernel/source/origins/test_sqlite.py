@@ -15,6 +15,7 @@ from sfumato.kernel.source.table import open_table
 from sfumato.schema import Schema
 from sfumato.schema.parts import missing_of
 
+UNIT = {"column": "who", "contributions": 1}
 YAML = """
 dataset: t
 privacy_unit: {column: who, contributions: 2}
@@ -91,6 +92,47 @@ def test_what_is_refused(path, schema, tmp_path):
     assert open_table(url, name="v", allow_views=True).derived(schema)
     made = {column.name: column.derived for column in open_table(url, name="t").engine.columns}
     assert made["twice"] and not made["thrice"] and not made["pay"]
+
+
+def counted(path, who, kind=""):
+    """Rows that are counted where each person may have one, of rows that all fall into one cell."""
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("DROP TABLE IF EXISTS p")
+        file.execute(f"CREATE TABLE p (n, who {kind})")
+        file.executemany("INSERT INTO p VALUES (0, ?)", [(each,) for each in who])
+    public = {"n": {"type": "integer", "lower": 0, "upper": 1}}
+    schema = Schema.from_dict({"dataset": "p", "privacy_unit": UNIT, "attributes": public})
+    return int(open_table(f"sqlite:///{path}", name="p").aggregate(schema, 1).counts.sum())
+
+
+def test_a_person_is_a_storage_class_and_a_value(tmp_path):
+    path = tmp_path / "p.db"
+    assert counted(path, [1, "1", 1.0, "1.0", 1, "1", 1.0]) == 4
+    assert counted(path, [1, "1", 1.0], "TEXT") == 2  # the column made texts of them: 1, 1 and 1.0
+    assert counted(path, [1, "1", 1.0], "INTEGER") == 1
+    assert counted(path, [0.0, -0.0]) == 1
+    assert counted(path, [None, b"1", b"1"]) == 0  # nobody
+
+
+def test_a_person_may_be_an_attribute_too(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "p.db")) as file, file:
+        file.execute("CREATE TABLE p (who)")
+        file.executemany("INSERT INTO p VALUES (?)", [(1,), ("1",), (2,)])
+    public = {"who": {"type": "integer", "lower": 0, "upper": 3}}
+    schema = Schema.from_dict({"dataset": "p", "privacy_unit": UNIT, "attributes": public})
+    found = open_table(f"sqlite:///{tmp_path / 'p.db'}", name="p").aggregate(schema, 1)
+    assert (found.cells.tolist(), found.counts.tolist()) == ([1, 2], [2, 1])
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
+def test_text_in_another_encoding_is_refused_before_anything_is_spent(tmp_path, schema, encoding):
+    """SQLite makes one text of half a character and of the sign that stands for it."""
+    path = tmp_path / "16.db"
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(f"PRAGMA encoding = '{encoding}'")
+        file.execute("CREATE TABLE t (sex, day, pay, who)")
+    with pytest.raises(TableError, match=f"16.db holds text as {encoding}; only SQLite files in UTF-8 can be read"):
+        open_table(f"sqlite:///{path}", name="t")
 
 
 def test_a_release_by_one_command(path, schema, tmp_path, monkeypatch):

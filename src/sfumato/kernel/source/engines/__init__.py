@@ -33,7 +33,8 @@ class Column:
     are values of the table); None where the source has no types and all is text, as in CSV. reference: what the engine
     calls it. inexact: its numbers went through floats, where two large ones may have become one. derived: its values
     are worked out when they are read, by a view or a lazy frame, so that one row can depend on others or fail.
-    spelling: how its text spells numbers and dates.
+    spelling: how its text spells numbers and dates. who: what the engine calls the column beside it that tells persons
+    apart, where values have types of their own and two of them can have one text; None where the value itself does.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Column:
     inexact: bool = False
     derived: bool = False
     spelling: Spelling = Spelling()
+    who: str | None = None
 
 
 class Engine(Protocol):

@@ -2,7 +2,8 @@
 
 polars and Arrow columns have the types that the frame declares. The types of pandas columns come from their values: one
 missing value makes floats of whole numbers, one text makes objects of them. So a pandas frame is read as the CSV file
-that it could be written to: every value as text, by itself, and whole floats as whole numbers.
+that it could be written to: every value as text, by itself, and whole floats as whole numbers. Persons are told apart
+by the type and the value of each object: the number 1 and the text 1 are two.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.origins.arrow_values import as_text, harmless, text_of
+from sfumato.kernel.source.origins.arrow_values import as_text, harmless, identity_of, text_of
 from sfumato.kernel.source.origins.origin import SOURCE, mounted_columns
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ class Frame:
         """Its columns."""
         if self.library == "pandas":
             return [
-                Column(str(name), None, f"c{place}", inexact=_is_float(self.frame.dtypes.iloc[place]))
+                Column(
+                    str(name), None, f"c{place}", inexact=_is_float(self.frame.dtypes.iloc[place]), who=f"who{place}"
+                )
                 for place, name in enumerate(self.frame.columns)
             ]
         empty = self._empty()
@@ -58,7 +61,12 @@ class Frame:
 
     def mount(self, connection: Any, used: Sequence[Column]) -> None:
         """Make the used columns readable."""
-        connection.register(SOURCE, self._columns([int(column.reference[1:]) for column in used]))
+        mounted = self._columns([int(column.reference[1:]) for column in used])
+        for column in used:
+            if column.who is not None:  # of pandas only
+                people = _people_from_pandas(self.frame.iloc[:, int(column.reference[1:])])
+                mounted = mounted.append_column(column.who, people)
+        connection.register(SOURCE, mounted)
 
     def _empty(self) -> pa.Table:
         """The frame without its rows: names and types."""
@@ -124,8 +132,7 @@ def _from_pandas(column: Any) -> Any:
         return pa.DictionaryArray.from_arrays(
             pa.array(column.cat.codes.to_numpy(), mask=column.isna().to_numpy()), pa.array(listed, pa.string())
         )
-    arrow = type(column.dtype).__name__ == "ArrowDtype" or getattr(column.dtype, "storage", None) == "pyarrow"
-    if arrow:
+    if _is_arrow(column.dtype):
         native = pa.array(column.array, from_pandas=True)
         chunks = native.chunks if isinstance(native, pa.ChunkedArray) else [native]
         return pa.chunked_array([as_text(chunk) for chunk in chunks], pa.string())
@@ -133,3 +140,27 @@ def _from_pandas(column: Any) -> Any:
         return as_text(pa.array(column, from_pandas=True))
     missing = column.isna().to_numpy()
     return pa.array([None if gone else text_of(v) for v, gone in zip(column, missing, strict=True)], pa.string())
+
+
+def _people_from_pandas(column: Any) -> Any:
+    """The persons that the values of a pandas column name, as `identity_of` has them, whatever the column's type."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind, missing = column.dtype, column.isna().to_numpy()
+    if type(kind).__name__ == "CategoricalDtype":
+        listed = pa.array([identity_of(value) for value in kind.categories], pa.binary())
+        return listed.take(pa.array(column.cat.codes.to_numpy(), mask=missing))
+    if type(kind).__name__ != "SparseDtype" and kind.kind in "iu":
+        word = b"whole "
+    elif getattr(kind, "storage", None) == "pyarrow":
+        word = b"text "
+    else:
+        return pa.array(
+            [None if gone else identity_of(v) for v, gone in zip(column, missing, strict=True)], pa.binary()
+        )
+    return pc.binary_join_element_wise(pa.scalar(word), _from_pandas(column).cast(pa.binary()), pa.scalar(b""))
+
+
+def _is_arrow(kind: Any) -> bool:
+    return type(kind).__name__ == "ArrowDtype" or getattr(kind, "storage", None) == "pyarrow"

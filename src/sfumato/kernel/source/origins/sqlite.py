@@ -1,7 +1,8 @@
 """A table of a SQLite file, opened for reading only: each value has a type of its own, so all is read as text.
 
 SQLite keeps what it is given, whatever type a column was declared with; a schema says how the text of a value is read,
-as for CSV. Bytes and text that is not UTF-8 are missing.
+as for CSV. Bytes and text that is not UTF-8 are missing. Persons are told apart by storage class and value: the whole
+number 1, the float 1.0 and the text 1 are three.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.engines.alchemy import adbc_vendor, alchemy_url
-from sfumato.kernel.source.origins.arrow_values import text_of
+from sfumato.kernel.source.origins.arrow_values import identity_of, text_of
 from sfumato.kernel.source.origins.origin import SOURCE
 
 _TOGETHER = 10_000  # rows that are handed on at a time
@@ -42,6 +43,7 @@ class Sqlite:
     def describe(self, connection: Any) -> list[Column]:
         """Its columns; those of a view, and those that are made from others, are worked out when they are read."""
         with closing(self._open()) as file:
+            self._check_encoding(file)
             kinds = dict(file.execute(_TABLES))
             if self.name not in kinds:
                 asked = "no table was named" if self.name is None else f"there is no table {self.name!r}"
@@ -49,7 +51,7 @@ class Sqlite:
             columns = file.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", [self.name]).fetchall()
         derived = not kinds[self.name].startswith("table create table")  # a view, or a module that makes up rows
         return [
-            Column(name, None, f"c{place}", derived=derived or hidden == _VIRTUAL)
+            Column(name, None, f"c{place}", derived=derived or hidden == _VIRTUAL, who=f"who{place}")
             for place, (name, hidden) in enumerate(columns)
         ]
 
@@ -57,7 +59,13 @@ class Sqlite:
         """Make the used columns readable, in one reading, which sees one state of the file."""
         import pyarrow as pa
 
-        schema = pa.schema([pa.field(column.reference, pa.string()) for column in used])
+        whose = [(place, column.who) for place, column in enumerate(used) if column.who is not None]
+        schema = pa.schema(
+            [
+                *(pa.field(column.reference, pa.string()) for column in used),
+                *(pa.field(name, pa.binary()) for _, name in whose),
+            ]
+        )
         wanted = ", ".join(_unless_bytes(f"t.{_quoted(column.name)}") for column in used)
 
         def batches() -> Iterator[Any]:
@@ -65,10 +73,20 @@ class Sqlite:
                 file.text_factory = bytes  # for privacy: text that is no UTF-8 must not stop the reading
                 rows = file.execute(f"SELECT {wanted} FROM {_quoted(str(self.name))} AS t")
                 while some := rows.fetchmany(_TOGETHER):
-                    texts = [[_text(row[place]) for row in some] for place in range(len(used))]
-                    yield pa.record_batch([pa.array(text, pa.string()) for text in texts], schema=schema)
+                    columns = [[_decoded(row[place]) for row in some] for place in range(len(used))]
+                    texts = [[None if value is None else text_of(value) for value in column] for column in columns]
+                    people = [[identity_of(value) for value in columns[place]] for place, _ in whose]
+                    arrays = [pa.array(values, pa.string()) for values in texts]
+                    arrays += [pa.array(values, pa.binary()) for values in people]
+                    yield pa.record_batch(arrays, schema=schema)
 
         connection.register(SOURCE, pa.RecordBatchReader.from_batches(schema, batches()))
+
+    def _check_encoding(self, file: sqlite3.Connection) -> None:
+        """Refuse text in UTF-16: SQLite turns it into UTF-8, and makes one text of several that are no UTF-16."""
+        ((encoding,),) = file.execute("PRAGMA encoding")
+        if encoding != "UTF-8":
+            raise TableError(f"{self.shown} holds text as {encoding}; only SQLite files in UTF-8 can be read; copy it")
 
     def _open(self) -> sqlite3.Connection:
         """A connection that cannot write; the engine asks for rows from threads of its own, one at a time."""
@@ -122,11 +140,9 @@ def _unless_bytes(column: str) -> str:
     return f"CASE WHEN typeof({column}) <> 'blob' THEN {column} END"
 
 
-def _text(value: object) -> str | None:
-    """A value as text; texts come as the bytes that they are."""
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return None
-    return None if value is None else text_of(value)
+def _decoded(value: object) -> object:
+    """A value of SQLite; texts come as the bytes that they are, and are missing where those are not UTF-8."""
+    try:
+        return value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError:
+        return None
