@@ -29,6 +29,7 @@ from sfumato.errors import (
     PrivacyError,
     QueryError,
     ReleaseFileError,
+    RepeatedRelease,
     SchemaError,
     SfumatoError,
 )
@@ -87,6 +88,23 @@ def test_a_release_can_be_saved_opened_and_asked_again(table, census, tmp_path):
     assert opened.query(sql).records() == made.query(sql).records()
     assert opened.guarantee == made.guarantee and opened.receipt == made.receipt
     assert opened.private
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_notebook_that_is_run_twice_spends_once(table, census, in_memory, own_ledger):
+    """A frame has no name, so another one counts as the same table; what was released before is named."""
+
+    def run(epsilon="0.5", **more):
+        return release(people() if in_memory else table, census, epsilon, **more)
+
+    first = run()
+    with pytest.raises(RepeatedRelease, match=r"dataset 'census'.*entry 1 of 20.*epsilon 0.5 once more.*again=True"):
+        run()
+    assert len(Ledger().entries("census")) == 1 and Ledger().account("census").spent == first.guarantee.epsilon
+    run(again=True)
+    run("0.25")  # another cost is another request, and the last one then
+    run()
+    assert Ledger().account("census").spent == Fraction(7, 4)
 
 
 def test_frames_and_files_give_the_same_release(table, census, tmp_path):
@@ -228,7 +246,7 @@ def test_an_earlier_release_is_never_overwritten(table, census, tmp_path):
     out = tmp_path / "r.sfumato"
     first = publish(table, census, 1, out, step=lambda name: None)
     before = out.read_bytes()
-    second = publish(table, census, 1, out, step=lambda name: None)
+    second = publish(table, census, 1, out, step=lambda name: None, again=True)
     assert first.kept is None and second.kept is not None
     assert second.kept.read_bytes() == before and out.read_bytes() != before
 
@@ -306,7 +324,7 @@ def test_a_release_that_makes_a_ledger_says_so(table, census):
     assert len(said) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        release(table, census, 1)
+        release(table, census, 1, again=True)
 
 
 def test_a_release_without_the_ledger_that_is_required_makes_none(table, census, own_ledger):
@@ -440,7 +458,7 @@ def test_the_workload_reaches_the_mechanism(table, census, tree, tmp_path, monke
     file = tmp_path / "w.sql"
     file.write_text("SELECT COUNT(*) FROM census WHERE age < 18; SELECT sex, COUNT(*) FROM census GROUP BY sex")
     for workload in (None, given, file, str(file)):
-        release(table, census, "0.5", mechanism="nosy", workload=workload)
+        release(table, census, "0.5", mechanism="nosy", workload=workload, again=True)
     assert seen[1] is given
     assert seen[0].names == ("age", "sex", "age x sex")
     assert [block.rows for block in seen[2].blocks] == [block.rows for block in seen[3].blocks] == [1, 2]
