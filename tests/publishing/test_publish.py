@@ -412,16 +412,17 @@ def test_the_total_delta_of_the_schema_holds(table, tree):
     assert Schema.from_dict(schema.to_dict()) == schema
 
 
-def test_a_step_too_fine_for_gaussian_noise_is_refused_with_one_that_is_not(table, census, tree):
+def test_a_step_too_fine_for_gaussian_noise_is_refused_with_one_that_is_not(table, tree):
+    fine = {**CENSUS, "measures": {"income": {"lower": 0, "upper": 1000, "step": "1e-6", "missing": "drop"}}}
     with pytest.raises(BudgetError, match="coarser step") as caught:
-        release(table, census, 1, delta="1e-6", mechanism="tree")
+        release(table, Schema.from_dict(fine), 1, delta="1e-6", mechanism="tree")
     assert Ledger().show() == []
     step = str(caught.value).split("`step: ")[1].split("`")[0]
     coarser = {**CENSUS, "measures": {"income": {"lower": 0, "upper": 1000, "step": step, "missing": "drop"}}}
     assert release(table, Schema.from_dict(coarser), 1, delta="1e-6", mechanism="tree").guarantee.delta
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [("1e-18", None), ("1e-30", "1e-6"), ("1e6", "0.5"), (1, 2), (1, 0)])
+@pytest.mark.parametrize(("epsilon", "delta"), [("1e-18", None), ("1e-30", "1e-20"), ("1e6", "0.5"), (1, 2), (1, 0)])
 def test_noise_that_cannot_be_drawn_is_refused_before_anything_is_spent(epsilon, delta, table, census, tree):
     with pytest.raises(BudgetError):
         release(table, census, epsilon, delta=delta, mechanism="tree")
@@ -504,5 +505,8 @@ def test_auto_uses_a_delta_only_where_gaussian_noise_is_better(tree, monkeypatch
     assert prepare(Schema.from_dict(few), 1, delta="1e-6").cost.pure
     chosen = prepare(Schema.from_dict(many), 1, delta="1e-6")
     assert chosen.mechanism.name == "tree" and chosen.cost.delta == Fraction(1, 10**6) and chosen.why
-    fine = {**many, "measures": {name: {"lower": 0, "upper": 1000, "missing": "drop"} for name in measures}}
-    assert prepare(Schema.from_dict(fine), 1, delta="1e-6").cost.pure  # steps too fine for Gaussian noise
+    free = {**many, "measures": {name: {"lower": 0, "upper": 1000, "missing": "drop"} for name in measures}}
+    assert prepare(Schema.from_dict(free), 1, delta="1e-6").cost.delta  # with steps that are filled in
+    fine = {**many, "measures": {name: {**one, "step": "1e-6"} for name, one in measures.items()}}
+    with pytest.raises(BudgetError, match="coarser step"):  # and never without the delta that was asked for
+        prepare(Schema.from_dict(fine), 1, delta="1e-6")
