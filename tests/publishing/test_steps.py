@@ -85,7 +85,7 @@ def test_filled_in_steps_are_no_coarser_than_the_noise_needs(mechanism, epsilon)
     if mechanism in ("margins", "sfumato"):  # of which the least share is known
         share = MECHANISMS[mechanism].least_of_sums(schema, cost.budget)["paid"]
         sigma = taken.half_units / sqrt(2 * share.amount)
-        assert 2**22 <= sigma * (1 + 2 / taken.half_units) and sigma <= 2**23
+        assert 2**22 / (1 + 2 / taken.half_units) <= sigma <= 2**23
     else:
         with pytest.raises(BudgetError, match="coarser step"):
             finer = schema_of(3, step=taken.step / 4)
@@ -96,9 +96,11 @@ def test_the_steps_are_those_of_the_release_and_the_delta_pays(tmp_path):
     """Five attributes by `margins`, seeded, so it passes always or never: with delta 1e-9 sums are off by less."""
     schema, rows = schema_of(5), 1_000
     table = table_of(schema, rows, np.arange(rows) % 997)
-    made, entropy = {}, TestingEntropy(4)
+    made, how = {}, {"mechanism": "margins", "ledger": tmp_path / "ledger", "entropy": TestingEntropy(4)}
     for delta in (None, "1e-9"):
-        one = sf.release(table, schema, 1, delta=delta, mechanism="margins", ledger=tmp_path / "ledger", entropy=entropy)
+        one = sf.release(
+            table, schema, 1, delta=delta, mechanism="margins", ledger=tmp_path / "ledger", entropy=entropy
+        )
         made[delta] = sf.open(one.save(tmp_path / f"{delta}.sfumato"), allow_not_private=True)
     assert [made[delta].guarantee.delta for delta in made] == [0, Fraction(1, 10**9)]
     filled = made["1e-9"].schema.measures["paid"].step

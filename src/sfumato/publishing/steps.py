@@ -1,14 +1,14 @@
 """Steps of measures that a schema leaves out, coarse enough for the noise that a release would draw.
 
-By itself a step is 2^-30 of half the range, which no noise lets anybody see. Noise is drawn in steps, and can be so many
-of them only: 2^50 (Laplace) or a standard deviation of 2^23 (Gaussian). What a measure's sums get of the budget, down to
-the least share of a pair of attributes, follows from schema, mechanism, epsilon and delta alone. So the step is the
-least power of two, from 2^-30 on, with which that noise can be drawn.
+By itself a step is 2^-30 of half the range, which no noise lets anybody see. Noise is drawn in steps, and can be so
+many of them only: 2^50 (Laplace) or a standard deviation of 2^23 (Gaussian). What a measure's sums get of the budget,
+down to the least share of a pair of attributes, follows from schema, mechanism, epsilon and delta alone. So the step is
+the least power of two, from 2^-30 on, with which that noise can be drawn.
 
 Rounding is lost in it. A row is off by half a step at most; n rows by about sqrt(n / 12) steps, if their values differ:
 2,900 steps for a hundred million. If the least share is r of what a measure has, the Gaussian noise on any sum, and on
-all rows together, is 2^22 sqrt(r) steps or more: 2^17 with fifteen attributes, where r is 1/315. Steps are powers of two
-and zero is a whole number of them, so that whole numbers are not rounded at all where the step is 1 or less.
+all rows together, is 2^22 sqrt(r) steps or more: 2^17 with fifteen attributes, where r is 1/315. Steps are powers of
+two and zero is a whole number of them, so that whole numbers are not rounded at all where the step is 1 or less.
 
 A step that the schema states is what its sums mean, so it is kept, and refused where it does not fit.
 """
