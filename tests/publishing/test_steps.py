@@ -98,9 +98,7 @@ def test_the_steps_are_those_of_the_release_and_the_delta_pays(tmp_path):
     table = table_of(schema, rows, np.arange(rows) % 997)
     made, how = {}, {"mechanism": "margins", "ledger": tmp_path / "ledger", "entropy": TestingEntropy(4)}
     for delta in (None, "1e-9"):
-        one = sf.release(
-            table, schema, 1, delta=delta, mechanism="margins", ledger=tmp_path / "ledger", entropy=entropy
-        )
+        one = sf.release(table, schema, 1, delta=delta, **how)
         made[delta] = sf.open(one.save(tmp_path / f"{delta}.sfumato"), allow_not_private=True)
     assert [made[delta].guarantee.delta for delta in made] == [0, Fraction(1, 10**9)]
     filled = made["1e-9"].schema.measures["paid"].step
