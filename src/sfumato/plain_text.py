@@ -95,6 +95,23 @@ def aligned(lines: Sequence[Sequence[str]], left: Collection[int] = ()) -> list[
     ]
 
 
+def off_on_average(rows: float, hidden: float | None = None) -> str:
+    """How far answers were measured to be off; or, where noise hides it, below what that is.
+
+    >>> off_on_average(12.3), off_on_average(0.52)
+    ('off by 12 rows on average, measured', 'off by 0.52 rows on average, measured')
+    >>> off_on_average(0, hidden=3.14), off_on_average(0, hidden=0)
+    ('off by less than the measurement can see (3.1 rows)', 'off by less than the measurement can see')
+    """
+    if hidden is not None:
+        return "off by less than the measurement can see" + (f" ({_some_rows(hidden)} rows)" if hidden > 0 else "")
+    return f"off by {_some_rows(rows)} rows on average, measured"
+
+
+def _some_rows(rows: float) -> str:
+    return f"{rows:,.0f}" if rows >= 10 else f"{rows:.2g}"
+
+
 def as_rows(error: float) -> str:
     """A number of rows to three digits, a large one to the whole row.
 

@@ -29,6 +29,7 @@ from sfumato.errors import (
     PrivacyError,
     QueryError,
     ReleaseFileError,
+    RepeatedRelease,
     SchemaError,
     SfumatoError,
 )
@@ -87,6 +88,23 @@ def test_a_release_can_be_saved_opened_and_asked_again(table, census, tmp_path):
     assert opened.query(sql).records() == made.query(sql).records()
     assert opened.guarantee == made.guarantee and opened.receipt == made.receipt
     assert opened.private
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_notebook_that_is_run_twice_spends_once(table, census, in_memory, own_ledger):
+    """A frame has no name, so another one counts as the same table; what was released before is named."""
+
+    def run(epsilon="0.5", **more):
+        return release(people() if in_memory else table, census, epsilon, **more)
+
+    first = run()
+    with pytest.raises(RepeatedRelease, match=r"dataset 'census'.*entry 1 of 20.*epsilon 0.5 once more.*again=True"):
+        run()
+    assert len(Ledger().entries("census")) == 1 and Ledger().account("census").spent == first.guarantee.epsilon
+    run(again=True)
+    run("0.25")  # another cost is another request, and the last one then
+    run()
+    assert Ledger().account("census").spent == Fraction(7, 4)
 
 
 def test_frames_and_files_give_the_same_release(table, census, tmp_path):
@@ -228,7 +246,7 @@ def test_an_earlier_release_is_never_overwritten(table, census, tmp_path):
     out = tmp_path / "r.sfumato"
     first = publish(table, census, 1, out, step=lambda name: None)
     before = out.read_bytes()
-    second = publish(table, census, 1, out, step=lambda name: None)
+    second = publish(table, census, 1, out, step=lambda name: None, again=True)
     assert first.kept is None and second.kept is not None
     assert second.kept.read_bytes() == before and out.read_bytes() != before
 
@@ -306,7 +324,7 @@ def test_a_release_that_makes_a_ledger_says_so(table, census):
     assert len(said) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        release(table, census, 1)
+        release(table, census, 1, again=True)
 
 
 def test_a_release_without_the_ledger_that_is_required_makes_none(table, census, own_ledger):
@@ -394,16 +412,17 @@ def test_the_total_delta_of_the_schema_holds(table, tree):
     assert Schema.from_dict(schema.to_dict()) == schema
 
 
-def test_a_step_too_fine_for_gaussian_noise_is_refused_with_one_that_is_not(table, census, tree):
+def test_a_step_too_fine_for_gaussian_noise_is_refused_with_one_that_is_not(table, tree):
+    fine = {**CENSUS, "measures": {"income": {"lower": 0, "upper": 1000, "step": "1e-6", "missing": "drop"}}}
     with pytest.raises(BudgetError, match="coarser step") as caught:
-        release(table, census, 1, delta="1e-6", mechanism="tree")
+        release(table, Schema.from_dict(fine), 1, delta="1e-6", mechanism="tree")
     assert Ledger().show() == []
     step = str(caught.value).split("`step: ")[1].split("`")[0]
     coarser = {**CENSUS, "measures": {"income": {"lower": 0, "upper": 1000, "step": step, "missing": "drop"}}}
     assert release(table, Schema.from_dict(coarser), 1, delta="1e-6", mechanism="tree").guarantee.delta
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [("1e-18", None), ("1e-30", "1e-6"), ("1e6", "0.5"), (1, 2), (1, 0)])
+@pytest.mark.parametrize(("epsilon", "delta"), [("1e-18", None), ("1e-30", "1e-20"), ("1e6", "0.5"), (1, 2), (1, 0)])
 def test_noise_that_cannot_be_drawn_is_refused_before_anything_is_spent(epsilon, delta, table, census, tree):
     with pytest.raises(BudgetError):
         release(table, census, epsilon, delta=delta, mechanism="tree")
@@ -440,7 +459,7 @@ def test_the_workload_reaches_the_mechanism(table, census, tree, tmp_path, monke
     file = tmp_path / "w.sql"
     file.write_text("SELECT COUNT(*) FROM census WHERE age < 18; SELECT sex, COUNT(*) FROM census GROUP BY sex")
     for workload in (None, given, file, str(file)):
-        release(table, census, "0.5", mechanism="nosy", workload=workload)
+        release(table, census, "0.5", mechanism="nosy", workload=workload, again=True)
     assert seen[1] is given
     assert seen[0].names == ("age", "sex", "age x sex")
     assert [block.rows for block in seen[2].blocks] == [block.rows for block in seen[3].blocks] == [1, 2]
@@ -486,5 +505,8 @@ def test_auto_uses_a_delta_only_where_gaussian_noise_is_better(tree, monkeypatch
     assert prepare(Schema.from_dict(few), 1, delta="1e-6").cost.pure
     chosen = prepare(Schema.from_dict(many), 1, delta="1e-6")
     assert chosen.mechanism.name == "tree" and chosen.cost.delta == Fraction(1, 10**6) and chosen.why
-    fine = {**many, "measures": {name: {"lower": 0, "upper": 1000, "missing": "drop"} for name in measures}}
-    assert prepare(Schema.from_dict(fine), 1, delta="1e-6").cost.pure  # steps too fine for Gaussian noise
+    free = {**many, "measures": {name: {"lower": 0, "upper": 1000, "missing": "drop"} for name in measures}}
+    assert prepare(Schema.from_dict(free), 1, delta="1e-6").cost.delta  # with steps that are filled in
+    fine = {**many, "measures": {name: {**one, "step": "1e-6"} for name, one in measures.items()}}
+    with pytest.raises(BudgetError, match="coarser step"):  # and never without the delta that was asked for
+        prepare(Schema.from_dict(fine), 1, delta="1e-6")

@@ -62,6 +62,8 @@ def test_an_address_is_known_without_who_logs_in():
     assert name_of_table("duckdb:///data/x.duckdb") == "duckdb:///data/x.duckdb" and name_of_table("-") == "-"
 
 
-def test_a_frame_has_no_name(prepared):
-    assert name_of_table(pd.DataFrame({"ill": [True]})) is None
-    assert digest_of_request(pd.DataFrame({"ill": [True]}), None, prepared, None) is None
+def test_a_frame_has_no_name_and_all_of_them_count_as_one(prepared):
+    frames = pd.DataFrame({"ill": [True]}), pd.DataFrame({"ill": [False, True]})
+    assert all(name_of_table(frame) is None for frame in frames)
+    assert len({digest_of_request(frame, None, prepared, None) for frame in frames}) == 1
+    assert digest_of_request(frames[0], None, prepared, None) != digest_of_request("t.csv", None, prepared, None)

@@ -66,6 +66,17 @@ class Settings:
         one_way, misfits = min(axes * self.one_way, self.most_one_way), min(pairs * self.misfit, self.most_misfits)
         return one_way, misfits, 1 - one_way - misfits
 
+    def of_measures(self, schema: Schema, budget: Budget) -> tuple[Budget, ...]:
+        """For counts, and for each measure."""
+        return budget.split(self.count, *(measure.weight for measure in schema.measures.values()))
+
+    def of_sums(self, axes: int, pairs: int, budget: Budget) -> list[Budget]:
+        """For the sums of a measure along every axis, and along every pair of few cells."""
+        if not pairs:
+            return [*budget.evenly(axes)]
+        for_axes, for_pairs = budget.split(1 - self.pairs, self.pairs)
+        return [*for_axes.evenly(axes), *for_pairs.evenly(pairs)]
+
 
 def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Margins:
     """Publish margins of all attributes, and what joins them.
@@ -77,7 +88,7 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     from sfumato.releases.contents.margins import Margins
 
     settings, measures = Settings(), list(schema.measures)
-    for_count, *for_measures = budget.split(settings.count, *(schema.weights[of] for of in measures))
+    for_count, *for_measures = settings.of_measures(schema, budget)
     survey = _Survey(curator, schema, settings)
     for_tables, for_check = for_count, for_count
     if looks(schema):
@@ -119,7 +130,7 @@ class _Survey:
         """Tables of the total, of all attributes and pairs, and of what else was worth measuring."""
         settings = self.settings
         axes: list[Places] = [(place,) for place in range(len(self.schema.domain.axes))]
-        if not (pairs := self._pairs(settings.most_cells)):
+        if not (pairs := _pairs(self.schema, settings.most_cells)):
             return self._tables(self._measure_all(axes, budget.evenly(len(axes))))
         for_one_way, for_misfits, for_tables = budget.split(*settings.shares(len(axes), len(pairs)))
         first = self._measure_all(axes, for_one_way.evenly(len(axes)))
@@ -189,11 +200,8 @@ class _Survey:
     def sums(self, of: str, budget: Budget) -> dict[str, dict[Places, Noisy]]:
         """Noisy sums of a measure along every attribute, and along pairs of few cells; and where it is missing."""
         axes: list[Places] = [(place,) for place in range(len(self.schema.domain.axes))]
-        if not (pairs := self._pairs(self.settings.most_cells_of_sums)):
-            budgets = [*budget.evenly(len(axes))]
-        else:
-            for_axes, for_pairs = budget.split(1 - self.settings.pairs, self.settings.pairs)
-            budgets = [*for_axes.evenly(len(axes)), *for_pairs.evenly(len(pairs))]
+        pairs = _pairs(self.schema, self.settings.most_cells_of_sums)
+        budgets = self.settings.of_sums(len(axes), len(pairs), budget)
         found: dict[str, dict[Places, Noisy]] = defaultdict(dict)
         for places, share in zip(axes + pairs, budgets, strict=True):
             for each, noisy in self._measure(places, share, of):
@@ -220,9 +228,20 @@ class _Survey:
         found = [one_way_errors(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
         return total, [margin for margin, _ in found], [variances for _, variances in found]
 
-    def _pairs(self, most: int) -> list[Places]:
-        shape = self.schema.domain.shape
-        return [(a, b) for a, b in combinations(range(len(shape)), 2) if shape[a] * shape[b] <= most]
+
+def _pairs(schema: Schema, most: int) -> list[Places]:
+    """Pairs of attributes with at most so many cells."""
+    shape = schema.domain.shape
+    return [(a, b) for a, b in combinations(range(len(shape)), 2) if shape[a] * shape[b] <= most]
+
+
+def _least_of_sums(schema: Schema, budget: Budget) -> dict[str, Budget]:
+    """The least share of each measure: that of a pair of attributes, or of one; reads no data."""
+    settings = Settings()
+    pairs = len(_pairs(schema, settings.most_cells_of_sums))
+    shares = zip(schema.measures, settings.of_measures(schema, budget)[1:], strict=True)
+    every = {of: settings.of_sums(len(schema.attributes), pairs, share) for of, share in shares}
+    return {of: min(listed, key=lambda one: one.amount) for of, listed in every.items()}
 
 
 def _work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
@@ -243,6 +262,7 @@ MECHANISM = Mechanism(
     gaussian=True,
     by_margins=True,
     foretold=foresee,
+    least_of_sums=_least_of_sums,
     checks_itself=True,
     work=_work,
 )

@@ -91,6 +91,8 @@ class Mechanism:
     for_auto: whether `auto` considers it; not one that others were never behind.
     error_if_full: for one that adapts to the table, about its error where there is nothing to adapt to.
     foretold: about its errors with as many rows as the schema states, where they depend on the table but not wholly.
+    least_of_sums: for each measure, the least budget that any table of its sums is measured with, if that is settled
+    beforehand; steps that a schema leaves out are filled in for it.
     work: about how many numbers in memory one release changes. It tells what a trial costs by public numbers alone, so
     that nothing in a plan depends on the clock.
     known_limits: where its 95 % intervals are known to hold too seldom; the audit checks each figure.
@@ -118,6 +120,7 @@ class Mechanism:
     for_auto: bool = True
     error_if_full: Callable[[Schema, Workload, Budget], float] | None = None
     foretold: Callable[[Schema, Budget], Foresight] | None = None
+    least_of_sums: Callable[[Schema, Budget], Mapping[str, Budget]] | None = None
     work: Work = A_FEW_PASSES
     known_limits: tuple[Limit, ...] = ()
     remark: Remark | None = None

@@ -72,6 +72,12 @@ def error_if_full(schema: Schema, workload: Workload, budget: Budget) -> float:
     return descent.error_if_full(tree, geometry_of(workload, tree), whole.continuous_variance, pure=budget.is_pure)
 
 
+def _least_of_sums(schema: Schema, budget: Budget) -> dict[str, Budget]:
+    from sfumato.mechanisms.shared.measures_by_region import least_by_region  # not loaded to choose a mechanism
+
+    return least_by_region(schema, budget)
+
+
 def descend(
     curator: Curator, tree: BinaryTree, budget: Budget, workload: Workload, *, go_on: GoOn = next_measurements
 ) -> Measurement:
@@ -118,5 +124,6 @@ MECHANISM = Mechanism(
     most_cells=MOST_LEAVES,
     refuses=refuses,
     error_if_full=error_if_full,
+    least_of_sums=_least_of_sums,
     work=per_cell(1024),
 )

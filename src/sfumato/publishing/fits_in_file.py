@@ -18,6 +18,7 @@ from sfumato.releases.file.query_records import Arrays, describe
 from sfumato.releases.file.records import fraction_text
 
 if TYPE_CHECKING:
+    from sfumato.kernel.budget import Budget
     from sfumato.kernel.cost import Cost
     from sfumato.mechanisms.mechanism import Mechanism
     from sfumato.queries import Workload
@@ -44,24 +45,12 @@ def check_writable(schema: Schema, cost: Cost, mechanism: Mechanism, workload: W
             noise_for(cost.budget, schema.privacy_unit.contributions, l1=Fraction(1), l2_squared=Fraction(1))
         )
         return
-    if mechanism.is_sparse(schema):
-        from sfumato.mechanisms.sparse_cells import planned_noises
-
-        for of, noises in planned_noises(schema, cost.budget).items():
-            _check_noises(noises, of, schema)
+    for of, noises in planned_noises(schema, cost, mechanism, workload).items():
+        _check_noises(noises, of, schema)
+    if mechanism.is_sparse(schema) or mechanism.by_margins or mechanism.as_measured:
         return
-    if mechanism.by_margins:
-        _check_margins(schema, cost)
-        return
-    strategy = None
+    asked = _designs(schema, cost, mechanism, workload)
     if mechanism.strategy is not None and workload is not None:
-        strategy = mechanism.strategy(schema, workload, cost.pure)
-    asked = designs(strategy or every_cell(schema), schema, cost.budget)
-    for of, design in asked.items():
-        _check_noises(design.noises, of, schema)
-    if mechanism.as_measured:
-        return
-    if strategy is not None:
         _check_size(asked, schema, len(written))
         return
     _check_with_room(asked["count"].noises[0])
@@ -69,13 +58,45 @@ def check_writable(schema: Schema, cost: Cost, mechanism: Mechanism, workload: W
         raise MechanismError(f"{mechanism.name} on so many cells does not fit a release file; use cells")
 
 
-def _check_margins(schema: Schema, cost: Cost) -> None:
-    """Margins share a budget by what they turn out to be worth, so there must be room for small shares of it."""
-    for of, unit in schema.units.items():
-        share = cost.budget.split(1, SMALL_SHARES * len(schema.units) * len(schema.attributes) ** 2)[0]
-        contributions = schema.privacy_unit.contributions
-        noise = noise_for(share, contributions, l1=Fraction(unit), l2_squared=Fraction(unit**2))
-        _check_noises((noise,), of, schema)
+def planned_noises(
+    schema: Schema, cost: Cost, mechanism: Mechanism, workload: Workload | None
+) -> dict[str, tuple[Noise, ...]]:
+    """The noises that a release is sure to need for each statistic, the largest among them; reads no data."""
+    if mechanism.is_sparse(schema):
+        from sfumato.mechanisms.sparse_cells import planned_noises as of_sparse_cells
+
+        return dict(of_sparse_cells(schema, cost.budget))
+    if not mechanism.by_margins:
+        return {of: design.noises for of, design in _designs(schema, cost, mechanism, workload).items()}
+    # Margins of counts share a budget by what they turn out to be worth, so there must be room for small shares of it.
+    small = cost.budget.split(1, SMALL_SHARES * len(schema.units) * len(schema.attributes) ** 2)[0]
+    shares = dict.fromkeys(schema.units, small) | least_of_sums(schema, cost, mechanism)
+    return {of: (noise_of(schema, of, share),) for of, share in shares.items()}
+
+
+def least_of_sums(schema: Schema, cost: Cost, mechanism: Mechanism) -> dict[str, Budget]:
+    """The least budget that each measure's sums are measured with, where that is settled before any data is read."""
+    return {} if mechanism.least_of_sums is None else dict(mechanism.least_of_sums(schema, cost.budget))
+
+
+def noise_of(schema: Schema, of: str, share: Budget) -> Noise:
+    """The noise on sums that cost a share of the budget; every row lies in one of them."""
+    unit, contributions = schema.units[of], schema.privacy_unit.contributions
+    return noise_for(share, contributions, l1=Fraction(unit), l2_squared=Fraction(unit**2))
+
+
+def coarser_by(noise: Noise) -> float:
+    """How many times coarser the steps must be for noise to be drawn and written; at most 1 where it can be."""
+    if isinstance(noise, Laplace):
+        return float(noise.scale / LARGEST_SCALE)
+    return sqrt(noise.sigma_squared / VARIANCES[1])
+
+
+def _designs(schema: Schema, cost: Cost, mechanism: Mechanism, workload: Workload | None) -> dict[str, Design]:
+    strategy = None
+    if mechanism.strategy is not None and workload is not None:
+        strategy = mechanism.strategy(schema, workload, cost.pure)
+    return designs(strategy or every_cell(schema), schema, cost.budget)
 
 
 def _check_noises(noises: tuple[Noise, ...], of: str, schema: Schema) -> None:
@@ -94,10 +115,11 @@ def _check_noises(noises: tuple[Noise, ...], of: str, schema: Schema) -> None:
         if noise.sigma_squared > most and of == "count":
             raise BudgetError("epsilon is so small that Gaussian noise would not fit 64 bits; give more")
         if noise.sigma_squared > most:
-            coarser = schema.measures[of].step * 2 ** ceil(log2(sqrt(noise.sigma_squared / most)))
+            coarser = schema.measures[of].step * 2 ** ceil(log2(coarser_by(noise)))
             raise BudgetError(
                 f"Gaussian noise on sums of {of} needs a coarser step: give the measure `step: "
-                f"{1.01 * float(coarser):.3g}` or more in the schema, or leave out delta"
+                f"{1.01 * float(coarser):.3g}` or more in the schema, leave `step` out to have one filled in, or leave "
+                "out delta"
             )
 
 

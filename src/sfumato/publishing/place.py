@@ -8,6 +8,7 @@ from pathlib import Path
 from sfumato.errors import ReleaseFileError, SfumatoError
 from sfumato.kernel.cost import Cost
 from sfumato.publishing.request import what_is_released
+from sfumato.publishing.steps import with_steps_of
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 
@@ -35,7 +36,7 @@ def already_there(path: Path, schema: Schema, cost: Cost, mechanism: str) -> Rel
         raise type(problem)(f"{problem}; {away}", kind=problem.kind) from None
     promise = found.guarantee
     for what, same in {
-        "schema": what_is_released(found.schema) == what_is_released(schema),
+        "schema": what_is_released(found.schema) == what_is_released(with_steps_of(schema, found.schema)),
         "epsilon": promise.epsilon == cost.epsilon,
         "delta": promise.delta in (0, cost.delta),
         "mechanism": mechanism in ("auto", found.mechanism),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 
-from sfumato.errors import BudgetError, MechanismError, QueryError
+from sfumato.errors import MechanismError, QueryError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount
 from sfumato.kernel.cost import Cost
@@ -28,7 +28,6 @@ class Prepared:
     workload: Workload | None
     why: str | None = None  # of a mechanism that was chosen for the curator
     expected: float = inf  # its error, that of all kinds of query as the workload weighs them, in rows
-    no_delta: str | None = None  # why a delta that was given is of no use
 
 
 def prepare(
@@ -71,10 +70,7 @@ def _settled(
     if not cost.pure:
         allowed = _chosen(schema, cost, asked)
         if allowed.mechanism.gaussian and allowed.expected < plain.expected:
-            try:
-                return _fitting(allowed)
-            except BudgetError as problem:  # Gaussian noise does not fit the file; Laplace noise may
-                return replace(_fitting(plain), no_delta=str(problem))
+            return _fitting(allowed)
     return _fitting(plain)
 
 
@@ -105,8 +101,6 @@ def _fitting(prepared: Prepared) -> Prepared:
     schema, mechanism, workload = prepared.schema, prepared.mechanism, prepared.workload
     mechanism.check(schema, workload)
     cost = prepared.cost if mechanism.gaussian else Cost(prepared.cost.epsilon)
-    if cost.pure:
-        schema = with_steps_that_fit(schema, lambda tried: check_writable(tried, cost, mechanism, workload))
-    else:  # Gaussian noise comes in far fewer steps, so that it is for the curator to say how coarse they may be
-        check_writable(schema, cost, mechanism, workload)
+    schema = with_steps_that_fit(schema, cost, mechanism, workload)
+    check_writable(schema, cost, mechanism, workload)
     return replace(prepared, schema=schema, cost=cost)

@@ -43,7 +43,7 @@ def release(
     dialect: str | None = None,
     allow_views: bool = False,
     even_if_useless: bool = False,
-    again: bool = True,
+    again: bool = False,
     entropy: Entropy | None = None,
     step: Step = lambda name: None,
 ) -> Release:
@@ -60,7 +60,8 @@ def release(
     another_unit: states that a further promise is meant where the ledger knows the dataset with another privacy unit.
     allow_views: read a view, a lazy frame or a relation too; the promise is then about the rows it gives.
     even_if_useless: go on even if, by the schema's `expected_rows`, every count of a single value would be noise.
-    again: False refuses what repeats the dataset's last release: the same table by name, schema, mechanism and cost.
+    again: make one more release like the dataset's last: the same table by name, schema, mechanism and cost. Without it
+    that is refused before anything is reserved. Tables in memory have no name, and count as one.
     entropy: for tests only; a release made with a testing generator is marked NOT PRIVATE.
     step: told the name of each step as it begins.
     """
@@ -91,7 +92,7 @@ def _made(
     table_name: str | None = None,
     dialect: str | None = None,
     allow_views: bool = False,
-    again: bool = True,
+    again: bool = False,
     entropy: Entropy | None = None,
     **how: Any,
 ) -> Iterator[tuple[Release, Prepared]]:

@@ -46,7 +46,7 @@ def rehearse_release(
     another_unit: bool = False,
     table_name: str | None = None,
     allow_views: bool = False,
-    again: bool = True,
+    again: bool = False,
     **how: Any,
 ) -> Rehearsal:
     """Refuse whatever `publish` would refuse before it spends, and tell what it would do otherwise."""

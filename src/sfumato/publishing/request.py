@@ -14,19 +14,18 @@ from sfumato.schema import Schema
 
 NOT_ASKED_FOR = "budget", "ledger", "expected_rows"  # a schema that differs in these alone asks for the same
 NOT_RELEASED = "file"  # how the table's file is written: it decides what is read, not what a release holds
+IN_MEMORY = ":memory:"  # no path or address: these are absolute, or have a scheme
 WHERE = "host", "hostaddr", "port", "dbname", "service"  # options that say where a table is; others can be passwords
 
 
-def digest_of_request(table: Any, name: str | None, prepared: Prepared, workload: object) -> str | None:
-    """SHA-256 over the table's name, the schema, the mechanism, the cost and the workload; None without a name.
+def digest_of_request(table: Any, name: str | None, prepared: Prepared, workload: object) -> str:
+    """SHA-256 over the table's name, the schema, the mechanism, the cost and the workload.
 
-    Nothing that the table holds goes into it, not even its size or when it was written.
+    Nothing that the table holds goes into it, not even its size or when it was written. Frames and connections have no
+    name, and count as one: a notebook that is run twice makes another frame and means the same release.
     """
-    where = name_of_table(table)
-    if where is None:
-        return None
     facts: dict[str, Any] = {
-        "table": where,
+        "table": name_of_table(table) or IN_MEMORY,
         "name": name,
         "schema": _without(prepared.schema, *NOT_ASKED_FOR),
         "mechanism": prepared.mechanism.name,

@@ -52,6 +52,14 @@ def test_it_says_what_was_found():
     assert SCALES.words[5] == "pairs of values of two attributes: off by 3.1 rows on average, measured"
 
 
+def test_what_noise_hides_is_said_to_be_less_than_can_be_seen():
+    """Files from before kept 0 there, and no size of the noise."""
+    hidden = Scales(SCALES.kinds, SCALES.ends, SCALES.factors, -SCALES.errors)
+    assert hidden.words[3] == "tiles of about 16 cells: off by less than the measurement can see (12 rows)"
+    before = Scales(SCALES.kinds, SCALES.ends, SCALES.factors, 0 * SCALES.errors)
+    assert before.words[3] == "tiles of about 16 cells: off by less than the measurement can see"
+
+
 @pytest.mark.parametrize(
     "change", [{"kinds": [5] * 6}, {"factors": [-1.0] * 6}, {"ends": [9.0, 6.0, 5.0, 4.0, 9.0, 6.0]}]
 )

@@ -13,7 +13,10 @@ from grid_tables import line
 
 from sfumato.inference.by_kind.scales import BLOCKS, EMPTY, FILLED, ONE_WAY, TILES
 from sfumato.kernel.budget import Budget
+from sfumato.measurement import Laplace, Measurement
 from sfumato.mechanisms.shared.measured_errors import measure_errors, part_of_budget
+from sfumato.mechanisms.shared.misfits_by_kind import mean_error
+from sfumato.queries import Identity
 
 
 def test_a_part_of_the_budget_falls_with_the_number_of_cells():
@@ -31,6 +34,25 @@ def test_what_is_measured_is_charged(budget):
     spent = curator.charge.fullest / curator.charge.limit
     assert 0 < spent <= Fraction(1, 2) and len(measured) >= 2
     assert set(scales.kinds.tolist()) <= {EMPTY, FILLED, TILES, ONE_WAY}
+
+
+def test_a_misfit_that_its_noise_hides_is_never_said_to_be_none():
+    """An estimate that is right, at a small epsilon: what is said lies below comes from the noise of each sum.
+
+    Seeded, so it passes always or never. Three sums over 9 and 7 questions, with noise of deviation 200 each.
+    """
+    noise = Laplace(Fraction(200) / Fraction(2**0.5))
+    sums = np.array([-500, 150, 420])
+    measured = Measurement("misfit", Identity(3), sums, (noise,))
+    assert mean_error(measured, [2], 7) == 60.0
+    assert mean_error(measured, [0], 9) == pytest.approx(-1.959964 * noise.variance**0.5 / 9)
+    assert mean_error(measured, [1], 9) == pytest.approx(-(150 + 1.959964 * noise.variance**0.5) / 9)
+    assert mean_error(measured, range(3), 16) == pytest.approx(-(70 + 1.959964 * (3 * noise.variance) ** 0.5) / 16)
+    right = replace(example("leaves"), estimate=np.arange(SIZE) * 7.0)
+    budget = Budget.pure("1/1000")
+    scales, _ = measure_errors(curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=1), right, budget, Budget.pure(1))
+    assert (scales.errors < 0).any() and not any("off by 0 rows" in said for said in scales.words)
+    assert any("less than the measurement can see (" in said for said in scales.words)
 
 
 def test_errors_that_nobody_claimed_are_found():

@@ -40,7 +40,7 @@ def tell_published(published: Published, book: Ledger, delta: str | None, worklo
         say(f"Why this mechanism: {published.why}.")
     _tell_errors(errors)
     say(made.guarantee.statement)
-    _tell_promise(made.guarantee, delta, None if published.prepared is None else published.prepared.no_delta)
+    _tell_promise(made.guarantee, delta)
     if counted := counted_in_short(public):
         say(f"Counted: {counted}.")
     say(
@@ -82,7 +82,7 @@ def tell_rehearsal(found: Rehearsal, book: Ledger, delta: str | None) -> None:
         say(f"Why this mechanism: {was.why}.")
     _tell_errors(found.errors)
     say(found.guarantee.statement)
-    _tell_promise(found.guarantee, delta, was.no_delta)
+    _tell_promise(found.guarantee, delta)
     what = f"epsilon {exact(cost.epsilon)}" + (f" and delta {exact(cost.delta)}" if cost.delta else "")
     say(
         f"It would charge {what} to {name}: epsilon {exact(account.spent)} of {exact(account.total)} is spent, "
@@ -131,14 +131,11 @@ def _tell_errors(errors: Mapping[str, float]) -> None:
         table(("counts of", "± std. error"), [(kind, as_rows(error)) for kind, error in errors.items()], left=(0,))
 
 
-def _tell_promise(promise: Guarantee, delta: str | None, no_delta: str | None) -> None:
+def _tell_promise(promise: Guarantee, delta: str | None) -> None:
     """The guarantee, and what became of a delta that was given."""
     if promise.delta:
         assert promise.rho is not None  # noqa: S101 (a guarantee with a delta has both)
         what = f"epsilon {exact(promise.epsilon)}, delta {exact(promise.delta)}"
         say(f"Guarantee: {what}, from rho {exact(promise.rho)} of zero-concentrated privacy.")
     elif delta is not None:
-        said = (
-            "No delta was needed" if no_delta is None else f"The delta could not be used and was not spent: {no_delta}"
-        )
-        say(f"{said}. The guarantee is pure epsilon.")
+        say("No delta was needed. The guarantee is pure epsilon.")

@@ -16,6 +16,7 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.inference.by_kind.questions import Questions, in_ways
 from sfumato.inference.fits.base import Arrays, FitReader, keep_in_parts
+from sfumato.plain_text import off_on_average
 
 EMPTY, FILLED, TILES, ONE_WAY, TWO_WAY, BLOCKS = range(6)
 WORDS = (
@@ -35,7 +36,8 @@ class Scales:
     """For each kind that was measured: which it is, where it ends, the factor, and the mean error in rows.
 
     ends: of cells, the most rows; of others, the logarithm to base 2 of how many cells are summed. Groups of a
-    kind go from the least end to the greatest. factors: of empty cells, the deviation of hidden rows.
+    kind go from the least end to the greatest. factors: of empty cells, the deviation of hidden rows. errors: where
+    noise hides the mean error, minus what it lies below; files from before have 0 there.
     """
 
     kinds: Whole
@@ -111,7 +113,7 @@ class Scales:
             what += " estimated to hold more rows" if last and (self.kinds == FILLED).sum() > 1 else ""
             what += "" if last else f" estimated to hold up to {end:.3g} rows"
         error = float(self.errors[place])
-        return f"{what}: off by {error:{',.0f' if error >= 10.0 else '.2g'}} rows on average, measured"
+        return f"{what}: {off_on_average(error) if error > 0.0 else off_on_average(0.0, hidden=-error)}"
 
     def record(self) -> Arrays:
         """What a file keeps."""

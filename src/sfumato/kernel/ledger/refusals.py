@@ -95,9 +95,9 @@ def refuse_repetition(book: Book, dataset: str, request: str | None) -> None:
     cost = f"epsilon {readable(last.epsilon)}" + (f" and delta {readable(last.delta)}" if last.delta else "")
     became = "published" if last.state == "published" else "reserved, and spent, but never published"
     raise RepeatedRelease(
-        f"the last release of dataset {dataset!r} was of the same table, with the same schema, mechanism and epsilon "
-        f"(entry {last.number} of {when} UTC, {became}); another one costs {cost} once more; use the file that "
-        "there is, or say that it is meant: --again (again=True)"
+        f"the last release of dataset {dataset!r} was of the same table (by name; tables in memory count as one), with "
+        f"the same schema, mechanism and epsilon (entry {last.number} of {when} UTC, {became}); another one costs "
+        f"{cost} once more; use the file that there is, or say that it is meant: --again (again=True)"
     )
 
 

@@ -119,6 +119,12 @@ def _in_parts(shares: Floats, left: int) -> list[int]:
     return found
 
 
+def least_by_region(schema: Schema, budget: Budget) -> dict[str, Budget]:
+    """The least that a table of a measure's sums is measured with; with noise too large for that, cells are instead."""
+    shares = dict(zip(schema.weights, budget.split(*schema.weights.values()), strict=True))
+    return {of: shares[of].split(LEAST, PARTS - LEAST)[0] for of in schema.measures}
+
+
 def _whole(budget: Budget, curator: Curator, unit: int) -> Noise:
     """What sums that cost everything carry."""
     return noise_for(budget, curator.charge.contributions, l1=Fraction(unit), l2_squared=Fraction(unit**2))

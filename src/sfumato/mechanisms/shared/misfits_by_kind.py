@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations, pairwise
-from math import log2
+from math import log2, sqrt
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from sfumato.inference.by_kind.hidden import hidden_deviation, thin_deviation
 from sfumato.inference.by_kind.scales import BLOCKS, EMPTY, FILLED, ONE_WAY, TILES, TWO_WAY
 from sfumato.inference.fits.base import PARTS, Fit
 from sfumato.inference.fits.measured.steadied import Steadied
+from sfumato.inference.model_error import NORMAL_END
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
@@ -41,7 +42,7 @@ FINER, COARSER = 0.6, 0.3  # the powers of the number of cells that are the numb
 
 @dataclass(frozen=True)
 class Found:
-    """Of one group of questions: its kind, where it ends, the factor, the mean error."""
+    """Of one group of questions: its kind, where it ends, the factor, the mean error (see `mean_error`)."""
 
     kind: int
     end: float
@@ -177,10 +178,10 @@ def of_cells(finished: Finished, share: Budget) -> tuple[list[Found], list[Measu
     found = []
     if len(empty):
         hidden = hidden_deviation(misfit, second_look, len(empty), finished.unit, seen=finished.seen)
-        found.append(Found(EMPTY, least, hidden, max(0.0, float(misfit.answers[0])) / len(empty)))
+        found.append(Found(EMPTY, least, hidden, mean_error(misfit, [0], len(empty))))
     further, thin = [], True
     for number, (cells, expected) in enumerate(groups, start=1 if len(empty) else 0):
-        end, mean = float(estimate[cells[-1]]), max(0.0, float(misfit.answers[number])) / len(cells)
+        end, mean = float(estimate[cells[-1]]), mean_error(misfit, [number], len(cells))
         further.append(Found(FILLED, end, factor_of(chances_of(misfit, number, len(cells) * expected)), mean))
         target = float(targets[cells].mean())
         more = thin_deviation(second_look, misfit, number, len(cells), target) if thin else None
@@ -231,4 +232,15 @@ def _some(places: Codes, most: int = LOOKED_AT) -> Codes:
 def _found(kind: int, end: float, measured: Measurement, expected: Sequence[Floats], questions: int) -> Found:
     """expected: for every group the sum of misfits, for every possible factor."""
     chances = [chances_of(measured, place, each) for place, each in enumerate(expected)]
-    return Found(kind, end, factor_of(np.array(chances)), max(0.0, float(measured.answers.sum())) / questions)
+    mean = mean_error(measured, range(len(measured.answers)), questions)
+    return Found(kind, end, factor_of(np.array(chances)), mean)
+
+
+def mean_error(misfit: Measurement, groups: Sequence[int], questions: int) -> float:
+    """The mean of misfits in rows, from noisy sums over groups of them.
+
+    Where that is no more than the deviation of its noise the noise hides it: then minus a bound that it lies below, by
+    as much as normal noise exceeds once in forty times.
+    """
+    total, deviation = float(misfit.answers[list(groups)].sum()), sqrt(len(groups) * misfit.noise.variance)
+    return (total if total > deviation else -(max(total, 0.0) + NORMAL_END * deviation)) / questions

@@ -90,6 +90,16 @@ def test_projections_answer_by_their_median_and_say_that_nothing_is_promised():
     assert content.halfspace({"age": 1}, 15, 0.95).model > 0
 
 
+def test_a_misfit_below_its_noise_is_said_to_be_less_than_can_be_seen():
+    content = released(table("correlated")).content
+    nothing = replace(content, misfits=tuple(replace(one, answers=np.array([-7])) for one in content.misfits))
+    bound = 1.959964 * nothing.misfit[1] / nothing.tests
+    said = nothing.about.findings[-1]
+    rows = f"{bound:,.{0 if bound >= 10 else 1}f}"
+    assert said.endswith(f"off by less than the measurement can see ({rows} rows)")
+    assert "off by" in content.about.findings[-1] and "off by 0 rows" not in said
+
+
 def test_sql_python_and_the_opened_file_agree(tmp_path):
     counts = table("correlated")
     made = released(counts)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.inference.model_error import NORMAL_END
 from sfumato.measurement import Noise
-from sfumato.plain_text import printable
+from sfumato.plain_text import off_on_average, printable
 from sfumato.strategies.special.halfspace_net import Net
 
 if TYPE_CHECKING:
@@ -91,9 +92,12 @@ def guarantee(net: Net) -> str:
 def _measured(content: Halfspaces) -> tuple[str, ...]:
     if not content.misfits:
         return ()
-    mean, error = (max(0.0, each / content.tests) for each in content.misfit)
+    mean, error = (each / content.tests for each in content.misfit)
+    if mean <= error:  # as in `mean_error` of mechanisms/shared/misfits_by_kind.py
+        off = off_on_average(0.0, hidden=max(mean, 0.0) + NORMAL_END * error)
+        return (f"on {content.tests} halfspaces at random, answers were {off}",)
     return (
-        f"on {content.tests} halfspaces at random, answers were off by {mean:,.0f} rows on average "
+        f"on {content.tests} halfspaces at random, answers were {off_on_average(mean)} "
         f"(± {error:,.0f}, noise of this figure)",
     )
 
