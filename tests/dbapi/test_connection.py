@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 
 import pytest
-from exact_release import save_exact_release
+from exact_release import save_exact_release, save_visits
 
 import sfumato as sf
 from sfumato import dbapi
@@ -106,3 +106,22 @@ def test_pandas_reads_it(connection):
     frame = pd.read_sql("SELECT ill, AVG(charge) AS charge FROM census GROUP BY ill", connection)
     assert list(frame.columns) == ["ill", "charge", "charge_stderr", "charge_low", "charge_high"]
     assert frame["charge"].round().tolist() == [50, 50]
+
+
+def test_days_come_as_dates(tmp_path):
+    with sf.connect(save_visits(tmp_path)) as opened:
+        cursor = opened.execute(
+            "SELECT day, COUNT(*) AS n, MAX(day) AS last FROM visits WHERE day < ? GROUP BY day", [date(2024, 2, 28)]
+        )
+        kinds = {column[0]: column[1] for column in cursor.description}
+        assert {name for name, kind in kinds.items() if kind == dbapi.DATETIME} == {
+            "day",
+            "last",
+            "last_low",
+            "last_high",
+        }
+        (row,) = cursor.fetchall()
+        assert row[0] == date(2024, 2, 27) and type(row[0]) is date and date(2024, 2, 27) in row[5:]
+        at = opened.execute("SELECT at, COUNT(*) AS n FROM visits GROUP BY at LIMIT 2").fetchall()
+        assert [row[0] for row in at] == [datetime(2024, 2, 27, hour) for hour in (0, 1)]
+        assert opened.execute("SELECT month, COUNT(*) AS n FROM visits GROUP BY month").fetchone()[0] == "2024-02"

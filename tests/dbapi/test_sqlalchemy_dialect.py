@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import tomllib
+from datetime import date, datetime
 from pathlib import Path
 
 import pytest
-from exact_release import save_exact_release
+from exact_release import save_exact_release, save_visits
 
 sqlalchemy = pytest.importorskip("sqlalchemy")
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -84,3 +85,17 @@ def test_options_of_the_address(engine, path):
     for address in ("sfumato://", f"sfumato:///{path}?colour=red"):
         with pytest.raises(sqlalchemy.exc.ArgumentError):
             sqlalchemy.create_engine(address).connect()
+
+
+def test_dates_are_dates(engine, tmp_path):
+    """Reflected, selected and compared; bins of several days have names."""
+    opened = sqlalchemy.create_engine(f"sfumato:///{save_visits(tmp_path)}")
+    table = sqlalchemy.Table("visits", sqlalchemy.MetaData(), autoload_with=opened)
+    kinds = {column.name: type(column.type).__name__ for column in table.columns}
+    assert kinds == {"day": "Date", "at": "DateTime", "month": "String", "code": "String"}
+    asked = sqlalchemy.select(table.c.day, sqlalchemy.func.count().label("n"))
+    with opened.connect() as connection:
+        (row,) = connection.execute(asked.where(table.c.day == date(2024, 2, 28)).group_by(table.c.day)).all()
+        last = connection.execute(sqlalchemy.select(sqlalchemy.func.max(table.c.at))).scalar()
+    assert row.day == date(2024, 2, 28) and type(last) is datetime and last.date() == date(2024, 2, 27)
+    opened.dispose()

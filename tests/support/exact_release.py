@@ -30,3 +30,28 @@ def save_exact_release(folder: Path) -> Path:
     schema = sf.Schema.from_dict(SCHEMA)
     made = sf.release(folder / "t.csv", schema, 500, mechanism="cells", ledger=folder / "ledger.sqlite")
     return made.save(folder / "r.sfumato")
+
+
+VISITS = {
+    "dataset": "visits",
+    "privacy_unit": "row",
+    "budget": {"epsilon": 1000},
+    "attributes": {
+        "day": {"type": "date", "by": "day", "lower": "2024-02-27", "upper": "2024-03-03", "missing": "keep"},
+        "at": {"type": "date", "by": "hour", "lower": "2024-02-27", "upper": "2024-02-28"},
+        "month": {"type": "date", "by": "month", "lower": "2024-02-01", "upper": "2024-03-31"},
+        "code": {"type": "category", "values": ["2024-02-27", "2024-02-28"]},
+    },
+}
+
+
+def save_visits(folder: Path) -> Path:
+    """Rows by days, hours and months, and with a category whose values look like days."""
+    rows = (
+        f"{'' if n % 7 == 6 else f'2024-02-{27 + n % 3}'},2024-02-27 {n % 24:02}:00:00,2024-0{2 + n % 2}-15,2024-02-27"
+        for n in range(ROWS)
+    )
+    (folder / "v.csv").write_text("day,at,month,code\n" + "\n".join(rows) + "\n")
+    schema = sf.Schema.from_dict(VISITS)
+    made = sf.release(folder / "v.csv", schema, 500, mechanism="cells", ledger=folder / "ledger.sqlite")
+    return made.save(folder / "v.sfumato")

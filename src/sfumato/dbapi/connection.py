@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from sfumato.dbapi.failures import InterfaceError, NotSupportedError, Warning, as_standard_says  # noqa: A004
 from sfumato.dbapi.parameters import bind
-from sfumato.dbapi.types import NUMBER, STRING
+from sfumato.dbapi.types import DATETIME, NUMBER, STRING
 from sfumato.releases.answers.result import Result
 from sfumato.releases.release import Release
 
@@ -100,7 +100,7 @@ class Cursor(_Open):
             result = connection.release.query(asked, confidence=connection.confidence, strict=connection.strict)
         self.result = result
         self.messages = [(Warning, note) for note in result.remarks]
-        self._rows = iter([tuple(record.values()) for record in result.records()])
+        self._rows = iter([tuple(record.values()) for record in result.typed_records()])
         return self
 
     def executemany(self, statement: str, many: Sequence[Sequence[object]]) -> None:
@@ -114,9 +114,9 @@ class Cursor(_Open):
         result = self.result
         first = next(iter(result.records()), {})
         keys = set(result.columns) - result.estimated
-        texts = {name for name in keys if not _is_number(first.get(name))}
-        kinds = ((name, STRING if name in texts else NUMBER, name not in keys) for name in result.headers)
-        return [(name, kind, None, None, None, None, unknown) for name, kind, unknown in kinds]
+        kinds = {name: STRING for name in keys if not _is_number(first.get(name))}
+        kinds |= dict.fromkeys(result.moments, DATETIME)
+        return [(name, kinds.get(name, NUMBER), None, None, None, None, name not in keys) for name in result.headers]
 
     @property
     def rowcount(self) -> int:

@@ -14,6 +14,7 @@ from sqlalchemy import types
 from sqlalchemy.engine import URL, default
 from sqlalchemy.exc import ArgumentError, NoSuchTableError
 
+from sfumato.domain import Axis
 from sfumato.releases.release import Release
 
 
@@ -58,7 +59,7 @@ class SfumatoDialect(default.DefaultDialect):
         if not self.has_table(connection, table_name, schema):
             raise NoSuchTableError(table_name)
         public = _release(connection).schema
-        kinds: list[tuple[str, Any]] = [(axis.name, _kind(axis.label(0))) for axis in public.domain]
+        kinds: list[tuple[str, Any]] = [(axis.name, _kind(axis)) for axis in public.domain]
         kinds += [(name, types.String()) for name in public.group_columns]
         kinds += [(name, types.Float()) for name in public.measures]
         return [{"name": name, "type": kind, "nullable": False, "default": None} for name, kind in kinds]
@@ -101,8 +102,11 @@ def _is_yes(text: str) -> bool:
     return text.lower() in ("1", "true", "yes")
 
 
-def _kind(label: object) -> Any:
-    """How the values of a column come: as its cells are called."""
+def _kind(axis: Axis) -> Any:
+    """How the values of a column come: as its cells are called; a cell of several days has a name, such as 2024-W01."""
+    if axis.kind == "date" and axis.by in ("day", "hour"):
+        return types.DateTime() if axis.timed else types.Date()
+    label = axis.label(0)
     if isinstance(label, bool):
         return types.Boolean()
     return types.Integer() if isinstance(label, int) else types.String()

@@ -6,16 +6,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from exact_release import save_visits
 
+import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.explorer.asked.questions import Query
 from sfumato.explorer.refusals import Refusal
+from sfumato.explorer.shelf import Shelf
 from sfumato.explorer.wire.asking import Asked, answer
-from sfumato.explorer.wire.catalogue.database import Who
+from sfumato.explorer.wire.catalogue.database import Catalogue, Who
 from sfumato.explorer.wire.decoding import Given
 from sfumato.explorer.wire.failures import Failure
 from sfumato.explorer.wire.packed import Answer
-from sfumato.explorer.wire.types import BOOL, FLOAT8, INT8, TEXT
+from sfumato.explorer.wire.types import BOOL, DATE, FLOAT8, INT8, TEXT, TIMESTAMP
 
 ME = Who("me", "db")
 HOW = Query(sql="-")
@@ -76,3 +79,20 @@ def test_no_file_is_opened_for_an_answer(shelf, catalogue):
     assert refused == 5
     others = [one for one in opened if not one.endswith((".py", ".pyc")) and not Path(one.partition(" ")[2]).is_dir()]
     assert others == [] and not any("etc" in one.partition(" ")[2].split("/") for one in opened)
+
+
+def test_days_are_dates_and_what_looks_like_one_is_text(tmp_path):
+    path = save_visits(tmp_path)
+    shelf = Shelf.of([(path, sf.open(path))])
+    catalogue = Catalogue(shelf)
+
+    def types(columns: str, more: str = "") -> dict[str, int]:
+        found = ask(shelf, catalogue, f"SELECT {columns}, COUNT(*) AS n FROM visits GROUP BY {columns} {more}").columns
+        return {name: oid for name, oid in found if not name.startswith("n")}
+
+    for more in ("", "LIMIT 0", "HAVING COUNT(*) > -1"):
+        assert types("day, code", more) == {"day": DATE, "code": TEXT}
+        assert types("month, at", more) == {"month": TEXT, "at": TIMESTAMP}
+    columns = ask(shelf, catalogue, "SELECT MAX(day) AS last, MEDIAN(at) AS middle FROM visits LIMIT 0").columns
+    assert dict(columns)["last_low"] == DATE and dict(columns)["middle"] == TIMESTAMP
+    assert dict(columns)["last_stderr"] == FLOAT8

@@ -5,7 +5,6 @@ from curators import curator_of
 
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms import MECHANISMS
-from sfumato.releases.rows.model import Block
 from sfumato.releases.rows.quality import Tally
 
 
@@ -15,7 +14,7 @@ def test_what_chance_would_do_is_what_it_does(census):
     at, tally = np.random.default_rng(1), Tally.over(census.domain)
     for _ in range(4):
         cells = at.integers(0, 200, 5000)
-        tally.add(Block({name: census.domain.codes_along(name, cells) for name in census.domain.names}, {}))
+        tally.add({name: census.domain.codes_along(name, cells) for name in census.domain.names})
     assert tally.rows == 20_000
     one, two = tally.compare(content.row_model)
     assert (one.of, one.tables, one.groups) == ("one attribute", 2, 34)  # 100 ages in 32 ranges, and two sexes
@@ -28,6 +27,12 @@ def test_what_chance_would_do_is_what_it_does(census):
 def test_a_difference_is_seen(census):
     content = MECHANISMS["cells"].run(curator_of(census, np.full(200, 50), epsilon=10**6), census, Budget.pure(10**6))
     tally = Tally.over(census.domain)
-    tally.add(Block({"age": np.arange(1000) % 100, "sex": np.zeros(1000, dtype=np.int64)}, {}))
+    tally.add({"age": np.arange(1000) % 100, "sex": np.zeros(1000, dtype=np.int64)})
     one, two = tally.compare(content.row_model)
     assert one.largest == 0.5 and one.largest > 5 * one.largest_by_chance and two.largest > two.largest_by_chance
+
+
+def test_rows_that_no_cell_holds_count_as_rows(census):
+    tally = Tally.over(census.domain)
+    tally.add({"age": np.array([-1, 0, 1, 99]), "sex": np.array([0, -1, 1, 1])})
+    assert tally.rows == 4 and [int(counts.sum()) for counts in tally.counts] == [3, 3, 2]

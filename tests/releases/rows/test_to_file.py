@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from sfumato.kernel.rows import Rows
 from sfumato.kernel.source.table import open_table
 from sfumato.releases.rows.decode import Decoder
+from sfumato.releases.rows.encode import codes_in, read_rows
+from sfumato.releases.rows.every_cell import RowsOfCells
 from sfumato.releases.rows.model import Block
 from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.releases.rows.to_file import draw_to_file
+from sfumato.releases.rows.values.numbers import Numbers
 from sfumato.releases.rows.write import rows_file
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN
@@ -140,3 +146,55 @@ def test_a_measure_beside_an_attribute_keeps_its_mean(tmp_path):
         block = Block({"income": np.full(ROWS, cell)}, {"income": np.full(ROWS, mean)})
         (batch,) = Decoder.of(schema).rows(iter([block]), RandomNumbers(4))
         assert abs(np.mean(batch["income"].to_numpy()) - mean) < 0.1
+
+
+BOTH = {  # every column is read by an attribute, or two, and by a measure, in steps that are no whole numbers
+    "childs": {"type": "integer", "lower": 0, "upper": 8, "missing": "keep"},
+    "age": {"type": "integer", "lower": 0, "upper": 99, "cuts": [18, 65]},
+    "rate": {"type": "number", "lower": 0, "upper": 5, "width": "0.5", "missing": "keep"},
+    "band": {"type": "integer", "lower": 0, "upper": 40, "cuts": [10, 25]},
+    "part": {"type": "number", "lower": 0, "upper": 40, "cuts": ["0.25", "0.75", 30], "column": "band"},
+    "day": {"type": "date", "by": "day", "lower": "2024-02-28", "upper": "2024-03-02", "missing": "keep"},
+}
+SUMMED = {
+    "childs": {"lower": 0, "upper": 8, "step": "0.03", "missing": "drop"},
+    "age": {"lower": 0, "upper": 90, "step": "0.4"},
+    "rate": {"lower": 0, "upper": 5, "step": "0.3", "missing": "drop"},
+    "band": {"lower": 1, "upper": 39, "step": "0.7"},
+}
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_what_is_both_attribute_and_measure_stays_in_its_cell_and_whole(tmp_path, form):
+    schema, path, at = schema_of(BOTH, SUMMED), tmp_path / f"rows.{form}", np.random.default_rng(3)
+    wanted = {axis.name: at.integers(0, axis.size, ROWS) for axis in schema.domain}
+    batch = written(schema, wanted, path)
+    table = read_rows(path, schema)
+    assert batch.schema.field("day").type == pa.date32()
+    for name in ("childs", "age", "band"):
+        assert table.schema.field(name).type == pa.int64()
+    assert set(table.column("childs").to_pylist()) == {None, *range(9)}
+    codes = codes_in(table, schema, schema.domain.names, whole=True)
+    for name in ("childs", "age", "rate", "band", "day"):
+        assert np.array_equal(codes[name], wanted[name])
+    # Between 0.25 and 0.75 there is no whole number; where the cells of both have one, it is in both.
+    assert (codes["part"] == wanted["part"])[(wanted["part"] == 2) & (wanted["band"] == 1)].all()
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_the_check_looks_at_the_rows_as_written(tmp_path, form, monkeypatch):
+    """Numbers a little below the next whole one, as once were written, are seen; and so are values of other cells."""
+    schema = schema_of({"childs": BOTH["childs"]}, {"childs": SUMMED["childs"]})
+    cells = RowsOfCells(schema, {"count": np.full(10, 50.0), "childs": np.zeros(10)}, {"childs": 1.0})
+    honest = draw_to_file(cells, schema, ROWS, tmp_path / f"rows.{form}", seed=1)
+    assert honest.agreements[0].largest < 0.01
+
+    draw = Numbers.draw
+    monkeypatch.setattr(Numbers, "type", pa.float64())
+    monkeypatch.setattr(Numbers, "draw", lambda *all_: pc.add(draw(*all_).cast(pa.float64()), 0.999999992549419))
+    spoiled = draw_to_file(cells, schema, ROWS, tmp_path / f"spoiled.{form}", seed=1)
+    assert spoiled.agreements[0].largest > 0.09  # every value is lost
+
+    monkeypatch.setattr(Numbers, "draw", lambda *all_: pc.add(draw(*all_), 1).cast(pa.float64()))
+    moved = draw_to_file(cells, schema, ROWS, tmp_path / f"moved.{form}", seed=1)
+    assert moved.agreements[0].largest > 0.09  # nobody has none

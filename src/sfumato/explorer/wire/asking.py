@@ -13,7 +13,7 @@ from sfumato.explorer.wire.failures import Failure
 from sfumato.explorer.wire.packed import as_announced, pack_answer
 from sfumato.explorer.wire.parameters import any_as_in, places_of, put_values
 from sfumato.explorer.wire.statements import as_release_reads_it, example, kind_of, parameter_type, release_asked
-from sfumato.explorer.wire.types import FLOAT8, TEXT, Column, Value, type_of
+from sfumato.explorer.wire.types import DATE, FLOAT8, TEXT, TIMESTAMP, Column, Value, type_of
 from sfumato.frozen import dataclass
 from sfumato.releases.answers.result import Result
 from sfumato.schema import Schema
@@ -99,14 +99,16 @@ def _packed(
 def _table(result: Result, book: Book) -> tuple[list[Column], list[tuple[object, ...]]]:
     """Rows as `sfumato query --format csv` has them; numbers with an error are real ones also where they look whole."""
     records, schema = result.records(), book.release.schema
-    dated = any(axis.kind == "date" for axis in schema.domain)
-    keys = set(result.columns) - result.estimated
+    keys, moments = set(result.columns) - result.estimated, result.moments
     columns = []
     for name in result.headers:
         values = [record.get(name) for record in records]
-        found = type_of(values, dates=dated)
-        if name in keys:
-            found = found or (kind_of(name, schema) if name in schema.domain else TEXT)
+        found = type_of(values, dates=False)
+        if name in moments:
+            found = DATE if moments[name] == "day" else TIMESTAMP
+        elif name in keys:  # a month or a week has a name of its own, which is a text
+            known = name in schema.domain and schema.domain[name].kind != "date"
+            found = found or (kind_of(name, schema) if known else TEXT)
         elif found is None or not any(isinstance(value, str | bool) for value in values):
             found = FLOAT8
         columns.append((name, found))

@@ -26,7 +26,7 @@ import numpy as np
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.inference.fits.tree import TreeFit
-from sfumato.intervals.guaranteed.ends import Ends, lowest
+from sfumato.intervals.guaranteed.ends import Ends, lowest, reach
 from sfumato.measurement import Measurement
 from sfumato.queries import Ranges
 
@@ -96,10 +96,15 @@ class Descent:
         if not len(weigh) or weights.min() < 0.0:
             return inf if len(weigh) else 0.0
         around = np.flatnonzero((self.ranges.lows <= weigh[0]) & (self.ranges.highs >= weigh[-1]))
-        one = np.array([-1.0])
-        rows = (around[k - 1 : k] for k in range(1, len(around) + 1))
-        found = [-lowest(self.measured, row, one, tail / (k * (k + 1))) for k, row in enumerate(rows, start=1)]
-        return float(weights.max()) * max(0.0, min(found, default=inf))
+        one = np.ones(1)
+        reaches = [reach(self.measured.design, around[k : k + 1], one, _part(tail, k)) for k in range(len(around))]
+        most = float((self.measured.answers[around] + np.array(reaches)).min(initial=inf))
+        return float(weights.max()) * max(0.0, most)
+
+
+def _part(tail: float, earlier: int) -> float:
+    """The part of a tail that is left to a region after so many others."""
+    return tail / ((earlier + 1) * (earlier + 2))
 
 
 def rounds_of(ranges: Ranges) -> Iterator[Codes]:

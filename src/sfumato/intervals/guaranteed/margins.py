@@ -48,7 +48,7 @@ class Tables:
     def ends(self, low: Floats, high: Floats, kinds: Mapping[int, Codes], tail: float) -> Ends:
         """low, high: weights along the attributes of `kinds`, an axis each. kinds: of the values of each attribute."""
         used, asked = list[_Used](), tuple(kinds)
-        product = self.counts and len(asked) > 1 and _is_product(low, asked)
+        product = self.counts and bool(self.measured) and len(asked) > 1 and _is_product(low, asked)
         seen: dict[tuple[str, Places], float] = {}
         number = dict.fromkeys(SHARES, 0)
         for places, table in self.measured:

@@ -32,6 +32,8 @@ from sfumato.intervals.guaranteed.sums import of_sums
 from sfumato.measurement import Measurement
 from sfumato.queries import Ranges
 
+MOST_KNOWN = 1024  # sums of buckets whose ends are kept
+
 
 def is_exact(fit: Fit) -> bool:
     """Whether a fit's own intervals hold for every table."""
@@ -74,10 +76,17 @@ def _of_squares(fit: Fit, low: Floats, high: Floats, tail: float) -> Ends:
 def _over_buckets(fit: OverBuckets, totals: Find) -> Find:
     order = np.argsort(fit.labels, kind="stable")
     starts = np.append(0, np.cumsum(fit.sizes)[:-1])
+    known: dict[tuple[bytes, bytes, float], Ends] = {}  # cells of one bucket, asked one by one, have the same ends
 
     def find(low: Floats, high: Floats, tail: float) -> Ends:
         least, most = np.minimum.reduceat(low[order], starts), np.maximum.reduceat(high[order], starts)
-        return totals(least, most, tail)
+        weigh = np.flatnonzero((least != 0.0) | (most != 0.0))
+        key = weigh.tobytes(), np.stack([least[weigh], most[weigh]]).tobytes(), tail
+        if key not in known:
+            if len(known) >= MOST_KNOWN:
+                known.clear()
+            known[key] = totals(least, most, tail)
+        return known[key]
 
     return find
 

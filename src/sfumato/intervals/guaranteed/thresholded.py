@@ -25,8 +25,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.intervals.guaranteed.ends import Ends
-from sfumato.intervals.noise_sum import upper_quantile
+from sfumato.intervals.guaranteed.ends import Ends, reach_of_count
 from sfumato.measurement import Laplace, Noise
 
 RATES = (0.05, 0.1, 0.2, 0.4, 0.7)  # a, in parts of 1 / scale: small ones serve many cells, large ones few
@@ -45,11 +44,11 @@ class Thresholded:
     def ends(self, published: float, shown: float, cells: float, others: tuple[float, float], tail: float) -> Ends:
         """Of so many cells, of which some are shown and hold `published`; others: the same of all other cells."""
         if not others[1]:
-            above = upper_quantile([(1.0, self.on_total, 1)], 1.0 - tail)
+            above = reach_of_count((self.on_total,), (1,), tail)
             return Ends(self.total - above, self.total + above)
-        above = upper_quantile([(1.0, self.on_total, 1)], 1.0 - tail / 4.0)
+        above = reach_of_count((self.on_total,), (1,), tail / 4.0)
         by_total = self.total + above - self.least(*others, tail / 4.0)
-        noise = upper_quantile([(1.0, self.noise, int(cells))], 1.0 - tail / 2.0)
+        noise = reach_of_count((self.noise,), (int(cells),), tail / 2.0)
         by_threshold = published + (cells - shown) * (self.threshold - 1) + noise
         return Ends(self.least(published, cells, tail), min(by_total, by_threshold))
 

@@ -20,6 +20,7 @@ from sfumato.releases.answers.statistics.formulas import estimates_of
 from sfumato.releases.answers.view import View
 from sfumato.schema import Schema
 from sfumato.sql import Column, Key, Select
+from sfumato.sql.statistics.rules import Quantile
 
 Reworked = Callable[[Column, list[Estimate], Evaluation], list[Estimate]]
 
@@ -55,7 +56,17 @@ def result_of(
     names_shown = tuple(column.name for column in select.columns)
     numbers = frozenset(column.name for column in select.columns if isinstance(column, Column))
     notes = (*select.notes, *further, *difference_notes(select.columns, shown, confidence))
-    return Result(names_shown, shown, confidence, (*notes, *remarks_on(shown, notes)), numbers=numbers)
+    dated = {column.name: by for column in select.columns if (by := moment_of(column, domain)) is not None}
+    return Result(names_shown, shown, confidence, (*notes, *remarks_on(shown, notes)), numbers=numbers, dated=dated)
+
+
+def moment_of(column: Key | Column, domain: Domain) -> str | None:
+    """What a column's values are, if they are single days ("day") or times ("hour")."""
+    if isinstance(column, Column):
+        axis = domain[column.rule.of] if isinstance(column.rule, Quantile) else None
+        return None if axis is None or axis.kind != "date" else "hour" if axis.timed else "day"
+    axis = domain[column.attribute]
+    return axis.by if axis.kind == "date" and axis.by in ("day", "hour") else None
 
 
 def rows_shown(

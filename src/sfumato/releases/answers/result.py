@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from datetime import date, datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
+Moment = date  # or a datetime, which is one
 Cell = Label | float | None | Estimate  # None: NULL, as in the totals of a ROLLUP
 
 MINUTES = 24 * 60  # of a day
@@ -30,7 +32,8 @@ class Result:
     """Rows of keys and estimates, in the order of the select list.
 
     notes: what was assumed for this answer, in sentences. counted: what any answer of the release counts by rule, in
-    one. numbers: which columns are estimates; where it is not said, the first row tells.
+    one. numbers: which columns are estimates; where it is not said, the first row tells. dated: which columns hold
+    single days ("day") or times ("hour"); weeks, months and what else spans several days are texts.
     """
 
     columns: tuple[str, ...]
@@ -39,6 +42,7 @@ class Result:
     notes: tuple[str, ...] = ()
     counted: str = ""
     numbers: frozenset[str] | None = None
+    dated: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -58,6 +62,27 @@ class Result:
         whether its interval excludes zero.
         """
         return [_record(self.columns, row) for row in self.rows]
+
+    def typed_records(self) -> list[dict[str, Moment | Label | float | None]]:
+        """The records for programs: days are dates and times are datetimes, where `records` has them as ISO texts."""
+        whens = self.moments
+        return [
+            {name: _read(value, whens[name]) if name in whens else value for name, value in record.items()}
+            for record in self.records()
+        ]
+
+    @property
+    def moments(self) -> dict[str, str]:
+        """Which names of `headers` are days and which are times, "day" or "hour"."""
+        kinds = dict(self.dated)
+        for place, name in enumerate(self.columns):
+            cells = (row[place] for row in self.rows if name in self.estimated)
+            some = [cell for cell in cells if isinstance(cell, Estimate) and not math.isnan(cell.value)]
+            if some and all(cell.dates for cell in some):
+                kinds[name] = "hour" if any(cell.timed for cell in some) else "day"
+        ends = ("", "_low", "_high", "_guaranteed_low", "_guaranteed_high")
+        numbers = {name + end: kinds[name] for name in kinds if name in self.estimated for end in ends}
+        return {name: kind for name, kind in (kinds | numbers).items() if name in self.headers}
 
     @property
     def estimated(self) -> frozenset[str]:
@@ -166,6 +191,13 @@ def _record(columns: tuple[str, ...], row: tuple[Cell, ...]) -> dict[str, Label 
         else:
             record[name] = cell
     return record
+
+
+def _read(value: Any, kind: str) -> Moment | None:
+    """A day, or a time, from its text."""
+    if value is None:
+        return None
+    return date.fromisoformat(value) if kind == "day" else datetime.fromisoformat(value)
 
 
 def _cell(value: Label | float | None) -> Label | float:

@@ -178,9 +178,10 @@ class ContentOfCells(Content):
         """
 
     def select(self, select: Select, confidence: float) -> Result:
-        from sfumato.releases.answers.answer import answer_select
+        from sfumato.releases.answers.intervals.manner import Manner
+        from sfumato.releases.answers.intervals.select import select_as
 
-        return answer_select(select, self.schema, self.view, confidence)
+        return select_as(self, select, confidence, Manner())
 
     def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
         from sfumato.releases.answers.intervals.select import select_as

@@ -124,10 +124,12 @@ class Cube(ContentOfCells):
             found = answer_by_cells(queries, self.fits[0], self.noises["count"], confidence)
         else:
             found = answer_by_fit(queries, self.fits[0], confidence)
-        if interval == "typical":
+        if interval == "typical" and self.plain:
             return found
-        from sfumato.releases.answers.intervals.linear import in_kind
+        from sfumato.releases.answers.intervals.linear import in_kind, no_wider
 
+        if interval == "typical":
+            return no_wider(queries, self.fits[0], found, confidence)
         return in_kind(queries, self.fits[0], found, confidence, interval)
 
     def cells(self) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,42 @@ def read_csv(path: Path, schema: Schema | None = None) -> pa.Table:
         csv.ReadOptions(encoding=dialect.encoding or "utf8", **listed),
         csv.ParseOptions(delimiter=dialect.delimiter or ",", quote_char=dialect.quote or '"'),
         csv.ConvertOptions(column_types=types, decimal_point=dialect.decimal or ".", strings_can_be_null=True),
+    )
+
+
+def read_back(path: Path, schema: Schema, types: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The attributes of synthetic rows as they stand in a file of ours, batch by batch. types: of all its columns."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    dialect = schema.file or PLAIN
+    written = {same_name(name): types.field(name).type for name in types.names}
+    listed = dialect.columns or types.names
+    kinds = {name: written.get(same_name(name), pa.string()) for name in listed}
+    spelled = {name for name in listed if dialect.date_format(name) is not None}
+    # A text is read as it is spelled: a label may look like a number, and a truth like a word.
+    kinds |= {name: pa.string() for name, kind in kinds.items() if pa.types.is_boolean(kind) or name in spelled}
+    used = {same_name(part.column or name) for name, part in schema.attributes.items()}
+    columns = [name for name in listed if same_name(name) in used and same_name(name) in written]
+    return iter(
+        csv.open_csv(
+            path,
+            csv.ReadOptions(
+                encoding=dialect.encoding or "utf8", column_names=listed, skip_rows=0 if dialect.columns else 1
+            ),
+            csv.ParseOptions(
+                delimiter=dialect.delimiter or ",",
+                quote_char='"' if dialect.quote is None else dialect.quote or False,
+                newlines_in_values=True,
+            ),
+            csv.ConvertOptions(
+                column_types=kinds,
+                include_columns=columns,
+                decimal_point=dialect.decimal or ".",
+                strings_can_be_null=True,
+                null_values=[""],
+            ),
+        )
     )
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.arrays import Codes
+from sfumato.arrays import Codes, Floats
 from sfumato.domain import EPOCH, Axis
 from sfumato.errors import QueryError, TableError
 from sfumato.releases.rows.csv_reading import read_csv
 from sfumato.releases.rows.values.spelled import cell_of
 from sfumato.schema import Schema
-from sfumato.schema.attributes import Attribute, Boolean, Category, Date
+from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 from sfumato.schema.dialect import same_name
 
 if TYPE_CHECKING:
@@ -42,10 +42,11 @@ def read_rows(rows: Any, schema: Schema | None = None) -> pa.Table:
     raise QueryError("rows to judge are a path (csv, parquet), a frame or a list of dicts")
 
 
-def codes_in(rows: pa.Table, schema: Schema, names: Sequence[str]) -> dict[str, Codes]:
+def codes_in(rows: pa.Table, schema: Schema, names: Sequence[str], *, whole: bool = False) -> dict[str, Codes]:
     """The cell of every row along some attributes; `NOWHERE` for values that are not listed or cannot be read.
 
     Columns have the names of attributes, or those of the table that was released, as synthetic rows have them.
+    whole: an attribute of whole numbers has `NOWHERE` for others too, which otherwise are rounded down, as in a table.
     """
     found = {}
     for name in names:
@@ -55,7 +56,7 @@ def codes_in(rows: pa.Table, schema: Schema, names: Sequence[str]) -> dict[str, 
             said = "" if attribute.column == name else f" nor {attribute.column!r}, as the table has it"
             raise QueryError(f"the rows have no column {name!r}{said}; the model needs {', '.join(names)}")
         dates = None if schema.file is None else schema.file.date_format(attribute.column or name)
-        found[name] = _codes(rows.column(column), attribute, schema.domain[name], dates)
+        found[name] = _codes(rows.column(column), attribute, schema.domain[name], dates, whole=whole)
     return found
 
 
@@ -66,13 +67,45 @@ def _column(rows: pa.Table, *wanted: str | None) -> str | None:
     return next((known[key] for name in wanted if name for key in (name, same_name(name)) if key in known), None)
 
 
-def _codes(column: Any, attribute: Attribute, axis: Axis, dates: str | None) -> Codes:
+def _codes(column: Any, attribute: Attribute, axis: Axis, dates: str | None, *, whole: bool) -> Codes:
+    import pyarrow as pa
+
+    kind = column.type
+    if isinstance(attribute, Integer | Number) and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return _places(
+            column.cast(pa.float64(), safe=False).to_numpy(), axis, whole=whole and isinstance(attribute, Integer)
+        )
+    if (
+        isinstance(attribute, Date)
+        and (pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+        and getattr(kind, "tz", None) is None
+    ):
+        seconds = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64()).cast(pa.float64()).to_numpy()
+        return _places(_moments(seconds, attribute), axis)
     coded = column.combine_chunks().dictionary_encode()
     shown = {str(label): cell for cell, label in enumerate(axis.labels()) if label is not None}
     values = [*coded.dictionary.to_pylist(), None]
     cells = np.array([_cell(value, attribute, axis, dates, shown) for value in values])
     places = coded.indices.fill_null(len(cells) - 1).to_numpy(zero_copy_only=False)
     return np.asarray(cells[places], dtype=np.int64)
+
+
+def _places(numbers: Floats, axis: Axis, *, whole: bool = False) -> Codes:
+    """The cells of numbers, the nearest where they lie beyond the bounds; NaN stands for no value."""
+    places = np.clip(np.searchsorted(axis.edges, numbers, side="right") - 1, 0, axis.places - 1)
+    nowhere = np.isnan(numbers) if not whole else ~(np.floor(numbers) == numbers)
+    found = np.where(nowhere, NOWHERE, places)
+    return np.asarray(np.where(np.isnan(numbers) & axis.missing, axis.places, found), dtype=np.int64)
+
+
+def _moments(seconds: Floats, attribute: Date) -> Floats:
+    """Where times since 1970 began lie on an attribute's cells."""
+    days = seconds / 86_400
+    if attribute.by == "weekday":
+        return np.asarray((np.floor(days) + 3) % 7)  # 1970 began on a Thursday
+    if attribute.by == "hour_of_day":
+        return np.asarray(np.floor(seconds / 3600) % 24)
+    return days if attribute.has_time else np.floor(days)
 
 
 def _cell(value: object, attribute: Attribute, axis: Axis, dates: str | None, shown: Mapping[str, int]) -> int:

@@ -99,15 +99,22 @@ def of_present(measure: Measure, means: Floats, missing: Floats) -> Floats:
 
 
 def spread_values(
-    measure: Measure, means: Floats, random: RandomNumbers, within: tuple[Floats, Floats] | None = None
+    measure: Measure,
+    means: Floats,
+    random: RandomNumbers,
+    within: tuple[Floats, Floats] | None = None,
+    step: Fraction | None = None,
 ) -> Floats:
-    """Values around given means, in whole steps. within: narrower bounds, the upper one excluded, for each row."""
+    """Values around given means, in whole steps. within: narrower bounds, the upper one excluded, for each row.
+
+    step: the measure's own if None.
+    """
     low, high = (np.full(len(means), float(bound)) for bound in (measure.lower, measure.upper))
     if within is not None:
         low, high = within[0], np.maximum(*within)
     span = np.maximum(high - low, 1e-300)
     values = low + span * _spread(np.clip((means - low) / span, 0.0, 1.0), random.uniform(len(means)))
-    step = measure.step
+    step = measure.step if step is None else step
     steps = np.floor(values / float(step) + random.uniform(len(means)))
     first, last = np.ceil(low / float(step)), np.floor(high / float(step))
     if within is not None:  # an upper edge is the next cell's

@@ -1,8 +1,8 @@
-"""How well drawn rows agree with what the release itself answers."""
+"""How well rows, as they were written, agree with what the release itself answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.frozen import dataclass
-from sfumato.releases.rows.model import Block, Grouping, RowModel
+from sfumato.releases.rows.model import Grouping, RowModel
 
 MOST_GROUPS = 32  # of one attribute: longer ones are compared by ranges
 MOST_PAIRS = 300
@@ -37,11 +37,12 @@ class Agreement:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Counts rows by one and by two attributes while they are drawn. counts: of each table, changed by `add`."""
+    """Counts rows by one and by two attributes. counts: of each table, and seen: of all rows, changed by `add`."""
 
     groupings: dict[str, Grouping]
     tables: tuple[tuple[str, ...], ...]
     counts: tuple[Codes, ...]
+    seen: Codes
 
     @classmethod
     def over(cls, domain: Domain) -> Tally:
@@ -50,27 +51,25 @@ class Tally:
         pairs = list(combinations(every, 2))
         tables = (*((name,) for name in every), *pairs[:: max(1, -(-len(pairs) // MOST_PAIRS))])
         shapes = [[every[name].size for name in names] for names in tables]
-        return cls(every, tables, tuple(np.zeros(shape, dtype=np.int64) for shape in shapes))
+        return cls(
+            every, tables, tuple(np.zeros(shape, dtype=np.int64) for shape in shapes), np.zeros(1, dtype=np.int64)
+        )
 
     @property
     def rows(self) -> int:
-        return int(self.counts[0].sum())
+        """How many rows were counted, those included that no cell holds."""
+        return int(self.seen[0])
 
-    def counting(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """The same blocks, counted as they pass."""
-        for block in blocks:
-            self.add(block)
-            yield block
-
-    def add(self, block: Block) -> None:
-        """Count some more rows."""
-        labels = {name: grouping.labels(block.codes[name]) for name, grouping in self.groupings.items()}
+    def add(self, codes: Mapping[str, Codes]) -> None:
+        """Count some more rows. codes: the cell of each along every attribute; -1 where a value is read into none."""
+        labels = {name: grouping.labels(np.maximum(codes[name], 0)) for name, grouping in self.groupings.items()}
+        self.seen[0] += len(next(iter(codes.values())))
         for place, names in enumerate(self.tables):
-            label = labels[names[0]]
+            label, there = labels[names[0]], codes[names[0]] >= 0
             for name in names[1:]:
-                label = label * self.groupings[name].size + labels[name]
+                label, there = label * self.groupings[name].size + labels[name], there & (codes[name] >= 0)
             flat = self.counts[place].reshape(-1)
-            flat += np.bincount(label, minlength=len(flat))
+            flat += np.bincount(label[there], minlength=len(flat))
 
     def compare(self, model: RowModel) -> tuple[Agreement, ...]:
         """The rows so far beside the release's own answers: by one attribute, then by two where there are."""

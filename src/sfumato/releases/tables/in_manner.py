@@ -48,7 +48,8 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
         note = (_said(numbers, confidence, each) + (JOINT if by_joint else ""),)
 
     def run(kind: str) -> Result:
-        alone = replace(manner, interval=kind)
+        # Guaranteed ends are within what is possible; beside them typical ones are, too, so that like stands by like.
+        alone = replace(manner, interval=kind, possible=manner.possible or manner.interval == "both")
         asked = far_enough(content, each, kind) if manner.simultaneous else each
         if isinstance(statement, Select):
             return content.select_as(statement, asked, alone)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
 
 from sfumato.domain import Domain
+from sfumato.releases.answers.answer import moment_of
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.result import Result
@@ -16,7 +18,8 @@ from sfumato.releases.answers.statistics.differences import difference_notes
 from sfumato.releases.tables.cells import known_for_sure, shown, work_out
 from sfumato.releases.tables.steps import Row, done
 from sfumato.sql import Column, Key, Select
-from sfumato.sql.table.plan import Part, Table, Tables
+from sfumato.sql.table.plan import Item, Part, Table, Tables
+from sfumato.sql.values.tree import Ref
 
 Ask = Callable[[Select], Result]
 
@@ -25,9 +28,11 @@ def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> Re
     """The answer to a statement; ask: answers a plain SELECT."""
     rows: list[Row] = []
     notes: list[str] = []
+    moments: list[list[str | None]] = []
     for table in asked.tables:
         found = _run(table, domain, ask, notes)
         notes += difference_notes(_columns(table, found), found, confidence)
+        moments.append([_moment_of(item, place, found, table, domain) for place, item in enumerate(table.items)])
         rows += found
     for step in asked.steps:
         rows = done(step, rows, {})
@@ -42,7 +47,32 @@ def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> Re
     )
     estimated = frozenset(item.name for item, number in zip(first, numbers, strict=True) if number)
     names = tuple(item.name for item in first)
-    return Result(names, cells, confidence, tuple(dict.fromkeys(notes)), numbers=estimated)
+    alike = [kinds[0] if len({*kinds}) == 1 else None for kinds in zip(*moments, strict=True)]
+    dated = {name: kind for name, kind in zip(names, alike, strict=True) if kind is not None}
+    return Result(names, cells, confidence, tuple(dict.fromkeys(notes)), numbers=estimated, dated=dated)
+
+
+def _moment_of(item: Item, place: int, rows: list[Row], table: Table, domain: Domain) -> str | None:
+    """What an item shows, if it is single days ("day") or times ("hour"): what it stands for says so, or its values."""
+    if isinstance(item.tree, Ref):
+        found = {_moment_at(item.tree.place, part, table, domain) for part in table.parts} - {""}
+        if len(found) == 1 and (kind := found.pop()) is not None:
+            return kind
+    types = {type(row[place]) for row in rows} - {type(None)}
+    return "day" if types == {date} else "hour" if types == {datetime} else None
+
+
+def _moment_at(place: int, part: Part, table: Table, domain: Domain) -> str | None:
+    """The same of a key or an aggregate of one grouping set; empty where it is NULL in all of its rows."""
+    names = part.select.group_by
+    if place < table.keys:
+        source = part.keys[place]
+        if source is None:
+            return ""
+        return moment_of(Key(names[source[1]], names[source[1]]), domain) if source[0] == "attribute" else None
+    if place < table.keys + table.aggregates and part.blocks:
+        return moment_of(part.select.columns[len(names) + place - table.keys], domain)
+    return None
 
 
 def _run(table: Table, domain: Domain, ask: Ask, notes: list[str]) -> list[Row]:

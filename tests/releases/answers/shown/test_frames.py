@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from math import inf, nan
 
+import pyarrow as pa
 import pytest
+from exact_release import save_visits
 
+import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.result import Result
@@ -40,3 +44,48 @@ def test_whole_numbers_stay_whole():
 def test_a_library_that_is_not_there_is_named_with_what_to_do():
     with pytest.raises(SfumatoError, match=r"needs nosuchlibrary.*pip install 'sfumato\[plot\]'"):
         needed("nosuchlibrary.pyplot", "plot")
+
+
+@pytest.fixture(scope="module")
+def visits(tmp_path_factory):
+    return sf.open(save_visits(tmp_path_factory.mktemp("released")))
+
+
+DAY, HOUR = pa.date32(), pa.timestamp("s")
+DATED = {  # statements, and their columns of days and times: no others
+    "SELECT day, COUNT(*) AS n FROM visits GROUP BY day": {"day": DAY},
+    "SELECT day AS d, COUNT(*) AS n FROM visits GROUP BY day HAVING COUNT(*) > 1": {"d": DAY},
+    "SELECT day, COUNT(*) AS n FROM visits GROUP BY ROLLUP (day)": {"day": DAY},
+    "SELECT day, COUNT(*) AS n FROM visits GROUP BY day LIMIT 0": {"day": DAY},
+    "SELECT at, COUNT(*) AS n FROM visits GROUP BY at": {"at": HOUR},
+    "SELECT month, code, COUNT(*) AS n FROM visits GROUP BY month, code": {},
+    "SELECT DATE_TRUNC('month', day) AS m, COUNT(*) AS n FROM visits GROUP BY 1": {"m": DAY},
+    "SELECT DATE_TRUNC('hour', at) AS h, COUNT(*) AS n FROM visits GROUP BY 1": {"h": HOUR},
+    "SELECT MAX(day) AS n FROM visits": {"n": DAY, "n_low": DAY, "n_high": DAY},
+    "SELECT MEDIAN(at) AS n FROM visits": {"n": HOUR, "n_low": HOUR, "n_high": HOUR},
+    "SELECT MIN(day) AS n FROM visits WHERE code = '2024-02-28'": {"n": DAY, "n_low": DAY, "n_high": DAY},
+    "SELECT MAX(day) - MIN(day) AS n FROM visits": {},
+}
+
+
+@pytest.mark.parametrize("sql", DATED)
+def test_days_are_dates_and_times_are_times(visits, sql):
+    """Bins of several days have a name, and a category is a text whatever it looks like."""
+    result, wanted = visits.query(sql), DATED[sql]
+    arrow, pandas, polars = result.to_arrow(), result.to_pandas(), result.to_polars()
+    assert {field.name: field.type for field in arrow.schema if pa.types.is_temporal(field.type)} == wanted
+    assert {name for name in pandas if str(pandas[name].dtype) == "datetime64[s]"} == {*wanted}
+    assert {name for name, kind in polars.schema.items() if kind.is_temporal()} == {*wanted}
+    for written, typed in zip(result.records(), result.typed_records(), strict=True):
+        assert {name: value for name, value in written.items() if name not in wanted}.items() <= typed.items()
+        for name, kind in wanted.items():
+            value, form = typed[name], ("%Y-%m-%d" if kind == DAY else "%Y-%m-%dT%H:%M:%S")
+            assert value is written[name] is None or value.strftime(form).startswith(written[name])
+            assert value is None or type(value) is (date if kind == DAY else datetime)
+
+
+def test_texts_stay_texts_in_json_and_csv(visits):
+    result = visits.query("SELECT day, MAX(day) AS last FROM visits WHERE day = '2024-02-28' GROUP BY day")
+    assert result.records()[0]["day"] == "2024-02-28" and result.to_csv().splitlines()[1].startswith("2024-02-28,")
+    assert result.to_pandas()["day"].tolist()[0] == datetime(2024, 2, 28)
+    assert result.to_polars()["day"].to_list() == [date(2024, 2, 28)]

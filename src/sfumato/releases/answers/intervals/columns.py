@@ -6,6 +6,7 @@ two kinds, each with half of what the confidence leaves. A share A / (A + B) is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, floor, inf, isfinite, isnan
 
@@ -36,6 +37,17 @@ def around(typical: Estimate, ends: Ends) -> Ends:
     if isnan(typical.value):
         return ends
     return Ends(min(ends.low, typical.value), max(ends.high, typical.value))
+
+
+def narrower(
+    typical: Sequence[Estimate], sure: Sequence[Estimate], wide: Sequence[Estimate], narrow: Sequence[Estimate]
+) -> list[Estimate]:
+    """Of every two estimates the one with a guaranteed interval where that is narrower, otherwise the typical one.
+
+    wide, narrow: both, with the part of their intervals that is possible, by which they are compared.
+    """
+    each = zip(typical, sure, wide, narrow, strict=True)
+    return [other if b.high - b.low < a.high - a.low else one for one, other, a, b in each]
 
 
 @dataclass(frozen=True, eq=False)

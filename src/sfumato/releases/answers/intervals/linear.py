@@ -4,34 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 
+from sfumato.errors import QueryError
 from sfumato.inference.fits.base import Fit
 from sfumato.intervals.guaranteed.ends import Ends
-from sfumato.intervals.guaranteed.regions import finder
+from sfumato.intervals.guaranteed.regions import finder, is_exact
 from sfumato.intervals.noise_terms import at_once
 from sfumato.queries import Queries
 from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.intervals.columns import around, with_ends
+from sfumato.releases.answers.intervals.columns import around, narrower, with_ends
+from sfumato.releases.answers.intervals.manner import MOST_COMPARED
 
 
 def in_kind(queries: Queries, fit: Fit, found: Sequence[Estimate], confidence: float, kind: str) -> list[Estimate]:
-    """Estimates with guaranteed ends, or with both. found: with typical ones. fit: of the counts."""
-    each = zip(found, _ends(queries, fit, (1.0 - confidence) / 2.0), strict=True)
-    sure = [(one, around(one, ends)) for one, ends in each]
+    """Estimates with guaranteed ends, with both, or typical ones. found: with typical ones. fit: of the counts."""
+    typical, sure = list[Estimate](), list[Estimate]()
+    for one, (ends, least, most) in zip(found, _ends(queries, fit, (1.0 - confidence) / 2.0), strict=True):
+        other = with_ends(one, around(one, ends))
+        within = [replace(each, low=max(each.low, least), high=min(each.high, most)) for each in (one, other)]
+        typical += [one] if is_exact(fit) else narrower([one], [other], within[:1], within[1:])
+        sure.append(other)
     if kind == "both":
-        return [replace(one, sure=(ends.low, ends.high)) for one, ends in sure]
-    return [with_ends(one, ends) for one, ends in sure]
+        return [replace(one, sure=(other.low, other.high)) for one, other in zip(typical, sure, strict=True)]
+    return typical if kind == "typical" else sure
 
 
-def _ends(queries: Queries, fit: Fit, tail: float) -> Iterator[Ends]:
-    """Of every query; no count is negative, so no sum of them with weights that are not."""
+def no_wider(queries: Queries, fit: Fit, found: Sequence[Estimate], confidence: float) -> Sequence[Estimate]:
+    """Typical estimates, none with a wider interval than the guaranteed one, where there is such and it is quick."""
+    if is_exact(fit) or queries.rows * queries.columns > MOST_COMPARED:
+        return found
+    try:
+        return in_kind(queries, fit, found, confidence, "typical")
+    except QueryError:  # such a fit has no guaranteed intervals
+        return found
+
+
+def _ends(queries: Queries, fit: Fit, tail: float) -> Iterator[tuple[Ends, float, float]]:
+    """Of every query, and what its answer cannot leave: no count is negative, so no sum of them with such weights."""
     find, block = finder(fit), at_once(queries.columns)
     for start in range(0, queries.rows, block):
         for row in queries[start : start + block].dense():
             weights = np.asarray(row, dtype=np.float64)
+            least, most = 0.0 if weights.min() >= 0.0 else -inf, 0.0 if weights.max() <= 0.0 else inf
             ends = find(weights, weights, tail)
-            low = max(ends.low, 0.0) if weights.min() >= 0.0 else ends.low
-            high = min(ends.high, 0.0) if weights.max() <= 0.0 else ends.high
-            yield Ends(min(low, high), max(low, high))
+            low, high = max(ends.low, least), min(ends.high, most)
+            yield Ends(min(low, high), max(low, high)), least, most

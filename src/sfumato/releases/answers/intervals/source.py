@@ -48,6 +48,10 @@ class Source(Protocol):
 
     signed: ClassVar[bool]
 
+    @property
+    def work(self) -> int:
+        """How many numbers are looked at for the ends of one sum, besides the cells of a view."""
+
     def refuse(self, amounts: Sequence[Amount]) -> None:
         """A QueryError where sums of such amounts have no ends."""
 
@@ -64,6 +68,10 @@ class FromFits:
     domain: Domain
     finders: Mapping[str, Find]
     kinds: Kinds
+
+    @property
+    def work(self) -> int:
+        return self.domain.size
 
     def refuse(self, amounts: Sequence[Amount]) -> None:
         """Every sum has ends."""

@@ -26,6 +26,12 @@ class FromTables:
     kinds: Mapping[int, Codes]
     measured: tuple[tuple[Places, Measurement], ...]
 
+    @property
+    def work(self) -> int:
+        """Of the tables that have an attribute of the question."""
+        asked = {*self.kinds}
+        return sum(len(one.answers) for places, one in self.measured if asked & {*places})
+
     def refuse(self, amounts: Sequence[Amount]) -> None:
         """Every sum has ends, if far ones."""
 

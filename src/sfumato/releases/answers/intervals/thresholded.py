@@ -25,6 +25,10 @@ class FromThreshold:
     known: Thresholded
     size: float
 
+    @property
+    def work(self) -> int:
+        return 0
+
     def refuse(self, amounts: Sequence[Amount]) -> None:
         """By the question alone, whatever is published: cells that are not shown weigh as much as those that are."""
         if any(amount.of is not None or amount.factor != 1.0 for amount in amounts):

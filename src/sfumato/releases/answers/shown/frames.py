@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 def as_arrow(result: Result) -> pa.Table:
     import pyarrow as pa
 
-    return pa.table({name: pa.array(values, _arrow_type(name, values, result)) for name, values in _columns(result)})
+    columns, moments = _columns(result), {"day": pa.date32(), "hour": pa.timestamp("s")}
+    types = {name: _arrow_type(name, values, result) for name, values in columns}
+    types |= {name: moments[kind] for name, kind in result.moments.items()}
+    return pa.table({name: pa.array(values, types[name]) for name, values in columns})
 
 
 def as_pandas(result: Result) -> pd.DataFrame:
     columns = dict(_columns(result))
     frame: pd.DataFrame = needed("pandas").DataFrame(columns)
-    return frame.astype({name: float for name, values in columns.items() if _all_unknown(name, values, result)})
+    types: dict[str, Any] = {name: float for name, values in columns.items() if _all_unknown(name, values, result)}
+    return frame.astype(types | dict.fromkeys(result.moments, "datetime64[s]"))
 
 
 def as_polars(result: Result) -> pl.DataFrame:
@@ -43,7 +47,7 @@ def needed(library: str, extra: str | None = None) -> Any:
 
 
 def _columns(result: Result) -> list[tuple[str, list[Any]]]:
-    records = result.records()
+    records = result.typed_records()
     return [(name, [record.get(name) for record in records]) for name in result.headers]
 
 
@@ -54,7 +58,7 @@ def _all_unknown(name: str, values: list[Any], result: Result) -> bool:
 
 
 def _arrow_type(name: str, values: list[Any], result: Result) -> Any:
-    """Numbers are numbers also where none is known; what is text, a date or a boolean is told by the values."""
+    """Numbers are numbers also where none is known; text and booleans are told by the values."""
     import pyarrow as pa
 
     if _all_unknown(name, values, result):

@@ -29,7 +29,14 @@ def answer_beside(select: Select, shown: Ask, measured: Ask) -> Result:
     rows = tuple(tuple(map(_beside, row[:width], by_key[row[width:]])) for row in found.rows)
     notes = tuple(dict.fromkeys((*bars.notes, *found.notes)))
     names = frozenset(found.columns[:width])
-    return Result(found.columns[:width], rows, found.confidence, notes, numbers=(found.numbers or names) & names)
+    return Result(
+        found.columns[:width],
+        rows,
+        found.confidence,
+        notes,
+        numbers=(found.numbers or names) & names,
+        dated=found.dated,
+    )
 
 
 def _beside(value: Cell, bar: Cell) -> Cell:

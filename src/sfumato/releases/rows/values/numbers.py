@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A column that attributes of numbers, measures or both are read from. measure: the one of the widest bounds."""
+    """A column that attributes of numbers, measures or both are read from.
+
+    axes: those of whole numbers first. measure: the one of the widest bounds. whole: the column has whole numbers.
+    """
 
     axes: tuple[Axis, ...]
     measure: tuple[str, Measure] | None
@@ -39,7 +43,7 @@ class Numbers:
 
         if self.measure is None:
             spans = common_spans(self.axes, block.codes, widest(self.axes))
-            return self._column(self._inside(spans, random), spans.missing)
+            return self._column(self._inside(spans, block, random), spans.missing)
         name, measure = self.measure
         means, missing = block.means[name], block.means.get(missing_of(name))
         if missing is not None:
@@ -52,13 +56,20 @@ class Numbers:
         least, most = float(measure.lower), float(measure.upper)
         spans = common_spans(self.axes, block.codes, widest(self.axes, [(least, np.nextafter(most, np.inf))]))
         within = Spans(np.maximum(spans.low, least), np.minimum(spans.high, most), spans.missing)
-        values = spread_values(measure, means, random, (within.low, within.high))
+        step = Fraction(1) if self.whole else measure.step
+        values = spread_values(measure, means, random, (within.low, within.high), step)
         fits = (spans.low <= values) & (values < spans.high)
-        return self._column(np.where(fits, values, self._inside(spans, random)), spans.missing)
+        return self._column(np.where(fits, values, self._inside(spans, block, random)), spans.missing)
 
-    def _inside(self, spans: Spans, random: RandomNumbers) -> Floats:
-        inside = spans.low + random.uniform(len(spans.low)) * (spans.high - spans.low)
-        inside = np.where(inside < spans.high, inside, spans.low)  # rounding may reach the edge, the next cell's
+    def _inside(self, spans: Spans, block: Block, random: RandomNumbers) -> Floats:
+        """Any number of each span; a whole one of the first attribute's cell where a span has none."""
+        low, high = spans.low, spans.high
+        if self.whole:
+            low, high = np.ceil(low), np.ceil(high)
+            first = common_spans(self.axes[:1], block.codes, widest(self.axes[:1]))
+            low, high = (np.where(low < high, *ends) for ends in ((low, first.low), (high, first.high)))
+        inside = low + random.uniform(len(low)) * (high - low)
+        inside = np.where(inside < high, inside, low)  # rounding may reach the edge, the next cell's
         return np.floor(inside) if self.whole else inside
 
     def _column(self, values: Floats, missing: Any) -> Any:
