@@ -25,7 +25,7 @@ bench: $(VENV)/.test-ready
 	$(BIN)/python benchmarks/audit_power.py
 
 site: $(VENV)/.test-ready
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -16,10 +16,10 @@ PAGES = sorted(path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """Built strictly: whatever the builder warns of stops it."""
+    """Built strictly: whatever the builder warns of stops it. Not quietly: then it would count no warnings."""
     where = tmp_path_factory.mktemp("site")
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(where)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(where)]
     done = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     return where
@@ -45,3 +45,13 @@ def test_the_reference_has_signatures_and_descriptions(site):
     for name in ("release", "open_release", "make_plan", "Release", "Schema", "Estimate"):
         assert re.search(rf'id="sfumato\.[\w.]*{name}"', page), name
     assert "epsilon" in page
+
+
+def test_examples_of_docstrings_are_code(site):
+    page = (site / "reference.html").read_text(encoding="utf-8")
+    assert page.count('<span class="gp">') >= 3 and "<blockquote>" not in page
+
+
+def test_the_command_that_builds_it_is_the_one_that_is_tested():
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nsite:")[2].splitlines()[1]
+    assert recipe.endswith("mkdocs build --strict")

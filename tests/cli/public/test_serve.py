@@ -81,7 +81,7 @@ def test_what_is_not_signed_by_the_key_is_not_served(release, tmp_path, monkeypa
     monkeypatch.setenv("SFUMATO_EXIT_CODES", "distinct")
     key, other = (str(tmp_path / name) for name in ("k", "other"))
     for name in (key, other):
-        assert sfumato("keygen", "-o", name).returncode == 0
+        assert sfumato("keygen", name).returncode == 0
 
     def both(public):
         serve = sfumato("serve", release, "--no-open", "--require-signature", public)

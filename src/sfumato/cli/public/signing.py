@@ -11,17 +11,22 @@ from sfumato.cli.shared.manner import QUIET
 
 
 def keygen(
-    out: Path = typer.Option(
-        ..., "-o", "--out", help="The private key's file; .pub is put beside it.", show_default=False
+    key: Path | None = typer.Argument(
+        None, metavar="KEY", help="The private key's file; .pub is put beside it.", show_default=False
     ),
+    out: Path | None = typer.Option(None, "-o", "--out", hidden=True),  # as it was called at first
     quiet: bool = QUIET,
 ) -> None:
     """Make a pair of Ed25519 keys: a private one for you alone, a public one for whoever checks. Never overwrites."""
     from sfumato.cli.show import say
     from sfumato.releases.signature.keys import make_keys
 
-    public, fingerprint = make_keys(out)
-    say(f"{out}: your private key. Nobody else may see it; who has it can sign in your name.")
+    named = [path for path in (key, out) if path is not None]
+    if len(named) != 1:
+        raise typer.BadParameter("name one file for the private key, such as `sfumato keygen office.key`")
+    (path,) = named
+    public, fingerprint = make_keys(path)
+    say(f"{path}: your private key. Nobody else may see it; who has it can sign in your name.")
     say(f"{public}: the public key, {fingerprint}. Give it out where people know that it is yours.")
 
 

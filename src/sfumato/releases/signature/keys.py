@@ -60,7 +60,7 @@ def read_private(path: Path) -> Ed25519PrivateKey:
     except (ValueError, TypeError):  # TypeError: it asks for a password
         key = None
     if not isinstance(key, Ed25519PrivateKey):
-        raise SignatureError(f"{path} is no private key of Ed25519 in PEM; make one with `sfumato keygen -o FILE`")
+        raise SignatureError(f"{path} is no private key of Ed25519 in PEM; make one with `sfumato keygen FILE`")
     if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise SignatureError(f"others can read {path}; keep a private key to yourself: chmod 600, or make a new one")
     return key
