@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain, ValueSet
 from sfumato.domain.boxes import Box, Part, cover
+from sfumato.effort import spend
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 
 __all__ = ["MOST_BOXES", "Box", "Predicate", "union"]
 
 MOST_BOXES = 1000
+_OF_A_BOX = 8  # steps to compare two boxes
 _FEW_BOXES = 50  # the outside of larger predicates is not worked out, for it can take seconds
 
 
@@ -58,11 +60,13 @@ class Predicate:
         return bool(self.boxes)
 
     def __and__(self, other: Predicate) -> Predicate:
+        spend(_OF_A_BOX * len(self.boxes) * len(other.boxes), "a condition")
         return _joined(a & b for a in self.boxes for b in other.boxes)
 
     def __sub__(self, other: Predicate) -> Predicate:
         left = list(self.boxes)
         for box in other.boxes:
+            spend(_OF_A_BOX * len(left), "a condition")
             left = _limited(piece for mine in left for piece in mine.minus(box))
         return _joined(left)
 
@@ -164,6 +168,7 @@ def _joined(boxes: Iterable[Box]) -> Predicate:
     before = len(kept) + 1
     while 1 < len(kept) < before:
         before = len(kept)
+        spend(_OF_A_BOX * before, "a condition")
         for name in sorted({name for box in kept for name, _ in box.sets}):
             kept = _joined_along(name, kept)
     return Predicate(tuple(kept))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
+from sfumato.effort import OF_A_NODE, spend
 from sfumato.errors import QueryError
 from sfumato.sql.clauses import check_clauses, table_scope, where
 from sfumato.sql.plan import Amount, Column
@@ -17,6 +18,7 @@ from sfumato.sql.scope import Scope, bare, in_words, keeps_numbers, number, unsu
 from sfumato.sql.statistics.formulas import Value, column_of, is_difference, over, plus, regrouped, times
 from sfumato.sql.statistics.order_statistics import READERS as STATISTICS
 from sfumato.sql.statistics.order_statistics import counts_units, statistic_name
+from sfumato.sql.table.windows import nodes_in
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -29,6 +31,7 @@ def read_column(node: exp.Expression, scope: Scope, within: Predicate, *, groupe
 
     within: the rows that WHERE keeps. grouped: whether the query has GROUP BY.
     """
+    spend(OF_A_NODE * nodes_in(node), "the select list")
     value = _read(node, scope, within)
     # Without GROUP BY, a total over all groups is the same thing as the one group.
     column = column_of(value if grouped else regrouped(value, True), scope.schema)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
+from sfumato.effort import MOST_ITEMS, MOST_RULES, at_most, counted
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
@@ -34,7 +35,7 @@ _SUFFIXES = ("", "_stderr", "_low", "_high", "_real")  # what an answer appends 
 def compile_select(text: str, schema: Schema) -> Select:
     """The plan of one SELECT statement over the table that a schema describes."""
     try:
-        with silence():
+        with silence(), counted():
             return compile_tree(parse(text), schema)
     except RecursionError:
         raise too_deep() from None
@@ -55,6 +56,7 @@ def compile_tree(tree: exp.Expression, schema: Schema) -> Select:
     if tree.key != "select":
         raise unsupported(_statement(tree))
     check_clauses(tree, _CLAUSES)
+    at_most(len(tree.expressions), MOST_ITEMS, "columns are in a select list", "ask for them in several statements")
     scope = table_scope(tree, schema)
     query = _Query(tree.expressions, scope, where(tree, scope), _group_by(tree, scope))
     columns = _named([_item(node, query) for node in query.items])
@@ -90,6 +92,7 @@ def _group_by(tree: exp.Expression, scope: Scope) -> tuple[str, ...]:
     if extras:
         raise unsupported(f"GROUP BY {extras[0].replace('_', ' ').upper()}", "group by attributes")
     items, nodes = tree.expressions, group.expressions
+    at_most(len(nodes), MOST_RULES, "keys are in GROUP BY", "name each key once")
     if group.args.get("all"):
         nodes = [item.unalias() for item in items if bare(item.unalias()).key == "column"]
     return tuple(dict.fromkeys(_group_key(bare(node), items, scope) for node in nodes))
@@ -153,6 +156,7 @@ def unique_names(wanted: list[tuple[str, bool]]) -> list[str]:
 
 def _order_by(clause: Any, query: _Query, columns: tuple[Key | Column, ...]) -> tuple[Order, ...]:
     rules = clause.expressions if clause else []
+    at_most(len(rules), MOST_RULES, "keys are in ORDER BY", "name each key once")
     return tuple(
         Order(_target(bare(rule.this), query, columns), bool(rule.args.get("desc")), bool(rule.args.get("nulls_first")))
         for rule in rules

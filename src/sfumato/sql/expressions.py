@@ -19,6 +19,7 @@ from sfumato.domain import END, NO_VALUE, Axis
 from sfumato.domain.axes import EPOCH
 from sfumato.domain.boxes import Box, cover
 from sfumato.domain.predicates import Predicate
+from sfumato.effort import spend
 from sfumato.errors import QueryError
 from sfumato.sql.plan import Cut
 from sfumato.sql.scope import Scope, quoted
@@ -26,7 +27,7 @@ from sfumato.sql.values.functions import call
 from sfumato.sql.values.spans import Span, fitted, together
 from sfumato.sql.values.steps import breakpoints
 from sfumato.sql.values.translate import translate
-from sfumato.sql.values.tree import Call, Lookup, Ref, Tree, Value, evaluate, places
+from sfumato.sql.values.tree import Call, Lookup, Ref, Tree, Value, evaluate, places, size
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -56,14 +57,15 @@ def read_classes(node: exp.Expression, scope: Scope, place: str) -> Classes:
 
     tree = translate(node, leaf, place)
     text = partial(quoted, node)
-    slots: list[tuple[int, Tree]] = []  # the parts that look at one attribute only, and at which
+    slots: dict[tuple[int, Tree], int] = {}  # the parts that look at one attribute only, at which, and their places
     outer = _split(tree, slots)
     along = []
     for number, axis in enumerate(axes):
         trees = [_moved(part) for of, part in slots if of == number]
-        along.append(_along(axis, trees, text()))
+        along.append(_along(axis, trees, text))
     if np.prod([len(classes) for classes in along], initial=1.0) > MOST_CLASSES:
         raise QueryError(f"{text()} tells apart more than {MOST_CLASSES:,} kinds of rows; use fewer attributes in it")
+    spend(int(np.prod([len(classes) for classes in along], initial=1.0)) * (size(outer) + len(slots)), "an expression")
     order = [[place for place, (of, _) in enumerate(slots) if of == number] for number in range(len(axes))]
     found: dict[Value, dict[tuple[int, ...], list[Span]]] = {}  # spans of the last attribute, by the others' classes
     numbered = [list(enumerate(classes.items())) for classes in along]
@@ -121,14 +123,11 @@ def note_cuts(predicates: Iterable[Predicate], scope: Scope, text: Callable[[], 
         scope.cuts.append(Cut(name, f"{text()} cuts the bin{'s' if len(cells) > 1 else ''} {labels}"))
 
 
-def _split(tree: Tree, slots: list[tuple[int, Tree]]) -> Tree:
+def _split(tree: Tree, slots: dict[tuple[int, Tree], int]) -> Tree:
     """The expression over its parts that look at one attribute each."""
     looked_at = places(tree)
     if len(looked_at) == 1:
-        part = (next(iter(looked_at)), tree)
-        if part not in slots:
-            slots.append(part)
-        return Ref(slots.index(part))
+        return Ref(slots.setdefault((next(iter(looked_at)), tree), len(slots)))
     if not looked_at or not isinstance(tree, Call):
         return tree
     return Call(tree.name, tuple(_split(arg, slots) for arg in tree.args))
@@ -141,10 +140,12 @@ def _moved(tree: Tree) -> Tree:
     return tree if not isinstance(tree, Call) else Call(tree.name, tuple(_moved(arg) for arg in tree.args))
 
 
-def _along(axis: Axis, trees: list[Tree], text: str) -> dict[tuple[Value, ...], list[Span]]:
+def _along(axis: Axis, trees: list[Tree], text: Callable[[], str]) -> dict[tuple[Value, ...], list[Span]]:
     """Classes of the values of one attribute: the spans of values on which all the trees agree."""
     found: dict[tuple[Value, ...], list[Span]] = {}
-    for span, value in _values(axis, trees, text):
+    values = _values(axis, trees, text)
+    spend(len(values) * (2 + sum(map(size, trees))), f"an expression of {axis.name}")
+    for span, value in values:
         spans = found.setdefault(tuple(evaluate(tree, (value,), call) for tree in trees), [])
         if spans and spans[-1][1] == span[0]:
             spans[-1] = (spans[-1][0], span[1])
@@ -153,23 +154,23 @@ def _along(axis: Axis, trees: list[Tree], text: str) -> dict[tuple[Value, ...], 
     return found
 
 
-def _values(axis: Axis, trees: list[Tree], text: str) -> list[tuple[Span, Value]]:
+def _values(axis: Axis, trees: list[Tree], text: Callable[[], str]) -> list[tuple[Span, Value]]:
     """Spans of values, in order, with one value of each that stands for it; rows without a value come last."""
     missing: list[tuple[Span, Value]] = [((NO_VALUE, END), None)] if axis.missing else []
     return _present(axis, trees, text) + missing
 
 
-def _present(axis: Axis, trees: list[Tree], text: str) -> list[tuple[Span, Value]]:
+def _present(axis: Axis, trees: list[Tree], text: Callable[[], str]) -> list[tuple[Span, Value]]:
     low, high = float(axis.edges[0]), float(axis.edges[-1])
     if axis.timed:
         return [(axis.values_in(cell).spans[0], _hour(float(axis.edges[cell]))) for cell in range(axis.places)]
     if not axis.discrete:
-        points = [point for point in breakpoints(trees, low, high, f"{text}: {axis.name}") if low <= point <= high]
+        points = [point for point in breakpoints(trees, low, high, lambda: f"{text()}: {axis.name}") if low <= point <= high]
         ends = [(low, 0), *((point, after) for point in points for after in (0, 1)), (high, 1)]
         pairs = [(a, b) for a, b in pairwise(ends) if a < b]
         return [((a, b), (a[0] + b[0]) / 2) for a, b in pairs]
     if high - low > MOST_VALUES:
-        raise QueryError(f"{text}: {axis.name} has more than {MOST_VALUES:,} values; compare it with constants instead")
+        raise QueryError(f"{text()}: {axis.name} has more than {MOST_VALUES:,} values; compare it with constants instead")
     return [(((number, 0), (number + 1.0, 0)), _value(axis, number)) for number in np.arange(low, high).tolist()]
 
 

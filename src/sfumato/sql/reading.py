@@ -88,11 +88,18 @@ def parse(text: str, dialect: str = "duckdb") -> exp.Expression:
     return tree
 
 
+class Words(frozenset[str]):
+    """The words of a text, which all nodes of its syntax tree share, and the copies of these too."""
+
+    def __deepcopy__(self, _memo: object) -> Words:
+        return self
+
+
 def _remember_names(tree: exp.Expression, text: str) -> None:
     """Keep what functions were called in the text, for the parser calls many of them by another name."""
     from sqlglot import exp
 
-    words = set(re.findall(r"\w+", text.upper()))
+    words = Words(re.findall(r"\w+", text.upper()))
     for node in tree.walk():
         node.meta["words"] = words
         if isinstance(node, exp.Func) and "start" in node.meta:

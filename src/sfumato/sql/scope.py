@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from difflib import get_close_matches
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain import Axis
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 Constant = str | int | float | bool
+
+_MOST_QUOTED, _MOST_CUT = 100, 1_000  # nodes of syntax whose functions are called as they were written; characters
 
 SUPPORTED = (
     "a release answers SELECTs of COUNT, SUM, AVG, quantiles and their arithmetic on one table, with WHERE, GROUP BY, "
@@ -151,6 +154,8 @@ def quoted(node: exp.Expression) -> str:
     """How a message shows a piece of a query: on one line, not too long, with names and dates as they were written."""
     from sqlglot import exp
 
+    few = next(islice(node.walk(), _MOST_QUOTED, None), None) is None
+
     def as_written(part: exp.Expression) -> exp.Expression:
         name = part.meta.get("written") if isinstance(part, exp.Func) else None
         if name is None or part.sql(dialect="duckdb").upper().startswith(f"{name.upper()}("):
@@ -158,7 +163,7 @@ def quoted(node: exp.Expression) -> str:
         args = [arg for value in part.args.values() for arg in (value if isinstance(value, list) else [value])]
         return exp.Anonymous(this=name, expressions=[arg for arg in args if isinstance(arg, exp.Expression)])
 
-    text = node.transform(as_written).sql(dialect="duckdb")
+    text = (node.transform(as_written) if few else node).sql(dialect="duckdb")[:_MOST_CUT]
     text = re.sub(r"CAST\(('[^']*') AS (DATE|TIMESTAMP)\)", r"\2 \1", " ".join(text.split()))
     written = node.meta.get("words")
     if written is not None and not set(re.findall(r"\b[A-Z][A-Z_]+\b", text)) <= written:

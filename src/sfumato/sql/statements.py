@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 
+from sfumato.effort import counted
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.compile import compile_tree
@@ -53,7 +54,7 @@ def compile_statement(text: str, schema: Schema) -> Statement:
 
 def _compiled(text: str, schema: Schema) -> Statement:
     try:
-        with silence():
+        with silence(), counted():
             tree = parse(text)
             try:
                 return compile_tree(tree, schema)

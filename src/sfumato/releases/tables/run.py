@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.domain import Domain
+from sfumato.effort import MOST_STEPS, STEPS_OF_A_ROW, counted, spend
 from sfumato.releases.answers.answer import moment_of
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
@@ -19,7 +20,7 @@ from sfumato.releases.tables.cells import known_for_sure, shown, work_out
 from sfumato.releases.tables.steps import Row, done
 from sfumato.sql import Column, Key, Select
 from sfumato.sql.table.plan import Item, Part, Table, Tables
-from sfumato.sql.values.tree import Ref
+from sfumato.sql.values.tree import Ref, size
 
 Ask = Callable[[Select], Result]
 
@@ -84,10 +85,12 @@ def _run(table: Table, domain: Domain, ask: Ask, notes: list[str]) -> list[Row]:
         for place, source in enumerate(part.keys)
         if source is not None and source[0] == "attribute"
     }
-    for step in table.steps:
-        rows = done(step, rows, orders)
-    notes += table.notes
-    return [[work_out(item.tree, row) for item in table.items] for row in rows]
+    with counted(MOST_STEPS + STEPS_OF_A_ROW * len(rows)):
+        for step in table.steps:
+            rows = done(step, rows, orders)
+        spend(len(rows) * sum(size(item.tree) for item in table.items), "the select list")
+        notes += table.notes
+        return [[work_out(item.tree, row) for item in table.items] for row in rows]
 
 
 def _rows_of(part: Part, number: int, table: Table, domain: Domain, ask: Ask, notes: list[str]) -> list[Row]:

@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from sfumato.effort import spend
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.tables.cells import work_out
-from sfumato.sql.table.plan import Keep, Once, Rank, Rule, Sort, Step, Take
-from sfumato.sql.values.tree import Ref
+from sfumato.sql.table.plan import Keep, Once, Rank, Rule, Sort, Step, Take, trees_of
+from sfumato.sql.values.tree import Ref, size
 
 Row = list[Any]
 Orders = Mapping[int, Mapping[Any, int]]  # for places whose values have an order of their own: that of the schema
@@ -17,6 +18,7 @@ Orders = Mapping[int, Mapping[Any, int]]  # for places whose values have an orde
 
 def done(step: Step, rows: list[Row], orders: Orders) -> list[Row]:
     """The rows after a step."""
+    spend(len(rows) * sum(map(size, trees_of(step))), "a condition, rank or order on the rows of the answer")
     if isinstance(step, Keep):
         return [row for row in rows if _holds(work_out(step.condition, row))]
     if isinstance(step, Take):

@@ -10,6 +10,7 @@ from operator import and_
 from typing import Any
 
 from sfumato.domain.predicates import Predicate
+from sfumato.effort import at_most
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.aggregates import read_column
@@ -61,12 +62,9 @@ def build_table(flat: Flat, schema: Schema) -> Table:
 def _check_length(keys: tuple[TableKey, ...], sets: Any, schema: Schema) -> None:
     """Refuse to list more values than anyone would look through."""
     sizes = {key.text: len(key.classes) if key.classes else schema.domain[key.attribute or ""].size for key in keys}
-    length = max(prod(sizes[text_of(node)] for node in chosen) for chosen in sets)
-    if length > MOST_LISTED:
-        raise QueryError(
-            f"{length:,.6g} combinations of values would be listed and {MOST_LISTED:,} is the most; name fewer "
-            "columns, or draw rows with `sfumato sample`"
-        )
+    length = max(prod(sizes[text] for text in {text_of(node) for node in chosen}) for chosen in sets)
+    remedy = "name fewer columns, or draw rows with `sfumato sample`"
+    at_most(length, MOST_LISTED, "combinations of values would be listed", remedy)
 
 
 def _keys(sets: Any, items: Any, steps: tuple[RawStep, ...], scope: Scope) -> tuple[TableKey, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from sfumato.effort import MOST_SELECTS, OF_A_NODE, at_most, spend
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
@@ -17,6 +18,7 @@ from sfumato.sql.clauses import check_clauses, table_scope
 from sfumato.sql.scope import in_words, unsupported
 from sfumato.sql.table.level import Flat, RawStep, last_steps, written_over
 from sfumato.sql.table.syntax import aggregates_in, name_of, ranks_replaced, totals_in
+from sfumato.sql.table.windows import nodes_in
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -75,6 +77,7 @@ def _with_plain_subqueries(tree: exp.Expression, schema: Schema, known: Named_qu
     """The SELECT with single totals, (SELECT COUNT(*) FROM c), written over the release where c is a query of WITH."""
     from sqlglot import exp
 
+    spend(OF_A_NODE * nodes_in(tree), "a statement with subqueries")
     tree = tree.copy()
     for node in list(tree.find_all(exp.Subquery)):
         inner = node.this.args.get("from_") or node.this.args.get("from")
@@ -95,6 +98,8 @@ def _union(tree: exp.Expression, schema: Schema, known: Named_queries) -> Query:
     if tree.args.get("distinct") is not False:
         raise unsupported("UNION", "write UNION ALL: two noisy numbers are hardly ever the same")
     parts = [flatten(part, schema, known) for part in (tree.this, tree.args["expression"])]
+    selects = sum(len(part.flats) for part in parts)
+    at_most(selects, MOST_SELECTS, "SELECTs would follow each other by UNION ALL", "ask for them in several statements")
     if any(part.steps for part in parts):
         raise unsupported("ORDER BY or LIMIT inside UNION ALL", "put it at the end")
     widths = {len(flat.items) for part in parts for flat in part.flats}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import combinations, product
+from math import prod
 from typing import Any
 
+from sfumato.effort import MOST_RULES, MOST_SETS, at_most
 from sfumato.errors import QueryError
 from sfumato.sql.scope import bare, number, unsupported
 from sfumato.sql.table.syntax import Named, aggregates_in
 from sfumato.sql.table.windows import text_of
-
-MOST_SETS = 64
 
 Keys = tuple[Any, ...]
 
@@ -23,11 +23,20 @@ def grouping_sets(group: Any, items: tuple[Named, ...], plain: Callable[[Any], A
         raise unsupported(f"GROUP BY ... WITH {extras[0].upper()}", f"write GROUP BY {extras[0].upper()} (...)")
     if group.args.get("all"):
         return (tuple(item.node for item in items if not aggregates_in(item.node) and number(item.node) is None),)
+    at_most(len(group.expressions), MOST_RULES, "keys are in GROUP BY", "name each key once")
+    at_most(prod(map(_number, group.expressions)), MOST_SETS, "grouping sets are in GROUP BY", "name fewer keys")
     parts = [_sets(node, items, plain) for node in group.expressions]
-    found = [_once(key for keys in chosen for key in keys) for chosen in product(*parts)]
-    if len(found) > MOST_SETS:
-        raise QueryError(f"GROUP BY has {len(found):,} grouping sets and {MOST_SETS} is the most; name fewer keys")
-    return tuple(found)
+    return tuple(_once(key for keys in chosen for key in keys) for chosen in product(*parts))
+
+
+def _number(node: Any) -> int:
+    """How many sets one item of GROUP BY stands for, counted before any of them is listed."""
+    at_most(len(node.expressions), MOST_RULES, f"keys are in {node.key.upper()}", "name each key once")
+    if node.key == "rollup":
+        return len(node.expressions) + 1
+    if node.key == "cube":
+        return 1 << len(node.expressions)
+    return sum(map(_number, node.expressions)) if node.key == "groupingsets" else 1
 
 
 def _sets(node: Any, items: tuple[Named, ...], plain: Callable[[Any], Any]) -> list[Keys]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from sfumato.domain.boxes import cover
 from sfumato.domain.predicates import Predicate
+from sfumato.effort import OF_A_NODE, spend
 from sfumato.errors import QueryError, UnsupportedSQL
 from sfumato.frozen import dataclass
 from sfumato.sql.aggregates import read_column
@@ -16,7 +17,7 @@ from sfumato.sql.expressions import Classes, read_classes
 from sfumato.sql.scope import Scope, quoted, unsupported
 from sfumato.sql.table.places import PART, RANK
 from sfumato.sql.table.plan import Keep, Rank, Step
-from sfumato.sql.table.syntax import aggregates_in, rank_number, totals_in
+from sfumato.sql.table.syntax import Fact, aggregates_in, facts_of, rank_number, totals_in
 from sfumato.sql.table.windows import Windows, text_of
 from sfumato.sql.values.functions import call
 from sfumato.sql.values.translate import translate
@@ -57,6 +58,8 @@ class ItemReader:
     keys: tuple[TableKey, ...]
     sets: tuple[frozenset[str], ...]
     aggregates: list[Any] = field(default_factory=list)
+    _places: dict[str, int] = field(default_factory=dict)  # of aggregates, by their texts
+    _numbers: dict[int, tuple[Tree, bool]] = field(default_factory=dict)  # whether expressions are, by id
 
     def item(self, node: exp.Expression) -> tuple[str, Tree, bool]:
         """An item of the select list: the name it has unless an alias says otherwise, its tree, whether a number."""
@@ -77,7 +80,8 @@ class ItemReader:
 
     def read(self, node: exp.Expression, place: str) -> Tree:
         """An expression over rows; place: where it stands, for messages."""
-        tree = translate(node, lambda part: self._leaf(part, place), place)
+        facts = facts_of(node)
+        tree = translate(node, lambda part: self._leaf(part, facts), place)
         for part in calls(tree):
             numbers = sum(map(self.is_number, part.args))
             several = part.name in (*ARITHMETIC, "greatest", "least", "coalesce") and numbers > 1
@@ -89,8 +93,11 @@ class ItemReader:
     def is_number(self, tree: Tree) -> bool:
         """Whether an expression gives a number with an interval."""
         if isinstance(tree, Call):
-            args = (*tree.args[1:-1:2], tree.args[-1]) if tree.name == "case" else tree.args
-            return tree.name not in DECISIONS and any(map(self.is_number, args))
+            if id(tree) not in self._numbers:
+                args = (*tree.args[1:-1:2], tree.args[-1]) if tree.name == "case" else tree.args
+                found = tree.name not in DECISIONS and any(map(self.is_number, args))
+                self._numbers[id(tree)] = tree, found  # the tree too, so that its id stays its own
+            return self._numbers[id(tree)][1]
         return isinstance(tree, Ref) and len(self.keys) <= tree.place < PART
 
     def decides(self, tree: Tree) -> bool:
@@ -108,21 +115,23 @@ class ItemReader:
     def _looks_at_numbers(self, tree: Tree) -> bool:
         return self.is_number(tree) or self.decides(tree)
 
-    def _leaf(self, node: Any, place: str) -> Tree | None:
+    def _leaf(self, node: Any, facts: dict[int, Fact]) -> Tree | None:
         rank = rank_number(node)
         if rank is not None:
             return Ref(RANK + rank)
-        text = text_of(node)
-        for number, key in enumerate(self.keys):
-            if key.text == text:
-                return Ref(number)
+        fact = facts[id(node)]
+        if self.keys and fact.size <= max(len(key.text) for key in self.keys):  # a key has a letter a node, and more
+            text = text_of(node)
+            for number, key in enumerate(self.keys):
+                if key.text == text:
+                    return Ref(number)
         if node.key == "grouping":
             return self._grouping(node)
-        if aggregates_in(node) or totals_in(node):
+        if fact.aggregated:
             return self._aggregate(node)
         if node.key == "column" and node.this.key != "star":
             raise self._not_grouped(node)
-        return self._of_one_key(node)
+        return self._of_one_key(node, fact) if self.keys and fact.columns else None
 
     def _aggregate(self, node: Any) -> Tree | None:
         """The place of an aggregate, or of arithmetic of aggregates; None for what is done with its value."""
@@ -136,9 +145,9 @@ class ItemReader:
         )
         if not linear:
             return None
-        texts = [text_of(known) for known in self.aggregates]
-        if text_of(node) in texts:
-            return Ref(len(self.keys) + texts.index(text_of(node)))
+        text = text_of(node)
+        if text in self._places:
+            return Ref(len(self.keys) + self._places[text])
         try:
             self._column(node)
         except UnsupportedSQL:
@@ -146,8 +155,9 @@ class ItemReader:
             if node.key in (*ARITHMETIC, "neg") and sum(bool(_of_groups(side)) for side in sides) == 1:
                 return None
             raise
+        self._places[text] = len(self.aggregates)
         self.aggregates.append(node)
-        return Ref(len(self.keys) + len(self.aggregates) - 1)
+        return Ref(len(self.keys) + self._places[text])
 
     def _column(self, node: Any) -> Any:
         """The aggregate for all rows, to see whether it can be had at all."""
@@ -169,14 +179,16 @@ class ItemReader:
             return QueryError(f"{name} is a measure and has no value by itself; select SUM({name}) or AVG({name})")
         return QueryError(f"{name} is named but not in GROUP BY; add it there, or use it inside COUNT, SUM or AVG")
 
-    def _of_one_key(self, node: Any) -> Tree | None:
+    def _of_one_key(self, node: Any, fact: Fact) -> Tree | None:
         """An expression of one attribute that groups are made by, where it has one value for each of its cells."""
         from sqlglot import exp
 
+        spend(OF_A_NODE * (fact.size + len(self.keys)), "an expression of a key")
         columns = list(node.find_all(exp.Column))
         texts = {text_of(column) for column in columns}
         place = next((number for number, key in enumerate(self.keys) if {key.text} == texts and key.attribute), None)
-        if place is None or any(key.text in text_of(node) for key in self.keys if not key.attribute):
+        others = [key.text for key in self.keys if not key.attribute]
+        if place is None or (others and any(text in whole for whole in (text_of(node),) for text in others)):
             return None
         axis = self.scope.axis_of(columns[0], "the select list")
         values: list[Value] = [None] * axis.size

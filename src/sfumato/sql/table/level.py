@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from sfumato.effort import MOST_ITEMS, MOST_RULES, at_most
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
@@ -117,6 +118,7 @@ def _finished(flat: Flat, inside: Any, order: Any, qualify: Any, columns: set[st
     steps = list(flat.steps)
     before = sum(step.kind == "rank" for step in steps)
     rules = [] if order is None else order.expressions
+    at_most(len(rules), MOST_RULES, "keys are in ORDER BY", "name each key once")
     conditions = [] if qualify is None else [qualify.this]
     plain, first = alias_resolver(flat.items, columns), alias_resolver(flat.items, set())
     nodes = [*(item.node for item in flat.items), *map(plain, conditions), *map(first, rules)]
@@ -152,6 +154,9 @@ def _items(select: Any, source: Flat | None, schema: Schema) -> tuple[Named, ...
     """The select list, with * written out."""
     from sqlglot import exp
 
+    starred = len(source.items) if source is not None else len({*schema.domain.names, *schema.measures})
+    length = sum(starred if is_star(node) else 1 for node in select.expressions)
+    at_most(length, MOST_ITEMS, "columns are in a select list", "ask for them in several statements")
     found: list[Named] = []
     for node in select.expressions:
         if not is_star(node):

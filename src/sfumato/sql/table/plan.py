@@ -92,6 +92,18 @@ class Once:
 Step = Keep | Rank | Sort | Take | Once
 
 
+def trees_of(step: Step) -> list[Tree]:
+    """The expressions that a step works out for each row."""
+    if isinstance(step, Keep):
+        return [step.condition]
+    if isinstance(step, Once):
+        return list(step.by)
+    if isinstance(step, Take):
+        return []
+    within = list(step.within) if isinstance(step, Rank) else []
+    return [*within, *(rule.by for rule in step.rules)]
+
+
 @dataclass(frozen=True)
 class Item:
     """A column of the answer; number: whether it has an interval."""

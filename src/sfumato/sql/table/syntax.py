@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from sfumato.effort import MOST_NODES, OF_A_NODE, at_most, spend
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.sql.scope import quoted
+from sfumato.sql.table.windows import nodes_in
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -31,6 +33,25 @@ class Source(Protocol):
     def items(self) -> tuple[Named, ...]: ...
 
 
+class Written:
+    """Counts the nodes of a SELECT while expressions are written out in it, before each is."""
+
+    def __init__(self, nodes: int = 0) -> None:
+        self.nodes = nodes
+        self._sizes: dict[int, int] = {}
+        spend(OF_A_NODE * nodes, "a subquery")
+
+    def copy(self, node: Any) -> Any:
+        """A copy of an expression, in parentheses where it needs them."""
+        size = self._sizes.setdefault(id(node), 0) or nodes_in(node)
+        self._sizes[id(node)] = size
+        self.nodes += size
+        what = "names, constants and operators would be in a SELECT whose subqueries and aliases are written out"
+        at_most(self.nodes, MOST_NODES, what, "name each column of a subquery fewer times")
+        spend(OF_A_NODE * size, "a subquery")
+        return in_parentheses(node)
+
+
 def is_star(node: exp.Expression) -> bool:
     return node.key == "star" or (node.key == "column" and node.this.key == "star")
 
@@ -43,13 +64,41 @@ def aggregates_in(nodes: Any) -> list[Any]:
     """Aggregates of rows: not ranks, nor totals over groups, though what these add up may be one."""
     from sqlglot import exp
 
-    found = []
-    for root in _listed(nodes):
-        for node in root.find_all(exp.AggFunc, exp.Subquery):
-            inside_from = node.find_ancestor(exp.From) is not None and isinstance(node, exp.Subquery)
-            total = isinstance(node.parent, exp.Window) and not isinstance(node, exp.Subquery)
-            if node.key not in RANKS and not total and not inside_from:
-                found.append(node)
+    return [
+        node for root in _listed(nodes) for node in root.find_all(exp.AggFunc, exp.Subquery) if _is_aggregate(node)
+    ]
+
+
+def _is_aggregate(node: Any) -> bool:
+    from sqlglot import exp
+
+    if isinstance(node, exp.Subquery):
+        return node.find_ancestor(exp.From) is None
+    return isinstance(node, exp.AggFunc) and node.key not in RANKS and not isinstance(node.parent, exp.Window)
+
+
+class Fact(NamedTuple):
+    """size: nodes, without parentheses. aggregated: whether an aggregate or a total is among them. columns: how many."""
+
+    size: int
+    aggregated: bool
+    columns: int
+
+
+def facts_of(root: Any) -> dict[int, Fact]:
+    """What there is in each part of an expression, by the id of its node, in one walk."""
+    nodes = list(root.walk())  # parents before their children
+    spend(OF_A_NODE * len(nodes), "an expression")
+    found: dict[int, Fact] = {}
+    for node in reversed(nodes):
+        parts = [found[id(part)] for part in node.iter_expressions()]
+        found[id(node)] = Fact(
+            (node.key != "paren") + sum(part.size for part in parts),
+            _is_aggregate(node)
+            or (node.key == "window" and not is_rank(node))
+            or any(part.aggregated for part in parts),
+            (node.key == "column") + sum(part.columns for part in parts),
+        )
     return found
 
 
@@ -87,11 +136,12 @@ def alias_resolver(items: Iterable[Named], columns: set[str]) -> Callable[[Any],
     from sqlglot import exp
 
     known = {item.name.lower(): item.node for item in items if item.name and item.name.lower() not in columns}
+    written = Written()
 
     def resolved(node: exp.Expression) -> exp.Expression:
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in known:
             found = known[node.name.lower()]
-            return node if found == node else in_parentheses(found)
+            return node if found is node or found == node else written.copy(found)
         return node
 
     return lambda root: root.transform(resolved)  # which changes nothing inside what it has put in
@@ -107,6 +157,7 @@ def substituted(select: Any, source: Source | None) -> Any:
     table = (select.args.get("from_") or select.args.get("from")).this
     called = (table.alias or table.name).lower()
     own = {item.alias.lower() for item in select.expressions if item.key == "alias"}
+    written = Written(nodes_in(select))
 
     def replaced(node: Any) -> Any:
         if isinstance(node, exp.Subquery):
@@ -116,7 +167,7 @@ def substituted(select: Any, source: Source | None) -> Any:
         if node.table and node.table.lower() != called:
             raise QueryError(f"no table {node.table!r} in FROM; write {node.name} without a table before it")
         if node.name.lower() in known:
-            return in_parentheses(known[node.name.lower()])
+            return written.copy(known[node.name.lower()])
         if node.name.lower() in own and not node.table:
             return node
         raise QueryError(f"no column {node.name!r} in the subquery; there are {', '.join(known)}")

@@ -8,6 +8,7 @@ from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
+from sfumato.effort import OF_A_NODE, spend
 from sfumato.errors import UnsupportedSQL
 from sfumato.frozen import dataclass
 
@@ -40,12 +41,22 @@ def text_of(node: Any) -> str:
         named = isinstance(part, exp.Column) and not isinstance(part.this, exp.Star)
         return exp.column(part.name.lower(), quoted=True) if named else part
 
-    copy = bare_of(node).transform(plain)
+    node = bare_of(node)
+    if isinstance(node, exp.Literal | exp.Var | exp.Null | exp.Boolean):
+        spend(1)
+        return f"{node.key} {node.name}" if isinstance(node, exp.Var) else str(node.sql(dialect="duckdb"))
+    spend(OF_A_NODE * nodes_in(node), "an expression that is compared with keys and aggregates")
+    copy = node.transform(plain)
     for part in list(copy.find_all(exp.Paren)):
         if isinstance(part.this, exp.Paren | exp.Column | exp.Literal | exp.Func):
             part.replace(part.this)
     text: str = copy.sql(dialect="duckdb")
     return text
+
+
+def nodes_in(root: Any) -> int:
+    """How many names, constants and operators an expression has."""
+    return sum(1 for _ in root.walk())
 
 
 def bare_of(node: Any) -> Any:

@@ -7,9 +7,10 @@ constants, and FLOOR, CEIL, ROUND or CAST of something linear. Between two of th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
+from sfumato.effort import spend
 from sfumato.errors import QueryError, UnsupportedSQL
 from sfumato.frozen import dataclass
 from sfumato.sql.values.functions import call
@@ -32,7 +33,7 @@ class Line:
 Shape = Line | Literal["steps"]
 
 
-def breakpoints(trees: Iterable[Tree], low: float, high: float, what: str) -> list[float]:
+def breakpoints(trees: Iterable[Tree], low: float, high: float, what: Callable[[], str]) -> list[float]:
     """The points between low and high, in order, where any of the expressions may change; what: for the message."""
     found: set[float] = set()
     search = _Search(low, high, what, found)
@@ -47,7 +48,7 @@ def breakpoints(trees: Iterable[Tree], low: float, high: float, what: str) -> li
 class _Search:
     low: float
     high: float
-    what: str
+    what: Callable[[], str]
     found: set[float]
 
     def shape(self, tree: Tree) -> Shape:
@@ -96,13 +97,14 @@ class _Search:
             scale = 10.0 ** lines[1].start
         ends = sorted((line.slope * x + line.start) * scale for x in (self.low, self.high))
         if not all(map(math.isfinite, ends)) or ends[1] - ends[0] > MOST_POINTS:
-            raise QueryError(f"{self.what} would be told apart into more than {MOST_POINTS:,} pieces; round it more")
+            raise QueryError(f"{self.what()} would be told apart into more than {MOST_POINTS:,} pieces; round it more")
+        spend(2 * int(ends[1] - ends[0]), "an expression")
         for whole in range(math.floor(ends[0]) - 1, math.ceil(ends[1]) + 2):
             self.found.add(((whole + _JUMPS[name]) / scale - line.start) / line.slope)
 
     def refusal(self) -> UnsupportedSQL:
         return UnsupportedSQL(
-            f"{self.what} is known by its bins only, and this is not one value inside a bin; "
+            f"{self.what()} is known by its bins only, and this is not one value inside a bin; "
             "compare it with constants, or round it by FLOOR(... / 1000)"
         )
 

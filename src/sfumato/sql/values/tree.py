@@ -49,6 +49,16 @@ class Call:
     name: str
     args: tuple[Tree, ...]
 
+    @cached_property
+    def places(self) -> frozenset[int]:
+        """The places of a row that it looks at."""
+        return frozenset(place for arg in self.args for place in places(arg))
+
+    @cached_property
+    def size(self) -> int:
+        """How many values are worked out for it."""
+        return 1 + sum(size(arg) for arg in self.args)
+
 
 Tree = Const | Ref | Lookup | Call
 
@@ -67,13 +77,20 @@ def evaluate(tree: Tree, row: Sequence[Any], call: Callable[[str, list[Any]], An
 def places(tree: Tree) -> frozenset[int]:
     """The places of a row that an expression looks at."""
     if isinstance(tree, Call):
-        return frozenset(place for arg in tree.args for place in places(arg))
+        return tree.places
     return frozenset() if isinstance(tree, Const) else frozenset({tree.place})
+
+
+def size(tree: Tree) -> int:
+    """How many values are worked out for an expression."""
+    return tree.size if isinstance(tree, Call) else 1
 
 
 def calls(tree: Tree) -> Iterator[Call]:
     """Every call inside an expression, from the outside in."""
-    if isinstance(tree, Call):
-        yield tree
-        for arg in tree.args:
-            yield from calls(arg)
+    waiting = [tree]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, Call):
+            yield found
+            waiting += reversed(found.args)
