@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exploring import make_releases, serving
+from exploring import desk_for, make_releases, serving
 
 import sfumato as sf
 
@@ -44,7 +44,8 @@ def client(shelf: Any) -> Any:
     from sfumato.explorer.app import explorer
     from sfumato.explorer.http.guards import LOOPBACK
 
-    return TestClient(explorer(shelf, hosts=LOOPBACK), base_url="http://127.0.0.1", raise_server_exceptions=False)
+    app = explorer(shelf, desk_for(shelf), hosts=LOOPBACK)
+    return TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
 
 
 @pytest.fixture(scope="session")

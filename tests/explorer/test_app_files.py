@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
+
+import exploring
 
 WATCHED = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
+sys.path.insert(0, sys.argv.pop(1))
+from exploring import desk_for
 import sfumato as sf
 from starlette.testclient import TestClient
 from sfumato.explorer.app import explorer
 from sfumato.explorer.shelf import Shelf
 
-client = TestClient(explorer(Shelf.of([(path, sf.open(path)) for path in sys.argv[1:]])), raise_server_exceptions=False)
+shelf = Shelf.of([(path, sf.open(path)) for path in sys.argv[1:]])
+client = TestClient(explorer(shelf, desk_for(shelf)), raise_server_exceptions=False)
 opened = []
 sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == "open" else None)
 statuses = []
@@ -31,7 +37,7 @@ print(json.dumps([statuses, opened]))
 
 def test_no_request_opens_a_file(releases):
     """Modules that are loaded late are Python's own files; nothing else is opened once the server runs."""
-    command = [sys.executable, "-c", WATCHED, *map(str, releases)]
+    command = [sys.executable, "-c", WATCHED, str(Path(exploring.__file__).parent), *map(str, releases)]
     run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     statuses, opened = json.loads(run.stdout.splitlines()[-1])
     assert statuses == [200, 200, 404, 404, 200, 200, 422, 422, 422, 422, 422]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -13,6 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
+from sfumato.explorer.answering import Desk, Question, Solver
+from sfumato.explorer.shelf import Shelf
+from sfumato.explorer.working import WORKS, Room, understood
 
 HOSTILE = [
     "<script>document.title='owned'</script>",
@@ -77,6 +81,25 @@ def make_releases(folder: Path) -> list[Path]:
         one = sf.release(source, read, epsilon=5, mechanism=mechanism, ledger=folder / "ledger", **delta)
         made.append(one.save(folder / f"{read.dataset}.sfumato"))
     return made
+
+
+class InProcess:
+    """Works out answers in a thread of this process, where a test is not about processes."""
+
+    def __init__(self, shelf: Shelf, *, looks_up: bool = False, works=WORKS) -> None:
+        self.room = Room(shelf, works, looks_up=looks_up)
+
+    async def solve(self, question: Question) -> bytes:
+        return understood(await asyncio.to_thread(self.room.reply, question))
+
+    def close(self) -> None:
+        pass
+
+
+def desk_for(shelf: Shelf, **settings) -> Desk:
+    """A desk without processes."""
+    solver: Solver = InProcess(shelf, **settings)
+    return Desk(solver)
 
 
 @contextmanager

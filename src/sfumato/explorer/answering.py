@@ -1,139 +1,183 @@
-"""Questions answered one after the other by a few threads; answers are kept for whoever asks the same."""
+"""Questions to the server: each is worked out once for all who ask it, and its answer kept for whoever asks again."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Hashable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Coroutine
 from dataclasses import field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
-from sfumato.explorer.bounds import ANSWER_SECONDS, MOST_KEPT_ANSWER, MOST_KEPT_BYTES, MOST_WAITING, WORKERS
+from sfumato.explorer.bounds import MOST_KEPT_ANSWER, MOST_KEPT_BYTES, MOST_WAITING, Limits
 from sfumato.explorer.refusals import Refusal
 from sfumato.frozen import dataclass
+
+ENTRY_BYTES = 512  # of a kept answer besides its own: digest, links and what the allocator adds
+
+
+class Question(NamedTuple):
+    """What a client wants: a kind of question, the release it is about, and the bytes that the client sent."""
+
+    kind: str
+    name: str
+    body: bytes = b""
+
+    @property
+    def key(self) -> bytes:
+        """A digest, under which the answer is kept: the text itself may be many times longer than its answer."""
+        return hashlib.blake2b(self.packed(), digest_size=20).digest()
+
+    def packed(self) -> bytes:
+        """The question as it goes to a worker."""
+        return f"{self.kind}\n{self.name}\n".encode() + self.body
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> Question:
+        kind, name, body = data.split(b"\n", 2)
+        return cls(kind.decode(), name.decode(), body)
+
+
+class Stopped(Refusal):
+    """A refusal because a worker was killed or died of a question: asked again, it would cost another worker."""
+
+
+class Solver(Protocol):
+    """Whatever works out answers: processes in a server. Whoever is cancelled while he waits wants the work stopped."""
+
+    async def solve(self, question: Question) -> bytes: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(eq=False)
 class Kept:
-    """Answers by question, the ones longest unused thrown away first."""
+    """Answers by the digest of their question, the ones longest unused thrown away first."""
 
     most_bytes: int = MOST_KEPT_BYTES
-    _found: OrderedDict[Hashable, bytes] = field(default_factory=OrderedDict)
+    _found: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
     _bytes: int = 0
 
-    def get(self, key: Hashable) -> bytes | None:
+    def get(self, key: bytes) -> bytes | None:
         """The answer to a question that was asked before."""
         if (found := self._found.get(key)) is not None:
             self._found.move_to_end(key)
         return found
 
-    def put(self, key: Hashable, answer: bytes) -> None:
+    def put(self, key: bytes, answer: bytes) -> None:
         """Remember an answer, unless it is so long that many others would have to go."""
         if key in self._found or len(answer) > MOST_KEPT_ANSWER:
             return
         self._found[key] = answer
-        self._bytes += len(answer)
+        self._bytes += len(answer) + ENTRY_BYTES
         while self._bytes > self.most_bytes:
             _, gone = self._found.popitem(last=False)
-            self._bytes -= len(gone)
+            self._bytes -= len(gone) + ENTRY_BYTES
 
 
 @dataclass(eq=False)
 class Desk:
-    """Where questions are put. All but the work itself happens in the thread of the event loop.
+    """Where questions are put. Lives in the event loop of the server, and works nothing out itself."""
 
-    Who waits is woken by the thread that found the answer, in one turn of the loop: with hundreds of clients a turn is
-    long, and every task in between would cost another.
-    """
-
+    solver: Solver
+    limits: Limits = field(default_factory=Limits)
     kept: Kept = field(default_factory=Kept)
-    workers: int = WORKERS
-    _waiting: dict[Hashable, list[asyncio.Future[bytes]]] = field(default_factory=dict)
-    _under_way: dict[Hashable, Future[None]] = field(default_factory=dict)
+    _waiting: dict[bytes, list[asyncio.Future[bytes]]] = field(default_factory=dict)
+    _under_way: dict[bytes, asyncio.Task[bytes]] = field(default_factory=dict)
+    _stopped: OrderedDict[bytes, tuple[float, Stopped]] = field(default_factory=OrderedDict)
+    _closed: bool = False
 
-    def __post_init__(self) -> None:
-        self._threads = ThreadPoolExecutor(self.workers, "sfumato-answers")
+    async def answer(self, question: Question, gone: Coroutine[Any, Any, None] | None = None) -> bytes:
+        """The answer; it is worked out once for all who ask the same at the same time.
 
-    async def answer(
-        self, key: Hashable, work: Callable[[], bytes], gone: Coroutine[Any, Any, None] | None = None
-    ) -> bytes:
-        """What the work gives; it is done once for all who ask the same at the same time.
-
-        gone: ends when the one who asks has left. Work that nobody waits for any more is not begun; what has begun
-        is finished, for the next one may ask for it, and a thread cannot be stopped.
+        gone: ends when the one who asks has left. Work that nobody waits for any more is stopped.
         """
+        key = question.key
+        if (found := self.kept.get(key)) is not None:
+            if gone is not None:
+                gone.close()
+            return found
         watching = asyncio.ensure_future(gone) if gone is not None else None
         try:
-            if (found := self.kept.get(key)) is not None:
-                return found
-            mine = self._ask(key, work)
+            mine = self._ask(key, question)
             if watching is not None:
                 watching.add_done_callback(lambda _: _give_up(mine))
-            return await self._patiently(key, mine)
+            try:
+                return await mine
+            finally:
+                self._leave(key, mine)
         finally:
             if watching is not None:
                 watching.cancel()
 
-    def warm(self, work: Callable[[], bytes]) -> None:
-        """Do some work for nobody, so that the first who asks does not wait for what is loaded and laid out once."""
+    def prepare(self, question: Question) -> None:
+        """Have a question answered for nobody, so that the first who asks it does not wait."""
+        self._ask(question.key, question).add_done_callback(lambda done: done.cancelled() or done.exception())
 
-        def quietly() -> None:
-            with suppress(Exception):  # whoever asks for it will be told
-                work()
-
-        self._threads.submit(quietly)
-
-    def _ask(self, key: Hashable, work: Callable[[], bytes]) -> asyncio.Future[bytes]:
+    def _ask(self, key: bytes, question: Question) -> asyncio.Future[bytes]:
         loop = asyncio.get_running_loop()
         if key not in self._waiting:
+            self._refuse_what_was_stopped(key, loop.time())
+            if self._closed:
+                raise _ending()
             if len(self._waiting) >= MOST_WAITING:
                 raise Refusal("busy", "too many questions are waiting", "ask again in a few seconds")
             self._waiting[key] = []
-            self._under_way[key] = self._threads.submit(self._work, loop, key, work)
+            self._under_way[key] = loop.create_task(self.solver.solve(question))
+            self._under_way[key].add_done_callback(partial(self._hand_out, key))
         mine: asyncio.Future[bytes] = loop.create_future()
         self._waiting[key].append(mine)
         return mine
 
-    async def _patiently(self, key: Hashable, mine: asyncio.Future[bytes]) -> bytes:
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await mine
-        except TimeoutError:
-            raise Refusal("too_slow", "the answer takes too long", "ask for fewer groups, or again later") from None
-        finally:
-            waiting = self._waiting.get(key, [])
-            if mine in waiting:  # not handed out: it took too long, or the client left
-                waiting.remove(mine)
-                if not waiting and self._under_way[key].cancel():
-                    del self._waiting[key], self._under_way[key]
+    def _leave(self, key: bytes, mine: asyncio.Future[bytes]) -> None:
+        """Where the answer was not handed out yet, the client left; the last one to leave stops the work."""
+        waiting = self._waiting.get(key, [])
+        if mine in waiting:
+            waiting.remove(mine)
+            if not waiting:
+                del self._waiting[key]
+                self._under_way.pop(key).cancel()
 
-    def _work(self, loop: asyncio.AbstractEventLoop, key: Hashable, work: Callable[[], bytes]) -> None:
-        """In a thread: find the answer, and have the loop hand it out."""
-        found: bytes | Exception
-        try:
-            found = work()
-        except Exception as error:
-            found = error
-        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
-            loop.call_soon_threadsafe(self._hand_out, key, found)
-
-    def _hand_out(self, key: Hashable, found: bytes | Exception) -> None:
-        if isinstance(found, bytes):
-            self.kept.put(key, found)
+    def _hand_out(self, key: bytes, done: asyncio.Task[bytes]) -> None:
+        """All who wait are woken in the same turn of the loop."""
+        if self._under_way.get(key) is not done:  # stopped, because nobody waited
+            return
         del self._under_way[key]
-        for one in self._waiting.pop(key, []):
+        error = _ending() if done.cancelled() else done.exception()
+        if error is None:
+            self.kept.put(key, done.result())
+        if isinstance(error, Stopped):
+            self._stopped[key] = asyncio.get_running_loop().time() + self.limits.remembered_seconds, error
+            if len(self._stopped) > self.limits.most_remembered:
+                self._stopped.popitem(last=False)
+        for one in self._waiting.pop(key):
             if one.done():  # given up
                 continue
-            if isinstance(found, bytes):
-                one.set_result(found)
+            if error is None:
+                one.set_result(done.result())
             else:
-                one.set_exception(found)
+                one.set_exception(error)
+
+    def _refuse_what_was_stopped(self, key: bytes, now: float) -> None:
+        """Otherwise a few questions, sent again and again, would keep all workers busy."""
+        until, refusal = self._stopped.get(key, (0.0, None))
+        if refusal is not None and now < until:
+            raise Stopped(refusal.kind, refusal.error, refusal.what_to_do)
+        self._stopped.pop(key, None)
 
     def close(self) -> None:
-        """Take no more work, and do not wait for what is under way."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Refuse all who wait, and stop what is under way."""
+        if self._closed:
+            return
+        self._closed = True
+        for task in list(self._under_way.values()):
+            task.cancel()
+        self.solver.close()
+
+
+def _ending() -> Refusal:
+    return Refusal("busy", "the server is ending", "ask again when it has been started anew")
 
 
 def _give_up(mine: asyncio.Future[bytes]) -> None:

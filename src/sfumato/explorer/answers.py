@@ -1,4 +1,4 @@
-"""What is worked out for each kind of question, from the question to the bytes of its answer. Runs in a thread."""
+"""What is worked out for each kind of question, from the question to the bytes of its answer. Runs in a worker."""
 
 from __future__ import annotations
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from functools import partial
-from typing import Any
+from collections.abc import Collection, Mapping
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,28 +12,24 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from sfumato.errors import SfumatoError
-from sfumato.explorer import answers
-from sfumato.explorer.answering import Desk
-from sfumato.explorer.asked.questions import Chart, Compare, Query
+from sfumato.explorer.answering import Desk, Question
 from sfumato.explorer.describing import list_of
-from sfumato.explorer.http.bodies import departure, read_body, read_question
+from sfumato.explorer.http.bodies import departure, read_body
 from sfumato.explorer.http.files import own_files
 from sfumato.explorer.http.guards import Guard
 from sfumato.explorer.openapi import document
 from sfumato.explorer.refusals import Refusal, as_json, refuse
 from sfumato.explorer.shelf import Book, Shelf
 
-KINDS: dict[str, tuple[type[Any], Callable[[Book, Any], bytes], str]] = {
-    "query": (Query, answers.query, "application/json"),
-    "csv": (Query, answers.csv, "text/csv"),
-    "chart": (Chart, answers.chart, "application/json"),
-    "compare": (Compare, answers.compare, "application/json"),
-}
+KINDS = {"query": "application/json", "csv": "text/csv", "chart": "application/json", "compare": "application/json"}
 
 
-def explorer(shelf: Shelf, *, hosts: Collection[str] | None = None, desk: Desk | None = None) -> ASGIApp:
-    """The whole application. hosts: names under which it may be called; None: any."""
-    desk = desk or Desk()
+def explorer(
+    shelf: Shelf, desk: Desk, *, hosts: Collection[str] | None = None, kinds: Mapping[str, str] = KINDS
+) -> ASGIApp:
+    """The whole application. hosts: names under which it may be called; None: any. kinds: of questions, with the media
+    type of their answers.
+    """
     pages = own_files()
     listed, contract = as_json(list_of(shelf)), as_json(document())
 
@@ -44,20 +38,16 @@ def explorer(shelf: Shelf, *, hosts: Collection[str] | None = None, desk: Desk |
 
     async def one(request: Request) -> Response:
         book = shelf.find(request.path_params["name"])
-        return _json(await desk.answer(("about", book.name), partial(answers.description, book)))
+        return _json(await desk.answer(Question("about", book.name)))
 
     async def ask(request: Request) -> Response:
         kind = request.path_params["kind"]
-        if kind not in KINDS:
-            raise Refusal("not_found", "there is nothing at this address", f"ask one of {', '.join(KINDS)}")
-        body, work, media_type = KINDS[kind]
+        if kind not in kinds:
+            raise Refusal("not_found", "there is nothing at this address", f"ask one of {', '.join(kinds)}")
         book = shelf.find(request.path_params["name"])
-        text = await read_body(request)
-        found = desk.kept.get((kind, book.name, text))
-        if found is None:
-            asked = read_question(text, body)
-            found = await desk.answer((kind, book.name, text), partial(work, book, asked), departure(request))
-        return _csv(found, book) if media_type == "text/csv" else _json(found)
+        question = Question(kind, book.name, await read_body(request))
+        found = await desk.answer(question, departure(request))
+        return _csv(found, book) if kinds[kind] == "text/csv" else _json(found)
 
     async def openapi(request: Request) -> Response:
         return _json(contract)
@@ -81,7 +71,7 @@ def explorer(shelf: Shelf, *, hosts: Collection[str] | None = None, desk: Desk |
                 Route("/api/releases/{name}", one),
                 Route("/api/releases/{name}/{kind}", ask, methods=["POST"]),
             ],
-            exception_handlers={Refusal: refuse, SfumatoError: refuse, HTTPException: refuse},
+            exception_handlers=dict.fromkeys((Refusal, SfumatoError, HTTPException, Exception), refuse),
         ),
         hosts,
     )

@@ -48,6 +48,7 @@ _WHAT = {
     "415": "The body is not sent as application/json.",
     "421": "The server was called by another host's name.",
     "422": "A field is wrong, or the release cannot answer this, or not so much of it.",
+    "500": "An error of the server's own.",
     "503": "Too many questions at once, or one that takes too long.",
 }
 
@@ -62,7 +63,8 @@ def document() -> dict[str, Any]:
         "/api/openapi.json": {"get": _get("This document.")},
         "/api/releases": {"get": _get("The releases that are served.")},
         "/api/releases/{name}": {
-            "get": _get("What a release holds, promises and cannot answer.", "404", "503") | {"parameters": [_NAME]}
+            "get": _get("What a release holds, promises and cannot answer.", "404", "500", "503")
+            | {"parameters": [_NAME]}
         },
     }
     for kind, (model, words) in _ASKED.items():

@@ -30,6 +30,7 @@ _OTHERWISE = "read /api/openapi.json, which says what can be asked"
 _BY_STATUS = {
     404: ("not_found", "there is nothing at this address", "GET /api/releases lists what there is"),
     405: ("method", "this address takes no such request", "use a method that the header Allow lists"),
+    500: ("internal", "this went wrong on the server's side", "ask another way, and report it"),
 }
 
 

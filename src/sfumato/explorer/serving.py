@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
-from sfumato.releases.release import Release
+from sfumato.explorer.bounds import Limits
+
+if TYPE_CHECKING:
+    from sfumato.releases.release import Release
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-SWITCH_SECONDS = 0.0005  # a thread that works out an answer makes room so often for those who send and receive
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def one_thread_each() -> None:
+    """Have linear algebra run in one thread: answers are worked out by several processes already.
+
+    To be called before NumPy is loaded. Threads would also count against the memory that a worker may have.
+    """
+    for name in THREADS:
+        os.environ.setdefault(name, "1")
 
 
 def serve(
@@ -25,29 +38,35 @@ def serve(
     port: int,
     pg_port: int | None = None,
     ready: Callable[[str, int | None], None] = lambda _address, _port: None,
+    limits: Limits | None = None,
+    more: Mapping[str, Any] | None = None,
+    fork: bool = sys.platform == "linux",
 ) -> None:
     """Serve releases until the process is stopped.
 
     pg_port: where PostgreSQL's protocol is spoken; None: nowhere. ready: told the address, and that port, when requests
-    are taken.
+    are taken. more: kinds of questions besides, for tests (`explorer.working.Work`). fork: whether workers are forked.
     """
     uvicorn = _uvicorn()
-    from sfumato.explorer.answering import Desk
-    from sfumato.explorer.answers import description, first_chart
-    from sfumato.explorer.app import explorer
+    from sfumato.explorer.answering import Desk, Question
+    from sfumato.explorer.app import KINDS, explorer
     from sfumato.explorer.bounds import KEEP_ALIVE_SECONDS, MOST_CONNECTIONS
     from sfumato.explorer.http.guards import LOOPBACK as NAMES
     from sfumato.explorer.http.patience import Announced, Patient
+    from sfumato.explorer.pool import Pool
     from sfumato.explorer.shelf import Shelf
+    from sfumato.explorer.workers import source_of_workers
+    from sfumato.explorer.working import WORKS
 
-    sys.setswitchinterval(SWITCH_SECONDS)
     listening = bind(host, port)
     for_tools = None if pg_port is None else bind(host, pg_port, "--pg-port")
-    shelf, desk = Shelf.of(opened), Desk()
-    for book in shelf.books[:1]:  # all that answers need is loaded before anybody waits for it
-        desk.kept.put(("about", book.name), description(book))
-        desk.warm(partial(first_chart, book))
-    app = explorer(shelf, hosts=NAMES if host in LOOPBACK else None, desk=desk)
+    others = [listening] if for_tools is None else [listening, for_tools]
+    shelf, limits, works = Shelf.of(opened), limits or Limits(), WORKS | dict(more or {})
+    source = source_of_workers(shelf, [path for path, _ in opened], works, limits, others=others, fork=fork)
+    pool = Pool(source, limits)
+    desk = Desk(pool, limits)
+    kinds = KINDS | dict.fromkeys(more or (), "application/json")
+    app = explorer(shelf, desk, hosts=NAMES if host in LOOPBACK else None, kinds=kinds)
     config = uvicorn.Config(
         app,
         http=Patient,
@@ -58,21 +77,33 @@ def serve(
         access_log=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=2,
+        timeout_graceful_shutdown=1,
         limit_concurrency=MOST_CONNECTIONS,
         h11_max_incomplete_event_size=16 * 1024,
     )
     name = "localhost" if host == "localhost" else f"[{host}]" if ":" in host else host
     address = f"http://{name}:{listening.getsockname()[1]}/"
-    server = Announced(config, lambda: ready(address, None if for_tools is None else for_tools.getsockname()[1]))
-    if for_tools is not None:
-        from sfumato.explorer.wire.catalogue.database import Catalogue
-        from sfumato.explorer.wire.listening import Wire
-        from sfumato.explorer.wire.session import Served
 
-        wire, taken = Wire(Served(shelf, Catalogue(shelf), desk)), for_tools
-        server.beside = lambda: wire.listen(taken)
-    server.run(sockets=[listening])
+    async def begun() -> list[asyncio.Server]:
+        pool.start(catalogue=for_tools is not None)
+        for book in shelf.books[:1]:  # what a page asks for first is at hand when it does
+            desk.prepare(Question("about", book.name))
+        if for_tools is None:
+            return []
+        from sfumato.explorer.wire.listening import Wire
+
+        return [await Wire(desk).listen(for_tools)]
+
+    server = Announced(
+        config, begun, lambda: ready(address, None if for_tools is None else for_tools.getsockname()[1]), desk.close
+    )
+    source.lost = server.stop
+    try:
+        server.run(sockets=[listening])
+    finally:
+        desk.close()
+    if server.stopped:
+        raise SfumatoError("the process that answers are worked out from has ended; start the server again")
 
 
 def bind(host: str, port: int, option: str = "--port") -> socket.socket:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 import uvicorn
+from exploring import desk_for
 
 from sfumato.explorer.app import explorer
 from sfumato.explorer.http import bodies, patience
@@ -33,7 +34,7 @@ def listening(app):
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "])
 def test_a_head_that_never_ends_is_given_up(shelf, monkeypatch, sent):
     monkeypatch.setattr(patience, "HEAD_SECONDS", 0.3)
-    with listening(explorer(shelf)) as door, socket.create_connection(door) as slow:
+    with listening(explorer(shelf, desk_for(shelf))) as door, socket.create_connection(door) as slow:
         slow.sendall(sent)
         slow.settimeout(5)
         started = time.monotonic()
@@ -54,7 +55,7 @@ def test_a_body_that_never_ends_is_refused(shelf, monkeypatch):
         "Content-Length: 99",
     ]
     head = ("\r\n".join(lines) + "\r\n\r\n{").encode()
-    with listening(explorer(shelf)) as door, socket.create_connection(door) as slow:
+    with listening(explorer(shelf, desk_for(shelf))) as door, socket.create_connection(door) as slow:
         slow.sendall(head)
         slow.settimeout(5)
         said = slow.recv(4096)

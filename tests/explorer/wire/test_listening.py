@@ -5,24 +5,25 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from contextlib import contextmanager
 from struct import pack
 
 import pytest
+from exploring import InProcess, desk_for
 from raw_wire import Raw, code, kinds
 
 from sfumato.explorer.answering import Desk
 from sfumato.explorer.wire import frames, listening
-from sfumato.explorer.wire.session import Served
 
 COUNT = b"SELECT COUNT(*) AS n FROM survey\0"
 
 
 @contextmanager
-def wire(shelf, catalogue, desk=None):
+def wire(desk):
     """The server in a thread, so that its limits can be set lower."""
     loop, door = asyncio.new_event_loop(), socket.create_server(("127.0.0.1", 0))
-    server = loop.run_until_complete(listening.Wire(Served(shelf, catalogue, desk or Desk())).listen(door))
+    server = loop.run_until_complete(listening.Wire(desk).listen(door))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 
@@ -89,11 +90,11 @@ def test_huge_and_malformed_messages_end_the_connection(pg_port):
             assert code(raw.until(b"Z")) == expected and raw.exactly(1) == b""
 
 
-def test_slow_clients_are_given_up_and_the_others_do_not_notice(shelf, catalogue, monkeypatch):
+def test_slow_clients_are_given_up_and_the_others_do_not_notice(shelf, monkeypatch):
     monkeypatch.setattr(listening, "STARTUP_SECONDS", 0.2)
     monkeypatch.setattr(frames, "MESSAGE_SECONDS", 0.2)
     monkeypatch.setattr(frames, "IDLE_SECONDS", 0.6)
-    with wire(shelf, catalogue) as port, Raw(port, begin=False) as silent, Raw(port) as halting, Raw(port) as idle:
+    with wire(desk_for(shelf)) as port, Raw(port, begin=False) as silent, Raw(port) as halting, Raw(port) as idle:
         halting.socket.sendall(b"Q" + pack("!i", 100))
         assert code(silent.until(b"Z")) == "08P01"
         assert code(halting.until(b"Z")) == "08P01"
@@ -102,34 +103,68 @@ def test_slow_clients_are_given_up_and_the_others_do_not_notice(shelf, catalogue
         assert code(idle.until(b"Z")) == "57P05"
 
 
-def test_too_many_clients_are_refused(shelf, catalogue, monkeypatch):
+def test_too_many_clients_are_refused(shelf, monkeypatch):
     monkeypatch.setattr(listening, "MOST_SESSIONS", 1)
-    with wire(shelf, catalogue) as port, Raw(port), Raw(port, begin=False) as second:
+    with wire(desk_for(shelf)) as port, Raw(port), Raw(port, begin=False) as second:
         second.start()
         assert code(second.until(b"Z")) == "53300"
 
 
-class Stuck(Desk):
-    """A desk whose threads are all busy, until they are not."""
+class Stuck(InProcess):
+    """Answers nothing, until it does."""
 
     busy = True
 
-    async def answer(self, key, work):
+    async def solve(self, question):
         while self.busy:
             await asyncio.sleep(0.05)
-        return work()
+        return await super().solve(question)
 
 
-def test_a_question_can_be_given_up(shelf, catalogue):
+def test_a_question_can_be_given_up(shelf):
     """And the connection can be used again."""
-    desk = Stuck()
-    with wire(shelf, catalogue, desk) as port, Raw(port) as raw:
+    solver = Stuck(shelf)
+    with wire(Desk(solver)) as port, Raw(port) as raw:
         raw.send((b"Q", COUNT))
         for wrong in (raw.key[:4] + bytes(4), raw.key[:3], raw.key):  # the first two change nothing
             with Raw(port, begin=False) as other:
                 other.start(80877102, wrong)
                 assert other.exactly(1) == b""
         assert code(raw.until(b"Z")) == "57014"
-        Stuck.busy = False
+        solver.busy = False
         assert b"D" in kinds(raw.ask("SELECT COUNT(*) AS n FROM survey WHERE age < 20"))
-    desk.close()
+
+
+class Broken(InProcess):
+    """Fails as nobody foresaw, by an error that also tells of connections that broke."""
+
+    async def solve(self, question):
+        raise TimeoutError("a secret")
+
+
+def test_an_error_of_ours_is_an_error_response_and_the_connection_goes_on(shelf, capsys):
+    with wire(Desk(Broken(shelf))) as port, Raw(port) as raw:
+        for _ in range(2):
+            found = raw.ask("SELECT COUNT(*) AS n FROM survey")
+            assert code(found) == "XX000" and kinds(found) == b"EZ"
+        assert kinds(raw.ask("SHOW server_version")) == b"TDCZ"
+    said = capsys.readouterr().err
+    assert said.count("internal error: TimeoutError") == 2 and "secret" not in said
+
+
+def test_work_for_a_client_that_left_is_stopped(shelf):
+    solver = Stuck(shelf)
+    desk = Desk(solver)
+    with wire(desk) as port:
+        with Raw(port) as raw:
+            raw.send((b"Q", COUNT))
+            wait_until(lambda: desk._under_way)
+        wait_until(lambda: not desk._under_way)
+
+
+def wait_until(true):
+    for _ in range(200):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError

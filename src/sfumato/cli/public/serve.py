@@ -35,9 +35,11 @@ def serve(
     quiet: bool = QUIET,
 ) -> None:
     """Explore releases in the browser: charts with error bars, comparisons, SQL. Public files only; stop by Ctrl-C."""
-    from sfumato.cli.show import say, working
-    from sfumato.explorer.serving import open_browser
+    from sfumato.explorer.serving import one_thread_each, open_browser
     from sfumato.explorer.serving import serve as serve_them
+
+    one_thread_each()  # before the libraries are loaded that would start more
+    from sfumato.cli.show import say, working
     from sfumato.publishing.publish import open_release
 
     with working("opening the releases"):

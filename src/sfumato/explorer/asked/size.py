@@ -34,7 +34,7 @@ class Size:
             )
 
 
-@lru_cache(maxsize=4096)  # a slider asks the same statement again and again
+@lru_cache(maxsize=128)  # a slider asks the same statement again and again; texts may be long
 def size_of(sql: str, release: Release) -> Size:
     """The size of a statement; nothing for what is no statement of ours, which is refused when it is asked."""
     try:

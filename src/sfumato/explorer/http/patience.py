@@ -54,25 +54,34 @@ class Patient(H11Protocol):
 class Announced(Server):
     """A server that tells when requests are taken and Ctrl-C is heard, and not a moment sooner.
 
-    beside: begins to listen on another port, for as long as this one does.
+    begun: what begins with it, and listens on other ports. ending: called before it waits for answers under way.
     """
 
-    beside: Callable[[], Awaitable[asyncio.Server]] | None = None
-
-    def __init__(self, config: Config, ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        begun: Callable[[], Awaitable[list[asyncio.Server]]],
+        ready: Callable[[], None],
+        ending: Callable[[], None],
+    ) -> None:
         super().__init__(config)
-        self._ready = ready
-        self._other: asyncio.Server | None = None
+        self._begun, self._ready, self._ending = begun, ready, ending
+        self._others: list[asyncio.Server] = []
+        self.stopped = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
         await super().startup(sockets=sockets)
-        if self.beside is not None:
-            self._other = await self.beside()
+        self._others = await self._begun()
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no more."""
-        if self._other is not None:
-            self._other.close()
+        for other in self._others:
+            other.close()
+        self._ending()
         await super().shutdown(sockets=sockets)
+
+    def stop(self) -> None:
+        """End, because something else has."""
+        self.stopped = self.should_exit = True

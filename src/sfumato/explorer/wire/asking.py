@@ -1,7 +1,8 @@
-"""What is worked out for a statement, from its text to the bytes of its answer. Runs in a thread."""
+"""What is worked out for a statement, from its text to the bytes of its answer. Runs in a worker."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from sfumato.explorer.answers import ask
@@ -36,8 +37,35 @@ class Asked:
     formats: tuple[int, ...] = ()
     announced: tuple[Column, ...] | None = None
 
+    def packed(self) -> bytes:
+        """As JSON, for a worker; bytes that a client sent become characters of the same numbers."""
+        values = None
+        if self.values is not None:
+            values = [(None if one.value is None else one.value.decode("latin-1"), one.binary) for one in self.values]
+        told = (self.text, self.who, self.how.model_dump(), self.types, values, self.formats, self.announced)
+        return json.dumps(told).encode()
 
-def answer(shelf: Shelf, catalogue: Catalogue, asked: Asked) -> bytes:
+    @classmethod
+    def unpacked(cls, packed: bytes) -> Asked:
+        """The same in the worker."""
+        text, who, how, types, values, formats, announced = json.loads(packed)
+        given = values and [Given(None if one is None else one.encode("latin-1"), binary) for one, binary in values]
+        return cls(
+            text,
+            Who(*who),
+            Query.model_validate(how),
+            tuple(types),
+            None if given is None else tuple(given),
+            tuple(formats),
+            None if announced is None else tuple((name, oid) for name, oid in announced),
+        )
+
+
+class OfCatalogue(Exception):
+    """The statement is about the catalogue of tables, which this worker does not have."""
+
+
+def answer(shelf: Shelf, catalogue: Catalogue | None, asked: Asked) -> bytes:
     """The answer, packed."""
     try:
         return _answer(shelf, catalogue, asked)
@@ -45,10 +73,12 @@ def answer(shelf: Shelf, catalogue: Catalogue, asked: Asked) -> bytes:
         raise too_deep() from None
 
 
-def _answer(shelf: Shelf, catalogue: Catalogue, asked: Asked) -> bytes:
+def _answer(shelf: Shelf, catalogue: Catalogue | None, asked: Asked) -> bytes:
     text = parameters_apart(asked.text)
     found = release_asked(text, shelf)
     if found is None:
+        if catalogue is None:
+            raise OfCatalogue
         tree = catalogue.read(text)
         types, values = _values(tree, asked, None)
         columns, rows = catalogue.answer(tree, types, values, asked.who)

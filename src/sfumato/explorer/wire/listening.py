@@ -9,6 +9,7 @@ import sys
 from contextlib import suppress
 from struct import unpack
 
+from sfumato.explorer.answering import Desk
 from sfumato.explorer.bounds import MOST_SESSIONS, SEND_SECONDS, STARTUP_SECONDS
 from sfumato.explorer.http.guards import where
 from sfumato.explorer.wire import outgoing
@@ -16,19 +17,20 @@ from sfumato.explorer.wire.catalogue.database import Who
 from sfumato.explorer.wire.failures import PROTOCOL, TOO_MANY_CONNECTIONS, Failure, malformed
 from sfumato.explorer.wire.frames import first_message, next_message
 from sfumato.explorer.wire.incoming import read_startup
-from sfumato.explorer.wire.session import Send, Served, Session
+from sfumato.explorer.wire.session import Gone, Send, Session
 from sfumato.explorer.wire.settings import Settings, startup_options
 
 VERSION = 3 << 16
 SSL, GSS, CANCEL = 80877103, 80877104, 80877102
+LOOK_SECONDS = 0.25  # how often it is looked whether a client that waits for an answer is still there
 _IDENTITY = ("user", "database", "options", "replication")
 
 
 class Wire:
     """A server of PostgreSQL's protocol."""
 
-    def __init__(self, served: Served) -> None:
-        self.served = served
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
         self._sessions: dict[tuple[int, int], Session] = {}
         self._connections = 0
         self._numbers = 0
@@ -59,9 +61,13 @@ class Wire:
             async with asyncio.timeout(SEND_SECONDS):
                 await writer.drain()
 
+        async def gone() -> None:
+            while not reader.at_eof():
+                await asyncio.sleep(LOOK_SECONDS)
+
         try:
             async with asyncio.timeout(STARTUP_SECONDS):
-                found = await self._begun(reader, send)
+                found = await self._begun(reader, send, gone)
         except TimeoutError:
             raise Failure(PROTOCOL, "the connection took too long to begin", "connect again", fatal=True) from None
         if found is None:
@@ -77,7 +83,7 @@ class Wire:
         finally:
             del self._sessions[key]
 
-    async def _begun(self, reader: asyncio.StreamReader, send: Send) -> Session | None:
+    async def _begun(self, reader: asyncio.StreamReader, send: Send, gone: Gone) -> Session | None:
         """The session that a client begins; None where it only wanted to give another one up."""
         for _ in range(4):  # encryption may be asked for, once each
             data = await first_message(reader)
@@ -97,10 +103,10 @@ class Wire:
             options = [name for name in given if name.startswith("_pq_.")]
             if code != VERSION or options:
                 await send(outgoing.versions(VERSION, options))
-            return self._session(given, send)
+            return self._session(given, send, gone)
         raise malformed("the connection does not begin", fatal=True)
 
-    def _session(self, given: dict[str, str], send: Send) -> Session:
+    def _session(self, given: dict[str, str], send: Send, gone: Gone) -> Session:
         user = given.get("user", "")[:63]
         if not user:
             raise Failure("28000", "no user is named", "name any; there is no login", fatal=True)
@@ -110,4 +116,4 @@ class Wire:
         }
         for name, value in (wanted | startup_options(given.get("options", ""))).items():
             settings.set(name, value)
-        return Session(self.served, Who(user, given.get("database", user)[:63] or user), settings, send)
+        return Session(self.desk, Who(user, given.get("database", user)[:63] or user), settings, send, gone)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
-from sfumato.explorer.answering import Desk
+from sfumato.explorer.answering import Desk, Question
 from sfumato.explorer.bounds import MOST_BODY
 from sfumato.explorer.http.guards import where
-from sfumato.explorer.shelf import Shelf
+from sfumato.explorer.refusals import Refusal
 from sfumato.explorer.wire import outgoing
-from sfumato.explorer.wire.asking import Asked, answer
-from sfumato.explorer.wire.catalogue.database import Catalogue, Who
+from sfumato.explorer.wire.asking import Asked
+from sfumato.explorer.wire.catalogue.database import Who
 from sfumato.explorer.wire.commands import Command, read_command
 from sfumato.explorer.wire.extended import Extended
 from sfumato.explorer.wire.failures import (
@@ -34,27 +34,20 @@ from sfumato.explorer.wire.incoming import read_query
 from sfumato.explorer.wire.packed import Answer, pack_answer, spread
 from sfumato.explorer.wire.settings import TOLD, Settings
 from sfumato.explorer.wire.types import TEXT
-from sfumato.frozen import dataclass
 from sfumato.sql import read_workload
 
 MOST_STATEMENTS = 100  # in one message
 Send = Callable[[bytes], Awaitable[None]]
-
-
-@dataclass(frozen=True, eq=False)
-class Served:
-    """What all sessions share."""
-
-    shelf: Shelf
-    catalogue: Catalogue
-    desk: Desk
+Gone = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Session:
-    """The state of one connection. send: hands bytes to the client, and waits where it does not take them."""
+    """The state of one connection. send: hands bytes to the client, and waits where it does not take them. gone: ends
+    when the client has left.
+    """
 
-    def __init__(self, served: Served, who: Who, settings: Settings, send: Send) -> None:
-        self.served, self.who, self.settings, self.send = served, who, settings, send
+    def __init__(self, desk: Desk, who: Who, settings: Settings, send: Send, gone: Gone) -> None:
+        self.desk, self.who, self.settings, self.send, self.gone = desk, who, settings, send, gone
         self.status = "I"  # I: no transaction; T: in one; E: in one that has failed
         self.skipping = False  # after an error in the extended protocol, until Sync
         self.extended = Extended(self)
@@ -93,7 +86,7 @@ class Session:
 
     async def _refuse(self, error: Exception) -> None:
         failure = Failure.of(error)
-        if failure.code == INTERNAL:
+        if failure.code == INTERNAL and not isinstance(error, Failure | Refusal):  # the desk tells of its own
             print(f"sfumato: internal error: {where(error)}", file=sys.stderr)  # noqa: T201
         if failure.fatal:
             raise failure
@@ -133,8 +126,7 @@ class Session:
         if command is not None:
             return command
         asked = replace(Asked(text, self.who, self.settings.how), **given)  # type: ignore[arg-type]
-        work = partial(answer, self.served.shelf, self.served.catalogue, asked)
-        self.working = asyncio.ensure_future(self._worked(asked, work))
+        self.working = asyncio.ensure_future(self._worked(asked))
         try:
             return await self.working
         except asyncio.CancelledError:
@@ -144,8 +136,12 @@ class Session:
         finally:
             self.working = None
 
-    async def _worked(self, asked: Asked, work: Callable[[], bytes]) -> Answer:
-        return Answer.unpacked(await self.served.desk.answer(("wire", asked), work))
+    async def _worked(self, asked: Asked) -> Answer:
+        try:
+            return Answer.unpacked(await self.desk.answer(Question("wire", "", asked.packed()), self.gone()))
+        except OSError as error:  # of ours, and no connection of a client's that broke
+            print(f"sfumato: internal error: {where(error)}", file=sys.stderr)  # noqa: T201
+            raise Failure.of(error) from None
 
     def cancel(self) -> None:
         """Give up what is being worked out."""
