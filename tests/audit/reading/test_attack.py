@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
 import pytest
 
 from sfumato.audit.reading.attack import attack_source, reading_finding
@@ -28,3 +33,17 @@ def test_an_attack_stops_at_the_first_complaint_unless_it_is_patient():
     hasty = attack_source("broken", broken, 10_000, patient=False)
     assert hasty.complaints and hasty.pairs < 1_000
     assert not hasty.sound and hasty.verdict.startswith("VIOLATION")
+
+
+@pytest.mark.parametrize("library", ["duckdb", "sqlglot"])
+def test_what_runs_the_private_statement_is_of_a_version_that_was_audited(library):
+    """The pin names one major version, and this suite, in which the reading audit runs, is run with that one.
+
+    Whoever raises the pin must install the new version for the tests; then the audit of every source decides.
+    """
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    (pin,) = (line for line in project["dependencies"] if re.match(rf"{library}\b", line))
+    bounds = re.fullmatch(rf"{library}>=([0-9]+)(\.[0-9.]+)?,<([0-9]+)", pin)
+    assert bounds is not None, f"{pin!r} does not keep to one major version"
+    assert int(bounds[3]) == int(bounds[1]) + 1
+    assert version(library).split(".")[0] == bounds[1]

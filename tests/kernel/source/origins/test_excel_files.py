@@ -152,7 +152,7 @@ def test_texts_are_those_that_openpyxl_reads(tmp_path):
     sheet = openpyxl.load_workbook(tmp_path / "u.xlsx", read_only=True).active
     (row,) = sheet.iter_rows(min_row=2)
     wanted = [None if cell.data_type == "e" else text_of(cell.value) or None for cell in row]
-    with excel_files._sheet(tmp_path / "u.xlsx", None) as found:
+    with excel_files.open_sheet(tmp_path / "u.xlsx", None) as found:
         _, mine = found.rows()
         assert [found.text(mine.cells[place]) for place in range(len(cells))] == wanted
     assert wanted[:2] == ["a b", "_x000D_"] and wanted[4] == "12345678901234567890"

@@ -72,7 +72,7 @@ class ExcelFiles:
 
         def batches() -> Iterator[Any]:
             for path in self.paths:
-                with _sheet(path, self.dialect.sheet) as sheet:
+                with open_sheet(path, self.dialect.sheet) as sheet:
                     rows = islice(sheet.rows(len(self.header)), 0 if self.dialect.columns else 1, None)
                     whole = (row for row in rows if row.is_any)
                     while some := list(islice(whole, _TOGETHER)):
@@ -93,7 +93,7 @@ def find_excel(paths: tuple[Path, ...], dialect: Dialect) -> ExcelFiles:
 
 
 def _header(path: Path, sheet: str | None) -> tuple[str, ...]:
-    with _sheet(path, sheet) as found:
+    with open_sheet(path, sheet) as found:
         first = next(found.rows(), Row("1"))
         texts = {place: found.text(cell) or "" for place, cell in first.cells.items() if first.number in ("1", None)}
     names = [texts.get(place, "") for place in range(max(texts, default=-1) + 1)]
@@ -299,7 +299,8 @@ def _matching(pattern: re.Pattern[str], text: str) -> str:
 
 
 @contextmanager
-def _sheet(path: Path, name: str | None) -> Iterator[Sheet]:
+def open_sheet(path: Path, name: str | None) -> Iterator[Sheet]:
+    """A sheet of a workbook by its name, the first one if there is none; the file is closed at the end."""
     try:
         import openpyxl
     except ImportError:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 import random
 import re
+import sys
 
 import psycopg
 import pytest
 from postgres import own_schema
 
 from sfumato.audit.reading.reference import boolean_of, number_of
+from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.postgres.casts import DIALECT, LONGEST, NEAREST, safe_cast
+from sfumato.kernel.source.engines.postgres.casts import DIALECT, LARGEST_STEP, LONGEST, NEAREST, safe_cast
 from sfumato.kernel.source.expressions import column
+from sfumato.kernel.source.table import open_table
+from sfumato.schema import Schema
 
 INF = math.inf
 
@@ -96,3 +100,28 @@ def test_without_these_casts_the_server_would_stop():
     for kind, value, to in (("numeric", "1e400", "double precision"), ("date", "5874897-12-31", "timestamp")):
         with own_schema() as (connection, _, _), pytest.raises(psycopg.DataError):
             connection.execute(f"SELECT CAST('{value}'::{kind} AS {to})")
+
+
+def test_no_value_near_zero_stops_the_steps_of_a_measure():
+    """PostgreSQL stops at a quotient that is too small: steps at which there is one are refused before the reading."""
+
+    def schema(bound, step):
+        attributes = {"n": {"type": "integer", "lower": 0, "upper": 1}}
+        measures = {"m": {"lower": f"-{bound}", "upper": bound, "step": step}}
+        described = {"dataset": "t", "privacy_unit": "row", "attributes": attributes, "measures": measures}
+        return Schema.from_dict(described)
+
+    with own_schema() as (connection, url, name):
+        with pytest.raises(psycopg.errors.NumericValueOutOfRange, match="underflow"):
+            connection.execute(f"SELECT '{NEAREST}'::double precision / '1e130'::double precision")
+        connection.execute("CREATE TABLE t (n integer, m double precision)")
+        values = ["5e-324", "-1e-320", "1e-200", "0", "1e300", "-1e99", "2e100"]
+        for value in values:
+            connection.execute(f"INSERT INTO t VALUES (0, '{value}')")
+        found = open_table(url, name=f"{name}.t")
+        found.check(schema("1e109", "1e100"))
+        assert found.aggregate(schema("1e109", "1e100"), key=1).sums["m"].tolist() == [10**9 + 2]
+        for bound in ("1e102", "1e133", "1e290"):
+            with pytest.raises(TableError, match=r"measures\.m has a step of .*, and PostgreSQL stops at quotients"):
+                open_table(url, name=f"{name}.t").check(schema(bound, bound))
+    assert float(NEAREST) / LARGEST_STEP > sys.float_info.min  # a double of full precision

@@ -3,6 +3,12 @@
 What a cast has to fear hangs on the column's type: a numeric can be larger or smaller than any double, a date later
 than any timestamp, a text anything. PostgreSQL also stops where a product or quotient of doubles is too small for one,
 so a number this close to zero is moved away from it, to NEAREST; it keeps its sign.
+
+That no value stops the statement leans on the steps of measures as well. A row's steps are (value - centre) / step.
+If the centre is 0, the value is 0 or at least NEAREST away, so the quotient is 0 or at least NEAREST / step, which a
+double holds where the step is at most LARGEST_STEP. Any other centre is a whole number of steps, and two doubles of
+which one is at least a step are equal or lie 2^-54 of it apart: that quotient is never too small. So larger steps are
+refused.
 """
 
 from __future__ import annotations
@@ -14,12 +20,15 @@ from datetime import date
 
 from sqlglot import exp
 
+from sfumato.errors import TableError
 from sfumato.kernel.source.engines import Column
 from sfumato.kernel.source.expressions import SQL, cast, choose, clip, day, double, is_present, whole
 from sfumato.kernel.source.types import TEXTS, type_of
+from sfumato.schema import Schema
 
 DIALECT = "postgres"
-NEAREST = 1e-200  # to zero; quotients by steps of up to 1e100 are far from too small
+NEAREST = 1e-200  # to zero
+LARGEST_STEP = 10**100  # of a measure; NEAREST / LARGEST_STEP is a double of full precision, far from too small
 LONGEST = 300  # characters of a text that may be a number
 TRUE, FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
 _BLANKS = " \t\n\v\f\r"
@@ -41,6 +50,16 @@ def safe_cast(value: SQL, source: Column, to: str) -> SQL:
         within = clip(value, *map(day, (date.min, date.max)))
         return choose([(is_present(value), cast(within, to))], exp.Null())
     return cast(value, to)
+
+
+def refuse_large_steps(schema: Schema) -> None:
+    """Refuse a measure whose step is so large that a value near 0, divided by it, would stop PostgreSQL."""
+    for name, measure in schema.measures.items():
+        if measure.step > LARGEST_STEP:
+            raise TableError(
+                f"measures.{name} has a step of {float(measure.step):.1g}, and PostgreSQL stops at quotients that are "
+                "too small for its numbers; use a larger unit, so that the step is at most 1e100"
+            )
 
 
 def plain(text: SQL) -> SQL:

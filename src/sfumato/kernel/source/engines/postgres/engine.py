@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ from sfumato.kernel.source.engines.silencing import silenced
 if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
+
+    from sfumato.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,12 @@ class Postgres:
         from sfumato.kernel.source.engines.postgres.spelling import scramble
 
         return scramble(parts)
+
+    def trial(self, schema: Schema, columns: Mapping[str, Column]) -> None:
+        """Refuse a schema for which a value could stop the statement, before anything is spent."""
+        from sfumato.kernel.source.engines.postgres.casts import refuse_large_steps
+
+        refuse_large_steps(schema)
 
     def check(self, statement: exp.Expression) -> None:
         """Have the server plan the statement: it tells what it lacks, and whether these columns may be read."""
