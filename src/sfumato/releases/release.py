@@ -151,8 +151,8 @@ class Release:
         """
         import pyarrow as pa
 
+        from sfumato.releases.answers.shown.synthetic_rows import as_synthetic
         from sfumato.releases.rows.decode import column_types
-        from sfumato.releases.rows.shown import as_synthetic
 
         table = pa.Table.from_batches(self.sample_batches(rows, seed=seed), column_types(self.schema))
         return as_synthetic(table, self.schema.dataset)
