@@ -8,8 +8,9 @@ formula. Everything that is printed, or written for people to open, goes through
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
+from html import escape
 from unicodedata import category, combining, east_asian_width, normalize
 
 # They have a letter's category and no shape: text that differs by one of these looks the same.
@@ -17,6 +18,22 @@ _BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 _JOINERS = frozenset("\u200c\u200d")  # ordinary in Persian or Hindi, between letters; elsewhere they only hide
 _FORMULA = frozenset("=+-@")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+
+SHORT = 24  # characters of a text that is not broken over lines
+# Colours are those of the page, or grey that is seen on light and on dark; notebooks' own rules are less specific.
+_STYLE = (
+    "div.sfumato{overflow-x:auto;line-height:1.45;color:inherit}"
+    "div.sfumato table{border-collapse:collapse;border:0;margin:.5em 0;font-size:inherit;color:inherit}"
+    "div.sfumato th,div.sfumato td{padding:.28em .8em;border:0;color:inherit;background:none;vertical-align:top}"
+    "div.sfumato thead th{font-weight:600;white-space:nowrap;border-bottom:1px solid rgba(128,128,128,.6)}"
+    "div.sfumato tbody tr{background:none}"
+    "div.sfumato tbody tr+tr td{border-top:1px solid rgba(128,128,128,.22)}"
+    "div.sfumato .l{text-align:left}"
+    "div.sfumato .r{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}"
+    "div.sfumato .s{white-space:nowrap}"
+    "div.sfumato .a{opacity:.7}"
+    "div.sfumato p,div.sfumato ul{margin:.35em 0;max-width:60em}"
+)
 
 
 def printable(text: str) -> str:
@@ -110,6 +127,37 @@ def off_on_average(rows: float, hidden: float | None = None) -> str:
 
 def _some_rows(rows: float) -> str:
     return f"{rows:,.0f}" if rows >= 10 else f"{rows:.2g}"
+
+
+def html_block(*parts: str) -> str:
+    """Parts of a page for a notebook, with a style that touches nothing around them and goes with light and dark."""
+    return f'<div class="sfumato"><style>{_STYLE}</style>{"".join(parts)}</div>'
+
+
+def html_table(
+    headers: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[int] = (), aside: Collection[int] = ()
+) -> str:
+    """Texts as a table; columns are right-aligned but for those in `left`, and paler if in `aside`.
+
+    >>> html_table(["n"], [["<1"]])
+    '<table><thead><tr><th class="r">n</th></tr></thead><tbody><tr><td class="r">&lt;1</td></tr></tbody></table>'
+    """
+    listed = [*rows]
+    widest = [max(map(len, column)) for column in zip(headers, *listed, strict=True)]
+    kinds = [("l" if many > SHORT else "l s") if place in left else "r" for place, many in enumerate(widest)]
+    kinds = [f"{kind} a" if place in aside else kind for place, kind in enumerate(kinds)]
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        each = zip(kinds, cells, strict=True)
+        return "<tr>" + "".join(f'<{tag} class="{kind}">{html_text(cell)}</{tag}>' for kind, cell in each) + "</tr>"
+
+    body = "".join(line("td", row) for row in listed)
+    return f"<table><thead>{line('th', headers)}</thead><tbody>{body}</tbody></table>"
+
+
+def html_text(text: str) -> str:
+    """A stranger's text inside a page."""
+    return escape(printable(text))
 
 
 def as_rows(error: float) -> str:

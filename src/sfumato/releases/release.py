@@ -145,12 +145,17 @@ class Release:
         return self.content.halfspace(weights, threshold, confidence)
 
     def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
-        """Draw synthetic rows from the release, the same ones for the same seed. It costs nothing: rows are public."""
+        """Draw synthetic rows from the release, the same ones for the same seed. It costs nothing: rows are public.
+
+        An Arrow table, whose metadata says that its rows are synthetic; a notebook shows the first of them.
+        """
         import pyarrow as pa
 
+        from sfumato.releases.answers.shown.synthetic_rows import as_synthetic
         from sfumato.releases.rows.decode import column_types
 
-        return pa.Table.from_batches(self.sample_batches(rows, seed=seed), column_types(self.schema))
+        table = pa.Table.from_batches(self.sample_batches(rows, seed=seed), column_types(self.schema))
+        return as_synthetic(table, self.schema.dataset)
 
     def sample_batches(self, rows: int, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
         """Draw the rows of `sample` some at a time, for more than fit in memory."""

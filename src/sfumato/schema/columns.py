@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from sfumato.domain import Axis, Label
 from sfumato.frozen import dataclass
-from sfumato.plain_text import printable
+from sfumato.plain_text import html_table, printable
 from sfumato.schema.attributes import Attribute
 from sfumato.schema.bounds import bounds_of
 
@@ -79,10 +78,10 @@ def _groups(groups: Iterable[str | None]) -> list[str]:
 
 def columns_as_html(schema: Schema) -> str:
     """The columns as a table of HTML; names and values are whatever the schema's author wrote."""
-    head = "".join(f"<th>{header}</th>" for header in HEADERS)
-    rows = ("".join(f"<td>{escape(printable(str(cell)))}</td>" for cell in column.row) for column in columns_of(schema))
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    rows = (
+        [f"{cell:,}" if isinstance(cell, int) else str(cell or "") for cell in one.row] for one in columns_of(schema)
+    )
+    return html_table(HEADERS, rows, left=[place for place, header in enumerate(HEADERS) if header != "cells"])
 
 
 def _in_words(attribute: Attribute, axis: Axis) -> str:

@@ -168,9 +168,10 @@ class Schema(Declared):
         return {"count": Fraction(1)} | {name: measure.weight for name, measure in self.measures.items()}
 
     def _repr_html_(self) -> str:
+        from sfumato.plain_text import html_block
         from sfumato.schema.columns import columns_as_html
 
-        return columns_as_html(self)
+        return html_block(columns_as_html(self))
 
     @field_validator("attributes", "measures", mode="after")
     @classmethod

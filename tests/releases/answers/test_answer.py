@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -165,6 +167,35 @@ def test_an_empty_region_is_zero_for_sure(release):
     assert (found.value, found.stderr, found.low, found.high) == (0, 0, 0, 0)
     mean = only(release, "SELECT AVG(cost) FROM t WHERE age > 5 AND age < 3")
     assert np.isnan(mean.value) and (mean.low, mean.high) == (-10, 30)
+
+
+def columns_of_html(page: str) -> list[str]:
+    """How the columns of the first table are aligned, which must be the same in all of its rows."""
+    rows = re.findall(r"<tr>(.*?)</tr>", page)
+    (kinds,) = {tuple(re.findall(r'<t[hd] class="([^"]*)"', row)) for row in rows}
+    return list(kinds)
+
+
+def test_a_notebook_shows_numbers_under_each_other(release):
+    """Texts left, numbers right, standard errors paler; keys that are numbers are numbers, too."""
+    result = release.query("SELECT sex, age, COUNT(*) AS n FROM t WHERE age < 3 GROUP BY sex, age")
+    page = result._repr_html_()
+    assert columns_of_html(page) == ["l s", "r", "r", "r a", "r"]
+    both = release.query("SELECT COUNT(*) AS n, sex FROM t GROUP BY sex", interval="both")
+    assert columns_of_html(both._repr_html_()) == ["r", "r a", "r", "r", "l s"]
+    style = page.partition("<style>")[2].partition("</style>")[0]
+    rules = [rule for rule in style.split("}") if rule]
+    assert rules and all(part.startswith("div.sfumato") for rule in rules for part in rule.partition("{")[0].split(","))
+    assert "url(" not in style and "@" not in style and "<script" not in page
+    colours = re.findall(r"(?:color|background):([^;}]*)", style)
+    assert {*colours} <= {"inherit", "none"}  # the page's own, light or dark
+
+
+def test_a_notebook_shows_so_many_rows(release):
+    result = release.query("SELECT sex, age, COUNT(*) AS n FROM t GROUP BY sex, age")
+    many = replace(result, rows=result.rows * 50)
+    assert len(many) > 300 and many._repr_html_().count("<tr>") == 201
+    assert f"and {len(many) - 200:,} more rows" in many._repr_html_()
 
 
 def test_records_and_forms(release):

@@ -6,12 +6,20 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from datetime import date, datetime, timedelta
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain import EPOCH, Label
 from sfumato.frozen import dataclass
-from sfumato.plain_text import aligned, escaped_json, printable, spreadsheet_safe, width
+from sfumato.plain_text import (
+    aligned,
+    escaped_json,
+    html_block,
+    html_table,
+    html_text,
+    printable,
+    spreadsheet_safe,
+    width,
+)
 from sfumato.releases.answers.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -24,6 +32,7 @@ Moment = date  # or a datetime, which is one
 Cell = Label | float | None | Estimate  # None: NULL, as in the totals of a ROLLUP
 
 MINUTES = 24 * 60  # of a day
+MOST_SHOWN = 200  # rows in a notebook
 MOST_DECIMALS = 12  # a number has no more digits that mean anything
 
 
@@ -172,10 +181,17 @@ class Result:
 
     def _repr_html_(self) -> str:
         headers, rows = self.texts()
-        head = "".join(f"<th>{escape(text)}</th>" for text in headers)
-        body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
-        notes = "".join(f"<p><small>{escape(printable(note))}</small></p>" for note in self.remarks)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+        left, aside, at = list[int](), list[int](), 0
+        for place, name in enumerate(self.columns):
+            if name in self.estimated:
+                aside.append(at + 1)
+            elif not all(_is_number(row[place]) for row in self.rows):
+                left.append(at)
+            at += 3 + self.both if name in self.estimated else 1
+        table = html_table(headers, rows[:MOST_SHOWN], left, aside)
+        more = len(rows) - MOST_SHOWN
+        notes = [f"and {more:,} more rows, all of them in to_pandas() or to_csv()"] if more > 0 else []
+        return html_block(table, *(f"<p><small>{html_text(note)}</small></p>" for note in (*notes, *self.remarks)))
 
 
 def _record(columns: tuple[str, ...], row: tuple[Cell, ...]) -> dict[str, Label | float | None]:
@@ -191,6 +207,10 @@ def _record(columns: tuple[str, ...], row: tuple[Cell, ...]) -> dict[str, Label 
         else:
             record[name] = cell
     return record
+
+
+def _is_number(cell: Cell) -> bool:
+    return cell is None or (isinstance(cell, int | float) and not isinstance(cell, bool))
 
 
 def _read(value: Any, kind: str) -> Moment | None:

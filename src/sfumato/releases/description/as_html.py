@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from sfumato.plain_text import printable
+from sfumato.plain_text import html_block, html_table, html_text
 from sfumato.schema.columns import columns_as_html
 
 if TYPE_CHECKING:
@@ -14,29 +13,19 @@ if TYPE_CHECKING:
 
 
 def description_as_html(about: Description) -> str:
-    """Headings, tables and lists; no style, no script."""
+    """Headings, tables and lists, with a style of their own and no script."""
     title = f"{about.schema.dataset}: {about.extent}, mechanism {about.mechanism}, {about.promise}"
-    parts = [f"<p><b>{_safe(title)}</b></p>", f"<p>{_safe(about.guarantee.statement)}</p>"]
+    parts = [f"<p><b>{html_text(title)}</b></p>", f"<p>{html_text(about.guarantee.statement)}</p>"]
     parts.append(columns_as_html(about.schema))
     if about.counted:
         parts.append(f"<p>Counted by rule:</p>{_list(about.counted)}")
-    parts.append(f"<p>Errors: {_safe(about.errors)}.</p>")
+    parts.append(f"<p>Errors: {html_text(about.errors)}.</p>")
     if about.typical:
-        parts.append(_table(about.error_headers, about.typical_rows))
+        parts.append(html_table(about.error_headers, about.typical_rows, left=[0]))
     if about.examples:
         parts.append(f"<p>Ask:</p>{_list(about.examples, 'code')}")
-    return "".join(parts)
-
-
-def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th>{_safe(header)}</th>" for header in headers)
-    body = "".join("<tr>" + "".join(f"<td>{_safe(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return html_block(*parts)
 
 
 def _list(texts: Iterable[str], tag: str = "span") -> str:
-    return "<ul>" + "".join(f"<li><{tag}>{_safe(text)}</{tag}></li>" for text in texts) + "</ul>"
-
-
-def _safe(text: str) -> str:
-    return escape(printable(text))
+    return "<ul>" + "".join(f"<li><{tag}>{html_text(text)}</{tag}></li>" for text in texts) + "</ul>"
