@@ -172,13 +172,6 @@ def test_the_page_on_architecture_has_every_folder():
         assert not (folder / "__init__.py").exists() or f"- **`{folder.name}/`**" in page, folder.name
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
-def test_files_that_a_page_names_are_there(page):
-    for path in re.findall(r"`((?:[a-z_0-9]+/)+[a-z_0-9]+\.py)`", page.read_text(encoding="utf-8")):
-        found = (ROOT / path).exists() or (ROOT / "src" / "sfumato" / path).exists()
-        assert found or path == "mechanisms/yours.py", path
-
-
 def test_tests_are_where_what_they_test_is():
     """tests/a/test_b.py or test_b_more.py is about src/sfumato/a/b.py; what concerns the house stands on top."""
     tests, source = ROOT / "tests", ROOT / "src" / "sfumato"

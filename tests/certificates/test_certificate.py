@@ -85,8 +85,9 @@ def test_what_only_the_curator_knows_is_listed_until_it_is_said(released):
     assert len(unsaid.to_dict()["missing"]) == 6 and said.to_dict()["missing"] == []
     assert unsaid.registry()["url_slug"] == "visits" and said.registry()["url_slug"] == "visits-office-2026"
     basic = said.registry()["deployment"]["basic"]
-    assert basic["data_curators"] == [{"data_curator_name": "Office", "data_curator_type": "Government"}]
-    for wrong in ({"epsilon": "0.1"}, {"published": "31.1.2026"}, {"curator_type": "Nobody"}, {"url": "javascript:x"}):
+    assert basic["data_curators"] == ["Office"] and basic["publication_date"] == "2026-01-31"
+    mistaken = ({"epsilon": "0.1"}, {"published": "31.1.2026"}, {"published": "2026-02-30"}, {"sector": "Nothing"})
+    for wrong in (*mistaken, {"curator_type": "Nobody"}, {"url": "javascript:x"}):
         with pytest.raises(QueryError):
             sf.certificate(path, facts=wrong)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import field
+from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,8 @@ FAMILIES = (1, 2, 3, 4)
 class Certificate:
     """A release as its certificate sees it. verified: whether the signature was checked with a key that was named.
 
-    file, sha256, bytes: of the release file itself, as `sha256sum` says them.
+    file, sha256, bytes: of the release file itself, as `sha256sum` says them. written_on: when it was last written, as
+    the file system knows it, which the file does not.
     """
 
     file: str
@@ -49,6 +51,7 @@ class Certificate:
     facts: Facts = field(default_factory=Facts)
     signature: Signature | None = None
     verified: bool = False
+    written_on: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The record, of types that JSON knows; amounts of privacy as exact text."""
@@ -170,4 +173,5 @@ def certificate(
         stated,
         signature,
         require_signature is not None,
+        datetime.fromtimestamp(Path(path).stat().st_mtime, UTC).date().isoformat(),
     )

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import fields
+from datetime import date
 
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 
-CURATORS = ("Government", "Industry", "Nonprofit")  # as the registry has them
+CURATORS = ("Government", "Industry", "Nonprofit")
+SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")  # as the registry lists them
 MOST_LENGTH = 2000
 
 
@@ -45,8 +47,17 @@ class Facts:
                 raise QueryError(f"{name} must have 1 to {MOST_LENGTH:,} letters")
         if (kind := stated.get("curator_type")) is not None and kind not in CURATORS:
             raise QueryError(f"curator_type is {', '.join(CURATORS[:-1])} or {CURATORS[-1]}, not {kind!r}")
-        if (day := stated.get("published")) is not None and not re.fullmatch(r"[0-9]{4}-[01][0-9]-[0-3][0-9]", day):
+        if (sector := stated.get("sector")) is not None and sector not in SECTORS:
+            raise QueryError(f"sector is {', '.join(SECTORS[:-1])} or {SECTORS[-1]}, not {sector!r}")
+        if (day := stated.get("published")) is not None and not _is_day(day):
             raise QueryError(f"published is a day such as 2026-01-31, not {day!r}")
         if (url := stated.get("url")) is not None and not re.fullmatch(r"https?://[^\s\"'<>]+", url):
             raise QueryError(f"url is an address such as https://example.org/census, not {url!r}")
         return cls(**stated)
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False

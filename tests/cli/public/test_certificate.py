@@ -22,7 +22,7 @@ def test_it_is_printed_in_four_forms(tmp_path, monkeypatch):
     entry = yaml.safe_load(
         sfumato("certificate", "r.sfumato", "--format", "registry", "--with", "curator=A = B").stdout
     )
-    assert entry["deployment"]["basic"]["data_curators"][0]["data_curator_name"] == "A = B"
+    assert entry["deployment"]["basic"]["data_curators"] == ["A = B"]
     assert sfumato("certificate", "r.sfumato", "-o", "c.txt").returncode == 0
     assert (tmp_path / "c.txt").read_text() == text.stdout
 
