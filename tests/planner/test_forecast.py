@@ -1,5 +1,6 @@
 """Expected errors against dense algebra, and the other mechanisms against what they do."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +17,7 @@ from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.measure_and_fit import design_of, measure_and_fit
 from sfumato.mechanisms.sparse_cells import sparse_cells
 from sfumato.planner.choose import choose_among, choose_mechanism, with_hints
-from sfumato.planner.forecast import Outlook, Question, outlook
+from sfumato.planner.forecast import GAINS_OF_FEW, GAINS_OF_MANY, Outlook, Question, outlook
 from sfumato.planner.plan import explain
 from sfumato.planner.questions import default_items, read_statements, statement_items
 from sfumato.planner.report import as_text
@@ -178,27 +179,38 @@ def line_of(cells, rows=None):
     return Schema.from_dict({"dataset": "w", "privacy_unit": "row", "attributes": attributes} | stated)
 
 
-def test_without_rows_sfumato_is_taken_unless_something_is_better_with_a_middling_number_of_rows():
+def foreseen(schema):
+    """What is expected of sfumato where it is not tried."""
+    return outlook(MECHANISMS["sfumato"], replace(question(schema), items=()), Budget.pure(1))
+
+
+def test_without_rows_sfumato_is_taken_unless_something_is_better_than_it_is_with_any_number_of_rows():
+    """The geometric mean from a nearly empty table to a full one: about half of its error on a full one."""
     unknown = line_of(100)
     full = MECHANISMS["sfumato"].error_if_full(unknown, default_workload(unknown.domain), Budget.pure(1))
     assert 6 < full < 9  # noise on every cell is off by 7.9, a tree by 6.8
-    for levels, name in ((0.51 * full, "sfumato"), (0.49 * full, "levels"), (2 * full, "sfumato")):
-        found = chosen(unknown, cells=9 * full, levels=levels)
-        assert found.name == name and "expected_rows" in found.unknown and "none is stated" in found.why
+    found = foreseen(unknown)
+    assert found.how == "foretold" and found.overall == pytest.approx(0.52 * full, rel=0.01)
+    assert found.best == pytest.approx(GAINS_OF_FEW[0] * full) and found.worst == pytest.approx(GAINS_OF_FEW[-1] * full)
+    for levels, name in ((0.53 * full, "sfumato"), (0.51 * full, "levels"), (2 * full, "sfumato")):
+        listed = [*outlooks(cells=9 * full, levels=levels), found]
+        taken = choose_among(listed, unknown, Budget.pure(1), default_workload(unknown.domain))
+        assert taken.name == name and "expected_rows" in taken.unknown and "none is stated" in taken.why
 
 
 def test_more_rows_in_every_cell_leave_less_to_adapt_to():
-    """40 x 40 x 40 cells, too many to try: a tenth of the error on a full table at 0.1 rows a cell, half at 10."""
+    """40 x 40 x 40 cells, too many to try: an eighth of the error on a full table at 0.1 rows a cell, a third at 10."""
     axes = {name: {"type": "integer", "lower": 0, "upper": 39} for name in ("x", "y", "z")}
     fields = {"dataset": "w", "privacy_unit": "row", "attributes": axes}
     thin, thick = (Schema.from_dict({**fields, "expected_rows": rows}) for rows in (6400, 640_000))
     full = MECHANISMS["sfumato"].error_if_full(thin, default_workload(thin.domain), Budget.pure(1))
-    found = chosen(thin, cells=190.0, levels=0.3 * full)
-    assert (
-        found.name == "sfumato" and "6,400 rows" in found.why and found.expected == pytest.approx(0.11 * full, rel=0.05)
-    )
-    found = chosen(thick, cells=190.0, levels=0.3 * full)
-    assert found.name == "levels" and found.expected == 0.3 * full
+    for schema, share, name in ((thin, GAINS_OF_MANY[1], "sfumato"), (thick, GAINS_OF_MANY[3], "levels")):
+        found = foreseen(schema)
+        assert found.how == "foretold" and found.overall == pytest.approx(share * full, rel=0.02)
+        listed = [*outlooks(cells=190.0, levels=0.3 * full), found]
+        taken = choose_among(listed, schema, Budget.pure(1), None)
+        assert taken.name == name and f"{schema.expected_rows:,} rows" in taken.why
+        assert taken.expected == (found.overall if name == "sfumato" else 0.3 * full)
 
 
 def test_beyond_a_million_cells_a_large_file_must_be_worth_it():

@@ -5,13 +5,21 @@ from pathlib import Path
 
 import pytest
 from curators import CENSUS
+from registering import leave_only
 
 import sfumato as sf
 from sfumato.errors import BudgetError, MechanismError, QueryError
 from sfumato.intervals.noise_sum import half_width, stderr
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.cost import Cost
 from sfumato.measurement import Laplace
 from sfumato.mechanisms import MECHANISMS
+from sfumato.plain_text import as_rows
+from sfumato.planner import simulate
+from sfumato.planner.choose import choose_mechanism
+from sfumato.planner.forecast import Question, expected_error
 from sfumato.planner.plan import make_plan
+from sfumato.queries import default_workload
 from sfumato.schema import Schema
 from sfumato.sql import compile_select
 
@@ -165,3 +173,62 @@ def test_a_plan_reads_well_in_python():
     text = repr(sf.plan(PLAIN, epsilon=1, mechanism="cells"))
     assert "census: 200 cells, epsilon 1" in text and "theorem 5.2" in text and "nothing was spent" in text
     assert max(map(len, text.splitlines())) < 200
+
+
+def line_of(cells, rows):
+    attributes = {"x": {"type": "integer", "lower": 0, "upper": cells - 1}}
+    stated = {} if rows is None else {"expected_rows": rows}
+    return Schema.from_dict({"dataset": "w", "privacy_unit": "row", "attributes": attributes, **stated})
+
+
+@pytest.mark.parametrize(("cells", "rows"), [(600, None), (600, 3000), (40, None), (40, 300)])
+def test_a_plan_and_the_choice_have_one_forecast_of_what_adapts(cells, rows, monkeypatch):
+    """By trial on few cells with stated rows, otherwise by formula; what is said of the only question is the same."""
+    leave_only(monkeypatch, ["cells", "hierarchical", "sfumato"])
+    schema = line_of(cells, rows)
+    plan = make_plan(schema, epsilon="0.5")
+    (mine,) = (found for found in plan.outlooks if found.mechanism == "sfumato")
+    assert mine.how == ("simulated" if cells == 40 and rows else "foretold")
+    (ranges,) = (found for found in mine.lines if "BETWEEN" in found.query)
+    assert ranges.stderr == pytest.approx(mine.overall) and mine.best <= mine.overall <= mine.worst
+    assert as_rows(mine.overall) in plan.choice.why
+    exact = min(found.overall for found in plan.outlooks if found.how == "exact")
+    assert (plan.choice.name == "sfumato") == (mine.overall <= exact)
+    assert plan.choice.expected == min(mine.overall, exact)
+    choice = choose_mechanism(schema, Budget.pure("0.5"))
+    assert (choice.name, choice.expected, choice.why) == (plan.choice.name, plan.choice.expected, plan.choice.why)
+
+
+def test_a_trial_is_made_once_for_a_plan_and_its_choice(monkeypatch):
+    leave_only(monkeypatch, ["cells", "hierarchical", "sfumato"])
+    tried, counted = [], simulate.try_out
+
+    def counting(mechanism, schema, budget, *given):
+        tried.append((mechanism.name, budget))
+        return counted(mechanism, schema, budget, *given)
+
+    monkeypatch.setattr(simulate, "try_out", counting)
+    make_plan(line_of(32, 320), epsilon=1)
+    assert len(tried) == len(set(tried)) == 2  # with a delta, too
+
+
+def test_a_delta_is_planned_with(monkeypatch):
+    """Twelve attributes by margins, and a tree by name: Gaussian noise has less error, and the plan says so."""
+    leave_only(monkeypatch, ["cells", "hierarchical", "sfumato", "margins"])
+    names = [f"a{place}" for place in range(12)]
+    axes = {name: {"type": "integer", "lower": 0, "upper": 9} for name in names}
+    wide = Schema.from_dict({"dataset": "w", "privacy_unit": "row", "attributes": axes})
+    plain, with_it = make_plan(wide, epsilon=1), make_plan(wide, epsilon=1, delta="1e-9")
+    assert (plain.delta, with_it.delta) == (0, Fraction(1, 10**9))
+    assert with_it.lines[1].stderr < 0.8 * plain.lines[1].stderr and "delta" not in str(with_it.remarks)
+    assert "epsilon 1, delta 1e-9 (Gaussian noise)" in repr(with_it) and "would be off" in str(plain.remarks)
+    pair = [make_plan(SMALL, epsilon=1, delta=delta, mechanism="hierarchical") for delta in (None, "1e-9")]
+    budgets = Budget.pure(1), Cost.stated(1, "1e-9").budget
+    for plan, budget in zip(pair, budgets, strict=True):
+        asked = Question(SMALL, (), default_workload(SMALL.domain))
+        assert plan.outlooks[0].overall == expected_error(MECHANISMS["hierarchical"], asked, budget)
+    assert make_plan(SMALL, epsilon=1, delta="1e-9", mechanism="cells").delta == 0  # which has no use for it
+    smallest = [make_plan(SMALL, error=40, delta=delta, mechanism="hierarchical") for delta in (None, "1e-9")]
+    assert smallest[0].lines[0].epsilon != smallest[1].lines[0].epsilon
+    with pytest.raises(BudgetError, match="delta"):
+        make_plan(SMALL, epsilon=1, delta=2)

@@ -19,7 +19,7 @@ def test_its_numbers_are_those_of_the_code():
         f"Above {simulate.MOST_SIMULATED:,} cells nothing is simulated",
         f"({priors.ROWS_PER_CELL} a cell if it says nothing)",
         f"of {price.MOST_SAMPLED} looked at",
-        f"tried up to {rules.MOST_TRIED:,} cells",
+        f"tried up to {expect.MOST_TRIED:,} cells",
         f"more than {expect.MOST_QUERIES:,} queries",
         f"within {round(100 * (rules.ALIKE - 1))} % of it",
     ):
@@ -29,6 +29,8 @@ def test_its_numbers_are_those_of_the_code():
     assert f"{', '.join(exact[:-1])} and {exact[-1]}{kind}" in text
     assert least.TRIALS == 4 and "tried at up to four epsilons" in text
     assert plan.MUCH_MORE == 4 and "beyond four times the smallest epsilon" in text
+    for gains in (expect.GAINS_OF_FEW, expect.GAINS_OF_MANY):
+        assert f"| {' | '.join(f'{share:g}' if share != 0.6 else '0.60' for share in gains)} |" in text
     assert all(words in text for words in ("even", "smooth", "sparse", "spike", "rough"))
     assert len(priors.SHAPES) == 5
 

@@ -15,6 +15,9 @@ def plan(
     epsilon: str | None = typer.Option(
         None, "--epsilon", help="What a release may cost, such as 0.5; or give --error."
     ),
+    delta: str | None = typer.Option(
+        None, "--delta", help="Allow Gaussian noise at this delta, such as 1e-9, where it is of use."
+    ),
     workload: Path | None = typer.Option(None, "--workload", help="A file of SELECT statements that matter most."),
     error: float | None = typer.Option(
         None, "--error", help="Find the smallest epsilon whose answers are off by at most so many rows."
@@ -45,6 +48,7 @@ def plan(
         found = make_plan(
             public,
             epsilon=epsilon,
+            delta=delta,
             error=error,
             confidence=confidence,
             mechanism=mechanism,

@@ -11,12 +11,13 @@ from math import inf
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
+from sfumato.kernel.cost import Cost
 from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import MECHANISMS, considered
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.plain_text import as_rows
-from sfumato.planner.forecast import Outlook, Question, expected_error, outlook, takes_long
-from sfumato.planner.rules import PRIVATE, UNTRIED, Case, first_rule, may_try
+from sfumato.planner.forecast import Outlook, Question, Tried, expected_error, outlook, takes_long
+from sfumato.planner.rules import MANY_CELLS, PRIVATE, Case, first_rule
 from sfumato.queries import Workload
 from sfumato.queries.workload import default_workload
 from sfumato.schema import Schema
@@ -43,29 +44,51 @@ class Choice:
     expected: float = inf
 
 
-def choose_mechanism(schema: Schema, budget: Budget, workload: Workload | None = None) -> Choice:
+def choose_for(
+    schema: Schema, cost: Cost, workload: Workload | None = None, tried: Tried | None = None
+) -> tuple[Choice, Cost]:
+    """The mechanism of least expected error, and what it would cost: a delta only where Gaussian noise has less."""
+    plain = choose_mechanism(schema, Budget.pure(cost.epsilon), workload, tried)
+    if not cost.pure:
+        allowed = choose_mechanism(schema, cost.budget, workload, tried)
+        if MECHANISMS[allowed.name].gaussian and allowed.expected < plain.expected:
+            return allowed, cost
+    return plain, Cost(cost.epsilon)
+
+
+def choose_mechanism(
+    schema: Schema, budget: Budget, workload: Workload | None = None, tried: Tried | None = None
+) -> Choice:
     """The mechanism of least expected error; reads no data and spends nothing.
+
+    tried: trials of this schema and workload that are known, to which further ones are added.
 
     >>> schema = Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}})
     >>> choose_mechanism(schema, Budget.pure(1)).name in MECHANISMS
     True
     """
-    return _choose(json.dumps(schema.to_dict()), budget, workload)
+    if tried is not None:
+        return _chosen(schema, budget, workload, tried)
+    return _remembered(json.dumps(schema.to_dict()), budget, workload)
 
 
 @lru_cache(maxsize=64)
-def _choose(written: str, budget: Budget, workload: Workload | None) -> Choice:
-    schema = Schema.from_dict(json.loads(written))
+def _remembered(written: str, budget: Budget, workload: Workload | None) -> Choice:
+    return _chosen(Schema.from_dict(json.loads(written)), budget, workload, {})
+
+
+def _chosen(schema: Schema, budget: Budget, workload: Workload | None, tried: Tried) -> Choice:
     if schema.domain.size > MOST_DENSE:
         return choose_among([], schema, budget, workload)
     asked = workload or default_workload(schema.domain)
-    question = Question(schema, (), asked)
+    question = Question(schema, (), asked, trials=tried)
     fitting = [one for one in considered() if _may_take(one, schema, asked)]
     if not budget.is_pure:
         fitting = [one for one in fitting if one.gaussian] or fitting[:1]
     plain = [one for one in fitting if not one.optimised]
     outlooks = [found for one in plain if (found := _known(one, question, budget)) is not None]
-    outlooks += [outlook(one, question, budget) for one in plain if one.adaptive and may_try(schema)]
+    if schema.expected_rows is not None or schema.domain.size <= MANY_CELLS:
+        outlooks += [outlook(one, question, budget) for one in plain if one.adaptive]
     searched = [one for one in fitting if one.optimised]
     if searched and _could_win(outlooks, schema, budget, asked):
         outlooks += [found for one in searched if (found := _known(one, question, budget)) is not None]
@@ -93,8 +116,6 @@ def choose_among(outlooks: list[Outlook], schema: Schema, budget: Budget, worklo
     expected = next((found.overall for found in outlooks if found.mechanism == name), inf)
     if case.by_margins is not None and name == case.by_margins.name:
         expected = case.of_margins
-    if MECHANISMS[name].adaptive:
-        expected = case.foretold if case.tried is UNTRIED else case.tried.overall
     return Choice(name, rule.why(case), f"{rule.unknown(case)} {PRIVATE}", expected)
 
 

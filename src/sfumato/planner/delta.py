@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import isfinite
 
@@ -10,7 +11,7 @@ from sfumato.kernel.cost import Cost
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.plain_text import as_rows
 from sfumato.planner.choose import choose_mechanism
-from sfumato.planner.forecast import Question, expected_error
+from sfumato.planner.forecast import Question, expected_error, outlook
 
 HINTED = Fraction(1, 10**9)  # small beside one over the rows of any table
 NO_GAIN = 0.95  # of the error without it: with more it is not worth a delta
@@ -38,11 +39,12 @@ def what_a_delta_buys(question: Question, epsilon: Fraction, only: Mechanism | N
 
 def _expected(question: Question, cost: Cost, only: Mechanism | None) -> tuple[float, str] | None:
     if only is None:
-        choice = choose_mechanism(question.schema, cost.budget, question.workload)
+        choice = choose_mechanism(question.schema, cost.budget, question.workload, question.trials)
         return (choice.expected, choice.name) if isfinite(choice.expected) else None
     if not only.gaussian:
         return None
-    error = expected_error(only, question, cost.budget)
-    if error is None and only.error_if_full is not None:
-        error = only.error_if_full(question.schema, question.workload, cost.budget)
+    if only.adaptive:
+        error: float | None = outlook(only, replace(question, items=()), cost.budget).overall
+    else:
+        error = expected_error(only, question, cost.budget)
     return (error, only.name) if error is not None and isfinite(error) else None

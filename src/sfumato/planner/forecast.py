@@ -1,10 +1,16 @@
-"""What to expect of a mechanism at a budget: exactly where the noise alone decides, by trial where the data does."""
+"""What to expect of a mechanism at a budget: exactly where the noise alone decides, otherwise by trial or by formula.
+
+A mechanism that adapts to the table has one forecast, on which a plan and `auto` both go. On few cells, if the schema
+says how many rows to expect, it is tried on public tables. On more cells that takes too long, and without a number of
+rows there is nothing to try it on: then it is its error on a full table, which follows from the workload, times what it
+has of that with so many rows per cell (benchmarks/choosing.py), or with any number of them, if none is stated.
+"""
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from fractions import Fraction
-from math import inf, isfinite
+from math import inf, isfinite, sqrt
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -12,6 +18,8 @@ import numpy as np
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import noise_for
+from sfumato.kernel.cost import Cost
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.planner.blocks import expected_blocks
 from sfumato.queries import Workload
@@ -22,9 +30,16 @@ if TYPE_CHECKING:  # a choice prices strategies and lists no questions
     from sfumato.mechanisms.shared.promises import Figure
     from sfumato.planner.price import Line
     from sfumato.planner.questions import Item
+    from sfumato.planner.simulate import Trials
 
-How = Literal["exact", "simulated", "promised", "not priced"]
+Tried = dict[tuple[str, Budget, "int | None"], "Trials"]  # by mechanism, budget and the most work that was allowed
+How = Literal["exact", "simulated", "foretold", "promised", "not priced"]
 
+MOST_TRIED = 2**9  # cells up to which one that adapts is tried, in half a second; beyond, it is foretold
+FULLNESS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)  # rows times epsilon per cell
+# What sfumato has of its error on a full table, for each of these: geometric means over benchmarks/choosing.py.
+GAINS_OF_FEW = (0.18, 0.35, 0.60, 0.75, 0.79, 0.87)  # one and two attributes
+GAINS_OF_MANY = (0.091, 0.12, 0.21, 0.32, 0.37, 0.37)  # three and more
 MOST_OPTIMISED = 2**10  # cells of one attribute beyond which optimising takes longer than a plan should
 MOST_KINDS = 256  # and kinds of query, likewise
 MOST_COMBINED = 2**20  # and cells in all
@@ -38,7 +53,8 @@ class Outlook:
     """One mechanism at one budget.
 
     overall: the root mean square error over the workload, as it weighs its blocks, in rows; best, worst: on the kindest
-    and the unkindest public shape. note: why it was not priced, or what its figures rest on.
+    and the unkindest public shape, or with the fewest and the most rows where none are stated. note: why it was not
+    priced, or what its figures rest on.
     epsilon: the smallest that keeps all lines within a wanted error, where one was asked for; about: found by trial.
     promises: of a mechanism with a purpose of its own, in the place of lines.
     """
@@ -59,7 +75,8 @@ class Outlook:
 class Question:
     """Everything a plan is about, but for the budget and the mechanism.
 
-    strategies: what linear mechanisms would ask, remembered, as optimising one can take seconds.
+    strategies, trials: what linear mechanisms would ask and how others fared, remembered, as either takes time. delta:
+    that a release may spend besides its epsilon, if its noise is then Gaussian.
     """
 
     schema: Schema
@@ -68,6 +85,12 @@ class Question:
     confidence: float = 0.95
     runs: int = 1
     strategies: dict[tuple[str, bool], Strategy] = field(default_factory=dict)
+    delta: Fraction = Fraction(0)
+    trials: Tried = field(default_factory=dict)
+
+    def budget(self, mechanism: Mechanism, epsilon: Fraction) -> Budget:
+        """What a mechanism would spend; one without Gaussian noise has no use for a delta."""
+        return Cost(epsilon, self.delta if mechanism.gaussian else Fraction(0)).budget
 
 
 def outlook(
@@ -86,12 +109,35 @@ def outlook(
     strategy = strategy_of(mechanism, question, budget)
     if strategy is not None:
         return _exact(mechanism, question, budget, strategy, bounds=bounds)
-    from sfumato.planner.simulate import MOST_SIMULATED
+    if mechanism.adaptive and not may_try(schema):
+        return _foretold(mechanism, question, budget)
+    return _tried(mechanism, question, budget, None if patient or mechanism.adaptive else MOST_WORK)
 
-    if schema.domain.size > MOST_SIMULATED:
-        note = f"the error depends on the data, and is tried out on at most {MOST_SIMULATED:,} cells"
-        return Outlook(name, "not priced", note=note)
-    return _simulated(mechanism, question, budget, None if patient or mechanism.adaptive else MOST_WORK)
+
+def may_try(schema: Schema) -> bool:
+    """Whether a mechanism that adapts is tried; otherwise it is foretold."""
+    return schema.expected_rows is not None and schema.domain.size <= MOST_TRIED
+
+
+def noise_of_one_query(schema: Schema, budget: Budget) -> float:
+    """The standard error of one query that spends all that the count may."""
+    share, contributions = budget.split(*schema.weights.values())[0], schema.privacy_unit.contributions
+    return sqrt(noise_for(share, contributions, l1=Fraction(1), l2_squared=Fraction(1)).variance)
+
+
+def share_of_full(schema: Schema, budget: Budget) -> tuple[float, float, float]:
+    """What a mechanism that adapts has of its error on a full table: to be expected, at least, at most.
+
+    How far single cells stand out is told by rows per cell over the size of the noise: rows times epsilon per cell. Of
+    what lies between the emptiest and the fullest table, if no rows are stated, the geometric mean is to be expected.
+    """
+    gains = np.log(GAINS_OF_FEW if len(schema.domain.shape) < 3 else GAINS_OF_MANY)
+    if schema.expected_rows is None:
+        return float(np.exp(gains.mean())), float(np.exp(gains.min())), float(np.exp(gains.max()))
+    noise = max(noise_of_one_query(schema, budget), 1e-9) / sqrt(2.0)
+    fullness = max(1, schema.expected_rows) / schema.domain.size / noise
+    share = float(np.exp(np.interp(np.log(fullness), np.log(FULLNESS), gains)))
+    return share, share, share
 
 
 def takes_long(mechanism: Mechanism, question: Question) -> str | None:
@@ -141,12 +187,47 @@ def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: S
     return Outlook(mechanism.name, "exact", tuple(lines), overall, overall, overall, note)
 
 
+def _foretold(mechanism: Mechanism, question: Question, budget: Budget) -> Outlook:
+    """By formula; of single questions, where there are any, as trials divide it among them."""
+    schema, full = question.schema, mechanism.error_if_full
+    assert full is not None  # noqa: S101 (it adapts)
+    error = full(schema, question.workload, budget)
+    middle, least, most = (share * error for share in share_of_full(schema, budget))
+    found = Outlook(mechanism.name, "foretold", (), middle, least, most)
+    if not question.items:
+        return found
+    tried = _tried(mechanism, question, budget, None)
+    if tried.how != "simulated":
+        return replace(found, note=tried.note)
+    times = middle / tried.overall
+    lines = tuple(
+        line if item.block is None else line.times(times)
+        for item, line in zip(question.items, tried.lines, strict=True)
+    )
+    if schema.expected_rows is not None:
+        least, most = times * tried.best, times * tried.worst
+    return replace(found, lines=lines, best=least, worst=most)
+
+
+def _tried(mechanism: Mechanism, question: Question, budget: Budget, most: int | None) -> Outlook:
+    """By trial, where there are not too many cells."""
+    from sfumato.planner.simulate import MOST_SIMULATED
+
+    if question.schema.domain.size > MOST_SIMULATED:
+        note = f"the error depends on the data, and is tried out on at most {MOST_SIMULATED:,} cells"
+        return Outlook(mechanism.name, "not priced", note=note)
+    return _simulated(mechanism, question, budget, most)
+
+
 def _simulated(mechanism: Mechanism, question: Question, budget: Budget, most: int | None) -> Outlook:
     from sfumato.planner.public_tables import SHAPES
     from sfumato.planner.simulate import geometric_mean, root_mean_square, simulated_line, try_out
 
+    key = mechanism.name, budget, most
     try:
-        trials = try_out(mechanism, question.schema, budget, question.workload, question.runs, most)
+        if key not in question.trials:
+            question.trials[key] = try_out(mechanism, question.schema, budget, question.workload, question.runs, most)
+        trials = question.trials[key]
     except SfumatoError as problem:
         return Outlook(mechanism.name, "not priced", note=str(problem))
     shapes: dict[str, list[float]] = {shape: [] for shape in trials.by_shape}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil, inf, nan
 from statistics import NormalDist
@@ -11,7 +12,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.cost import Cost
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.plain_text import as_rows
-from sfumato.planner.choose import choose_mechanism
+from sfumato.planner.choose import choose_for
 from sfumato.planner.delta import HINTED
 from sfumato.planner.forecast import Outlook
 from sfumato.planner.price import Line
@@ -36,22 +37,24 @@ def plan_margins(
     confidence: float,
     *,
     chosen: bool,
+    delta: Fraction,
 ) -> Plan:
     """At an epsilon the errors to expect; for an error, the smallest epsilon of which it is to be expected."""
     if error is not None:
-        spent = _least_epsilon(mechanism, schema, error, confidence)
+        spent = _least_epsilon(mechanism, schema, error, confidence, delta)
     assert spent is not None  # noqa: S101 (one of the two was given)
-    lines = foretold_lines(mechanism, schema, Budget.pure(spent), confidence)
+    choice, cost = choose_for(schema, Cost(spent, delta)) if chosen else (None, Cost(spent, delta))
+    lines = foretold_lines(mechanism, schema, cost.budget, confidence)
     if error is not None:
         lines = tuple(Line(one.query, one.stderr, one.within, one.unit, one.guess, spent) for one in lines)
     note = "about, as if all pairs of attributes got even shares; it spends more where attributes depend on each other"
     found = Outlook(
         mechanism.name, "simulated", lines, inf, inf, inf, note, None if error is None else spent, about=True
     )
-    choice = choose_mechanism(schema, Budget.pure(spent)) if chosen else None
     facts = (schema.dataset, mechanism.name, None if error is not None else spent, error, confidence)
-    remarks = (hint,) if (hint := _delta(mechanism, schema, spent)) is not None else ()
-    return Plan(*facts, schema.domain.size, schema.expected_rows, choice, (found,), remarks)
+    remarks = (hint,) if not delta and (hint := _delta(mechanism, schema, spent)) is not None else ()
+    plan = Plan(*facts, schema.domain.size, schema.expected_rows, choice, (found,), remarks)
+    return replace(plan, delta=cost.delta)
 
 
 def foretold_lines(mechanism: Mechanism, schema: Schema, budget: Budget, confidence: float) -> tuple[Line, ...]:
@@ -67,9 +70,9 @@ def _by_kind(mechanism: Mechanism, schema: Schema, budget: Budget) -> dict[str, 
     return dict(mechanism.foretold(schema, budget).by_kind)
 
 
-def _least_epsilon(mechanism: Mechanism, schema: Schema, error: float, confidence: float) -> Fraction:
+def _least_epsilon(mechanism: Mechanism, schema: Schema, error: float, confidence: float, delta: Fraction) -> Fraction:
     def worst(epsilon: float) -> float:
-        lines = foretold_lines(mechanism, schema, Budget.pure(Fraction(epsilon)), confidence)
+        lines = foretold_lines(mechanism, schema, Cost(Fraction(epsilon), delta).budget, confidence)
         return max((line.within for line in lines), default=nan)
 
     low, high = LEAST, MOST

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from sfumato.errors import BudgetError, MechanismError, QueryError
 from sfumato.kernel.budget import Amount, Budget, as_epsilon
+from sfumato.kernel.cost import Cost
 from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import MECHANISMS, find_mechanism, sparse_mechanism
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.sparse_cells import planned_threshold
-from sfumato.planner.choose import Choice, choose_mechanism, with_hints
+from sfumato.planner.choose import Choice, choose_for, choose_mechanism, with_hints
 from sfumato.planner.delta import what_a_delta_buys
 from sfumato.planner.forecast import Outlook, Question, outlook
 from sfumato.planner.margins_plan import foretold_lines, plan_margins
@@ -38,6 +39,7 @@ def make_plan(
     schema: Schema | str | PathLike[str],
     *,
     epsilon: Amount | None = None,
+    delta: Amount | None = None,
     error: float | None = None,
     confidence: float = 0.95,
     mechanism: str = "auto",
@@ -47,9 +49,10 @@ def make_plan(
 ) -> Plan:
     """Expected error of every mechanism at `epsilon`, or the smallest epsilon of each that keeps within `error`.
 
-    schema: or the path of its YAML file. workload: SELECT statements, as text, a list of texts or the path of a file.
-    options: of the mechanism that is named, as `release` takes them. One with a purpose of its own is not priced but
-    says what it promises. Reads no data and spends nothing. step: told the name of each mechanism as its turn comes.
+    schema: or the path of its YAML file. delta: that a release may spend besides, as `release` takes it. workload:
+    SELECT statements, as text, a list of texts or the path of a file. options: of the mechanism that is named, as
+    `release` takes them. One with a purpose of its own is not priced but says what it promises. Reads no data and
+    spends nothing. step: told the name of each mechanism as its turn comes.
 
     >>> schema = Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}})
     >>> make_plan(schema, epsilon=1, mechanism="cells").lines[-1].query
@@ -67,6 +70,7 @@ def make_plan(
             "a plan is for --epsilon (how large is the error?) or for --error (how small an epsilon?); give one of them"
         )
     spent = None if epsilon is None else as_epsilon(epsilon)
+    chance = Cost.stated(spent or 1, delta).delta
     if mechanism == "auto" and options:
         raise MechanismError("options belong to one mechanism; name it with --mechanism")
     only = None if mechanism == "auto" else find_mechanism(mechanism).with_options(options or {})
@@ -74,7 +78,7 @@ def make_plan(
     if only is not None and only.special:
         return plan_special(only, schema, spent, confidence, statements)
     if (wide := _by_margins(schema, only)) is not None and statements is None:
-        return plan_margins(wide, schema, spent, error, confidence, chosen=only is None)
+        return plan_margins(wide, schema, spent, error, confidence, chosen=only is None, delta=chance)
     if _is_sparse(schema, only):
         if only is not None:
             only.check(schema)
@@ -82,7 +86,7 @@ def make_plan(
     items, counts = default_items(schema) if statements is None else statement_items(statements, schema)
     if only is not None:
         only.check(schema, counts)
-    question = Question(schema, tuple(items), counts, confidence)
+    question = Question(schema, tuple(items), counts, confidence, delta=chance)
     if error is not None:
         return _plan_for_error(question, error, only, step, default=statements is None)
     assert spent is not None  # noqa: S101 (one of the two was given)
@@ -90,13 +94,16 @@ def make_plan(
 
 
 def _plan_for_epsilon(question: Question, spent: Fraction, only: Mechanism | None, step: Step) -> Plan:
-    schema, budget = question.schema, Budget.pure(spent)
+    schema = question.schema
     if only:
-        return _finish(question, spent, None, only.name, None, (outlook(only, question, budget),))
-    outlooks = [outlook(one, question, budget, bounds=False, patient=False) for one in _each(step)]
-    choice = with_hints(choose_mechanism(schema, budget, question.workload), outlooks)
-    in_full = outlook(MECHANISMS[choice.name], question, budget)
+        found = outlook(only, question, question.budget(only, spent))
+        return _finish(question, spent, None, only.name, None, (found,))
+    outlooks = [outlook(one, question, question.budget(one, spent), bounds=False, patient=False) for one in _each(step)]
+    choice, cost = choose_for(schema, Cost(spent, question.delta), question.workload, question.trials)
+    choice = with_hints(choice, outlooks)
+    in_full = outlook(MECHANISMS[choice.name], question, cost.budget)
     outlooks = [in_full if found.mechanism == choice.name else found for found in outlooks]
+    question = replace(question, delta=cost.delta)
     return _finish(question, spent, None, choice.name, choice, tuple(outlooks))
 
 
@@ -148,14 +155,16 @@ def _finish(
             bound = every_query_error(size, share, question.confidence)
             paper = paper_error(size, share, question.confidence)
     remarks = explain(outlooks, question)
-    if spent is not None and error is None:
+    if spent is not None and error is None and not question.delta:
         hint = what_a_delta_buys(question, spent, MECHANISMS[name] if choice is None else None)
         remarks += () if hint is None else (hint,)
     facts = (schema.dataset, name, spent, error, question.confidence, size, schema.expected_rows)
     lines: tuple[Line, ...] = ()
     if spent is not None and not next(found.lines for found in outlooks if found.mechanism == name):
-        lines = foretold_lines(MECHANISMS[name], schema, Budget.pure(spent), question.confidence)
-    return Plan(*facts, choice, outlooks, remarks, threshold, bound, paper, lines)
+        budget = question.budget(MECHANISMS[name], spent)
+        lines = foretold_lines(MECHANISMS[name], schema, budget, question.confidence)
+    delta = question.delta if MECHANISMS[name].gaussian else Fraction(0)
+    return Plan(*facts, choice, outlooks, remarks, threshold, bound, paper, lines, delta)
 
 
 def _sparse_plan(

@@ -43,6 +43,11 @@ class Line:
     best: float | None = None
     worst: float | None = None
 
+    def times(self, factor: float) -> Line:
+        """The same question with errors so many times as large."""
+        best, worst = (None if end is None else factor * end for end in (self.best, self.worst))
+        return replace(self, stderr=factor * self.stderr, within=factor * self.within, best=best, worst=worst)
+
 
 def price(item: Item, content: Content, confidence: float, known: float | None = None, bounds: bool = True) -> Line:
     """What a content without data says of an item's error.

@@ -9,6 +9,7 @@ from string import ascii_uppercase
 
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import readable
+from sfumato.kernel.cost import Cost
 from sfumato.plain_text import aligned, printable
 from sfumato.planner.choose import Choice
 from sfumato.planner.forecast import Outlook
@@ -27,7 +28,8 @@ class Plan:
     choice: which mechanism to use, why, and what cannot be known. outlooks: every mechanism that was looked at.
     mechanism, lines: the one asked for, or chosen, question by question. remarks: what is worth knowing beyond figures.
     every_query, paper: how far any union of cells is off at most, all at once, if cells are measured: from the exact
-    noise, and by theorem 5.2 of TR-2010-003. threshold: noisy counts under it are not published by sparse-cells.
+    noise, and by theorem 5.2 of TR-2010-003. threshold: noisy counts under it are not published by sparse-cells. delta:
+    that the mechanism would spend besides.
     """
 
     dataset: str
@@ -44,6 +46,7 @@ class Plan:
     every_query: float | None = None
     paper: float | None = None
     foretold: tuple[Line, ...] = ()
+    delta: Fraction = Fraction(0)
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -67,6 +70,7 @@ def report(plan: Plan) -> Iterator[str | Comparison]:
     """The sentences and tables of a plan, in order."""
     what = f"epsilon {readable(plan.epsilon)}" if plan.epsilon is not None and plan.error is None else ""
     what = what or f"an error of at most {plan.error:,g}, {plan.confidence * 100:g} % sure"
+    what += f", delta {readable(plan.delta)} (Gaussian noise)" if plan.delta else ""
     yield f"{plan.dataset}: {plan.cells:,} cells, {what}"
     if len(plan.outlooks) > 1:
         yield from _comparison(plan) if plan.error is None else _epsilons(plan)
@@ -84,7 +88,8 @@ def report(plan: Plan) -> Iterator[str | Comparison]:
     if plan.error is not None:
         yield f"All of these need epsilon {_epsilon(_chosen(plan))}."
     elif plan.epsilon is not None:
-        yield in_words(group_privacy(plan.epsilon))
+        rho = Cost(plan.epsilon, plan.delta).budget.rho
+        yield in_words(group_privacy(plan.epsilon, delta=plan.delta, rho=rho))
     yield "No data was read and nothing was spent."
 
 
@@ -118,6 +123,8 @@ def _comparison(plan: Plan) -> Iterator[str | Comparison]:
             f"simulated: it depends on the data; a-b is its range over public synthetic shapes ({rows}), "
             "never over your table."
         )
+    if any(found.how == "foretold" for found in priced):
+        yield f"foretold: it depends on the data; by formula, {_foretold_rows(plan)} (docs/planning.md)."
     yield from _left_out(plan)
 
 
@@ -154,7 +161,9 @@ def _questions(plan: Plan) -> Comparison:
 
 def _footnotes(plan: Plan) -> Iterator[str]:
     if any(line.guess for line in plan.lines):
-        if _chosen(plan).how == "simulated":
+        if _chosen(plan).how == "foretold":
+            yield f"* depends on the data; by formula, {_foretold_rows(plan)}."
+        elif _chosen(plan).how == "simulated":
             yield "* depends on the data; shown for public synthetic shapes."
         else:
             spread = f"{plan.expected_rows:,} rows" if plan.expected_rows else "an unknown number of rows"
@@ -166,6 +175,13 @@ def _footnotes(plan: Plan) -> Iterator[str]:
             f"If every cell is measured, every union of cells at once is off by at most {plan.every_query:,.0f} rows, "
             f"{plan.confidence * 100:g} % sure (theorem 5.2 of TR-2010-003 promises {plan.paper:,.0f})."
         )
+
+
+def _foretold_rows(plan: Plan) -> str:
+    """What a forecast by formula is about."""
+    if plan.expected_rows:
+        return f"for {plan.expected_rows:,} rows that lie as tables usually do"
+    return "from a nearly empty table to a full one, as no expected_rows are stated"
 
 
 def _telling(priced: Sequence[Outlook]) -> list[int]:
@@ -196,7 +212,7 @@ def _epsilon(found: Outlook) -> str:
 
 
 def _overall(found: Outlook) -> str:
-    if found.how == "simulated":
+    if found.how in ("simulated", "foretold"):
         return _from_to(found.best, found.worst)
     return _short(found.overall)
 

@@ -1,50 +1,34 @@
 """The rules by which `auto` takes a mechanism, in order: the first that applies decides.
 
-They are the table of docs/planning.md, in the same words, and the page has the trials that they come from. Nothing in
-them looks at data: a mechanism whose error the noise alone decides is known exactly, and one that adapts to the data is
-tried on public tables, if the schema says how many rows to expect.
+They are the table of docs/planning.md, in the same words. Nothing in them looks at data: a mechanism whose error the
+noise alone decides is known exactly, and of one that adapts to the data there is one forecast (forecast.py), which a
+plan prints, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import cached_property
-from math import inf, isfinite, log10, sqrt
-
-import numpy as np
+from math import inf, isfinite, log10
 
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import noise_for
 from sfumato.limits import MOST_DENSE
 from sfumato.mechanisms import MECHANISMS, considered, sparse_mechanism
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.plain_text import as_rows
-from sfumato.planner.forecast import Outlook
+from sfumato.planner.forecast import Outlook, noise_of_one_query
 from sfumato.queries import Workload, default_workload
 from sfumato.schema import Schema
 
-MOST_TRIED = 2**9  # cells up to which mechanisms are tried for a choice, in half a second; beyond, a rule decides
 ALIKE = 1.01  # times the least error is as good, and then the plainer mechanism is preferred
 NEXT_TO_BEST = 2  # times the noise on one query that spends everything: little is left to gain for anyone
 MANY_CELLS = 2**20  # beyond which files and queries that cost several times more must be worth it
 WORTH_A_LARGE_FILE = 1.5  # times the least error is as good there, and then the plainer mechanism is preferred
 
-FULLNESS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)  # rows times epsilon per cell
-# What sfumato has of its error on a full table, for each of these: geometric means over benchmarks/choosing.py.
-GAINS_OF_FEW = (0.17, 0.32, 0.59, 0.79, 0.79, 0.83)  # one and two attributes
-GAINS_OF_MANY = (0.053, 0.11, 0.29, 0.51, 0.61, 0.61)  # three and more
-UNSTATED = 0.5  # of it where no rows are stated: the middle of the first line, and that of 10 rows a cell in the second
-
-UNTRIED = Outlook("", "not priced")
+UNKNOWN = Outlook("", "not priced")
 DEPENDENCE = "Which attributes depend on each other: that is measured, and decides what is spent where."
 PRIVATE = "How the table lies is not looked at, as that would cost budget."
-
-
-def may_try(schema: Schema) -> bool:
-    """Whether mechanisms are tried for a choice."""
-    return schema.expected_rows is not None and schema.domain.size <= MOST_TRIED
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,47 +73,23 @@ class Case:
         return f"{said}; next {following}" if following else said
 
     @cached_property
-    def tried(self) -> Outlook:
-        """The least error of those that adapt. A plan tries more than `auto` does, and must name what `auto` takes."""
-        found = [one for one in self.outlooks if one.how == "simulated" and MECHANISMS[one.mechanism].adaptive]
-        return min(found if may_try(self.schema) else [], key=lambda one: one.overall, default=UNTRIED)
-
-    @cached_property
     def adaptive(self) -> list[Mechanism]:
-        """What adapts and fits: the first is taken where nothing could be tried."""
+        """What adapts and fits."""
         if self.cells > MANY_CELLS and self.schema.expected_rows is None:
             return []
         every = (one for one in considered() if one.adaptive)
         return [one for one in every if one.why_not(self.schema, self.workload) is None]
 
     @cached_property
-    def if_full(self) -> float:
-        """About its error on a table with many rows everywhere."""
-        error = self.adaptive[0].error_if_full
-        assert error is not None and self.workload is not None  # noqa: S101 (it adapts, and cells were laid out)
-        return error(self.schema, self.workload, self.budget)
+    def adapting(self) -> Outlook:
+        """What is to be expected of the best that adapts to the table, by trial or by formula."""
+        names = [one.name for one in self.adaptive]
+        return min((one for one in self.outlooks if one.mechanism in names), key=_overall, default=UNKNOWN)
 
     @cached_property
     def one_query(self) -> float:
         """The standard error of one query that spends all that the count may."""
-        share = self.budget.split(*self.schema.weights.values())[0]
-        contributions = self.schema.privacy_unit.contributions
-        return sqrt(noise_for(share, contributions, l1=Fraction(1), l2_squared=Fraction(1)).variance)
-
-    @property
-    def fullness(self) -> float:
-        """Rows per cell over the size of the noise, how far single cells stand out: rows times epsilon per cell."""
-        if self.schema.expected_rows is None:
-            return inf
-        return max(1, self.schema.expected_rows) / self.cells * sqrt(2.0) / max(self.one_query, 1e-9)
-
-    @cached_property
-    def foretold(self) -> float:
-        """About its error with as many rows as are stated, or with some where none are."""
-        if self.schema.expected_rows is None:
-            return UNSTATED * self.if_full
-        gains = np.log(GAINS_OF_FEW if len(self.schema.domain.shape) < 3 else GAINS_OF_MANY)
-        return self.if_full * float(np.exp(np.interp(np.log(self.fullness), np.log(FULLNESS), gains)))
+        return noise_of_one_query(self.schema, self.budget)
 
     @cached_property
     def by_margins(self) -> Mechanism | None:
@@ -150,8 +110,7 @@ class Case:
     @cached_property
     def otherwise(self) -> float:
         """The least error of all others."""
-        adapting = self.tried.overall if self.tried is not UNTRIED else self.foretold if self.adaptive else inf
-        return min(self.best.overall, adapting)
+        return min(self.best.overall, self.adapting.overall)
 
     @property
     def rows(self) -> str:
@@ -168,11 +127,30 @@ class Case:
         return "Whether the table is empty or even in places: so many cells are not adapted to."
 
     @property
-    def untried(self) -> str:
-        """What trials would have told."""
+    def hoped(self) -> str:
+        """What is expected of it, in words."""
+        found, about = self.adapting, as_rows(self.adapting.overall)
+        if found.how == "simulated":
+            return f"{about} rows a query in the middle of the public shapes {self.rows}"
+        if self.schema.expected_rows is None:
+            least, most = as_rows(found.best), as_rows(found.worst)
+            return f"about {about} rows a query to be expected {self.rows} (from {least} if few to {most} if many)"
+        return f"about {about} rows a query to be expected {self.rows}"
+
+    @property
+    def unforeseen(self) -> str:
+        """What that hangs on."""
+        found = self.adapting
         if self.schema.expected_rows is None:
             return "How many rows there are: state expected_rows, which decides what empty places are worth."
-        return f"Whether the table is empty or even in places, from which {self.adaptive[0].name} would gain."
+        if found.how == "simulated":
+            ends = f"from {as_rows(found.best)} rows on the kindest shape to {as_rows(found.worst)} on the unkindest"
+            return f"How {found.mechanism} fares depends on the data: {ends}."
+        return f"Whether the table is empty or even in places, from which {found.mechanism} would gain."
+
+
+def _overall(found: Outlook) -> float:
+    return found.overall
 
 
 Words = Callable[[Case], str]
@@ -253,58 +231,28 @@ RULES = (
         unknown=lambda case: DEPENDENCE,
     ),
     Rule(
-        when="`sfumato` was tried, and by the geometric mean over the five tables has no more error than the exact one",
-        takes="`sfumato`",
-        applies=lambda case: case.tried.overall <= case.best.overall,
-        taken=lambda case: case.tried.mechanism,
-        why=lambda case: (
-            f"{as_rows(case.tried.overall)} rows a query in the middle of the public shapes with "
-            f"{case.schema.expected_rows:,} rows, where {_known(case)} whatever the data"
-        ),
-        unknown=lambda case: (
-            f"Its error depends on the data: from {as_rows(case.tried.best)} rows on the kindest shape to "
-            f"{as_rows(case.tried.worst)} on the unkindest."
-        ),
-    ),
-    Rule(
-        when="it was tried, and has more",
+        when=f"`sfumato` does not fit the schema, or no rows are stated for more than {MANY_CELLS:,} cells",
         takes="the exact one",
-        applies=lambda case: case.tried is not UNTRIED,
-        taken=_best,
-        why=lambda case: (
-            f"{case.plain}; {case.tried.mechanism} has {as_rows(case.tried.overall)} in the middle of the public shapes"
-        ),
-        unknown=lambda case: "Whether the table is kinder than the public shapes.",
-    ),
-    Rule(
-        when=f"it does not fit the schema, or no rows are stated for more than {MANY_CELLS:,} cells",
-        takes="the exact one",
-        applies=lambda case: not case.adaptive,
+        applies=lambda case: case.adapting is UNKNOWN,
         taken=_best,
         why=lambda case: case.plain,
         unknown=lambda case: case.unsaid,
     ),
     Rule(
-        when=(
-            "its error on a full table, times what it has of that with so many rows per cell, "
-            "is no more than the error of the exact one"
-        ),
+        when="no more error is to be expected of `sfumato` than the exact one has",
         takes="`sfumato`",
-        applies=lambda case: case.foretold <= case.best.overall,
-        taken=lambda case: case.adaptive[0].name,
-        why=lambda case: (
-            f"about {as_rows(case.foretold)} rows a query to be expected {case.rows} "
-            f"(up to {as_rows(case.if_full)} if every cell is full), where {_known(case)} whatever the data"
-        ),
-        unknown=lambda case: case.untried,
+        applies=lambda case: case.adapting.overall <= case.best.overall,
+        taken=lambda case: case.adapting.mechanism,
+        why=lambda case: f"{case.hoped}, where {_known(case)} whatever the data",
+        unknown=lambda case: case.unforeseen,
     ),
     Rule(
         when="otherwise",
         takes="the exact one",
         applies=lambda case: True,
         taken=_best,
-        why=lambda case: f"{case.plain}; {case.adaptive[0].name} would have about {as_rows(case.foretold)} {case.rows}",
-        unknown=lambda case: case.untried,
+        why=lambda case: f"{case.plain}; {case.adapting.mechanism} has {case.hoped}",
+        unknown=lambda case: case.unforeseen,
     ),
 )
 

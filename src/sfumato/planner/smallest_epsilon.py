@@ -8,7 +8,6 @@ from fractions import Fraction
 from math import ceil, floor, inf, isfinite, log10, sqrt
 
 from sfumato.errors import QueryError
-from sfumato.kernel.budget import Budget
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.planner.forecast import Outlook, Question, outlook, strategy_of
 from sfumato.planner.price import Line, price, worst_of
@@ -31,11 +30,11 @@ def least_epsilon(
 
     line_by_line: also the smallest for each question by itself, which takes longer. most: where trials end.
     """
-    at_one = outlook(mechanism, question, Budget.pure(1), patient=line_by_line)
+    at_one = outlook(mechanism, question, question.budget(mechanism, Fraction(1)), patient=line_by_line)
     if at_one.how == "not priced":
         return at_one
     try:
-        if at_one.how == "simulated":
+        if at_one.how in ("simulated", "foretold"):
             return _about(mechanism, question, error, at_one, most)
         return _exactly(mechanism, question, error, at_one, line_by_line=line_by_line)
     except QueryError as problem:
@@ -44,9 +43,9 @@ def least_epsilon(
 
 def _exactly(mechanism: Mechanism, question: Question, error: float, at_one: Outlook, *, line_by_line: bool) -> Outlook:
     """By search on the exact distribution of the noise; noisy cells as they are, which are quick, by bisection."""
-    strategy = strategy_of(mechanism, question, Budget.pure(1))
+    strategy = strategy_of(mechanism, question, question.budget(mechanism, Fraction(1)))
     assert strategy is not None  # noqa: S101 (priced exactly)
-    cube = stand_in(mechanism, question.schema, Budget.pure(1), strategy)
+    cube = stand_in(mechanism, question.schema, question.budget(mechanism, Fraction(1)), strategy)
     find = epsilon_for if mechanism.as_measured else near_epsilon
 
     def smallest(item: Item) -> Fraction:
@@ -94,7 +93,7 @@ def near_epsilon(within: Callable[[Fraction], float], error: float) -> Fraction:
 
 
 def _line(mechanism: Mechanism, question: Question, item: Item, strategy: Strategy, epsilon: Fraction) -> Line:
-    cube = stand_in(mechanism, question.schema, Budget.pure(epsilon), strategy)
+    cube = stand_in(mechanism, question.schema, question.budget(mechanism, epsilon), strategy)
     found = price(item, cube, question.confidence)
     return found if isfinite(found.within) else replace(found, within=inf)
 
@@ -105,7 +104,7 @@ def _about(mechanism: Mechanism, question: Question, error: float, at_one: Outlo
     too_little, enough, kept = 0.0, inf, None
     for trial in range(TRIALS):
         if trial:
-            found = outlook(mechanism, question, Budget.pure(epsilon), patient=False)
+            found = outlook(mechanism, question, question.budget(mechanism, epsilon), patient=False)
         off = max((line.within for line in found.lines), default=inf) / error
         if off <= 1:
             enough, kept = float(epsilon), replace(found, epsilon=epsilon, about=True)

@@ -66,12 +66,10 @@ def _settled(
     asked = _workload(workload, schema)
     if mechanism != "auto":
         return _fitting(Prepared(schema, find_mechanism(mechanism).with_options(options), cost, asked))
-    plain = _chosen(schema, Cost(cost.epsilon), asked)
-    if not cost.pure:
-        allowed = _chosen(schema, cost, asked)
-        if allowed.mechanism.gaussian and allowed.expected < plain.expected:
-            return _fitting(allowed)
-    return _fitting(plain)
+    from sfumato.planner.choose import choose_for
+
+    choice, cost = choose_for(schema, cost, asked)
+    return _fitting(Prepared(schema, find_mechanism(choice.name), cost, asked, choice.why, choice.expected))
 
 
 def _workload(given: Workload | str | Path | None, schema: Schema) -> Workload | None:
@@ -85,13 +83,6 @@ def _workload(given: Workload | str | Path | None, schema: Schema) -> Workload |
     if given.columns != schema.domain.size:
         raise QueryError(f"the workload spans {given.columns} cells, the schema has {schema.domain.size}")
     return given
-
-
-def _chosen(schema: Schema, cost: Cost, workload: Workload | None) -> Prepared:
-    from sfumato.planner.choose import choose_mechanism
-
-    choice = choose_mechanism(schema, cost.budget, workload)
-    return Prepared(schema, find_mechanism(choice.name), cost, workload, choice.why, choice.expected)
 
 
 def _fitting(prepared: Prepared) -> Prepared:

@@ -18,6 +18,7 @@ def of_plan(plan: Plan) -> dict[str, Any]:
         "dataset": plan.dataset,
         "cells": plan.cells,
         "epsilon": plan.epsilon,
+        "delta": plan.delta,
         "error": plan.error,
         "confidence": plan.confidence,
         "expected_rows": plan.expected_rows,
