@@ -306,3 +306,67 @@ def test_what_is_not_constant_inside_a_bin_is_refused():
         predicate("income % 2 = 1", BINNED)
     with pytest.raises(QueryError, match="more than 10,000 pieces"):
         predicate("FLOOR(income * 1000) = 1", BINNED)
+
+
+LABELLED = Schema.from_dict(
+    {
+        "dataset": "t",
+        "privacy_unit": "row",
+        "attributes": {
+            "icd10": {
+                "type": "category",
+                "values": ["A00", "A01", "B10"],
+                "labels": {"A00": "Cholera", "A01": "Typhoid", "B10": "Aphthae"},
+            },
+            "sex": {"type": "category", "values": ["F", "M"]},
+        },
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("icd10 LIKE 'A0%'", "A00 A01"),
+        ("icd10 LIKE 'A%'", "A00 A01 B10"),  # a code, or the label
+        ("icd10 LIKE 'Typh%'", "A01"),
+        ("icd10 ILIKE 'a0_'", "A00 A01"),
+        ("icd10 NOT LIKE 'A0%'", "B10"),
+        ("icd10 NOT LIKE 'A%'", ""),
+        ("NOT (icd10 LIKE 'A0%' OR icd10 LIKE 'Aph%')", ""),
+        ("SUBSTR(icd10, 1, 2) = 'A0'", "A00 A01"),
+        ("LEFT(icd10, 1) IN ('B', 'T')", "A01 B10"),
+        ("LEFT(icd10, 1) <> 'A'", ""),
+        ("LEFT(icd10, 2) <> 'A0'", "B10"),
+        ("STARTS_WITH(icd10, 'B1')", "B10"),
+        ("UPPER(icd10) BETWEEN 'A01' AND 'A99'", "A01"),
+        ("icd10 || 'x' = 'A01x'", "A01"),
+        ("icd10 = 'A01' OR icd10 = 'Cholera'", "A00 A01"),
+    ],
+)
+def test_a_condition_holds_of_a_value_where_it_holds_of_its_label_or_its_code(condition, expected):
+    predicate = compile_select(f"SELECT COUNT(*) FROM t WHERE {condition}", LABELLED).where
+    share, _, _ = predicate.weights(LABELLED.domain, {"icd10": np.arange(3), "sex": np.zeros(3, np.int64)})
+    assert " ".join(np.array(["A00", "A01", "B10"])[share > 0]) == expected
+
+
+def test_groups_of_an_expression_are_called_by_the_label():
+    from sfumato.sql import compile_statement
+
+    (table,) = compile_statement("SELECT LEFT(icd10, 1) AS i, COUNT(*) FROM t GROUP BY i", LABELLED).tables
+    assert [block.keys for block in table.parts[0].blocks] == [("C",), ("T",), ("A",)]
+
+
+@pytest.mark.parametrize(
+    ("condition", "note"),
+    [
+        ("icd10 LIKE 'Z%'", "no listed value of icd10 matches 'Z%'"),
+        ("sex ILIKE 'x%' OR sex = 'F'", "no listed value of sex matches 'x%'"),
+        ("SUBSTR(icd10, 1, 2) = 'Z9'", "no listed value of icd10 fulfils SUBSTR(icd10, 1, 2) = 'Z9'"),
+        ("icd10 LIKE 'A%'", None),
+        ("'a' LIKE 'b'", None),
+    ],
+)
+def test_a_condition_that_no_listed_value_fulfils_is_said_to_be_one(condition, note):
+    found = compile_select(f"SELECT COUNT(*) FROM t WHERE {condition}", LABELLED).notes
+    assert found == (() if note is None else (note,))

@@ -6,7 +6,14 @@ another, so that pairs of constructs can be nested in turn.
 
 from __future__ import annotations
 
+import json
+import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 SCHEMA = {
     "dataset": "t",
@@ -72,8 +79,12 @@ REPEATED: dict[str, Statement] = {
     "select list: sums of CASE": lambda n: _select(_list(lambda k: f"SUM(CASE WHEN age > {k % 19} THEN 1 END)", n)),
     "select list: MEDIAN": lambda n: _select(_list(lambda k: "MEDIAN(age)", n)),
     "select list: QUANTILE": lambda n: _select(_list(lambda k: f"QUANTILE(age, 0.{k + 1})", n)),
-    "select list: shares": lambda n: _select("sex, " + _list(lambda k: "COUNT(*) / SUM(COUNT(*)) OVER ()", n), "GROUP BY sex"),
-    "select list: ranks": lambda n: _select("sex, " + _list(lambda k: "RANK() OVER (ORDER BY COUNT(*))", n), "GROUP BY sex"),
+    "select list: shares": lambda n: _select(
+        "sex, " + _list(lambda k: "COUNT(*) / SUM(COUNT(*)) OVER ()", n), "GROUP BY sex"
+    ),
+    "select list: ranks": lambda n: _select(
+        "sex, " + _list(lambda k: "RANK() OVER (ORDER BY COUNT(*))", n), "GROUP BY sex"
+    ),
     "select list: different ranks": lambda n: _select(
         "sex, " + _list(lambda k: f"RANK() OVER (ORDER BY ROUND(COUNT(*) + {k}))", n), "GROUP BY sex"
     ),
@@ -89,11 +100,15 @@ REPEATED: dict[str, Statement] = {
     ),
     "sum of aggregates": lambda n: _select(_list(lambda k: f"COUNT(*) FILTER (WHERE age = {k % 20})", n, " + ")),
     "sum of averages": lambda n: _select(_list(lambda k: f"AVG(charge) FILTER (WHERE age = {k % 20})", n, " + ")),
-    "quotient of aggregates": lambda n: _select(_list(lambda k: f"COUNT(*) FILTER (WHERE age < {k % 19 + 1})", n, " / ")),
+    "quotient of aggregates": lambda n: _select(
+        _list(lambda k: f"COUNT(*) FILTER (WHERE age < {k % 19 + 1})", n, " / ")
+    ),
     "sum of terms in SUM": lambda n: _select(f"SUM({_list(lambda k: 'age', n, ' + ')})"),
     "sum of conditions in SUM": lambda n: _select(f"SUM({_list(lambda k: f'(age > {k % 19})', n, ' + ')})"),
     "product in SUM": lambda n: _select(f"SUM({_list(lambda k: 'age', n, ' * ')})"),
-    "CASE in SUM": lambda n: _select(f"SUM(CASE {_list(lambda k: f'WHEN age = {k % 20} THEN {k}', n, ' ')} ELSE 0 END)"),
+    "CASE in SUM": lambda n: _select(
+        f"SUM(CASE {_list(lambda k: f'WHEN age = {k % 20} THEN {k}', n, ' ')} ELSE 0 END)"
+    ),
     "CASE of aggregates": lambda n: _select(f"CASE {_list(lambda k: f'WHEN COUNT(*) > {k} THEN {k}', n, ' ')} END"),
     "CASE of the same aggregate": lambda n: _select(
         f"CASE COUNT(*) {_list(lambda k: f'WHEN {k} THEN {k}', n, ' ')} END", "GROUP BY sex"
@@ -126,33 +141,65 @@ REPEATED: dict[str, Statement] = {
     ),
     "powers": lambda n: _select("COUNT(*)", f"WHERE POWER(10, {_list(lambda k: '10', n, ' * ')}) > age"),
     "products of constants": lambda n: _select("COUNT(*)", f"WHERE age > {_list(lambda k: '9', n, ' * ')}"),
-    "products of whole numbers": lambda n: _select("COUNT(*)", f"WHERE FLOOR({_list(lambda k: 'FLOOR(age)', n, ' * ')}) > 1"),
+    "products of whole numbers": lambda n: _select(
+        "COUNT(*)", f"WHERE FLOOR({_list(lambda k: 'FLOOR(age)', n, ' * ')}) > 1"
+    ),
     "GROUP BY the same key": lambda n: _select("COUNT(*)", f"GROUP BY {_list(lambda k: 'age', n)}"),
     "GROUP BY expressions": lambda n: _select("COUNT(*)", f"GROUP BY {_list(lambda k: f'age + {k}', n)}"),
     "GROUP BY places": lambda n: _select("sex, COUNT(*)", f"GROUP BY {_list(lambda k: '1', n)}"),
-    "GROUP BY aliases": lambda n: _select(f"{_list(lambda k: f'age % {k + 2} AS a{k}', n)}, COUNT(*)", f"GROUP BY {_list(lambda k: f'a{k}', n)}"),
+    "GROUP BY aliases": lambda n: _select(
+        f"{_list(lambda k: f'age % {k + 2} AS a{k}', n)}, COUNT(*)", f"GROUP BY {_list(lambda k: f'a{k}', n)}"
+    ),
     "GROUP BY ALL": lambda n: _select(f"{_list(lambda k: f'age AS a{k}', n)}, COUNT(*)", "GROUP BY ALL"),
     "ROLLUP": lambda n: _select("COUNT(*)", f"GROUP BY ROLLUP({_list(lambda k: 'age', n)})"),
     "CUBE": lambda n: _select("COUNT(*)", f"GROUP BY CUBE({_list(lambda k: 'age', n)})"),
     "products of ROLLUP": lambda n: _select("COUNT(*)", f"GROUP BY {_list(lambda k: 'ROLLUP(age)', n)}"),
     "products of CUBE": lambda n: _select("COUNT(*)", f"GROUP BY {_list(lambda k: 'CUBE(age, sex)', n)}"),
     "GROUPING SETS": lambda n: _select("COUNT(*)", f"GROUP BY GROUPING SETS ({_list(lambda k: '(age)', n)})"),
-    "GROUPING SETS of CUBE": lambda n: _select("COUNT(*)", f"GROUP BY GROUPING SETS ({_list(lambda k: 'CUBE(age, sex)', n)})"),
+    "GROUPING SETS of CUBE": lambda n: _select(
+        "COUNT(*)", f"GROUP BY GROUPING SETS ({_list(lambda k: 'CUBE(age, sex)', n)})"
+    ),
     "GROUPING": lambda n: _select("sex, " + _list(lambda k: "GROUPING(sex)", n) + ", COUNT(*)", "GROUP BY ROLLUP(sex)"),
     "ORDER BY places": lambda n: _select("sex, COUNT(*)", f"GROUP BY sex ORDER BY {_list(lambda k: '2', n)}"),
-    "ORDER BY places of a table": lambda n: _select("sex, ROUND(COUNT(*))", f"GROUP BY sex ORDER BY {_list(lambda k: '2', n)}"),
-    "ORDER BY aggregates": lambda n: _select("sex, COUNT(*)", f"GROUP BY sex ORDER BY {_list(lambda k: f'COUNT(*) FILTER (WHERE age = {k % 20})', n)}"),
-    "ORDER BY expressions": lambda n: _select("sex, COUNT(*)", f"GROUP BY sex ORDER BY {_list(lambda k: f'ROUND(COUNT(*) + {k})', n)}"),
-    "ORDER BY aliases": lambda n: _select(f"sex, {_list(lambda k: f'COUNT(*) AS a{k}', n)}", f"GROUP BY sex ORDER BY {_list(lambda k: f'a{k}', n)}"),
+    "ORDER BY places of a table": lambda n: _select(
+        "sex, ROUND(COUNT(*))", f"GROUP BY sex ORDER BY {_list(lambda k: '2', n)}"
+    ),
+    "ORDER BY aggregates": lambda n: _select(
+        "sex, COUNT(*)", f"GROUP BY sex ORDER BY {_list(lambda k: f'COUNT(*) FILTER (WHERE age = {k % 20})', n)}"
+    ),
+    "ORDER BY expressions": lambda n: _select(
+        "sex, COUNT(*)", f"GROUP BY sex ORDER BY {_list(lambda k: f'ROUND(COUNT(*) + {k})', n)}"
+    ),
+    "ORDER BY aliases": lambda n: _select(
+        f"sex, {_list(lambda k: f'COUNT(*) AS a{k}', n)}", f"GROUP BY sex ORDER BY {_list(lambda k: f'a{k}', n)}"
+    ),
+    "GROUP BY a long place": lambda n: _select("sex, ROUND(COUNT(*))", f"GROUP BY {'1' * n}"),
+    "ORDER BY a long place": lambda n: _select("sex, ROUND(COUNT(*))", f"GROUP BY sex ORDER BY {'1' * n}"),
+    "LIMIT a long number": lambda n: _select("sex, ROUND(COUNT(*))", f"GROUP BY sex LIMIT {'1' * n}"),
+    "digits of a type": lambda n: _select("COUNT(*)", f"WHERE CAST(age AS DECIMAL(9, {'1' * n})) = 1"),
+    "DESCRIBE and blanks": lambda n: "DESCRIBE" + " " * n + "t t",
     "HAVING IN": lambda n: _select("sex, COUNT(*)", f"GROUP BY sex HAVING COUNT(*) IN ({_list(str, n)})"),
-    "HAVING AND": lambda n: _select("sex, COUNT(*)", f"GROUP BY sex HAVING {_list(lambda k: f'COUNT(*) > {k}', n, ' AND ')}"),
-    "HAVING OR of aggregates": lambda n: _select("sex, COUNT(*)", f"GROUP BY sex HAVING {_list(lambda k: f'COUNT(*) FILTER (WHERE age = {k % 20}) > {k}', n, ' OR ')}"),
-    "QUALIFY": lambda n: _select("sex, COUNT(*)", f"GROUP BY sex QUALIFY {_list(lambda k: f'RANK() OVER (ORDER BY COUNT(*)) > {k}', n, ' AND ')}"),
-    "PARTITION BY": lambda n: _select("sex, SUM(COUNT(*)) OVER (PARTITION BY " + _list(lambda k: "sex", n) + ")", "GROUP BY sex"),
+    "HAVING AND": lambda n: _select(
+        "sex, COUNT(*)", f"GROUP BY sex HAVING {_list(lambda k: f'COUNT(*) > {k}', n, ' AND ')}"
+    ),
+    "HAVING OR of aggregates": lambda n: _select(
+        "sex, COUNT(*)",
+        f"GROUP BY sex HAVING {_list(lambda k: f'COUNT(*) FILTER (WHERE age = {k % 20}) > {k}', n, ' OR ')}",
+    ),
+    "QUALIFY": lambda n: _select(
+        "sex, COUNT(*)", f"GROUP BY sex QUALIFY {_list(lambda k: f'RANK() OVER (ORDER BY COUNT(*)) > {k}', n, ' AND ')}"
+    ),
+    "PARTITION BY": lambda n: _select(
+        "sex, SUM(COUNT(*)) OVER (PARTITION BY " + _list(lambda k: "sex", n) + ")", "GROUP BY sex"
+    ),
     "DISTINCT": lambda n: "SELECT DISTINCT " + _list(lambda k: f"sex AS s{k}", n) + " FROM t",
-    "WITH, unused": lambda n: "WITH " + _list(lambda k: f"c{k} AS (SELECT COUNT(*) FROM t)", n) + " SELECT COUNT(*) FROM t",
+    "WITH, unused": lambda n: (
+        "WITH " + _list(lambda k: f"c{k} AS (SELECT COUNT(*) FROM t)", n) + " SELECT COUNT(*) FROM t"
+    ),
     "UNION ALL": lambda n: _list(lambda k: "SELECT COUNT(*) FROM t", n, " UNION ALL "),
-    "UNION ALL and ORDER BY": lambda n: _list(lambda k: "SELECT COUNT(*) AS n FROM t", n, " UNION ALL ") + " ORDER BY n",
+    "UNION ALL and ORDER BY": lambda n: (
+        _list(lambda k: "SELECT COUNT(*) AS n FROM t", n, " UNION ALL ") + " ORDER BY n"
+    ),
     "long text": lambda n: _select("COUNT(*)", f"WHERE sex = '{'x' * n}'"),
     "long number": lambda n: _select("COUNT(*)", f"WHERE age < 1{'0' * n}"),
     "long fraction": lambda n: _select("COUNT(*)", f"WHERE age < 0.{'3' * n}"),
@@ -205,6 +252,8 @@ REPEATED: dict[str, Statement] = {
 }
 AT_ZONE, WIDE = "AT TIME ZONE 'UTC' ", "\ufdfa\U0001f600"
 
+PRODUCTS = ("IN of a real",)  # that cost the product of two lengths, within the steps that there are
+
 # Deeper by each step.
 NESTED: dict[str, Statement] = {
     "parentheses": _inside("(", "age", ")"),
@@ -243,7 +292,9 @@ NESTED: dict[str, Statement] = {
     "IN, nested": _inside("age IN (", "1", ")", "SELECT COUNT(*) FROM t WHERE {}"),
     "IS, nested": _inside("(", "ill", " IS TRUE)", "SELECT COUNT(*) FROM t WHERE {}"),
     "EXISTS": _inside("EXISTS (SELECT 1 FROM t WHERE ", "ill", ")", "SELECT COUNT(*) FROM t WHERE {}"),
-    "scalar subqueries, nested": _subqueries("(SELECT COUNT(*) FROM t WHERE age > {})", "1", "SELECT COUNT(*), {} FROM t"),
+    "scalar subqueries, nested": _subqueries(
+        "(SELECT COUNT(*) FROM t WHERE age > {})", "1", "SELECT COUNT(*), {} FROM t"
+    ),
     "scalar subqueries of WITH": _subqueries(
         "(SELECT SUM(n) + {} FROM c)", "1", "WITH c AS (SELECT sex, COUNT(*) AS n FROM t GROUP BY sex) SELECT {} FROM t"
     ),
@@ -271,7 +322,9 @@ NESTED: dict[str, Statement] = {
         "sex, COUNT(*) AS a0, " + _list(lambda k: f"a{k} + a{k} AS a{k + 1}", n), f"GROUP BY sex ORDER BY a{n}"
     ),
     "doubling SUM": _subqueries("SELECT SUM(n) + SUM(n) AS n FROM ({}) AS s", _N),
-    "WITH, doubling UNION ALL": _levels("SELECT sex FROM t", "SELECT * FROM {0} UNION ALL SELECT * FROM {0}", "SELECT * FROM {}"),
+    "WITH, doubling UNION ALL": _levels(
+        "SELECT sex FROM t", "SELECT * FROM {0} UNION ALL SELECT * FROM {0}", "SELECT * FROM {}"
+    ),
     "WITH, doubling expressions": _levels(_N, "SELECT sex, n + n AS n FROM {0}", "SELECT * FROM {}"),
     "WITH, one after the other": _levels(_N, "SELECT * FROM {0}", "SELECT * FROM {}"),
     "WITH in WITH": _subqueries("WITH c AS ({}) SELECT * FROM c", _N),
@@ -331,3 +384,76 @@ def nested_in_turn(first: str, second: str) -> Statement:
         return f"SELECT COUNT(*) FROM t WHERE {found} = 1"
 
     return text
+
+
+# What an attack found: each of these took for ever, or seconds and hundreds of megabytes.
+ATTACKS: dict[str, str] = {
+    "LIKE": f"SELECT COUNT(*) FROM t WHERE '{'a' * 60}' LIKE '{'%a' * 14}%b'",
+    "ILIKE with _": f"SELECT COUNT(*) FROM t WHERE '{'a' * 60}' ILIKE '{'%_a' * 14}%b'",
+    "CUBE": REPEATED["CUBE"](28),
+    "ROLLUP": REPEATED["ROLLUP"](500),
+    "UNION ALL": NESTED["WITH, doubling UNION ALL"](24),
+    "an expression": NESTED["doubling expressions"](20),
+    "ORDER BY": REPEATED["ORDER BY places of a table"](2500),
+    "HAVING": REPEATED["HAVING IN"](3000),
+}
+MEGABYTE = 2**20
+ALLOWED_SECONDS = 2  # of CPU
+ALLOWED_MEGABYTES = 200
+
+
+def save_release(folder: Path) -> Path:
+    """A release of SCHEMA, by the plainest mechanism."""
+    import sfumato as sf
+
+    rows = (
+        f"{n % 20},{'FM'[n % 2]},{n % 1000},{'true' if n % 3 else 'false'},2024-01-{n % 31 + 1:02d},{n % 100}"
+        for n in range(500)
+    )
+    (folder / "t.csv").write_text("age,sex,pay,ill,day,charge\n" + "\n".join(rows) + "\n")
+    schema = sf.Schema.from_dict(SCHEMA)
+    made = sf.release(folder / "t.csv", schema, 500, mechanism="cells", ledger=folder / "ledger.sqlite")
+    return made.save(folder / "t.sfumato")
+
+
+def asked_apart(file: Path, statements: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """What becomes of statements, each in a process of its own that is ended when it takes too long."""
+    asked = json.dumps({"file": str(file), "statements": statements})
+    run = subprocess.run([sys.executable, __file__], input=asked, capture_output=True, text=True, check=True)
+    return {line["name"]: line for line in map(json.loads, run.stdout.splitlines())}
+
+
+def _ask_all() -> None:
+    """Read what to ask from stdin; print a line for each statement."""
+    import resource
+
+    import sfumato as sf
+    from sfumato.explorer.asked.size import size_of
+
+    asked = json.load(sys.stdin)
+    release = sf.open(asked["file"])
+    release.query("SELECT sex, ROUND(COUNT(*)) FROM t GROUP BY sex")  # what is loaded once
+    for name, statement in asked["statements"].items():
+        sys.stdout.flush()
+        child = os.fork()
+        if not child:
+            resource.setrlimit(resource.RLIMIT_CPU, (2 * ALLOWED_SECONDS, 2 * ALLOWED_SECONDS))
+            before = resource.getrusage(resource.RUSAGE_SELF)
+            try:
+                size_of(statement, release)
+                release.query(statement)
+                end = "answered"
+            except sf.SfumatoError as error:
+                end = f"refused: {error}"
+            after = resource.getrusage(resource.RUSAGE_SELF)
+            seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            more = (after.ru_maxrss - before.ru_maxrss) * 1024 / MEGABYTE
+            print(json.dumps({"name": name, "end": end, "seconds": seconds, "megabytes": more}), flush=True)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if status:
+            print(json.dumps({"name": name, "end": "killed", "seconds": math.inf, "megabytes": math.inf}))
+
+
+if __name__ == "__main__":
+    _ask_all()

@@ -109,12 +109,9 @@ class Axis:
         A value that a category does not list is an error, for a typo must not read as an empty answer.
         """
         if self.values:
-            wanted = str(literal).lower() if self.kind == "boolean" else str(literal)
-            for place, value in enumerate(self.values):
-                if wanted == (str(value).lower() if self.kind == "boolean" else str(value)):
-                    return float(place)
-            if wanted in self.codes:
-                return float(self.codes.index(wanted))
+            found = self._place_by_value.get(str(literal).lower() if self.kind == "boolean" else str(literal))
+            if found is not None:
+                return found
             shown = ", ".join(repr(str(v)) for v in self.values[:12]) + (", ..." if len(self.values) > 12 else "")
             raise QueryError(f"{self.name} has no value {str(literal)!r}; it has {shown}")
         if self.kind == "date":
@@ -131,19 +128,28 @@ class Axis:
             raise QueryError(f"{self.name} is a number; {str(literal)!r} is not")
         return number
 
+    @cached_property
+    def _place_by_value(self) -> dict[str, float]:
+        """Where each value stands in the list, by its text; by its code where that is no value's text."""
+        texts = [str(value).lower() if self.kind == "boolean" else str(value) for value in self.values]
+        named = [*enumerate(texts), *enumerate(self.codes)]
+        return {text: float(place) for place, text in reversed(named)}  # the first of each text is kept
+
+    @cached_property
+    def cell_by_label(self) -> dict[str, int]:
+        """The cell of each label, without that for rows that have no value."""
+        return {str(self.label(cell)): cell for cell in reversed(range(self.places))}
+
     def cover(self, values: ValueSet) -> Cover:
         """How `values` covers each cell."""
         low, high = self.edges[:-1], self.edges[1:]
         width = high - low
         covered, touched = np.zeros(self.places), np.zeros(self.places)
         sure = np.zeros(self.places)
-        for start, end in values.spans:
-            if self.discrete:
-                a, b = self._whole(start), self._whole(end)
-                overlap = np.clip(np.minimum(high, b) - np.maximum(low, a), 0.0, None)
-                covered += overlap
-                touched = np.maximum(touched, overlap > 0)
-                continue
+        if self.discrete and values.spans:
+            covered = self._whole_below(values, high) - self._whole_below(values, low)
+            touched = np.asarray(covered > 0, dtype=np.float64)
+        for start, end in () if self.discrete else values.spans:
             covered += np.clip(np.minimum(high, end[0]) - np.maximum(low, start[0]), 0.0, None)
             # As point sets: a cell runs from just before its low edge to just before its high edge, the last cell to
             # just after it. A span of no width (x = 2000) still touches the cell that may hold such values.
@@ -160,6 +166,16 @@ class Axis:
             sure = (covered >= width).astype(np.float64)
         cover = Cover(np.minimum(covered / width, 1.0), sure, touched.astype(np.float64))
         return cover.with_cell(float(values.holds_missing)) if self.missing else cover
+
+    def _whole_below(self, values: ValueSet, ends: Floats) -> Floats:
+        """How much of a set of whole numbers lies below each of some ends; its spans are in order."""
+        first, last = float(self.edges[0]), float(self.edges[-1])
+        spans = np.array([[self._whole(place) for place in span] for span in values.spans]).clip(first, last)
+        lengths = np.maximum(spans[:, 1] - spans[:, 0], 0.0)
+        before = np.concatenate([[0.0], np.cumsum(lengths)])
+        span = np.searchsorted(spans[:, 0], ends, side="right") - 1  # the last that starts at or before the end
+        inside = np.clip(ends - spans[span, 0], 0.0, lengths[span])
+        return np.where(span < 0, 0.0, before[span] + inside)
 
     def _whole(self, place: Place) -> float:
         """As `_whole`, except that a time of day, which cuts the cell of its day, stays where it is."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.effort import spend
 from sfumato.frozen import dataclass
 
 # A place between values: (v, 0) lies just before v and (v, 1) just after it, so open and closed ends need no flags.
@@ -72,6 +73,7 @@ class ValueSet:
         return ValueSet(tuple((a, b) for a, b in zip(ends[::2], ends[1::2], strict=True) if a < b))
 
     def __and__(self, other: ValueSet) -> ValueSet:
+        spend(len(self.spans) + len(other.spans), "a condition")
         both, mine, its = [], 0, 0
         while mine < len(self.spans) and its < len(other.spans):  # side by side: the lists of an IN can be long
             (a, b), (c, d) = self.spans[mine], other.spans[its]

@@ -50,4 +50,4 @@ MOST_KEPT_BY_SESSION = 8 * 2**20  # bytes of its statements, and of the values a
 STARTUP_SECONDS = 10.0  # until a client has said who it is
 MESSAGE_SECONDS = 30.0  # until all of a message is there, from its first byte
 IDLE_SECONDS = 3600.0  # between two messages of one connection
-CATALOGUE_SECONDS = 5.0  # until the catalogue has answered
+CATALOGUE_SECONDS = 1.5  # of the processor, until the catalogue has answered

@@ -55,7 +55,9 @@ def table_scope(select: exp.Expression, schema: Schema, outer: Scope | None = No
     if table.args.get("alias") and table.args["alias"].args.get("columns"):
         raise unsupported("renaming columns in FROM", "use AS in the select list")
     names = frozenset({name.lower(), table.name.lower(), table.alias.lower()} - {""})
-    return Scope(schema, names, outer.cuts, outer.middles, outer.beyond) if outer else Scope(schema, names)
+    if outer is None:
+        return Scope(schema, names)
+    return Scope(schema, names, outer.cuts, outer.middles, outer.beyond, outer.unmatched)
 
 
 def where(select: exp.Expression, scope: Scope) -> Predicate:

@@ -71,8 +71,8 @@ def noted(select: Select, scope: Scope) -> Select:
     """A plan with what there is to say about it."""
     cuts = _cuts_that_matter(select, scope)
     statistics = statistic_notes(select.aggregates, scope.schema)
-    beyond = beyond_notes(scope.beyond, scope.schema)
-    return replace(select, cuts=cuts, notes=(*_cut_notes(cuts), *_middle_notes(scope), *statistics, *beyond))
+    others = (*beyond_notes(scope.beyond, scope.schema), *dict.fromkeys(scope.unmatched))
+    return replace(select, cuts=cuts, notes=(*_cut_notes(cuts), *_middle_notes(scope), *statistics, *others))
 
 
 def _statement(tree: exp.Expression) -> str:
@@ -103,9 +103,9 @@ def _group_key(node: Any, items: list[Any], scope: Scope) -> str:
     if node.key == "literal":
         node = bare(items[_place(node, items, "GROUP BY")].unalias())
     elif node.key == "column" and not node.text("table"):
-        aliased = [item for item in items if item.key == "alias" and _alike(item.alias, node.name)]
         known = any(_alike(node.name, name) for name in (*scope.schema.domain.names, *scope.schema.measures))
-        if aliased and not known:
+        aliased = [] if known else [item for item in items if item.key == "alias" and _alike(item.alias, node.name)]
+        if aliased:
             node = bare(aliased[0].unalias())
     if node.key != "column" or node.this.key == "star":
         raise unsupported(

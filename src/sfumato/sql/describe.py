@@ -8,8 +8,8 @@ from sfumato.errors import QueryError
 from sfumato.schema import Schema
 
 _DESCRIBE = re.compile(
-    r"""\s* (?: describe (?:\s+ table)? | desc | show \s+ columns \s+ (?: from | in ) )
-        (?: \s+ (?P<name> "[^"]*" | [A-Za-z_0-9]+ ) )? \s* ;? \s*""",
+    r"""(?: describe (?:\s+ table)? | desc | show \s+ columns \s+ (?: from | in ) )
+        (?: \s+ (?P<name> "[^"]*" | [A-Za-z_0-9]+ ) )? \s* ;?""",
     re.VERBOSE | re.IGNORECASE,
 )
 
@@ -21,7 +21,7 @@ def is_describe(text: object, schema: Schema) -> bool:
     >>> [is_describe(text, schema) for text in ("DESCRIBE", "describe Census;", "SELECT COUNT(*) FROM census")]
     [True, True, False]
     """
-    found = _DESCRIBE.fullmatch(text) if isinstance(text, str) else None
+    found = _DESCRIBE.fullmatch(text.strip()) if isinstance(text, str) else None
     if found is None:
         return False
     name = (found["name"] or "release").strip('"')

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 MOST_VALUES = 200_000  # of an attribute, on which an expression is worked out one by one
 MOST_CLASSES = 5_000  # of values that a question may tell apart by an expression
 
+_SAID_OF_EITHER = ("like", "ilike", "startswith", "endswith", "contains", "eq", "neq", "in", "between")
+
 Classes = dict[Value, Predicate]
 
 
@@ -55,7 +57,7 @@ def read_classes(node: exp.Expression, scope: Scope, place: str) -> Classes:
         number = axes.index(axis)
         return Ref(number) if groups is None else Lookup(number, tuple(zip(axis.labels(), groups, strict=True)))
 
-    tree = translate(node, leaf, place)
+    tree = _of_codes_too(translate(node, leaf, place), [_codes(axis) for axis in axes])
     text = partial(quoted, node)
     slots: dict[tuple[int, Tree], int] = {}  # the parts that look at one attribute only, at which, and their places
     outer = _split(tree, slots)
@@ -104,9 +106,46 @@ def read_falsity(node: exp.Expression, scope: Scope) -> Predicate:
 
 def _read_outcome(node: exp.Expression, scope: Scope, outcome: bool) -> Predicate:
     classes = read_classes(node, scope, "a condition")
+    if outcome and True not in classes:
+        _note_unmatched(node, scope)
     if any(not isinstance(value, bool | None) for value in classes):
         raise QueryError(f"{quoted(node)} alone is not a condition; compare it with a value")
     return classes.get(outcome, Predicate.nothing())
+
+
+def _note_unmatched(node: Any, scope: Scope) -> None:
+    """Remember that no value that the schema lists fulfils a condition, so that its zero is not taken for a count."""
+    columns = [part for part in node.walk() if part.key == "column"]
+    names = list(dict.fromkeys(scope.name_of(column) for column in columns))
+    if not names or any(scope.schema.domain[scope.attribute_of(column)].kind != "category" for column in columns):
+        return
+    pattern = node.args.get("expression") if node.key in ("like", "ilike") and node.this.key == "column" else None
+    listed = f"no listed value of {' and '.join(names)}"
+    scope.unmatched.append(
+        f"{listed} fulfils {quoted(node)}" if pattern is None else f"{listed} matches {quoted(pattern)}"
+    )
+
+
+def _codes(axis: Axis) -> tuple[tuple[Value, Value], ...]:
+    """What a table has in place of each label of a category; nothing where the values are the table's own."""
+    pairs = list(zip(axis.values, axis.codes, strict=False))
+    return tuple(pairs) if any(str(label) != code for label, code in pairs) else ()
+
+
+def _of_codes_too(tree: Tree, codes: list[tuple[tuple[Value, Value], ...]]) -> Tree:
+    """The expression, where what is said of a label holds if it holds of the label or of its code."""
+    if not isinstance(tree, Call) or not any(codes[place] for place in tree.places):
+        return tree
+    if tree.name in _SAID_OF_EITHER:
+        other = _by_code(tree, codes)
+        return Call("and" if tree.name == "neq" else "or", (tree, other))
+    return Call(tree.name, tuple(_of_codes_too(arg, codes) for arg in tree.args))
+
+
+def _by_code(tree: Tree, codes: list[tuple[tuple[Value, Value], ...]]) -> Tree:
+    if isinstance(tree, Ref) and codes[tree.place]:
+        return Lookup(tree.place, codes[tree.place])
+    return tree if not isinstance(tree, Call) else Call(tree.name, tuple(_by_code(arg, codes) for arg in tree.args))
 
 
 def note_cuts(predicates: Iterable[Predicate], scope: Scope, text: Callable[[], str]) -> None:
@@ -165,12 +204,16 @@ def _present(axis: Axis, trees: list[Tree], text: Callable[[], str]) -> list[tup
     if axis.timed:
         return [(axis.values_in(cell).spans[0], _hour(float(axis.edges[cell]))) for cell in range(axis.places)]
     if not axis.discrete:
-        points = [point for point in breakpoints(trees, low, high, lambda: f"{text()}: {axis.name}") if low <= point <= high]
+        points = [
+            point for point in breakpoints(trees, low, high, lambda: f"{text()}: {axis.name}") if low <= point <= high
+        ]
         ends = [(low, 0), *((point, after) for point in points for after in (0, 1)), (high, 1)]
         pairs = [(a, b) for a, b in pairwise(ends) if a < b]
         return [((a, b), (a[0] + b[0]) / 2) for a, b in pairs]
     if high - low > MOST_VALUES:
-        raise QueryError(f"{text()}: {axis.name} has more than {MOST_VALUES:,} values; compare it with constants instead")
+        raise QueryError(
+            f"{text()}: {axis.name} has more than {MOST_VALUES:,} values; compare it with constants instead"
+        )
     return [(((number, 0), (number + 1.0, 0)), _value(axis, number)) for number in np.arange(low, high).tolist()]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sfumato.effort import counted
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
@@ -35,7 +36,7 @@ class Halfspace:
 def read_halfspace(text: str, schema: Schema) -> Halfspace:
     """What a statement asks for, if it is one of these; refused with how to write it if not."""
     try:
-        with silence():
+        with silence(), counted():
             return _read(parse(text), schema)
     except RecursionError:
         raise too_deep() from None

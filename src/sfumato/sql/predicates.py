@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial, reduce
-from operator import and_
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.domain import END, START, Axis, Place, ValueSet
-from sfumato.domain.predicates import Predicate, union
+from sfumato.domain.predicates import Predicate, intersection, union
 from sfumato.errors import QueryError
 from sfumato.sql.beyond import lies_beyond
 from sfumato.sql.expressions import note_cuts, read_falsity, read_truth
@@ -55,7 +54,7 @@ def read_denial(node: Any, scope: Scope) -> Predicate:
     if node.key == "and":
         return union([read_denial(part, scope) for part in node.flatten()])
     if node.key == "or":
-        return reduce(and_, [read_denial(part, scope) for part in node.flatten()])
+        return intersection([read_denial(part, scope) for part in node.flatten()])
     columns = sorted({scope.attribute_of(part) for part in node.walk() if part.key == "column"})
     unknown = union([rows_without(name, scope) for name in columns])
     if unknown and not _is_simple(node):
@@ -133,10 +132,9 @@ def _meaning(axis: Axis, value: Constant) -> Span:
     try:
         place = axis.read(value)
     except QueryError:
-        labels = [] if axis.values else [str(axis.label(cell)) for cell in range(axis.places)]
-        if str(value) not in labels:
+        cell = None if axis.values else axis.cell_by_label.get(str(value))
+        if cell is None:
             raise
-        cell = labels.index(str(value))
         closed = int(axis.closed and cell == axis.places - 1)
         return (float(axis.edges[cell]), 0), (float(axis.edges[cell + 1]), closed)
     return (place, 0), (place, 1)
@@ -249,7 +247,7 @@ def _literal(node: exp.Expression, _: Scope) -> Predicate:
 
 
 _READERS: dict[str, Callable[[Any, Scope], Predicate]] = {
-    "and": lambda node, scope: reduce(and_, [read_condition(part, scope) for part in node.flatten()]),
+    "and": lambda node, scope: intersection([read_condition(part, scope) for part in node.flatten()]),
     "or": lambda node, scope: union([read_condition(part, scope) for part in node.flatten()]),
     "not": lambda node, scope: read_denial(node.this, scope),
     "paren": lambda node, scope: read_condition(node.this, scope),

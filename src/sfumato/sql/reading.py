@@ -8,14 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sfumato.effort import DEEPEST, MOST_CHARACTERS, MOST_LEVELS, OF_A_NODE, spend
 from sfumato.errors import QueryError
 from sfumato.sql.scope import unsupported
 
 if TYPE_CHECKING:
     from sqlglot import exp
-
-MOST_CHARACTERS = 20_000
-DEEPEST = 100  # parentheses within parentheses; the parser needs about ten calls for each
 
 _OTHER_NAMES = ("STRING_AGG", "LISTAGG", "MAX_BY", "MIN_BY")  # of functions that the parser keeps no place of
 
@@ -85,6 +83,7 @@ def parse(text: str, dialect: str = "duckdb") -> exp.Expression:
         raise unsupported(f"a text of {len(statements)} statements", "ask them one at a time")
     tree: exp.Expression = statements[0]
     _remember_names(tree, text)
+    spend(OF_A_NODE * sum(1 for _ in tree.walk()))
     return tree
 
 
@@ -96,11 +95,20 @@ class Words(frozenset[str]):
 
 
 def _remember_names(tree: exp.Expression, text: str) -> None:
-    """Keep what functions were called in the text, for the parser calls many of them by another name."""
+    """Keep what functions were called in the text, for the parser calls many of them by another name.
+
+    Refuse a tree of too many levels on the way, of which those of AND and OR in a row are one.
+    """
     from sqlglot import exp
 
     words = Words(re.findall(r"\w+", text.upper()))
-    for node in tree.walk():
+    levels: dict[int, int] = {}
+    for node in tree.walk():  # parents first
+        parent = node.parent
+        alike = parent is not None and node.key == parent.key and node.key in ("and", "or")
+        levels[id(node)] = levels.get(id(parent), 0) + (not alike)
+        if levels[id(node)] > MOST_LEVELS:
+            raise too_deep()
         node.meta["words"] = words
         if isinstance(node, exp.Func) and "start" in node.meta:
             node.meta["written"] = text[node.meta["start"] : node.meta["end"] + 1]
@@ -112,18 +120,22 @@ def _remember_names(tree: exp.Expression, text: str) -> None:
 
 def too_deep() -> QueryError:
     """The error for a query whose nesting exhausts the stack."""
-    return QueryError("the query is nested too deeply; write it with fewer parentheses, NOT, CASE or operators")
+    return QueryError(
+        f"the query is nested too deeply, and {DEEPEST} parentheses or {MOST_LEVELS} levels are the most; write it "
+        "with fewer parentheses, NOT, CASE or operators"
+    )
 
 
 def _check_size(text: str) -> None:
     if len(text) > MOST_CHARACTERS:
         raise QueryError(f"the query is too long: at most {MOST_CHARACTERS:,} characters are read; ask in parts")
-    depth = 0
+    depth = brackets = 0
     for piece in _PIECES.finditer(text):
         if piece["text"] and piece[0][0] not in "'\"":
             for character in piece[0]:
-                depth += (character == "(") - (character == ")")
-                if depth > DEEPEST:
+                depth += (character in "([{") - (character in ")]}")
+                brackets += character == "["  # the parser goes back to the first of a[1][1]... at each of them
+                if depth > DEEPEST or brackets > MOST_LEVELS:
                     raise too_deep()
 
 

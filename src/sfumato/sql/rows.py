@@ -196,7 +196,8 @@ def _sum(node: exp.Expression, scope: Scope) -> RowAmount:
     if node.key == "sub":
         right = right.times(-1.0)
     absent = left.absent | right.absent  # NULL + 1 is NULL
-    left, right = left.within(~absent), right.within(~absent)
+    if absent:  # else a long sum would go through all its terms at each of them
+        left, right = left.within(~absent), right.within(~absent)
     terms = left.needing(right.needs).terms + right.needing(left.needs).terms
     return RowAmount(terms, absent, _either(left.needs, right.needs))
 

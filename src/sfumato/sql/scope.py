@@ -69,8 +69,8 @@ class Scope:
     """The one table of a SELECT, and what there is to say about how it is used.
 
     table_names: what may stand before the dot of a column, in small letters.
-    cuts, middles, beyond: filled while the query is read; `middles` are attributes summed by the middle of their bins,
-    `beyond` those asked for beyond their bounds.
+    cuts, middles, beyond, unmatched: filled while the query is read; `middles` are attributes summed by the middle of
+    their bins, `beyond` those asked for beyond their bounds, `unmatched` notes on conditions that no value fulfils.
     windows: what totals over groups add up, where groups are read one by one.
     """
 
@@ -79,6 +79,7 @@ class Scope:
     cuts: list[Cut] = field(default_factory=list)
     middles: list[str] = field(default_factory=list)
     beyond: list[str] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)
     windows: Windows | None = None
 
     def name_of(self, column: exp.Expression) -> str:
@@ -190,6 +191,12 @@ def number(node: exp.Expression) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def place_in(node: Any, length: int) -> int | None:
+    """The place, from 0, that a number of GROUP BY or ORDER BY names in a list of some length; None for any other."""
+    value = number(node)
+    return int(value) - 1 if value is not None and value.is_integer() and 1 <= value <= length else None
+
+
 def _literal(node: exp.Expression) -> Constant:
     text = str(node.this)
     if node.args.get("is_string"):
@@ -231,7 +238,8 @@ def _negated(node: exp.Expression) -> Constant | None:
 def _arithmetic(node: exp.Expression) -> Constant | None:
     if "interval" in (node.this.key, node.args["expression"].key):
         return _later(node)
-    left, right = number(node.this), number(node.args["expression"])
+    right = number(node.args["expression"])
+    left = None if right is None else number(node.this)  # a long sum of columns is looked at once
     if left is None or right is None:
         return None
     if node.key == "div" and right == 0:
@@ -251,8 +259,11 @@ def _later(node: Any) -> str | None:
     start, count = constant(day), constant(interval.this)
     if not isinstance(start, str) or count is None or not str(count).isdigit() or not interval.args.get("unit"):
         return None
-    steps = int(count) * (-1 if node.key == "sub" else 1)
-    found = moved(start, steps, interval.args["unit"].name)
+    try:
+        steps = int(count) * (-1 if node.key == "sub" else 1)
+        found = moved(start, steps, interval.args["unit"].name)
+    except (OverflowError, ValueError):
+        raise QueryError(f"the query has a date beyond the years 1 to 9999: {quoted(node)}") from None
     return None if found is None else found.isoformat()
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import threading
 
-from sfumato.effort import counted
+from sfumato.effort import TooMuchWork, counted
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.compile import compile_tree
 from sfumato.sql.plan import Select
 from sfumato.sql.reading import parse, silence, too_deep
-from sfumato.sql.scope import bare, unsupported
+from sfumato.sql.scope import bare, place_in, unsupported
 from sfumato.sql.table.build import build_table
 from sfumato.sql.table.flatten import flatten
 from sfumato.sql.table.level import RawStep
@@ -58,6 +58,8 @@ def _compiled(text: str, schema: Schema) -> Statement:
             tree = parse(text)
             try:
                 return compile_tree(tree, schema)
+            except TooMuchWork:
+                raise
             except QueryError as plain:
                 if tree.key not in ("select", "union", "subquery"):
                     raise plain from None
@@ -84,8 +86,8 @@ def _rule(rule: object, items: tuple[Item, ...]) -> Rule:
     node = bare(rule.this)  # type: ignore[attr-defined]
     names = [item.name.lower() for item in items]
     place = names.index(node.name.lower()) if node.key == "column" and node.name.lower() in names else None
-    if node.key == "literal" and node.name.isdigit() and 1 <= int(node.name) <= len(items):
-        place = int(node.name) - 1
+    if node.key == "literal":
+        place = place_in(node, len(items))
     if place is None:
         raise unsupported("ORDER BY an expression after UNION ALL", "name a column of the answer, or its place")
     args = rule.args  # type: ignore[attr-defined]

@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 import sfumato as sf
+from sfumato.errors import QueryError
 from sfumato.explorer.shelf import Shelf
+from sfumato.explorer.wire.decoding import Given, decoded
 from sfumato.explorer.wire.failures import Failure
+from sfumato.explorer.wire.parameters import places_of, put_values
 from sfumato.explorer.wire.statements import as_release_reads_it, release_asked
+from sfumato.explorer.wire.types import INT8S
+from sfumato.sql.reading import parse
 
 
 def test_releases_of_one_dataset_are_told_apart_by_their_files(releases):
@@ -32,3 +37,12 @@ def test_a_table_that_with_makes_is_none_of_the_catalogue(shelf):
     assert release_asked("SELECT relname FROM pg_catalog.pg_class", shelf) is None
     text = "SELECT COUNT(*) FROM survey"
     assert as_release_reads_it(text, release_asked(text, shelf)[1], book, changed=False) is text
+
+
+def test_values_do_not_make_a_statement_of_any_length():
+    """One long value in many places, or a list without end, would be written out before it is found too long."""
+    tree = parse("SELECT COUNT(*) FROM census WHERE " + " OR ".join(["sex = $1 "] * 300))
+    with pytest.raises(QueryError, match="300,600 characters are in the values of a statement, and 20,000 is the most"):
+        put_values(places_of(tree), ["x" * 1000], casts=True)
+    with pytest.raises(QueryError, match="characters are in a list of values, and 20,000 is the most"):
+        decoded(Given(b"{" + b"1," * 300_000 + b"1}", False), INT8S)

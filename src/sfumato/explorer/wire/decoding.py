@@ -7,6 +7,7 @@ import struct
 from datetime import timedelta
 from typing import NamedTuple
 
+from sfumato.effort import MOST_CHARACTERS, at_most
 from sfumato.explorer.wire.failures import BAD_VALUE, UNSUPPORTED, Failure
 from sfumato.explorer.wire.types import (
     BEGINNING,
@@ -71,6 +72,7 @@ def _number(text: str) -> int | float:
 def _listed(text: str) -> list[str]:
     if not (text.startswith("{") and text.endswith("}")):
         raise ValueError
+    at_most(len(text), MOST_CHARACTERS, "characters are in a list of values", "give fewer")
     found = re.findall(r'"((?:[^"\\]|\\.)*)"|([^",{}]+)', text[1:-1])
     return [re.sub(r"\\(.)", r"\1", quoted) or plain for quoted, plain in found]
 

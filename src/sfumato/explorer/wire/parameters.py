@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sfumato.effort import MOST_CHARACTERS, at_most
 from sfumato.explorer.wire.failures import SYNTAX, Failure
 from sfumato.explorer.wire.types import BOOL, DATE, FLOAT8, INT8, TEXT, TIMESTAMP, Value
 
@@ -68,10 +69,19 @@ def put_values(places: dict[int, list[Any]], values: Sequence[Value], *, casts: 
     """Replace each parameter by its value. casts: whether to keep one around it, which the value has been through."""
     from sqlglot import exp
 
+    length = sum(len(nodes) * _length(values[number - 1]) for number, nodes in places.items())
+    at_most(length, MOST_CHARACTERS, "characters are in the values of a statement", "give shorter ones, or fewer")
     for number, nodes in places.items():
         for node in nodes:
             inner = node.parent if isinstance(node.parent, exp.Cast) and not casts else node
             inner.replace(literal(values[number - 1]))
+
+
+def _length(value: Value) -> int:
+    """About how many characters a value has in a statement."""
+    if isinstance(value, list):
+        return sum(2 + _length(one) for one in value)
+    return len(value) + 2 if isinstance(value, str) else 8
 
 
 def any_as_in(tree: exp.Expression) -> None:

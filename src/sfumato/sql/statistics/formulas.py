@@ -94,11 +94,25 @@ def column_of(value: Value, schema: Schema) -> Column:
         rule = value.rule
         kind: Kind = "quantile" if isinstance(rule, Quantile) else "stddev" if rule.root else "variance"
         return Column("", (), scale=value.scale, kind=kind, rule=rule)
+    if len(_parts(value)) > MOST_COLUMNS:
+        raise QueryError(f"a column is made of more than {MOST_COLUMNS} averages or counts; ask for them in several")
     _refuse_dates(value, schema)
     formula = _formula(value, schema)
     if not isinstance(formula, Formula) or len(formula.columns) > MOST_COLUMNS:
         raise QueryError(f"a column is made of more than {MOST_COLUMNS} averages or counts; ask for them in several")
     return Column("", (), kind="difference" if value.operator == "+" else "ratio", rule=formula)
+
+
+def _parts(value: Value) -> set[Ratio | Single]:
+    """The ratios and statistics that a value is made of, as far as they are more than a column may have."""
+    found, waiting = set[Ratio | Single](), [value]
+    while waiting and len(found) <= MOST_COLUMNS:
+        part = waiting.pop()
+        if isinstance(part, Mixed):
+            waiting += (part.left, part.right)
+        elif not isinstance(part, float):
+            found.add(part)
+    return found
 
 
 def _formula(value: Value, schema: Schema) -> Formula | Column | float:

@@ -10,7 +10,7 @@ from operator import and_
 from typing import Any
 
 from sfumato.domain.predicates import Predicate
-from sfumato.effort import at_most
+from sfumato.effort import MOST_RULES, at_most
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.aggregates import read_column
@@ -73,7 +73,9 @@ def _keys(sets: Any, items: Any, steps: tuple[RawStep, ...], scope: Scope) -> tu
     An attribute that a total is partitioned by is split as well, so that each group knows the rows of its partition.
     """
     nodes = [*(item.node for item in items), *(node for step in steps for node in step.nodes)]
-    parted = {text_of(key) for node in totals_in(nodes) for key in node.args.get("partition_by") or []}
+    totals = [node.args.get("partition_by") or [] for node in totals_in(nodes)]
+    at_most(max(map(len, totals), default=0), MOST_RULES, "keys are in a window", "name each key once")
+    parted = {text_of(key) for keys in totals for key in keys}
     found: dict[str, TableKey] = {}
     for node in (node for chosen in sets for node in chosen):
         text = text_of(node)
@@ -135,8 +137,10 @@ def _step(raw: RawStep, reader: ItemReader) -> Step:
     known = ("this", "over", "partition_by", "order")
     if any(value and key not in known for key, value in window.args.items()) or not window.args.get("order"):
         raise unsupported("a rank of this form", "write RANK() OVER (ORDER BY COUNT(*) DESC)")
-    within = tuple(reader.read(node, "PARTITION BY") for node in window.args.get("partition_by") or [])
-    return Rank(window.this.key, within, _rules(window.args["order"].expressions, reader))
+    parted, rules = window.args.get("partition_by") or [], window.args["order"].expressions
+    at_most(max(len(parted), len(rules)), MOST_RULES, "keys are in a window", "name each key once")
+    within = tuple(reader.read(node, "PARTITION BY") for node in parted)
+    return Rank(window.this.key, within, _rules(rules, reader))
 
 
 def _rules(nodes: Any, reader: ItemReader) -> tuple[Rule, ...]:

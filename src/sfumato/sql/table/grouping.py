@@ -9,7 +9,7 @@ from typing import Any
 
 from sfumato.effort import MOST_RULES, MOST_SETS, at_most
 from sfumato.errors import QueryError
-from sfumato.sql.scope import bare, number, unsupported
+from sfumato.sql.scope import bare, number, place_in, unsupported
 from sfumato.sql.table.syntax import Named, aggregates_in
 from sfumato.sql.table.windows import text_of
 
@@ -59,11 +59,12 @@ def _keys(node: Any, items: tuple[Named, ...], plain: Callable[[Any], Any]) -> K
     if node.key == "tuple":
         return tuple(key for part in node.expressions for key in _keys(part, items, plain))
     if node.key == "literal" and not node.args.get("is_string"):
-        if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
+        place = place_in(node, len(items))
+        if place is None:
             raise QueryError(
                 f"GROUP BY {node.name} is not a place in the select list; its places are 1 to {len(items)}"
             )
-        node = items[int(node.name) - 1].node
+        node = items[place].node
     found = bare(plain(node))
     if aggregates_in(found):
         raise unsupported("an aggregate in GROUP BY", "group by attributes, or by expressions of them")

@@ -14,7 +14,7 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql.clauses import whole
-from sfumato.sql.scope import quoted, unsupported
+from sfumato.sql.scope import place_in, quoted, unsupported
 from sfumato.sql.table.grouping import grouping_sets
 from sfumato.sql.table.sums_of_groups import sums_of_rows
 from sfumato.sql.table.syntax import (
@@ -142,11 +142,13 @@ def _placed(rule: Any, items: tuple[Named, ...]) -> Any:
     """A rule of ORDER BY with a place in the select list replaced by what stands there."""
     if rule.this.key != "literal" or rule.this.args.get("is_string"):
         return rule
-    place = rule.this.name
-    if not place.isdigit() or not 1 <= int(place) <= len(items):
-        raise QueryError(f"ORDER BY {place} is not a place in the select list; its places are 1 to {len(items)}")
+    place = place_in(rule.this, len(items))
+    if place is None:
+        raise QueryError(
+            f"ORDER BY {rule.this.name} is not a place in the select list; its places are 1 to {len(items)}"
+        )
     placed = rule.copy()
-    placed.set("this", items[int(place) - 1].node.copy())
+    placed.set("this", items[place].node.copy())
     return placed
 
 

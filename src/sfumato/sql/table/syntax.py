@@ -64,9 +64,7 @@ def aggregates_in(nodes: Any) -> list[Any]:
     """Aggregates of rows: not ranks, nor totals over groups, though what these add up may be one."""
     from sqlglot import exp
 
-    return [
-        node for root in _listed(nodes) for node in root.find_all(exp.AggFunc, exp.Subquery) if _is_aggregate(node)
-    ]
+    return [node for root in _listed(nodes) for node in root.find_all(exp.AggFunc, exp.Subquery) if _is_aggregate(node)]
 
 
 def _is_aggregate(node: Any) -> bool:
@@ -78,7 +76,7 @@ def _is_aggregate(node: Any) -> bool:
 
 
 class Fact(NamedTuple):
-    """size: nodes, without parentheses. aggregated: whether an aggregate or a total is among them. columns: how many."""
+    """size: nodes, without parentheses. aggregated: whether an aggregate or a total is among them. columns: names."""
 
     size: int
     aggregated: bool

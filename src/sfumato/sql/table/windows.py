@@ -8,7 +8,7 @@ from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from sfumato.domain.predicates import Predicate
-from sfumato.effort import OF_A_NODE, spend
+from sfumato.effort import MOST_RULES, OF_A_NODE, at_most, spend
 from sfumato.errors import UnsupportedSQL
 from sfumato.frozen import dataclass
 
@@ -25,6 +25,7 @@ class Windows:
 
     def total(self, partition: Sequence[exp.Expression]) -> Predicate:
         """The rows of all groups that agree with this one in the partition."""
+        at_most(len(partition), MOST_RULES, "keys are in a window", "name each key once")
         missing = [node for node in partition if text_of(node) not in self.keys]
         if missing:
             raise UnsupportedSQL(

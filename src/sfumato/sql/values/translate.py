@@ -81,8 +81,9 @@ def _cast(node: Any, read: Callable[[Any], Tree]) -> Tree | None:
     if kind in exp.DataType.NUMERIC_TYPES:
         digits = node.args["to"].expressions
         if digits:
-            decimals = int(digits[1].name) if len(digits) > 1 else 0
-            return Call("round", (Call("to_number", (inner,)), Const(decimals)))
+            decimals = digits[1].name if len(digits) > 1 else "0"
+            few = decimals.isdigit() and len(decimals) <= 2
+            return Call("round", (Call("to_number", (inner,)), Const(int(decimals)))) if few else None
         return Call("to_number", (inner,))
     if kind in exp.DataType.TEXT_TYPES:
         return Call("to_text", (inner,))
