@@ -194,8 +194,8 @@ def test_work_for_a_client_that_left_is_stopped(server, tmp_path):
 def test_no_process_outlives_the_server(releases, tmp_path, ended):
     with hostile(releases) as server:
         workers = spinning(server, tmp_path, 2)
-        every = server.processes()
-        assert len(every) >= 4 and set(workers) <= set(every)
+        every = {*server.processes(), *workers}  # the system may leave some out of its list
+        assert len(every) >= 4 and all(map(alive, workers))
         server.run.send_signal(ended)
         server.run.wait(10)
         wait_until(lambda: not any(map(alive, every)))
@@ -221,15 +221,20 @@ def test_where_nothing_is_forked_workers_open_the_files_themselves(shelf, releas
     limits = Limits(quick_workers=1)
     sql = json.dumps({"sql": COUNT.format(3)}).encode()
 
+    async def solve(pool: Pool) -> bytes:
+        found: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        pool.solve(Question("query", "survey", sql), found.set_result)
+        return await found
+
     async def ask() -> list[bytes]:
         pool = Pool(Spawned(shelf, releases, limits), limits)
         try:
-            first = await pool.solve(Question("query", "survey", sql))
+            first = await solve(pool)
             (worker,) = pool._workers
             os.kill(worker.process, signal.SIGKILL)  # which is noticed, and another one started
             while not worker.lost:
                 await asyncio.sleep(0.01)
-            return [first, await pool.solve(Question("query", "survey", sql))]
+            return [first, await solve(pool)]
         finally:
             ended = [protocol.ended.wait() for _, protocol in pool.source._running.values()]
             pool.close()
