@@ -53,6 +53,11 @@ class Server:
             assert refused.headers["content-type"] == "application/json"
             return refused.code, json.load(refused)
 
+    def described(self) -> bool:
+        with suppress(urllib.error.HTTPError), urllib.request.urlopen(f"{self.address}api/releases/survey") as about:
+            return bool(about.read())
+        return False
+
     def processes(self) -> list[int]:
         """All that descend from the server, the nursery first."""
         found = [self.run.pid]
@@ -67,7 +72,9 @@ def hostile(releases, **limits):
     command = [sys.executable, hostile_server.__file__, json.dumps(LIMITS | limits), str(releases[0])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         try:
-            yield Server(run)
+            server = Server(run)
+            wait_until(server.described)  # so that nothing but what a test asks is under way
+            yield server
         finally:
             run.kill()
 
@@ -81,7 +88,6 @@ def server(releases):
 @pytest.fixture(scope="module")
 def impatient(releases):
     with hostile(releases, answer_seconds=3) as found:
-        wait_until(lambda: found.ask("query", sql=COUNT.format(9))[0] == 200)
         yield found
 
 
