@@ -1,9 +1,14 @@
-"""The explorer under load and in a browser. `python benchmarks/explorer.py [--seconds 60] [--clients 200]`
+"""The explorer under load, attacked and in a browser. `python benchmarks/explorer.py [--seconds 60] [--clients 200]`
 
 A release of a million cells is served as a user would serve it, by a process of its own. Clients ask as fast as they
 get answers, without a pause, over connections that stay open. Most ask what somebody asked before, as people do who
 look at the same page; a share (`--new`) asks what nobody asked, which the server has to work out. Server and clients
 share the machine, so a busy one shows: the load average is printed, and what an answer costs the server in CPU.
+
+Then two of the clients are out to do harm (`--hostile`): each sends, in turn, statements that once took for ever, and
+three questions that no statement can ask, which this server alone knows (`WALL`): one never ends and never lets go of
+Python's lock, one takes all memory, one ends its process. Times are those of the others; memory is the sum over all
+processes of the server, shared pages by their share (PSS). At last `--texts` different questions of 19 KB.
 """
 
 from __future__ import annotations
@@ -13,13 +18,16 @@ import asyncio
 import json
 import os
 import random
+import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -43,26 +51,85 @@ KEYS = ("ArrowRight", "ArrowRight", "ArrowLeft", "Home", "End", "ArrowLeft", "Ar
 KNOWN = 500  # different questions that are asked again and again
 
 
+LETTERS, LEVELS = "a" * 60, range(1, 24)
+STATEMENTS = {
+    "LIKE of a regex": f"SELECT COUNT(*) AS n FROM million WHERE '{LETTERS}' LIKE '{'%a' * 14}%b'",
+    "CUBE of 28": f"SELECT COUNT(*) AS n FROM million GROUP BY CUBE({', '.join(['x'] * 28)})",
+    "ROLLUP of 500": f"SELECT COUNT(*) AS n FROM million GROUP BY ROLLUP({', '.join(['x'] * 500)})",
+    "WITH that doubles": "WITH c0 AS (SELECT x, COUNT(*) AS n FROM million GROUP BY x), "
+    + ", ".join(f"c{k} AS (SELECT * FROM c{k - 1} UNION ALL SELECT * FROM c{k - 1})" for k in LEVELS)
+    + " SELECT * FROM c23",
+    "n + n in 20 levels": "SELECT n + n AS n FROM (" * 20 + "SELECT COUNT(*) AS n FROM million" + ")" * 20,
+    "ORDER BY of 2,500": f"SELECT x, COUNT(*) AS n FROM million GROUP BY x ORDER BY {', '.join(['2'] * 2500)}",
+    "HAVING IN of 3,000": "SELECT x, COUNT(*) AS n FROM million GROUP BY x HAVING COUNT(*) IN "
+    + f"({', '.join(map(str, range(3000)))})",
+}
+
+
+def _spin(*_: object) -> bytes:
+    re.match(r"(a+)+$", LETTERS + "b")
+    return b"{}"
+
+
+def _eat(*_: object) -> bytes:
+    taken = []
+    while True:
+        taken.append(bytearray(2**20))
+
+
+def _end(*_: object) -> bytes:
+    os._exit(3)
+
+
+WALL: dict[str, Callable[..., bytes]] = {"spin": _spin, "eat": _eat, "end": _end}
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, default=60)
     options.add_argument("--clients", type=int, default=200)
     options.add_argument("--new", type=float, default=0.02, help="share of questions that nobody asked before")
+    options.add_argument("--hostile", type=int, default=2, help="clients of those that are out to do harm")
+    options.add_argument("--texts", type=int, default=2_000, help="different questions of 19 KB")
+    options.add_argument("--only", choices=["browse", "load", "hostile", "texts", "wire"])
+    options.add_argument("--be-server", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args()
+    if given.be_server is not None:
+        _be_server(given.be_server)
+        return
     with tempfile.TemporaryDirectory() as folder:
         path = _million_cells(Path(folder))
-        command = [sys.executable, "-m", "sfumato", "serve", str(path), "--no-open", "--port", "0", "--pg-port", "0"]
+        command = [sys.executable, __file__, "--be-server", str(path)]
         began = time.perf_counter()
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-            address, wire = server.stdout.readline().split()[0], int(server.stdout.readline().split()[4])
+            address, wire = server.stdout.readline().split()
             print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
             print(f"serving a million cells after {time.perf_counter() - began:.2f} s, {_megabytes(server.pid):.0f} MB")
+            sections = {
+                "browse": lambda: _browse(address),
+                "load": lambda: asyncio.run(_load(address, server.pid, given)),
+                "hostile": lambda: asyncio.run(_hostile(address, server.pid, given)),
+                "texts": lambda: asyncio.run(_texts(address, server.pid, given.texts)),
+                "wire": lambda: asyncio.run(_wire(int(wire), given)),
+            }
             try:
-                _browse(address)
-                asyncio.run(_load(address, server.pid, given))
-                asyncio.run(_wire(wire, given))
+                for name, section in sections.items():
+                    if given.only in (None, name):
+                        section()
+                _stop(address, server)
             finally:
-                server.terminate()
+                server.kill()
+
+
+def _be_server(path: Path) -> None:
+    """`sfumato serve`, with a few kinds of questions more."""
+    from sfumato.explorer.serving import serve
+    from sfumato.publishing.publish import open_release
+
+    def ready(address: str, tools: int | None) -> None:
+        print(address, tools, flush=True)
+
+    serve([(path, open_release(path))], host="127.0.0.1", port=0, pg_port=0, ready=ready, more=WALL)
 
 
 def _million_cells(folder: Path) -> Path:
@@ -73,16 +140,33 @@ def _million_cells(folder: Path) -> Path:
     return made.save(folder / "million.sfumato")
 
 
-def _megabytes(process: int, what: str = "VmRSS") -> float:
-    status = Path(f"/proc/{process}/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(what)), float("nan"))
+def _processes(server: int) -> list[int]:
+    """A server and all that it has started."""
+    found = [server]
+    for parent in found:
+        with suppress(OSError):
+            found += map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split())
+    return found
 
 
-def _cpu(process: int) -> float:
-    """Seconds of CPU that a process has used."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def _megabytes(server: int) -> float:
+    """Memory of a server and of all that it has started; what several share is counted once."""
+    total = 0
+    for process in _processes(server):
+        with suppress(OSError, StopIteration):
+            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+            total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
+
+
+def _cpu(server: int) -> float:
+    """Seconds of CPU that a server and all that it has started have used, those that have ended among them."""
+    total = 0
+    for process in _processes(server):
+        with suppress(OSError):
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            total += sum(map(int, fields[11:15]))
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def _browse(address: str) -> None:
@@ -150,64 +234,174 @@ def _question(number: int) -> tuple[str, bytes]:
     return "query", json.dumps({"sql": sql, "confidence": confidence}).encode()
 
 
-async def _load(address: str, process: int, given: argparse.Namespace) -> None:
-    place = urlsplit(address)
-    times: list[tuple[bool, float]] = []
-    errors: list[str] = []
-    fresh = iter(range(KNOWN, 10**9))
+class Client:
+    """A connection that stays open."""
+
+    def __init__(self, address: str) -> None:
+        self.place = urlsplit(address)
+
+    async def connect(self) -> Client:
+        self.reader, self.writer = await asyncio.open_connection(self.place.hostname, self.place.port)
+        return self
+
+    async def ask(self, kind: str, body: bytes) -> tuple[str, float]:
+        """The status of the answer, and how many seconds it took."""
+        head = f"POST /api/releases/million/{kind} HTTP/1.1\r\nHost: {self.place.netloc}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        began = time.perf_counter()
+        self.writer.write(head.encode() + body)
+        status = await self.reader.readline()
+        length = 0
+        while (line := await self.reader.readline()) not in (b"\r\n", b""):
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        said = await self.reader.readexactly(length)
+        kind = "" if b" 200 " in status else json.loads(said)["kind"]
+        return f"{status.decode().strip()[9:12]} {kind}".strip(), time.perf_counter() - began
+
+
+class Times:
+    """What clients saw: how long each answer took, and what was no answer."""
+
+    def __init__(self) -> None:
+        self.every: list[tuple[bool, float]] = []
+        self.errors: list[str] = []
+
+    def note(self, status: str, seconds: float, *, new: bool) -> None:
+        self.every.append((new, seconds))
+        if status != "200":
+            self.errors.append(status)
+
+    def show(self, seconds: float) -> None:
+        every = np.array([took for _, took in self.every]) * 1000
+        new = np.array([took for is_new, took in self.every if is_new] or [np.nan]) * 1000
+        rate, errors = len(every) / seconds, f"{len(self.errors)} errors {set(self.errors) or ''}"
+        print(f"{len(every):,} answers, {rate:,.0f} a second, {errors}")
+        for name, some in (("all", every), ("never asked before", new)):
+            p50, p99, worst = np.percentile(some, [50, 99, 100])
+            print(f"{name}: median {p50:.0f} ms, p99 {p99:.0f} ms, worst {worst:.0f} ms")
+
+
+@asynccontextmanager
+async def _watched(server: int) -> AsyncIterator[None]:
+    """Memory while something happens, looked at twice a second, and the CPU that it took."""
+    before, spent, most = _megabytes(server), _cpu(server), 0.0
+
+    async def look() -> None:
+        nonlocal most
+        while True:
+            most = max(most, _megabytes(server))
+            await asyncio.sleep(0.5)
+
+    looking = asyncio.ensure_future(look())
+    yield
+    looking.cancel()
+    after, many = _megabytes(server), len(_processes(server))
+    print(
+        f"memory of all processes (PSS): {before:.0f} MB before, {after:.0f} MB after ({many}), {most:.0f} MB at most"
+    )
+    print(f"CPU of all processes: {_cpu(server) - spent:.1f} s")
+
+
+async def _clients(address: str, given: argparse.Namespace, count: int, fresh: Iterator[int]) -> Times:
+    """So many clients that ask without a pause."""
+    times, until = Times(), time.perf_counter() + given.seconds
 
     async def client(number: int) -> None:
-        some = random.Random(number)
+        some, asking = random.Random(number), await Client(address).connect()
+        while time.perf_counter() < until:
+            new = some.random() < given.new
+            times.note(*await asking.ask(*_question(next(fresh) if new else some.randrange(KNOWN))), new=new)
+        asking.writer.close()
 
-        def questions() -> Iterator[tuple[bool, int]]:
-            while time.perf_counter() < until:
-                new = some.random() < given.new
-                yield new, next(fresh) if new else some.randrange(KNOWN)
+    gone = await asyncio.gather(*(client(number) for number in range(count)), return_exceptions=True)
+    times.errors += [repr(one) for one in gone if one is not None]
+    return times
 
-        await ask(questions())
 
-    async def ask(questions: Iterator[tuple[bool, int]]) -> None:
-        reader, writer = await asyncio.open_connection(place.hostname, place.port)
-        for new, question in questions:
-            kind, body = _question(question)
-            head = f"POST /api/releases/million/{kind} HTTP/1.1\r\nHost: {place.netloc}\r\n"
-            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-            began = time.perf_counter()
-            writer.write(head.encode() + body)
-            status = await reader.readline()
-            length = 0
-            while (line := await reader.readline()) not in (b"\r\n", b""):
-                if line.lower().startswith(b"content-length:"):
-                    length = int(line.split(b":")[1])
-            await reader.readexactly(length)
-            times.append((new, time.perf_counter() - began))
-            if b" 200 " not in status:
-                errors.append(status.decode().strip())
-        writer.close()
+async def _known(address: str) -> list[float]:
+    """Ask what is asked again and again for the first time."""
+    asking = await Client(address).connect()
+    found = [await asking.ask(*_question(number)) for number in range(KNOWN)]
+    assert {status for status, _ in found} == {"200"}
+    return [seconds for _, seconds in found]
 
-    began = time.perf_counter()
-    await ask((True, number) for number in range(KNOWN))
-    found = np.array([seconds for _, seconds in times]) * 1000
-    whole = time.perf_counter() - began
-    print(f"{KNOWN} questions for the first time, one by one: {whole:.1f} s, median {np.median(found):.0f} ms each")
-    print(f"CPU of the server: {_cpu(process) / KNOWN * 1000:.1f} ms an answer, its start included")
-    times.clear()
-    until = time.perf_counter() + given.seconds
-    before, spent = _megabytes(process), _cpu(process)
+
+async def _load(address: str, server: int, given: argparse.Namespace) -> None:
+    spent = _cpu(server)
+    found = np.array(await _known(address)) * 1000
+    print(f"{KNOWN} questions for the first time, one by one: median {np.median(found):.0f} ms each")
+    print(f"CPU of the server: {(_cpu(server) - spent) / KNOWN * 1000:.1f} ms an answer")
     print(f"{given.clients} clients for {given.seconds:g} s, {given.new:.0%} of questions new ...", flush=True)
-    gone = await asyncio.gather(*(client(number) for number in range(given.clients)), return_exceptions=True)
-    errors += [repr(one) for one in gone if one is not None]
-    every = np.array([seconds for _, seconds in times]) * 1000
-    new = np.array([seconds for is_new, seconds in times if is_new] or [np.nan]) * 1000
-    print(
-        f"{len(every):,} answers, {len(every) / given.seconds:,.0f} a second, {len(errors)} errors {set(errors) or ''}"
-    )
-    for name, some in (("all", every), ("never asked before", new)):
-        p50, p99, worst = np.percentile(some, [50, 99, 100])
-        print(f"{name}: median {p50:.0f} ms, p99 {p99:.0f} ms, worst {worst:.0f} ms")
-    after, peak = _megabytes(process), _megabytes(process, "VmHWM")
-    print(f"memory: {before:.0f} MB before, {after:.0f} MB after, {peak:.0f} MB peak")
-    print(f"CPU of the server: {(_cpu(process) - spent) / max(1, len(every)) * 1000:.2f} ms an answer")
+    async with _watched(server):
+        times = await _clients(address, given, given.clients, iter(range(KNOWN, 10**9)))
+    times.show(given.seconds)
+
+
+async def _hostile(address: str, server: int, given: argparse.Namespace) -> None:
+    """Some of the clients are out to do harm; the others are not to notice."""
+    await _known(address)
+    told: dict[str, list[str]] = {}
+
+    async def harm(number: int) -> None:
+        asking = await Client(address).connect()
+        turn = 0
+        while True:
+            for name, sql in STATEMENTS.items():
+                turn += 1  # another text each time, for one that was stopped is refused at once when it is asked again
+                body = json.dumps({"sql": f"{sql} -- {number} {turn}"}).encode()
+                told.setdefault(name, []).append((await asking.ask("query", body))[0])
+            for name in WALL:
+                turn += 1
+                body = json.dumps([number, turn]).encode()
+                told.setdefault(name, []).append((await asking.ask(name, body))[0])
+
+    others = given.clients - given.hostile
+    print(f"{others} clients and {given.hostile} hostile ones for {given.seconds:g} s ...", flush=True)
+    async with _watched(server):
+        harming = [asyncio.ensure_future(harm(number)) for number in range(given.hostile)]
+        times = await _clients(address, given, others, iter(range(10**9, 2 * 10**9)))
+        for one in harming:
+            one.cancel()
+        await asyncio.gather(*harming, return_exceptions=True)
+    times.show(given.seconds)
+    for name, statuses in told.items():
+        print(f"  {name}: {', '.join(f'{statuses.count(one)} times {one}' for one in sorted(set(statuses)))}")
+
+
+async def _texts(address: str, server: int, count: int) -> None:
+    """Different questions of 19 KB: what is kept must not grow with them."""
+    print(f"{count:,} different questions of 19 KB ...", flush=True)
+    numbers, errors = iter(range(count)), []
+
+    async def client() -> None:
+        asking = await Client(address).connect()
+        for number in numbers:
+            sql = f"SELECT COUNT(*) AS n FROM million WHERE x < {1 + number % 99} /* {number:019000d} */"
+            status, _ = await asking.ask("query", json.dumps({"sql": sql}).encode())
+            errors.extend([] if status == "200" else [status])
+
+    async with _watched(server):
+        await asyncio.gather(*(client() for _ in range(4)))
+    print(f"{len(errors)} errors {set(errors) or ''}")
+
+
+def _stop(address: str, server: subprocess.Popen[str]) -> None:
+    """How long the server takes to end while workers are busy with what never ends."""
+
+    async def ask() -> None:
+        asked = [(await Client(address).connect()).ask("spin", b"%d" % number) for number in range(4)]
+        under_way = asyncio.gather(*asked, return_exceptions=True)
+        await asyncio.sleep(2)
+        began, every = time.perf_counter(), _processes(server.pid)
+        server.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(server.wait)
+        took = time.perf_counter() - began
+        left = [one for one in every if Path(f"/proc/{one}").exists()]
+        print(f"ended {took:.2f} s after SIGTERM, of {len(every)} processes {len(left)} are left")
+        under_way.cancel()
+
+    asyncio.run(ask())
 
 
 async def _wire(port: int, given: argparse.Namespace) -> None:

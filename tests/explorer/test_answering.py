@@ -6,6 +6,7 @@ import asyncio
 import random
 
 import pytest
+from exploring import InProcess
 
 from sfumato.explorer import answering
 from sfumato.explorer.answering import ENTRY_BYTES, Desk, Kept, Question, Stopped
@@ -13,14 +14,14 @@ from sfumato.explorer.bounds import Limits
 from sfumato.explorer.refusals import Refusal
 
 
-class Solver:
+class Solver(InProcess):
     """Waits for `free`, and then says or raises what it is told to."""
 
     def __init__(self, said: bytes | Exception = b"done") -> None:
         self.said, self.begun, self.stopped = said, [], []
         self.free = asyncio.Event()
 
-    async def solve(self, question: Question) -> bytes:
+    async def work(self, question: Question) -> bytes:
         self.begun.append(question.body)
         try:
             await self.free.wait()
@@ -30,9 +31,6 @@ class Solver:
         if isinstance(self.said, Exception):
             raise self.said
         return self.said
-
-    def close(self) -> None:
-        pass
 
 
 def question(body: bytes = b"") -> Question:

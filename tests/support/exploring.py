@@ -6,7 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.explorer.answering import Desk, Question, Solver
+from sfumato.explorer.answering import Answered, Desk, Question, Solver
 from sfumato.explorer.shelf import Shelf
 from sfumato.explorer.working import WORKS, Room, understood
 
@@ -89,7 +89,16 @@ class InProcess:
     def __init__(self, shelf: Shelf, *, looks_up: bool = False, works=WORKS) -> None:
         self.room = Room(shelf, works, looks_up=looks_up)
 
-    async def solve(self, question: Question) -> bytes:
+    def solve(self, question: Question, answered: Answered) -> Callable[[], None]:
+        async def work() -> None:
+            try:
+                answered(await self.work(question))
+            except Exception as error:
+                answered(error)
+
+        return asyncio.get_running_loop().create_task(work()).cancel
+
+    async def work(self, question: Question) -> bytes:
         return understood(await asyncio.to_thread(self.room.reply, question))
 
     def close(self) -> None:

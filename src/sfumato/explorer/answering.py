@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import field
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -43,10 +43,14 @@ class Stopped(Refusal):
     """A refusal because a worker was killed or died of a question: asked again, it would cost another worker."""
 
 
-class Solver(Protocol):
-    """Whatever works out answers: processes in a server. Whoever is cancelled while he waits wants the work stopped."""
+Answered = Callable[[bytes | Exception], None]
 
-    async def solve(self, question: Question) -> bytes: ...
+
+class Solver(Protocol):
+    """Whatever works out answers: processes in a server."""
+
+    def solve(self, question: Question, answered: Answered) -> Callable[[], None]:
+        """Have a question answered, and call `answered` at a later time. Gives what stops the work."""
 
     def close(self) -> None: ...
 
@@ -84,7 +88,7 @@ class Desk:
     limits: Limits = field(default_factory=Limits)
     kept: Kept = field(default_factory=Kept)
     _waiting: dict[bytes, list[asyncio.Future[bytes]]] = field(default_factory=dict)
-    _under_way: dict[bytes, asyncio.Task[bytes]] = field(default_factory=dict)
+    _under_way: dict[bytes, Callable[[], None]] = field(default_factory=dict)
     _stopped: OrderedDict[bytes, tuple[float, Stopped]] = field(default_factory=OrderedDict)
     _closed: bool = False
 
@@ -124,8 +128,7 @@ class Desk:
             if len(self._waiting) >= MOST_WAITING:
                 raise Refusal("busy", "too many questions are waiting", "ask again in a few seconds")
             self._waiting[key] = []
-            self._under_way[key] = loop.create_task(self.solver.solve(question))
-            self._under_way[key].add_done_callback(partial(self._hand_out, key))
+            self._under_way[key] = self.solver.solve(question, partial(self._hand_out, key))
         mine: asyncio.Future[bytes] = loop.create_future()
         self._waiting[key].append(mine)
         return mine
@@ -137,27 +140,24 @@ class Desk:
             waiting.remove(mine)
             if not waiting:
                 del self._waiting[key]
-                self._under_way.pop(key).cancel()
+                self._under_way.pop(key)()
 
-    def _hand_out(self, key: bytes, done: asyncio.Task[bytes]) -> None:
+    def _hand_out(self, key: bytes, found: bytes | Exception) -> None:
         """All who wait are woken in the same turn of the loop."""
-        if self._under_way.get(key) is not done:  # stopped, because nobody waited
-            return
-        del self._under_way[key]
-        error = _ending() if done.cancelled() else done.exception()
-        if error is None:
-            self.kept.put(key, done.result())
-        if isinstance(error, Stopped):
-            self._stopped[key] = asyncio.get_running_loop().time() + self.limits.remembered_seconds, error
+        self._under_way.pop(key, None)
+        if isinstance(found, bytes):
+            self.kept.put(key, found)
+        if isinstance(found, Stopped):
+            self._stopped[key] = asyncio.get_running_loop().time() + self.limits.remembered_seconds, found
             if len(self._stopped) > self.limits.most_remembered:
                 self._stopped.popitem(last=False)
-        for one in self._waiting.pop(key):
+        for one in self._waiting.pop(key, []):
             if one.done():  # given up
                 continue
-            if error is None:
-                one.set_result(done.result())
+            if isinstance(found, bytes):
+                one.set_result(found)
             else:
-                one.set_exception(error)
+                one.set_exception(found)
 
     def _refuse_what_was_stopped(self, key: bytes, now: float) -> None:
         """Otherwise a few questions, sent again and again, would keep all workers busy."""
@@ -171,8 +171,9 @@ class Desk:
         if self._closed:
             return
         self._closed = True
-        for task in list(self._under_way.values()):
-            task.cancel()
+        for key, stop in list(self._under_way.items()):
+            stop()
+            self._hand_out(key, _ending())
         self.solver.close()
 
 

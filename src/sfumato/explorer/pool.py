@@ -3,6 +3,10 @@
 There are quick workers, which no question holds for longer than a moment of CPU. One that does takes its worker along
 into the slow lane, as long as there is a place, and a new worker takes over; else it is stopped, and begins again when
 a place is free. So questions that take for ever, of whoever asks them, cost the others next to nothing.
+
+Quick questions are handed on by callbacks and not by tasks: with hundreds of clients a turn of the event loop is long,
+and every task in between would cost another. For the same reason a worker has the next questions before it has answered
+the first.
 """
 
 from __future__ import annotations
@@ -11,20 +15,58 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from sfumato.explorer.answering import Question, Stopped
+from sfumato.explorer.answering import Answered, Question, Stopped
 from sfumato.explorer.bounds import Limits
 from sfumato.explorer.refusals import Refusal
 from sfumato.explorer.workers import Lost, Source, Worker, held_bytes, processor_seconds
 from sfumato.explorer.working import ANSWERS, CATALOGUE, CATALOGUES, NO_MEMORY, understood
 
+AHEAD = 3  # questions that a worker has at a time, the one that it works on among them
 SLOW_NICENESS = 10  # of slow workers: they have what others leave of the processors
-MOST_WALL = 8  # times the CPU time that a quick question may take, on a machine that is busy with other things
 LOOK_SECONDS = 0.2  # how often it is looked whether a slow question must make room
 REMEDY = "ask for fewer groups or a shorter statement, or ask `sfumato query` on a machine of your own"
+
+
+class Job:
+    """A question on its way. It waits in a lane, is a worker's, or has a task in the slow lane."""
+
+    def __init__(self, packed: bytes, answered: Answered) -> None:
+        self.packed, self.answered = packed, answered
+        self.room, self.over = ANSWERS, False
+        self.worker: Worker | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.deadline: asyncio.TimerHandle | None = None
+
+    def finish(self, found: bytes | Exception) -> None:
+        """Hand out the answer, or why there is none."""
+        if not self.over:
+            self.forget()
+            self.answered(found)
+
+    def forget(self) -> None:
+        """Nobody waits for it any more."""
+        self.over = True
+        if self.deadline is not None:
+            self.deadline.cancel()
+
+
+class Lane:
+    """The quick workers of a room, and the questions that wait for one."""
+
+    def __init__(self) -> None:
+        self.workers: list[Worker] = []
+        self.waiting: deque[Job] = deque()
+
+    def free(self) -> Worker | None:
+        """The worker that has least to do, if it may have more."""
+        least = min(self.workers, key=lambda worker: len(worker.jobs), default=None)
+        return least if least is not None and len(least.jobs) < AHEAD else None
 
 
 class Pool:
@@ -32,7 +74,7 @@ class Pool:
 
     def __init__(self, source: Source, limits: Limits) -> None:
         self.source, self.limits = source, limits
-        self._free: dict[str, asyncio.LifoQueue[Worker]] = {}
+        self._lanes: dict[str, Lane] = {}
         self._workers: set[Worker] = set()
         self._slow = asyncio.Semaphore(limits.slow_workers)
         self._slow_waiting = 0
@@ -45,20 +87,12 @@ class Pool:
         if catalogue:
             self._lane(CATALOGUES)
 
-    async def solve(self, question: Question) -> bytes:
-        """The answer, unless it takes too long; whoever is cancelled while he waits has the work stopped."""
-        packed = question.packed()
-        until = asyncio.get_running_loop().time() + self.limits.answer_seconds
-        try:
-            async with asyncio.timeout_at(until + 2 * LOOK_SECONDS):
-                reply = await self._quickly(ANSWERS, packed, until)
-                if reply == CATALOGUE:
-                    reply = await self._quickly(CATALOGUES, packed, until)
-        except TimeoutError:
-            raise Refusal("busy", "the server was too busy to answer in time", "ask again later") from None
-        except Lost:
-            raise Refusal("busy", "no process could be started to answer this", "ask again later") from None
-        return understood(reply)
+    def solve(self, question: Question, answered: Answered) -> Callable[[], None]:
+        """Have a question answered, or refused if it takes too long. Gives what stops it."""
+        job = Job(question.packed(), answered)
+        job.deadline = asyncio.get_running_loop().call_later(self.limits.answer_seconds, self._expire, job)
+        self._dispatch(job)
+        return lambda: self._stop(job)
 
     def close(self) -> None:
         """Kill all workers."""
@@ -71,105 +105,207 @@ class Pool:
         self._workers.clear()
         self.source.close()
 
-    async def _quickly(self, room: str, packed: bytes, until: float) -> bytes:
-        free = self._lane(room)
-        while (worker := await free.get()).lost:  # it died of nothing that was asked
-            self._end(worker)
-            self._chore(self._replace(room))
-        reply, kept = worker.ask(packed), False
-        try:
-            if await self._in_no_time(worker, reply):
-                found = reply.result()
-                kept = not self._worn(worker)
-                return found
-        except Lost:
-            raise await self._autopsy(worker) from None
-        except BaseException:  # nobody waits for it any more
-            self._end(worker)
-            raise
-        finally:
-            if kept:
-                free.put_nowait(worker)
-            else:
-                if reply.done():
-                    self._end(worker)
+    # The quick lane.
+
+    def _lane(self, room: str) -> Lane:
+        if room not in self._lanes:
+            self._lanes[room] = Lane()
+            for _ in range(self.limits.quick_workers if room == ANSWERS else 1):
                 self._chore(self._replace(room))
-        return await self._slowly(room, worker, reply, packed, until)
+        return self._lanes[room]
 
-    async def _in_no_time(self, worker: Worker, reply: asyncio.Future[bytes]) -> bool:
-        """Whether there is a reply within what a quick question may take."""
-        seconds, loop = self.limits.quick_seconds, asyncio.get_running_loop()
-        began, spent, wait = loop.time(), processor_seconds(worker.process), seconds
-        while True:
-            await asyncio.wait((reply,), timeout=wait)
-            if reply.done():
-                return True
-            lasted, now = loop.time() - began, processor_seconds(worker.process)
-            used = lasted if now is None or spent is None else now - spent
-            if used >= seconds or lasted >= MOST_WALL * seconds:
-                return False
-            wait = max(0.05, seconds - used)
+    def _dispatch(self, job: Job) -> None:
+        lane = self._lane(job.room)
+        lane.waiting.append(job)
+        self._hand_on(lane)
 
-    async def _slowly(
-        self, room: str, started: Worker, reply: asyncio.Future[bytes], packed: bytes, until: float
-    ) -> bytes:
+    def _hand_on(self, lane: Lane) -> None:
+        """Give waiting questions to workers that may have more."""
+        while lane.waiting and (worker := lane.free()) is not None:
+            job = lane.waiting.popleft()
+            if job.over:
+                continue
+            job.worker = worker
+            worker.jobs.append(job)
+            if len(worker.jobs) == 1:
+                self._begin(worker)
+            worker.ask(job.packed)
+
+    def _begin(self, worker: Worker) -> None:
+        """Start the clock of the question that a worker begins with now."""
+        worker.spent = processor_seconds(worker.process)
+        worker.clock = asyncio.get_running_loop().call_later(
+            self.limits.quick_seconds, self._look, worker, self.limits.quick_seconds
+        )
+
+    def _look(self, worker: Worker, lasted: float, *, again: bool = False) -> None:
+        """Whether a question has taken more than a quick one may: by CPU, where that is known.
+
+        again: replies that came while the loop was busy are read by now.
+        """
+        now, loop = processor_seconds(worker.process), asyncio.get_running_loop()
+        left = self.limits.quick_seconds - (lasted if now is None or worker.spent is None else now - worker.spent)
+        if left > 0:
+            wait = max(0.05, left)
+            worker.clock = loop.call_later(wait, self._look, worker, lasted + wait)
+            return
+        if not again:
+            worker.clock = loop.call_later(0, partial(self._look, worker, lasted, again=True))
+            return
+        job, reply = self._detached(worker), asyncio.get_running_loop().create_future()
+        worker.replied = _settling(reply)
+        job.task = self._chore(self._slowly(job, worker, reply))
+
+    def _replied(self, worker: Worker, reply: bytes | None) -> None:
+        """A quick worker has answered its first question; None: it has ended."""
+        if reply is None:
+            if worker.jobs:
+                job = self._detached(worker)
+                job.task = self._chore(self._autopsy(job, worker))
+            else:
+                self._retire(worker)
+            return
+        if worker.clock is not None:
+            worker.clock.cancel()
+        job = worker.jobs.popleft()
+        job.worker = None
+        if worker.jobs:
+            self._begin(worker)
+        if not job.over:
+            self._understand(job, reply)
+        if self._worn(worker):
+            self._retire(worker)
+        elif (lane := self._lanes[worker.room]).waiting:
+            self._hand_on(lane)
+
+    def _understand(self, job: Job, reply: bytes) -> None:
+        if reply == CATALOGUE and job.room == ANSWERS:
+            job.room = CATALOGUES
+            self._dispatch(job)
+            return
+        try:
+            job.finish(understood(reply))
+        except Exception as refusal:
+            job.finish(refusal)
+
+    def _detached(self, worker: Worker) -> Job:
+        """The question that a worker is at, which it keeps; what it had besides is given to others."""
+        if worker.clock is not None:
+            worker.clock.cancel()
+        job: Job = worker.jobs.popleft()
+        lane = self._lanes[worker.room]
+        lane.workers.remove(worker)
+        while worker.jobs:
+            other = worker.jobs.pop()
+            other.worker = None
+            lane.waiting.appendleft(other)
+        self._chore(self._replace(worker.room))
+        self._hand_on(lane)
+        return job
+
+    def _retire(self, worker: Worker) -> None:
+        """Replace a worker that has done enough, or died of nothing that was asked."""
+        lane = self._lanes[worker.room]
+        if worker.jobs:
+            job = self._detached(worker)
+            job.worker = None
+            lane.waiting.appendleft(job)
+            self._hand_on(lane)
+        else:
+            lane.workers.remove(worker)
+            self._chore(self._replace(worker.room))
+        self._end(worker)
+
+    def _stop(self, job: Job) -> None:
+        """Nobody waits for an answer any more."""
+        if job.over:
+            return
+        job.forget()
+        if job.task is not None:
+            job.task.cancel()
+            if job.worker is not None:
+                self._end(job.worker)
+        elif (worker := job.worker) is not None and worker.jobs[0] is job:
+            self._detached(worker)
+            self._end(worker)
+
+    def _expire(self, job: Job) -> None:
+        """The time for an answer is over."""
+        working = job.worker is not None and (job.task is not None or job.worker.jobs[0] is job)
+        refusal = _too_slow() if working else Refusal("busy", "the server was too busy to answer", "ask again later")
+        self._stop(job)
+        job.answered(refusal)
+
+    # The slow lane.
+
+    async def _slowly(self, job: Job, started: Worker, reply: asyncio.Future[bytes | None]) -> None:
         """Go on in the slow lane, or begin again there when there is a place."""
         worker: Worker | None = started
         if self._slow.locked():
             self._end(started)
-            worker = None
-            await self._wait_for_place()
+            job.worker = worker = None
+            if self._slow_waiting >= self.limits.most_slow_waiting:
+                job.finish(Refusal("busy", "too many questions that take long are waiting", "ask again later"))
+                return
+            self._slow_waiting += 1
+            try:
+                await self._slow.acquire()
+            finally:
+                self._slow_waiting -= 1
         else:
             await self._slow.acquire()
         try:
             if worker is None:
-                worker = await self._born(room)
-                reply = worker.ask(packed)
+                reply = asyncio.get_running_loop().create_future()
+                job.worker = worker = await self._born(job.room)
+                worker.replied = _settling(reply)
+                worker.ask(job.packed)
             with suppress(OSError, AttributeError):
                 os.setpriority(os.PRIO_PROCESS, worker.process, SLOW_NICENESS)
-            await self._as_long_as_it_may(reply, until)
-            return reply.result()
+            said = await self._as_long_as_it_may(reply)
+            if said is None:
+                await self._autopsy(job, worker)
+            else:
+                self._understand(job, said)
+        except Stopped as refusal:
+            job.finish(refusal)
         except Lost:
-            if worker is None:
-                raise
-            raise await self._autopsy(worker) from None
+            job.finish(Refusal("busy", "no process could be started to answer this", "ask again later"))
         finally:
             self._slow.release()
             if worker is not None:
                 self._end(worker)
 
-    async def _wait_for_place(self) -> None:
-        if self._slow_waiting >= self.limits.most_slow_waiting:
-            raise Refusal("busy", "too many questions that take long are waiting", "ask again later")
-        self._slow_waiting += 1
-        try:
-            await self._slow.acquire()
-        finally:
-            self._slow_waiting -= 1
-
-    async def _as_long_as_it_may(self, reply: asyncio.Future[bytes], until: float) -> None:
-        """A slow question has some seconds for certain; then it makes room if others wait, and at last in any case."""
+    async def _as_long_as_it_may(self, reply: asyncio.Future[bytes | None]) -> bytes | None:
+        """A slow question has some seconds for certain; then it makes room if others wait."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while not reply.done():
-            await asyncio.wait((reply,), timeout=min(LOOK_SECONDS, max(0.0, until - loop.time())))
-            now = loop.time()
-            if not reply.done() and (now >= until or (self._slow_waiting and now - began > self.limits.slow_seconds)):
+            await asyncio.wait((reply,), timeout=LOOK_SECONDS)
+            if not reply.done() and self._slow_waiting and loop.time() - began > self.limits.slow_seconds:
                 raise _too_slow()
+        return reply.result()
+
+    # Workers come and go.
 
     async def _born(self, room: str) -> Worker:
         worker = await self.source.born(room)
+        worker.room = room
         self._workers.add(worker)
         return worker
 
     async def _replace(self, room: str) -> None:
+        """Have another worker in a quick lane."""
         while not self._closed:
             try:
-                self._free[room].put_nowait(await self._born(room))
+                worker = await self._born(room)
             except Lost:
                 await asyncio.sleep(1)
-            else:
-                return
+                continue
+            worker.replied = self._replied
+            self._lanes[room].workers.append(worker)
+            self._hand_on(self._lanes[room])
+            return
 
     def _end(self, worker: Worker) -> None:
         """Kill a worker, and forget it."""
@@ -183,17 +319,22 @@ class Pool:
         with suppress(Lost):
             await self.source.buried(worker)
 
-    async def _autopsy(self, worker: Worker) -> Refusal:
-        """What to tell whoever asked the question that a worker died of."""
+    async def _autopsy(self, job: Job, worker: Worker) -> None:
+        """Tell whoever asked the question that a worker died of."""
         self._workers.discard(worker)
-        code = await self.source.buried(worker)
-        if code in (NO_MEMORY, -signal.SIGKILL):  # the system's own way with processes that take too much
-            what = "working this out takes more memory than a question may have"
-            return Stopped("too_large", what, REMEDY)
-        if code == -getattr(signal, "SIGPROF", 0):
-            return _too_slow()
-        print(f"sfumato: internal error: a worker ended ({code})", file=sys.stderr)  # noqa: T201
-        return Stopped("internal", "the process that worked this out has ended", "ask another way, and report it")
+        worker.end()
+        try:
+            code = await self.source.buried(worker)
+        except Lost:
+            code = None
+        if code in (NO_MEMORY, -signal.SIGKILL):  # the latter is the system's way with processes that take too much
+            job.finish(Stopped("too_large", "working this out takes more memory than a question may have", REMEDY))
+        elif code == -getattr(signal, "SIGPROF", 0):
+            job.finish(_too_slow())
+        else:
+            print(f"sfumato: internal error: a worker ended ({code})", file=sys.stderr)  # noqa: T201
+            said = "the process that worked this out has ended"
+            job.finish(Stopped("internal", said, "ask another way, and report it"))
 
     def _worn(self, worker: Worker) -> bool:
         """Whether a worker is to be replaced: what it has loaded and laid out may grow with every question."""
@@ -202,22 +343,22 @@ class Pool:
         now = held_bytes(worker.process)
         return now is not None and worker.held is not None and now - worker.held > self.limits.worker_growth
 
-    def _lane(self, room: str) -> asyncio.LifoQueue[Worker]:
-        """The quick workers of a room that are free."""
-        if room not in self._free:
-            self._free[room] = asyncio.LifoQueue()
-            for _ in range(self.limits.quick_workers if room == ANSWERS else 1):
-                self._chore(self._replace(room))
-        return self._free[room]
-
-    def _chore(self, chore: Coroutine[Any, Any, None]) -> None:
+    def _chore(self, chore: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do something besides."""
-        if self._closed:
-            chore.close()
-            return
         task = asyncio.get_running_loop().create_task(chore)
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
+        if self._closed:
+            task.cancel()
+        return task
+
+
+def _settling(reply: asyncio.Future[bytes | None]) -> Callable[[Worker, bytes | None], None]:
+    def settle(_: Worker, said: bytes | None) -> None:
+        if not reply.done():
+            reply.set_result(said)
+
+    return settle
 
 
 def _too_slow() -> Stopped:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
 from sfumato.explorer.bounds import Limits
+from sfumato.version import install_command
 
 if TYPE_CHECKING:
     from sfumato.releases.release import Release
@@ -140,6 +141,6 @@ def _uvicorn() -> Any:
         import uvicorn
     except ModuleNotFoundError:
         raise SfumatoError(
-            "the explorer needs a web server, which is not installed; run `pip install 'sfumato[explorer]'`"
+            f"the explorer needs a web server, which is not installed; run `{install_command('explorer')}`"
         ) from None
     return uvicorn

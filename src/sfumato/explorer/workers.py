@@ -23,49 +23,55 @@ class Lost(Exception):
 
 
 class Worker:
-    """One process. It has one question at a time, and a reply that is waited for."""
+    """One process, which answers one question after the other. replied: told each reply, and None when it has ended.
+
+    jobs: what it was asked and has not answered, the first being worked on; spent and clock: when that was begun.
+    """
 
     def __init__(self, process: int, write: Callable[[bytes], None], close: Callable[[], None]) -> None:
         self.process, self._write, self._close = process, write, close
-        self.asked, self.lost = 0, False
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.replied: Callable[[Worker, bytes | None], None] | None = None
+        self.room, self.asked, self.lost = "", 0, False
         self.held: int | None = None  # bytes, when it was new
+        self.jobs: deque[Any] = deque()
+        self.spent: float | None = None
+        self.clock: asyncio.TimerHandle | None = None
         self._data = bytearray()
-        self._reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()  # first, that it is ready
 
-    def ready(self) -> asyncio.Future[bytes]:
-        """Done when it takes questions."""
-        return self._reply
-
-    def ask(self, packed: bytes) -> asyncio.Future[bytes]:
-        """The reply to come."""
-        self._reply = asyncio.get_running_loop().create_future()
+    def ask(self, packed: bytes) -> None:
+        """Send a question."""
         self.asked += 1
-        if self.lost:
-            self._reply.set_exception(Lost())
-        else:
-            self._write(LENGTH.pack(len(packed)) + packed)
-        return self._reply
+        self._write(LENGTH.pack(len(packed)) + packed)
 
     def feed(self, data: bytes) -> None:
-        """Take what it sent."""
+        """Take what it sent: that it is ready, and then replies."""
         self._data += data
-        if len(self._data) < LENGTH.size:
-            return
-        (length,) = LENGTH.unpack_from(self._data)
-        if len(self._data) >= LENGTH.size + length:
-            reply, self._data = bytes(self._data[LENGTH.size : LENGTH.size + length]), bytearray()
-            if not self._reply.done():
-                self._reply.set_result(reply)
+        while len(self._data) >= LENGTH.size:
+            end = LENGTH.size + LENGTH.unpack_from(self._data)[0]
+            if len(self._data) < end:
+                return
+            reply = bytes(self._data[LENGTH.size : end])
+            del self._data[:end]
+            if not self.ready.done():
+                self.ready.set_result(None)
+            elif self.replied is not None and not self.lost:
+                self.replied(self, reply)
+
+    def fell(self) -> None:
+        """It has ended by itself."""
+        if not self.lost:
+            self.end()
+            if self.replied is not None:
+                self.replied(self, None)
 
     def end(self) -> None:
-        """It is gone, or is to be: nobody will hear of it any more."""
-        if not self.lost:
-            self.lost = True
-            self._close()
-            if not self._reply.done():
-                self._reply.set_exception(Lost())
-            with suppress(asyncio.CancelledError):
-                self._reply.exception()  # looked at, so that nobody is told that it was not
+        """Nobody will hear of it any more."""
+        self.lost = True
+        self._close()
+        if not self.ready.done():
+            self.ready.set_exception(Lost())
+            self.ready.exception()  # looked at, should nobody wait for it
 
 
 class Source(Protocol):
@@ -102,7 +108,7 @@ class Forked:
             transport, protocol = await loop.create_connection(_Pipe, sock=socket.socket(fileno=sockets[0]))
             worker = Worker(process, transport.write, transport.abort)
             protocol.meets(worker)
-            await worker.ready()
+            await worker.ready
         except BaseException:
             self._discard(process)
             raise
@@ -190,7 +196,7 @@ class Spawned:
         self._running[worker.process] = transport, protocol
         stdin.write(self._first[room])
         try:
-            await worker.ready()
+            await worker.ready
         except BaseException:
             transport.close()
             del self._running[worker.process]
@@ -228,7 +234,7 @@ class _Pipe(asyncio.Protocol):
 
     def connection_lost(self, _: Exception | None) -> None:
         if self.worker is not None:
-            self.worker.end()
+            self.worker.fell()
 
 
 class _Process(asyncio.SubprocessProtocol):
@@ -248,12 +254,12 @@ class _Process(asyncio.SubprocessProtocol):
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if self.worker is not None:
-            self.worker.end()
+            self.worker.fell()
 
     def process_exited(self) -> None:
         self.ended.set()
         if self.worker is not None:
-            self.worker.end()
+            self.worker.fell()
 
 
 def source_of_workers(

@@ -115,10 +115,10 @@ class Stuck(InProcess):
 
     busy = True
 
-    async def solve(self, question):
+    async def work(self, question):
         while self.busy:
             await asyncio.sleep(0.05)
-        return await super().solve(question)
+        return await super().work(question)
 
 
 def test_a_question_can_be_given_up(shelf):
@@ -138,7 +138,7 @@ def test_a_question_can_be_given_up(shelf):
 class Broken(InProcess):
     """Fails as nobody foresaw, by an error that also tells of connections that broke."""
 
-    async def solve(self, question):
+    async def work(self, question):
         raise TimeoutError("a secret")
 
 

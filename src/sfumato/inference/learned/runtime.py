@@ -9,8 +9,12 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
+from sfumato.version import install_command
 
-MISSING = "a learned model is opened with onnxruntime, which is not installed: pip install 'sfumato[models]'"
+
+def missing() -> str:
+    """What to do where models cannot be run."""
+    return f"a learned model is opened with onnxruntime, which is not installed: {install_command('models')}"
 
 
 def can_run() -> bool:
@@ -23,7 +27,7 @@ class Running:
 
     def __init__(self, data: bytes) -> None:
         if not can_run():
-            raise QueryError(MISSING)
+            raise QueryError(missing())
         import onnxruntime as ort
 
         options = ort.SessionOptions()

@@ -15,6 +15,7 @@ from sfumato.arrays import Floats
 from sfumato.errors import MechanismError
 from sfumato.inference.learned.lesson import LITTLE, Lesson, farthest_apart
 from sfumato.inference.learned.trained import Bumps, Model, bumps
+from sfumato.version import install_command
 
 OWN = ("ridge", "gaussian")
 BORROWED = ("svm", "network", "bagging", "boosting")  # that scikit-learn trains
@@ -115,4 +116,4 @@ def check_names(name: str) -> None:
     if name not in (*MODELS, "auto"):
         raise MechanismError(f"no model {name!r}; there are auto, {', '.join(MODELS)}")
     if name not in OWN and find_spec("sklearn") is None:
-        raise MechanismError(f"the model {name} needs scikit-learn: pip install 'sfumato[models]', or use model=ridge")
+        raise MechanismError(f"the model {name} needs scikit-learn: {install_command('models')}, or use model=ridge")

@@ -19,7 +19,7 @@ from sfumato.inference.learned import onnx_file
 from sfumato.inference.learned.finer import finer
 from sfumato.inference.learned.kept_aside import tiles_beside
 from sfumato.inference.learned.lesson import Lesson
-from sfumato.inference.learned.runtime import MISSING, can_run
+from sfumato.inference.learned.runtime import can_run, missing
 from sfumato.inference.learned.training import MODELS, best_of, check_names, train
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
@@ -149,7 +149,7 @@ def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN)
         f"{name} must lie between {a} and {b:,}" for name, (a, stated, b) in ranges.items() if not a <= stated <= b
     ]
     if not can_run():
-        wrong.append(MISSING)
+        wrong.append(missing())
     if schema.measures:
         wrong.append("a learned model answers counts; leave the measures out of the schema, or use auto")
     return wrong[0] if wrong else cannot_learn(schema, options)

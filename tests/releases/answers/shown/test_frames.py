@@ -42,7 +42,7 @@ def test_whole_numbers_stay_whole():
 
 
 def test_a_library_that_is_not_there_is_named_with_what_to_do():
-    with pytest.raises(SfumatoError, match=r"needs nosuchlibrary.*pip install 'sfumato\[plot\]'"):
+    with pytest.raises(SfumatoError, match=r"needs nosuchlibrary.*`pip install .*\[plot\]'?`"):
         needed("nosuchlibrary.pyplot", "plot")
 
 

@@ -19,6 +19,7 @@ from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.contents.special.learned import Learned
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
+from sfumato.version import install_command
 
 CENSUS = {
     "dataset": "census",
@@ -191,5 +192,5 @@ def test_it_answers_where_there_is_no_scikit_learn_and_says_what_is_missing_with
     without = in_process_without("sklearn", str(tmp_path / "r.sfumato"))
     assert without.stdout == "True\n", without.stderr
     neither = in_process_without("onnxruntime", str(tmp_path / "r.sfumato"))
-    assert "opened with onnxruntime, which is not installed: pip install 'sfumato[models]'" in neither.stdout
+    assert f"opened with onnxruntime, which is not installed: {install_command('models')}" in neither.stdout
     assert neither.stdout.count("\n") == 1, neither.stderr

@@ -30,6 +30,7 @@ from sfumato.kernel.source.origins.csv_files import spelling_of
 from sfumato.kernel.source.origins.csv_records import LONGEST
 from sfumato.kernel.source.origins.origin import SOURCE, shown_files
 from sfumato.schema.dialect import PLAIN, Dialect
+from sfumato.version import install_command
 
 PLAINLY = Spelling()
 _TOGETHER = 10_000  # rows that are handed on at a time
@@ -306,7 +307,7 @@ def open_sheet(path: Path, name: str | None) -> Iterator[Sheet]:
     except ImportError:
         openpyxl = None
     if openpyxl is None:
-        raise TableError("Excel files need openpyxl; install sfumato[excel], or save the sheet as CSV")
+        raise TableError(f"Excel files need openpyxl; {install_command('excel')}, or save the sheet as CSV")
     book, sheets, strings = None, dict[str, str](), list[str | None]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # for privacy: one of them names the cell of a value

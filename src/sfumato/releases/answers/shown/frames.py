@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
+from sfumato.version import install_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,8 +43,8 @@ def needed(library: str, extra: str | None = None) -> Any:
         return import_module(library)
     except ModuleNotFoundError:
         package = library.partition(".")[0]
-        what = package if extra is None else f"'sfumato[{extra}]'"
-        raise SfumatoError(f"this needs {package}, which is not installed; run `pip install {what}`") from None
+        command = f"pip install {package}" if extra is None else install_command(extra)
+        raise SfumatoError(f"this needs {package}, which is not installed; run `{command}`") from None
 
 
 def _columns(result: Result) -> list[tuple[str, list[Any]]]:

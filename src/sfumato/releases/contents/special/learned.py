@@ -20,7 +20,7 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.inference.learned.error_bars import ErrorBars, parts_of
 from sfumato.inference.learned.kept_aside import boxes_of_tiles
-from sfumato.inference.learned.runtime import MISSING, Running, can_run
+from sfumato.inference.learned.runtime import Running, can_run, missing
 from sfumato.measurement import Measurement
 from sfumato.releases.answers.answer import check_confidence, result_of
 from sfumato.releases.answers.estimate import Estimate
@@ -138,7 +138,7 @@ class Learned(Content):
 
     def _how_good(self) -> str:
         if not can_run():
-            return MISSING
+            return missing()
         rows, _ = boxes_of_tiles(self.blocks, self.tiles)
         errors = self.error_bars.errors(parts_of(rows, self.blocks.size))
         return f"its answers to ranges are off by about {np.sqrt((errors**2).mean()):,.3g} rows (root mean square)"

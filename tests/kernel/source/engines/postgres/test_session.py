@@ -21,6 +21,7 @@ from sfumato.kernel.source.engines.postgres.address import Address
 from sfumato.kernel.source.engines.postgres.session import SETTINGS, Session
 from sfumato.kernel.source.table import open_table
 from sfumato.schema import Schema
+from sfumato.version import install_command
 
 YAML = """
 dataset: t
@@ -150,7 +151,7 @@ def test_a_keyring_is_asked_where_a_password_is_needed(monkeypatch):
 
 def test_a_missing_driver_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    assert failing("postgresql://h/d", "t") == "PostgreSQL needs psycopg; pip install 'sfumato[postgres]'"
+    assert failing("postgresql://h/d", "t") == f"PostgreSQL needs psycopg; {install_command('postgres')}"
 
 
 def test_an_interrupt_cancels_the_query_on_the_server(server, tmp_path):

@@ -13,6 +13,7 @@ from running import as_process, sfumato
 from sparks import cluster, connect_server, free_port, needs_spark, small, spark_folder
 
 from sfumato.kernel.source.engines.spark import sessions
+from sfumato.version import install_command
 
 SCHEMA = """
 dataset: visits
@@ -98,7 +99,7 @@ def test_an_address_where_nobody_is(scheme):
 def test_without_pyspark_it_is_said_what_to_install(address, monkeypatch):
     monkeypatch.setattr(sessions, "find_spec", lambda name: None)
     run = sfumato("release", address, "--table", "visits", *RELEASE)
-    assert run.returncode == 1 and "pip install 'sfumato[spark]'" in run.stderr
+    assert run.returncode == 1 and install_command("spark") in run.stderr
 
 
 def test_options_of_files_say_nothing_about_spark():

@@ -10,13 +10,13 @@ from typing import Any
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.source.engines.alchemy import alchemy_url
+from sfumato.version import install_command
 
 _PART = r"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})"
 _URL = re.compile(
     rf"postgres(?:ql)?://(?:(?P<user>{_PART}*)(?P<password>:{_PART}*)?@)?(?P<host>(?:{_PART}|[:\[\]])*)"
     rf"(?:/(?P<database>{_PART}*))?(?P<options>\?(?:{_PART}|[/:@?])*)?"
 )
-NEEDED = "PostgreSQL needs psycopg; pip install 'sfumato[postgres]'"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def driver() -> Any:
         import psycopg
 
         return psycopg
-    raise TableError(NEEDED)
+    raise TableError(f"PostgreSQL needs psycopg; {install_command('postgres')}")
 
 
 def _of_url(url: str) -> Address:

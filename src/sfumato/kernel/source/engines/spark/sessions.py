@@ -20,6 +20,7 @@ from sfumato.kernel.source.engines.spark import is_connect
 from sfumato.kernel.source.engines.spark.java import use_java
 from sfumato.kernel.source.engines.spark.patience import patient
 from sfumato.kernel.source.engines.spark.watching import deaf
+from sfumato.version import install_command
 
 OLDEST = (3, 5)
 PATIENCE = 10  # seconds for a server to answer at all
@@ -44,7 +45,7 @@ _LOCAL = re.compile(r"spark://(local(\[(\*|\d+)\])?)/?")
 def start(address: str) -> Any:
     """A new session at an address."""
     if find_spec("pyspark") is None:
-        raise TableError(f"{shown(address)} needs pyspark; pip install 'sfumato[spark]'")
+        raise TableError(f"{shown(address)} needs pyspark; {install_command('spark')}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about versions of libraries that nothing here uses
         return _started(address)
