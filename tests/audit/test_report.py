@@ -1,12 +1,19 @@
 """The report over everything there is, with little effort; the command runs it with more."""
 
+from fractions import Fraction
+
+import numpy as np
 import pytest
 from registering import leave_only
+from scipy.stats import binom
 from thinned import every_seventh_pair
 
+from sfumato.audit.attacks.sampling import audit, epsilon_bound
 from sfumato.audit.calibration.calibrate import Answered
-from sfumato.audit.report import Effort, Row, attack, with_coverage
+from sfumato.audit.report import FEWEST_RELEASES, QUICK, Effort, Row, _releases, attack, with_coverage
+from sfumato.audit.subjects.subject import Subject
 from sfumato.errors import MechanismError
+from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS
 
 LITTLE = Effort(primitives=4_000, choices=1_000, releases=200, coverage=10, pairs=2)
@@ -64,11 +71,50 @@ def test_what_is_known_to_hold_too_seldom_is_left_out_and_marked(monkeypatch):
 
 def test_one_mechanism_can_be_attacked_by_name(monkeypatch):
     every_seventh_pair(monkeypatch)
-    report = attack(["cells"], LITTLE, lambda what, share: None)
+    said: list[tuple[str, float]] = []
+    report = attack(["cells"], LITTLE, lambda what, share: said.append((what, share)), workers=2)
     assert [row.name for row in report.rows] == ["cells"] and not report.exact
+    assert {"cells, whole releases", "cells, replayed", "cells, typical intervals"} <= {what for what, _ in said}
+    assert [share for _, share in said] == sorted(share for _, share in said) and len({share for _, share in said}) > 3
     with pytest.raises(MechanismError, match="magic"):
         attack(["magic"], LITTLE, lambda what, share: None)
 
 
 def test_a_violation_is_called_one():
     assert Row("x", "1", 2.0, 10, True).verdict == "VIOLATION FOUND"
+
+
+def test_a_slow_mechanism_is_released_a_bounded_number_of_times(monkeypatch):
+    """However long one release takes: the clock here goes on by an hour whenever it is looked at."""
+    clock = iter(range(0, 10**9, 3600))
+    monkeypatch.setattr("sfumato.audit.report.process_time", lambda: next(clock))
+    ran: list[int] = []
+
+    def run(which, runs, entropy):
+        ran.append(runs)
+        return np.zeros((runs, 1), dtype=np.int64)
+
+    assert _releases([Subject("slow", Fraction(1), run)] * 3, QUICK) == FEWEST_RELEASES == 200
+    assert sum(ran) == 21  # to see how long they take
+
+
+def shown_by(often):
+    """A number that shows on each table with these chances."""
+
+    def run(which, runs, entropy):
+        return (entropy.words(runs) < np.uint64(often[which] * 2**64)).astype(np.int64)[:, None]
+
+    return Subject("plain", Fraction(1), run)
+
+
+def test_what_is_plain_is_found_in_the_fewest_releases():
+    """Three quarters of them bound what the others chose: exactly, and 40 times, where 2,000 times had no miss."""
+    bounding, (often, seldom) = FEWEST_RELEASES - FEWEST_RELEASES // 4, (0.98, 0.02)
+    more, less = np.meshgrid(np.arange(bounding + 1), np.arange(bounding + 1), indexing="ij")
+    found = epsilon_bound(more, less, bounding, 1e-6) > 1
+    chances = binom.pmf(more, bounding, often) * binom.pmf(less, bounding, seldom)
+    assert chances[found].sum() > 0.999
+    caught = [audit(shown_by((often, seldom)), FEWEST_RELEASES, TestingEntropy(seed)).violated for seed in range(40)]
+    assert all(caught)
+    honest = audit(shown_by((0.5, 0.5 / np.e)), FEWEST_RELEASES, TestingEntropy(1))
+    assert not honest.violated

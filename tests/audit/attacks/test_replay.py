@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import comb
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from registering import slow_mechanisms
 from thinned import EVERY, every_seventh_pair
 
-from sfumato.audit.attacks.replay import replay, replay_findings
+from sfumato.audit.attacks.replay import DRAWS, replay, replay_findings
 from sfumato.audit.mutants.fits import fitted_evenly, told_beside_the_fit
 from sfumato.audit.subjects.small_tables import Row, neighbouring_tables, small_schema
 from sfumato.domain import Partition
@@ -64,6 +65,52 @@ def test_shipped_mechanisms_pass_on_all_small_tables(name, full, monkeypatch):
         # few queries move by less than an exponential mechanism is allowed to; and a seventh may lack the worst pair.
         slack = {"mwem": 2.0, "pmw": 8e-6 if full else 1.0}.get(name, 8e-6)
         assert finding.loss == pytest.approx(8, abs=slack), finding.name
+
+
+def counted(monkeypatch, run, **named):
+    """Findings, and on how many tables the mechanism was run."""
+    ran: list[object] = []
+
+    def counting(curator, schema, budget):
+        ran.append(schema)
+        return run(curator, schema, budget)
+
+    return replay_findings("counted", counting, **named), len(ran)
+
+
+def all_cells(curator, schema, budget):
+    return curator.measure(Identity(schema.domain.size), budget)
+
+
+def test_every_table_is_run_once_for_a_transcript_and_compared_with_all_its_neighbours(monkeypatch):
+    """Work is counted, not timed: 3,688 pairs by 1,542 runs, where two for each pair would be 7,376."""
+    findings, ran = counted(monkeypatch, all_cells)
+    assert [finding.pairs for finding in findings] == [140, 1092, 290, 2106, 60]
+    tables = [comb(4 + rows, rows) for rows in (4, 3, 2, 1)], [comb(12 + rows, rows) for rows in (3, 2, 1)]
+    transcripts = 2 * (4 + 3) + 3
+    assert 2 * sum(map(sum, tables)) + sum(comb(4 + rows, rows) for rows in (3, 2, 1)) == 1423
+    assert ran == 1423 + (DRAWS - 1) * transcripts == 1542
+    assert all(finding.sound and finding.loss == pytest.approx(8) for finding in findings)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("cell", range(3))
+def test_a_leak_that_opens_only_after_some_answers_is_found_whatever_the_transcripts(cell, seed, monkeypatch):
+    """The first answers say that a cell is empty, and only then the second scale is taken from the table.
+
+    Transcripts of one row leave all but one cell empty, so that whichever cell it is, one of them opens the leak.
+    """
+
+    def leaking(curator, schema, budget):
+        first, second = budget.evenly(2)
+        seen = curator.measure(Identity(schema.domain.size), first)
+        spoilt = seen.answers[cell] <= 0 and cell in curator._aggregate.cells
+        scale = 1 / (second.epsilon / curator.charge.contributions)
+        return seen, curator.measure(Identity(schema.domain.size), scales=scale * (2 if spoilt else 1))
+
+    findings = replay_findings("leaking", leaking, seed=seed)
+    words = {complaint.what for finding in findings for complaint in finding.complaints}
+    assert "queries, scales or thresholds depend on the table" in words
 
 
 def test_small_tables_are_all_pairs_once():

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cached_property
 from math import exp, inf, isnan, log
 from random import Random
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 from scipy.stats import binom
@@ -43,7 +43,8 @@ ROUNDED = 1e-6  # of the truth, which is not a miss
 class Search:
     """How long to look: steps, releases and questions of each, how many of the worst to confirm, on how many releases.
 
-    seconds: after which the search, and again its confirmation, ends with what it has; not before FEWEST releases.
+    seconds: of the processor, after which the search, and again its confirmation, ends with what it has: the worst is
+    confirmed in any case, by FEWEST releases at least, the next ones while there is time.
     """
 
     steps: int = 60
@@ -110,14 +111,14 @@ def break_intervals(
     name: str, run: Run, search: Search, entropy: Entropy, *, gaussian: bool = False, seed: int = 1
 ) -> SureFinding | None:
     """Search, then confirm. gaussian: whether it takes budgets of zero-concentrated privacy too."""
-    chance, began, tried = Random(seed), perf_counter(), 0  # noqa: S311 (not noise)
+    chance, began, tried = Random(seed), process_time(), 0  # noqa: S311 (not noise)
     waiting = beginnings(chance, search.questions, gaussian=gaussian)
     kinds = _answered(run, waiting[0], entropy)
     if not kinds:
         return None
     hills: list[tuple[float, Table]] = []
     worst: list[tuple[float, Table, int]] = []
-    while tried < search.steps and (tried < 2 or perf_counter() - began < search.seconds):
+    while tried < search.steps and (tried < 2 or process_time() - began < search.seconds):
         fresh = waiting and (tried % 2 == 0 or len(hills) < HILLS)
         table = waiting.pop() if fresh else chance.choice(hills)[1].changed(chance)
         tried += 1
@@ -222,14 +223,16 @@ def _confirmed(
     name: str, run: Run, worst: Sequence[tuple[float, Table, int]], search: Search, entropy: Entropy, tried: int
 ) -> list[SureFinding]:
     """The worst again, on fresh releases: as many as were settled on, or as time allows, which knows of no miss."""
-    alpha, found = _alpha(search), []
+    alpha, found, start = _alpha(search), list[SureFinding](), process_time()
     for _, table, place in worst:
+        if found and process_time() - start > search.seconds:
+            break
         kind = frozenset({table.ground.questions[place].kind})
         asking = _Asking(run, replace(table, asked=(place,)), entropy, kind)
         asking.misses()
-        began = perf_counter()
+        began = process_time()
         asking.misses()
-        affordable = search.seconds / search.worst / max(perf_counter() - began, 1e-9)
+        affordable = search.seconds / search.worst / max(process_time() - began, 1e-9)
         releases = min(search.confirmations, max(FEWEST, int(min(affordable, 1e9))))
         missed = sum(asking.misses()[place] for _ in range(releases))
         where = f"{table.ground.questions[place].column} on {_described(table)}"
@@ -253,9 +256,9 @@ def _at_once(name: str, run: Run, table: Table, search: Search, entropy: Entropy
     asking, axes = _Asking(run, table, entropy, frozenset()), len(table.ground.shape)
     every = tuple(range(axes)), PILOT_CONFIDENCE
     asking.shares([every])
-    began = perf_counter()
+    began = process_time()
     asking.shares([every])
-    affordable = search.seconds / max(perf_counter() - began, 1e-9) / 4.0
+    affordable = search.seconds / max(process_time() - began, 1e-9) / 4.0
     releases = max(FEWEST_AT_ONCE, int(min(search.at_once, affordable)))
     found = bet_at_once(asking.shares, axes, max(2, releases // 8), releases)
     by = ", ".join(table.ground.schema.domain.names[place] for place in found.by)

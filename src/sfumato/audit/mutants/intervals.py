@@ -7,6 +7,7 @@ wrong is what they make of it. They are kept so that the audit can be seen to br
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from sfumato.intervals.guaranteed.ends import Ends, Find, reach
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.measurement import Measurement
+from sfumato.measurement import Design, Measurement, Noise
 from sfumato.queries import Identity, Workload
 from sfumato.releases.answers.alike import Kinds
 from sfumato.releases.answers.intervals.source import FromFits
@@ -104,6 +105,15 @@ def _tightest(measured: Sequence[Measurement], low: Floats, high: Floats, tail: 
 
 
 def _one(measured: Measurement, low: Floats, high: Floats, tail: float) -> Ends:
-    rows = np.arange(len(measured.answers))
-    below, above = (reach(measured.design, rows, weights, tail) for weights in (low, high))
-    return Ends(float(low @ measured.answers) - below, float(high @ measured.answers) + above)
+    ((noise,), answers) = measured.noises, measured.answers
+    below, above = (_reach(noise, tuple(np.sort(weights[weights != 0]).tolist()), tail) for weights in (low, high))
+    return Ends(float(low @ answers) - below, float(high @ answers) + above)
+
+
+@lru_cache(maxsize=1024)
+def _reach(noise: Noise, weights: tuple[float, ...], tail: float) -> float:
+    """The reach of cells that have one noise: which cells they are does not matter, so that groups share it."""
+    if not weights:
+        return 0.0
+    rows = np.arange(len(weights))
+    return reach(Design(Identity(len(weights)), (noise,), None), rows, np.array(weights), tail)
