@@ -127,11 +127,20 @@ def _by_largest(measured: Measurement, weights: Floats, tail: float) -> float:
 
 def _of_both(fit: ShrinkageFit) -> Find:
     """Cells by themselves and buckets by themselves: buckets hang on the noise of cells, so no mix of both is fresh."""
-    every = NoisyCells(fit.cells)
-    buckets = _over_buckets(fit, _of_totals(fit.totals))
+    every, buckets = _one_by_one(fit.cells), _over_buckets(fit, _one_by_one(fit.totals.measurement))
 
     def find(low: Floats, high: Floats, tail: float) -> Ends:
-        one, other = _of_squares(every, low, high, tail / 2.0), buckets(low, high, tail / 2.0)
+        one, other = every(low, high, tail / 2.0), buckets(low, high, tail / 2.0)
         return Ends(max(one.low, other.low), min(one.high, other.high))
+
+    return find
+
+
+def _one_by_one(measured: Measurement) -> Find:
+    """Ends from what was measured of every cell, or of every bucket, by itself."""
+
+    def find(low: Floats, high: Floats, tail: float) -> Ends:
+        below, above = np.flatnonzero(low), np.flatnonzero(high)
+        return Ends(lowest(measured, below, low[below], tail), -lowest(measured, above, -high[above], tail))
 
     return find
