@@ -17,7 +17,7 @@ from sfumato.schema import Schema
 from sfumato.sql.clauses import check_clauses, table_scope
 from sfumato.sql.scope import in_words, unsupported
 from sfumato.sql.table.level import Flat, RawStep, last_steps, written_over
-from sfumato.sql.table.syntax import aggregates_in, name_of, ranks_replaced, totals_in
+from sfumato.sql.table.syntax import aggregates_in, name_of, own_nodes, ranks_replaced, totals_in
 from sfumato.sql.table.windows import nodes_in
 
 if TYPE_CHECKING:
@@ -77,12 +77,19 @@ def _with_plain_subqueries(tree: exp.Expression, schema: Schema, known: Named_qu
     """The SELECT with single totals, (SELECT COUNT(*) FROM c), written over the release where c is a query of WITH."""
     from sqlglot import exp
 
+    if not any(isinstance(node, exp.Subquery) for node in own_nodes(tree)):
+        return tree
     spend(OF_A_NODE * nodes_in(tree), "a statement with subqueries")
     tree = tree.copy()
-    for node in list(tree.find_all(exp.Subquery)):
+    written: set[int] = set()  # with all that is inside them
+    for node in [node for node in own_nodes(tree) if isinstance(node, exp.Subquery)]:  # from the outside in
         inner = node.this.args.get("from_") or node.this.args.get("from")
-        if node.find_ancestor(exp.From) is not None or inner is None or _source(inner.this, schema, known) is None:
+        around = node.parent
+        while around is not None and id(around) not in written:
+            around = around.parent
+        if around is not None or inner is None or not _is_query(inner.this, known):
             continue
+        written.add(id(node))
         query = flatten(node, schema, known)
         flat = query.flats[0]
         if len(query.flats) > 1 or flat.sets != ((),) or flat.steps:
@@ -125,6 +132,12 @@ def _called(flat: Flat, names: list[str]) -> Flat:
 
 def _source(table: Any, schema: Schema, known: Named_queries) -> Query | None:
     """The query that FROM takes its rows from, or None where it is the release itself."""
-    if table.key == "subquery":
-        return flatten(table, schema, known)
-    return known.get(table.name.lower()) if table.key == "table" and not table.text("db") else None
+    if not _is_query(table, known):
+        return None
+    return flatten(table, schema, known) if table.key == "subquery" else known[table.name.lower()]
+
+
+def _is_query(table: Any, known: Named_queries) -> bool:
+    """Whether FROM names a query, and not the release itself."""
+    named = table.key == "table" and not table.text("db") and table.name.lower() in known
+    return bool(table.key == "subquery" or named)

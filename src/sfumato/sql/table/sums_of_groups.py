@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sfumato.effort import OF_A_NODE, spend
 from sfumato.sql.scope import quoted, unsupported
 from sfumato.sql.table.syntax import default_name, totals_in
+from sfumato.sql.table.windows import nodes_in
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -40,6 +42,7 @@ def sums_of_rows(select: Any, inside: Any, source: Grouped) -> Any:
     """
     from sqlglot import exp
 
+    spend(4 * OF_A_NODE * nodes_in(inside), "a sum over the groups of a subquery")
     _refuse_others(select, inside, source)
 
     def replaced(node: exp.Expression) -> exp.Expression:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sfumato.effort import MOST_NODES, OF_A_NODE, at_most, spend
@@ -50,6 +50,13 @@ class Written:
         at_most(self.nodes, MOST_NODES, what, "name each column of a subquery fewer times")
         spend(OF_A_NODE * size, "a subquery")
         return in_parentheses(node)
+
+
+def own_nodes(select: Any) -> Iterator[Any]:
+    """The nodes of a SELECT from the outside in, without those of its FROM and WITH, which are other SELECTs."""
+    from sqlglot import exp
+
+    yield from select.walk(prune=lambda node: isinstance(node, exp.From | exp.With))
 
 
 def is_star(node: exp.Expression) -> bool:
@@ -155,7 +162,7 @@ def substituted(select: Any, source: Source | None) -> Any:
     table = (select.args.get("from_") or select.args.get("from")).this
     called = (table.alias or table.name).lower()
     own = {item.alias.lower() for item in select.expressions if item.key == "alias"}
-    written = Written(nodes_in(select))
+    written = Written(sum(1 for _ in own_nodes(select)))
 
     def replaced(node: Any) -> Any:
         if isinstance(node, exp.Subquery):
@@ -170,14 +177,14 @@ def substituted(select: Any, source: Source | None) -> Any:
             return node
         raise QueryError(f"no column {node.name!r} in the subquery; there are {', '.join(known)}")
 
-    copy = select.copy()
-    for name, part in list(copy.args.items()):
+    copy = exp.Select()  # without FROM and WITH, which the source stands for
+    for name, part in select.args.items():
         if name.rstrip("_") in ("from", "with"):
             continue
         if isinstance(part, list):
             copy.set(name, [one.transform(replaced) for one in part])
-        elif isinstance(part, exp.Expression):
-            copy.set(name, part.transform(replaced))
+        else:
+            copy.set(name, part.transform(replaced) if isinstance(part, exp.Expression) else part)
     return copy
 
 
