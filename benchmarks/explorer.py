@@ -81,7 +81,8 @@ def _end(*_: object) -> bytes:
     os._exit(3)
 
 
-WALL: dict[str, Callable[..., bytes]] = {"spin": _spin, "eat": _eat, "end": _end}
+WALL: dict[str, Callable[..., bytes]] = {"end": _end, "eat": _eat, "spin": _spin}
+HARM = (*WALL, *STATEMENTS)
 
 
 def main() -> None:
@@ -344,17 +345,13 @@ async def _hostile(address: str, server: int, given: argparse.Namespace) -> None
     told: dict[str, list[str]] = {}
 
     async def harm(number: int) -> None:
-        asking = await Client(address).connect()
-        turn = 0
+        asking, turn = await Client(address).connect(), number * len(HARM) // given.hostile
         while True:
-            for name, sql in STATEMENTS.items():
-                turn += 1  # another text each time, for one that was stopped is refused at once when it is asked again
-                body = json.dumps({"sql": f"{sql} -- {number} {turn}"}).encode()
-                told.setdefault(name, []).append((await asking.ask("query", body))[0])
-            for name in WALL:
-                turn += 1
-                body = json.dumps([number, turn]).encode()
-                told.setdefault(name, []).append((await asking.ask(name, body))[0])
+            name = HARM[turn % len(HARM)]
+            turn += 1  # another text each time, for one that was stopped is refused at once when it is asked again
+            asked = {"sql": f"{STATEMENTS[name]} -- {number} {turn}"} if name in STATEMENTS else [number, turn]
+            kind = "query" if name in STATEMENTS else name
+            told.setdefault(name, []).append((await asking.ask(kind, json.dumps(asked).encode()))[0])
 
     others = given.clients - given.hostile
     print(f"{others} clients and {given.hostile} hostile ones for {given.seconds:g} s ...", flush=True)

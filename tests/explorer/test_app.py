@@ -6,9 +6,11 @@ import csv
 import io
 
 import pytest
-from exploring import HOSTILE
+from exploring import HOSTILE, InProcess
 
 import sfumato as sf
+from sfumato.explorer.answering import Desk
+from sfumato.explorer.app import explorer
 from sfumato.explorer.http.guards import POLICY
 
 
@@ -166,6 +168,21 @@ def test_wrong_methods_and_addresses(client):
     for path in ("/static/../app.py", "/static/..%2fapp.py", "/static//etc/passwd", "/etc/passwd", "/static/", "/.git"):
         response = client.get(path)
         assert response.status_code == 404 and response.json()["kind"] == "not_found", path
+
+
+def test_an_error_of_ours_is_json_and_says_nothing_of_what_was_asked(client, shelf, capsys):
+    class Broken(InProcess):
+        async def work(self, question):
+            raise RuntimeError("a secret")
+
+    client = type(client)(explorer(shelf, Desk(Broken(shelf))), raise_server_exceptions=False)
+    for _ in range(2):
+        found = ask(client, "query", sql="SELECT COUNT(*) AS n FROM survey")
+        assert found.status_code == 500 and found.headers["content-type"] == "application/json"
+        assert found.json()["kind"] == "internal" and found.json()["what_to_do"] and "secret" not in found.text
+        assert found.headers["content-security-policy"] == POLICY
+    said = capsys.readouterr().err
+    assert said.count("internal error: RuntimeError") == 2 and "secret" not in said
 
 
 def test_every_answer_has_the_headers_that_keep_a_page_to_itself(client):

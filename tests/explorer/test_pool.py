@@ -73,7 +73,8 @@ def hostile(releases, **limits):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         try:
             server = Server(run)
-            wait_until(server.described)  # so that nothing but what a test asks is under way
+            if "answer_seconds" not in limits:
+                wait_until(server.described)  # so that nothing but what a test asks is under way
             yield server
         finally:
             run.kill()
@@ -87,7 +88,9 @@ def server(releases):
 
 @pytest.fixture(scope="module")
 def impatient(releases):
-    with hostile(releases, answer_seconds=3) as found:
+    with hostile(releases, answer_seconds=3, quick_seconds=30) as found:
+        numbers = iter(range(10_000))
+        wait_until(lambda: found.ask("work", seconds=0, number=next(numbers))[0] == 200)
         yield found
 
 
@@ -99,7 +102,7 @@ def alive(process: int) -> bool:
 
 
 def wait_until(true) -> None:
-    for _ in range(400):
+    for _ in range(1200):
         if true():
             return
         time.sleep(0.025)
@@ -140,7 +143,7 @@ def suppressed(server, file) -> None:
     ],
 )
 def test_whoever_asks_too_much_is_refused_and_the_next_one_is_answered(server, impatient, kind, status, name, said):
-    server = impatient if kind == "spin" else server
+    server = impatient if kind == "spin" else server  # on which no question is slow, so that both lanes have deadlines
     found, refusal = server.ask(kind)
     assert (found, refusal["kind"]) == (status, name) and said in refusal["error"] and refusal["what_to_do"]
     assert "secret" not in json.dumps(refusal)
@@ -220,11 +223,11 @@ def test_a_server_that_can_have_no_more_workers_ends_and_says_so(releases):
 def test_workers_that_have_grown_or_answered_enough_are_replaced(releases):
     with hostile(releases, worker_questions=3, quick_workers=1) as server:
         numbers = [server.ask("work", seconds=0, place=place)[1]["process"] for place in range(9)]
-        assert len(set(numbers)) == 3
+        assert len(set(numbers)) >= 3 and all(numbers.count(number) <= 3 for number in numbers)
 
 
 def test_where_nothing_is_forked_workers_open_the_files_themselves(shelf, releases):
-    limits = Limits(quick_workers=1)
+    limits = Limits(quick_workers=1, answer_seconds=120)
     sql = json.dumps({"sql": COUNT.format(3)}).encode()
 
     async def solve(pool: Pool) -> bytes:
