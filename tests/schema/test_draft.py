@@ -26,6 +26,7 @@ def test_a_draft_leaves_bounds_and_values_blank():
     assert yaml.safe_load(draft("census", COLUMNS)) == {
         "dataset": "census",
         "privacy_unit": None,
+        "budget": None,
         "attributes": {
             "age": {"type": "integer", "lower": None, "upper": None},
             "income": {"type": "number", "lower": None, "upper": None, "bins": None},
@@ -58,6 +59,10 @@ def test_a_draft_is_refused_until_it_is_filled_in(tmp_path):
         Schema.load(path)
     text = re.sub(r"privacy_unit: +#", "privacy_unit: {column: person_id, contributions: 1}  #", text)
     path.write_text(text)
+    with pytest.raises(SchemaError, match=r"budget is blank: write \{epsilon: 3\.0\} .* `sfumato ledger set`"):
+        Schema.load(path)
+    text = re.sub(r"budget: +#", "budget: {epsilon: 2}  #", text)
+    path.write_text(text)
     with pytest.raises(SchemaError, match=r"attributes\.age\.lower is blank: fill in the smallest age .* leak"):
         Schema.load(path)
 
@@ -65,12 +70,13 @@ def test_a_draft_is_refused_until_it_is_filled_in(tmp_path):
 def test_a_draft_that_is_filled_in_is_a_schema(tmp_path):
     text = draft("census", [column for column in COLUMNS if column[0] != "notes"])
     fills = {"privacy_unit": "row", "lower": "2000-01-01", "upper": "2020-01-01", "bins": "10", "values": "[F, M]"}
+    fills["budget"] = "{epsilon: 3}"
     for key, value in fills.items():
         text = re.sub(rf"^( *{key}:) ", rf"\1 {value} ", text, flags=re.MULTILINE)
     text = text.replace("2000-01-01", "0", 2).replace("2020-01-01", "99", 2)  # age and income come first
     text = text.replace("# measures", "measures").replace("#   age: {lower: , upper: }", "  age: {lower: 0, upper: 99}")
     path = tmp_path / "draft.yaml"
-    path.write_text(text.replace("# expected_rows", "expected_rows").replace("# budget", "budget"))
+    path.write_text(text.replace("# expected_rows", "expected_rows"))
     schema = Schema.load(path)
     assert schema.domain.names == ("age", "income", "sex", "arrival", "married")
     assert schema.measures["age"].upper == 99
@@ -131,7 +137,7 @@ def test_a_dataset_becomes_a_word_that_sql_can_use(given_name, dataset):
 
 def test_a_table_without_attributes_still_gives_a_draft():
     for columns in ([], [("id", "BIGINT")]):
-        with pytest.raises(SchemaError, match=r"privacy_unit is blank.*\(and 1 more\)"):
+        with pytest.raises(SchemaError, match=r"privacy_unit is blank.*\(and 2 more\)"):
             Schema.from_dict(yaml.safe_load(draft("t", columns)))
 
 

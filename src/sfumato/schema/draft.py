@@ -25,7 +25,7 @@ _HEADER = """\
 # an age. Values outside the bounds count as the nearest bound.
 #
 # Next:
-#   1. Say whose presence is to be hidden (privacy_unit).
+#   1. Say whose presence is to be hidden (privacy_unit), and how much may ever be spent (budget).
 #   2. Fill in every blank; delete the attributes that nobody needs, for fewer cells mean smaller errors.
 #   3. sfumato check TABLE --schema FILE            shows, to you alone, what would be left out; spends nothing
 #   4. sfumato plan --schema FILE --epsilon 1       shows the errors to expect; reads no data and spends nothing
@@ -64,13 +64,14 @@ _ENGINE_TYPES = {
 
 @dataclass(frozen=True)
 class Answers:
-    """What the curator said when asked: of the privacy unit, and of each column the keys and values to write.
+    """What the curator said when asked: of the privacy unit, of each column the keys and values, and the total epsilon.
 
     A column whose type is "skip" is left out. All of it is text as YAML spells it.
     """
 
     unit: str = ""
     columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    budget: str = ""
 
 
 def draft(
@@ -107,7 +108,7 @@ def draft(
         *(_chosen_unit(answers.unit) if answers.unit else _units(people)),
         "",
         *([f"file: {_flow(dict(file))}  # how the table's file is written", ""] if file else []),
-        "# budget: {epsilon: 3.0}     # optional: the most that may ever be spent on this dataset",
+        *_budget(dataset, answers.budget),
         "",
         "attributes:",
         *(line for name, kind in published for line in _attribute(name, kind, answers.columns.get(name, {}))),
@@ -151,6 +152,15 @@ def _units(people: Sequence[str]) -> list[str]:
     ways = [*columns, row] if people else [row, *columns]
     hint = f"one of these; {_key(people[0])} looks like a person's:" if people else "one of:"
     return [f"privacy_unit:                # {hint}", *ways]
+
+
+def _budget(dataset: str, epsilon: str) -> list[str]:
+    """The total, without which nothing is released."""
+    stated = f"budget: {{epsilon: {epsilon}}}" if epsilon else "budget:"
+    return [
+        f"{stated:28} # the most that may ever be spent, by all releases together, such as {{epsilon: 3.0}};",
+        f"#   or delete the line, and state it by `sfumato ledger set {dataset} --epsilon 3`",
+    ]
 
 
 def _chosen_unit(unit: str) -> list[str]:

@@ -25,7 +25,8 @@ REMEDIES = {
     "privacy_unit": UNIT_FORMS,
     "privacy_unit.column": "name the column that says whose row it is",
     "privacy_unit.contributions": "add contributions: 1 (rows kept per person)",
-    "budget": "write {epsilon: 3.0} for the most that may ever be spent on this dataset, or delete the line",
+    "budget": "write {epsilon: 3.0} for the most that may ever be spent on this dataset, or delete the line and state "
+    "it by `sfumato ledger set`",
     "budget.epsilon": "fill in the most that may ever be spent on this dataset, such as 3.0",
     "ledger": "fill in the identity that `sfumato ledger show` prints, in quotes, or delete the line",
     "attributes": "declare the columns to publish, such as age: {type: integer, lower: 0, upper: 99}",

@@ -30,6 +30,7 @@ SAID = {
     "  day, month": "month",
     "Whose": "person_id",
     "  how many rows": "2",
+    "Epsilon": "2.5",
 }
 
 
@@ -51,11 +52,15 @@ def test_answers_become_a_schema():
     assert schema.domain.shape == (121, 4, 12, 20, 2)
     assert schema.attributes["sex"].values == ("F", "M", "n/a: none", 3)
     assert (schema.privacy_unit.column, schema.privacy_unit.contributions) == ("person_id", 2)
+    assert schema.epsilon == 2.5
+    again = asked(COLUMNS, answering({**SAID, "Epsilon": ["much", "-1", "1/3"]}, []))
+    assert again.budget == "1/3" and Schema.from_dict(yaml.safe_load(draft("t", COLUMNS, again))).epsilon * 3 == 1
 
 
 def test_enter_leaves_blanks_and_takes_what_names_suggest():
     text = draft("t", COLUMNS, asked(COLUMNS, answering({}, heard := [])))
     attributes = yaml.safe_load(text)["attributes"]
+    assert yaml.safe_load(text)["budget"] is None
     assert attributes["age"] == {"type": "integer", "lower": None, "upper": None}
     assert "notes" not in attributes and "person_id" not in attributes
     assert yaml.safe_load(text)["privacy_unit"] == {"column": "person_id", "contributions": 1}

@@ -43,10 +43,24 @@ def asked(columns: Sequence[tuple[str, str | None]], ask: Ask) -> Answers:
     unit = _one_of(
         ("row", *names), "Whose presence is hidden: row, or the column that says who", (*units, "row")[0], ask
     )
-    if unit == "row":
-        return Answers("row", said)
-    most = _one_of(None, f"  how many rows of each {unit} are used", "1", ask)
-    return Answers(f"{{column: {_spelled(unit)}, contributions: {most}}}", said)
+    if unit != "row":
+        most = _one_of(None, f"  how many rows of each {unit} are used", "1", ask)
+        unit = f"{{column: {_spelled(unit)}, contributions: {most}}}"
+    return Answers(unit, said, _epsilon(ask))
+
+
+def _epsilon(ask: Ask) -> str:
+    """The total, which a release asks for; nothing leaves a blank."""
+    from sfumato.errors import BudgetError
+    from sfumato.kernel.budget import as_epsilon
+
+    while answer := ask("Epsilon that may ever be spent on it, by all releases together (Enter: later)", "").strip():
+        try:
+            as_epsilon(answer)
+        except BudgetError:
+            continue
+        return answer
+    return ""
 
 
 def _one_of(choices: Sequence[str] | None, question: str, default: str, ask: Ask) -> str:
