@@ -30,6 +30,7 @@ from sfumato.mechanisms import every_name, find_mechanism
 
 A = TypeVar("A")
 B = TypeVar("B")
+N = TypeVar("N", str, int)
 Tick = Callable[[str, float], None]  # what is being done, and which share of all is done
 
 ONE_BY_ONE = "choose", "select", "first above", "margins", "best partition"  # subjects that make one run at a time
@@ -123,21 +124,21 @@ def attack(names: Sequence[str] | None, effort: Effort, progress: Tick, *, worke
     exact = () if names else tuple(exact_findings() + verb_findings() + margin_findings())
     replayed: list[ReplayFinding] = []
     sure: list[SureFinding] = []
-    for name, (row, findings, broken) in zip(chosen, _side_by_side(_attack_one, chosen, effort, workers), strict=True):
+    for name, (row, findings, broken) in zip(chosen, side_by_side(_attack_one, chosen, effort, workers), strict=True):
         tick(name, 5)
         rows.append(row)
         replayed += findings
         sure += [] if broken is None else [broken]
     read = []
-    for found in _side_by_side(reading_finding, sources, effort.pairs, workers):
+    for found in side_by_side(reading_finding, sources, effort.pairs, workers):
         tick(f"reading {found.source}")
         read.append(found)
     progress("done", 1.0)
     return Report(tuple(rows), exact, tuple(replayed), tuple(read), tuple(sure))
 
 
-def _side_by_side(work: Callable[[str, A], B], names: list[str], how: A, workers: int) -> Iterator[B]:
-    """The same work for each of some names, several at a time if there are workers."""
+def side_by_side(work: Callable[[N, A], B], names: Sequence[N], how: A, workers: int) -> Iterator[B]:
+    """The same work for each of some names or numbers, several at a time if there are workers."""
     if workers == 1 or not names:
         yield from (work(name, how) for name in names)
         return

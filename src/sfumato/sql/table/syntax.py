@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 RANKS = ("rank", "denserank", "rownumber")
+_INNER = "inner"  # marks columns that came in with what a subquery calls by another name: no alias of the outer SELECT
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def alias_resolver(items: Iterable[Named], columns: set[str]) -> Callable[[Any],
     known = {item.name.lower(): item.node for item in items if item.name and item.name.lower() not in columns}
 
     def resolved(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Column) and not node.table and node.name.lower() in known:
+        if isinstance(node, exp.Column) and not node.table and _INNER not in node.meta and node.name.lower() in known:
             found = known[node.name.lower()]
             return node if found == node else in_parentheses(found)
         return node
@@ -116,7 +117,10 @@ def substituted(select: Any, source: Source | None) -> Any:
         if node.table and node.table.lower() != called:
             raise QueryError(f"no table {node.table!r} in FROM; write {node.name} without a table before it")
         if node.name.lower() in known:
-            return in_parentheses(known[node.name.lower()])
+            found = in_parentheses(known[node.name.lower()])
+            for column in found.find_all(exp.Column):
+                column.meta[_INNER] = True
+            return found
         if node.name.lower() in own and not node.table:
             return node
         raise QueryError(f"no column {node.name!r} in the subquery; there are {', '.join(known)}")
