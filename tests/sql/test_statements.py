@@ -630,3 +630,56 @@ def test_a_total_over_groups_alone_is_answered_whoever_fitted_the_cells(name):
     assert len(totals) == 1 and totals.pop() == pytest.approx(sum(row[1].value for row in both))
     ((ratio,),) = made.query("SELECT COUNT(*) / COUNT(*) / COUNT(*) FROM visits").rows
     assert ratio.low <= ratio.value <= ratio.high and 0.0 < ratio.value < 0.01
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELECT COUNT(*) FROM visits WHERE day < DATE '9999-12-31' + INTERVAL 99999999 YEAR", "beyond the years"),
+        ("SELECT COUNT(*) FROM visits WHERE day < DATE '0001-01-01' - INTERVAL 1 DAY", "beyond the years"),
+        ("SELECT AVG(age) + 1e308 FROM visits", "1e\\+20 is the largest"),
+        ("SELECT MEDIAN(age) * 1e300 FROM visits", "1e\\+20 is the largest"),
+        (
+            "SELECT sex, COUNT(*) FROM visits GROUP BY sex ORDER BY CASE WHEN COUNT(*) > 800 THEN 1 ELSE 'a' END",
+            "several types",
+        ),
+    ],
+)
+def test_what_is_beyond_all_numbers_and_dates_is_refused(sql, words, release):
+    with pytest.raises(QueryError, match=words):
+        release.query(sql)
+
+
+def test_null_stands_last_in_grouped_tables_and_unknown_numbers_are_passed_over():
+    attributes = {"urgent": {"type": "boolean", "missing": "keep"}, "age": {"type": "integer", "lower": 0, "upper": 3}}
+    schema = Schema.from_dict({"dataset": "visits", "privacy_unit": "row", "attributes": attributes})
+    curator = curator_of(schema, np.arange(12).reshape(3, 4), epsilon=EPSILON, entropy=TestingEntropy(8))
+    cube = MECHANISMS["cells"].run(curator, schema, Budget.pure(EPSILON))
+    made = Release(cube, "cells", describe_guarantee(Budget.pure(EPSILON), schema), False)
+    for order, keys in {"DESC": [True, False, None], "NULLS FIRST": [None, False, True]}.items():
+        found = made.query(f"SELECT urgent, ROUND(COUNT(*)) FROM visits GROUP BY urgent ORDER BY urgent {order}")
+        assert [row[0] for row in found] == keys
+    nobody = "FROM visits WHERE age > 9"
+    ((least, most),) = made.query(f"SELECT MIN(age), MAX(age) {nobody}").rows
+    assert all(math.isnan(one.value) and (one.low, one.high) == (0, 3) for one in (least, most))
+    ((instead, greatest),) = made.query(f"SELECT COALESCE(MAX(age), 7), GREATEST(AVG(age), 2) {nobody}").rows
+    assert (instead.value, greatest.value) == (7, 2)
+    assert all(one.low <= one.value <= one.high and one.stderr >= 0 for one in (instead, greatest))
+
+
+def test_values_of_1e300_are_counted_and_not_summed():
+    attributes = {"x": {"type": "number", "lower": -1e300, "upper": 1e300, "cuts": [0, 1]}}
+    schema = Schema.from_dict({"dataset": "visits", "privacy_unit": "row", "attributes": attributes})
+    curator = curator_of(schema, [3, 4, 5], epsilon=1, entropy=TestingEntropy(9))
+    made = Release(
+        MECHANISMS["cells"].run(curator, schema, Budget.pure(1)),
+        "cells",
+        describe_guarantee(Budget.pure(1), schema),
+        False,
+    )
+    ((least,),) = made.query("SELECT MIN(x) FROM visits").rows
+    assert least.low <= least.value <= least.high and math.isfinite(least.noise)
+    assert len(made.query("SELECT x, COUNT(*) FROM visits WHERE ROUND(x, -300) > 0 GROUP BY x"))
+    for aggregate in ("SUM", "AVG", "VARIANCE"):
+        with pytest.raises(QueryError, match="beyond 1e"):
+            made.query(f"SELECT {aggregate}(x) FROM visits")
