@@ -330,3 +330,20 @@ def test_confidence_is_checked():
         linear_interval(exactly(1.0), [term(ONE, 1, 1.0)], 1.0)
     with pytest.raises(QueryError, match="between 0 and 1"):
         ratio_interval(exactly(1.0), exactly(2.0), [term(ONE, 1, 1.0, 1.0)], 1.5)
+
+
+@pytest.mark.parametrize("size", [1e-90, 1.0, 1e100])
+def test_a_ratio_of_sums_of_any_size_is_the_same_in_its_own_units(size):
+    """Weights of 1e100 have no fourth powers; those of 1e-90 none but 0."""
+    terms = [Term.of(Laplace(Fraction(50)), 40, size, size, size, 1, 1, 1)]
+    found = ratio_interval(Functional(3e4 * size, 3e4 * size, 3e4 * size), Functional(1e5, 1e5, 1e5), terms, 0.95)
+    plain = ratio_interval(
+        Functional(3e4, 3e4, 3e4),
+        Functional(1e5, 1e5, 1e5),
+        [Term.of(Laplace(Fraction(50)), 40, 1, 1, 1, 1, 1, 1)],
+        0.95,
+    )
+    ends = found.low / size, found.value / size, found.high / size
+    if size == 1.0:
+        assert ends == (plain.low, plain.value, plain.high)
+    assert ends[0] < ends[1] < ends[2] and ends[1] == pytest.approx(plain.value)

@@ -46,3 +46,9 @@ def test_claims_are_wrong_no_more_often_than_they_say():
         claims += doubt <= 0.2
         wrong += doubt <= 0.2 and found.vector != best
     assert claims > 50 and wrong <= 500
+
+
+@pytest.mark.parametrize("rate", [700, 710, 10**6])
+def test_without_noise_there_is_no_doubt(rate):
+    """A variance that is 0, or so small that its moments are beyond all numbers."""
+    assert parity_doubt(3.0, 3.0, 8, Laplace(Fraction(1, rate))) <= 1e-9

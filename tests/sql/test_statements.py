@@ -546,3 +546,140 @@ def test_a_statement_is_compiled_once_for_a_schema_and_a_long_one_is_kept_alone(
     for number in range(statements.MOST_KNOWN):
         compile_statement(text + " " * (number + 1), SCHEMA)
     assert compile_statement(text, SCHEMA) is not again
+
+
+ENDS = """
+SELECT ROUND(COUNT(*), 400) AS n, ROUND(COUNT(*), -400) AS none, ROUND(AVG(age), 308) AS a FROM visits;
+SELECT sex FROM visits GROUP BY sex HAVING ROUND(COUNT(*), 400) > 3;
+SELECT sex FROM visits GROUP BY sex HAVING ROUND(COUNT(*), -400) > 3;
+SELECT c, n FROM (SELECT sex AS c, COUNT(*) AS n FROM visits GROUP BY sex) WHERE ROUND(n, -400) = 0;
+SELECT COUNT(*) AS n FROM visits WHERE ROUND(age, -400) = 0 AND ROUND(age, 400) > 30;
+SELECT COUNT(*) / COUNT(*) / COUNT(*) AS n FROM visits;
+SELECT GREATEST(MIN(day), DATE '2024-02-29') AS d, LEAST(MIN(day), DATE '2024-01-01') AS e FROM visits;
+SELECT MIN(age) AS n, MAX(age) AS m FROM visits WHERE age > 99;
+SELECT CASE WHEN age < 30 THEN age END AS k, COUNT(*) AS n FROM visits GROUP BY age ORDER BY k DESC, n LIMIT 8;
+"""
+RENAMED = """
+WITH t AS (SELECT sex AS c, COUNT(*) AS n FROM visits GROUP BY sex) SELECT c, n FROM t;
+SELECT C, n, n / 2 AS half FROM (SELECT sex AS c, COUNT(*) AS n FROM visits GROUP BY sex) AS s;
+WITH t(a, b) AS (SELECT sex, AVG(cost) FROM visits GROUP BY sex), u AS (SELECT b, a AS z FROM t) SELECT z, b FROM u;
+SELECT c FROM (SELECT DISTINCT sex AS c FROM visits);
+SELECT n AS sex FROM (SELECT sex AS c, COUNT(*) AS n FROM visits GROUP BY sex) WHERE c = 'F' ORDER BY sex;
+SELECT ward, sex FROM (SELECT sex AS ward, ward AS sex, COUNT(*) AS n FROM visits GROUP BY ALL) WHERE sex = 'East';
+WITH t AS (SELECT sex AS c, COUNT(*) AS n FROM visits GROUP BY 1) SELECT c, n FROM t UNION ALL SELECT n, c FROM t
+    LIMIT 0;
+"""
+
+
+@pytest.mark.parametrize("sql", read_workload(ENDS))
+def test_numbers_at_the_ends_are_those_of_duckdb(sql, release, engine):
+    expected = rows_of(engine.execute(sql).fetchall(), ordered=False)
+    assert rows_of(release.query(sql), ordered=False) == expected
+
+
+@pytest.mark.parametrize("sql", read_workload(RENAMED))
+def test_columns_have_the_names_that_a_subquery_gives_them_in_every_format(sql, release, engine):
+    cursor = engine.execute(sql)
+    names, expected = tuple(column[0] for column in cursor.description), rows_of(cursor.fetchall(), ordered=False)
+    answer = release.query(sql)
+    assert answer.columns == names and rows_of(answer, ordered=False) == expected
+    assert tuple(name for name in answer.headers if not re.search("_(stderr|low|high)$", name)) == names
+    assert answer.to_csv().splitlines()[0].startswith(names[0]) and repr(answer).split()[0] == names[0]
+    assert set(names) <= set(answer.to_arrow().column_names)
+    assert all(set(names) <= set(record) for record in answer.records())
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELECT LEAST(sex, age) AS k, COUNT(*) FROM visits GROUP BY k", "'F' is compared with a number"),
+        ("SELECT GREATEST(MIN(day), 1e9) FROM visits", "not a date"),
+        ("SELECT FLOOR(MIN(day)) FROM visits", "a date can be compared"),
+        ("SELECT ROUND(COUNT(*), 'x') FROM visits", "cannot be put together"),
+        ("SELECT ROUND(COUNT(*) * 1e308) * 1e308 FROM visits", "too large"),
+        ("SELECT COUNT(*) + 1e400 FROM visits", "too large"),
+        ("SELECT COUNT(*) FROM visits WHERE age < 1e400", "too large"),
+        ("SELECT sex, CASE WHEN COUNT(*) > 800 THEN 1 ELSE 'few' END AS k FROM visits GROUP BY sex", "several types"),
+    ],
+)
+def test_types_that_do_not_go_together_are_refused_in_one_line(sql, words, release):
+    with pytest.raises(QueryError, match=words) as refused:
+        release.query(sql)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["dawa", "sfumato", "mwem", "cells"])
+def test_a_total_over_groups_alone_is_answered_whoever_fitted_the_cells(name):
+    """Groups of which no cell is weighed for themselves; and a quotient that noise does not move."""
+    schema = Schema.from_dict(
+        {
+            "dataset": "visits",
+            "privacy_unit": "row",
+            "attributes": {"x": {"type": "integer", "lower": 0, "upper": 15}, "s": {"type": "boolean"}},
+        }
+    )
+    curator = curator_of(schema, np.arange(32) * 7 % 60 + 5, epsilon=1, entropy=TestingEntropy(7))
+    made = Release(
+        MECHANISMS[name].run(curator, schema, Budget.pure(1), None),
+        name,
+        describe_guarantee(Budget.pure(1), schema),
+        False,
+    )
+    both = made.query("SELECT s, COUNT(*) AS n, SUM(COUNT(*)) OVER () AS t FROM visits GROUP BY s").rows
+    totals = {row[2].value for row in both}
+    assert len(totals) == 1 and totals.pop() == pytest.approx(sum(row[1].value for row in both))
+    ((ratio,),) = made.query("SELECT COUNT(*) / COUNT(*) / COUNT(*) FROM visits").rows
+    assert ratio.low <= ratio.value <= ratio.high and 0.0 < ratio.value < 0.01
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELECT COUNT(*) FROM visits WHERE day < DATE '9999-12-31' + INTERVAL 99999999 YEAR", "beyond the years"),
+        ("SELECT COUNT(*) FROM visits WHERE day < DATE '0001-01-01' - INTERVAL 1 DAY", "beyond the years"),
+        ("SELECT AVG(age) + 1e308 FROM visits", "1e\\+20 is the largest"),
+        ("SELECT MEDIAN(age) * 1e300 FROM visits", "1e\\+20 is the largest"),
+        (
+            "SELECT sex, COUNT(*) FROM visits GROUP BY sex ORDER BY CASE WHEN COUNT(*) > 800 THEN 1 ELSE 'a' END",
+            "several types",
+        ),
+    ],
+)
+def test_what_is_beyond_all_numbers_and_dates_is_refused(sql, words, release):
+    with pytest.raises(QueryError, match=words):
+        release.query(sql)
+
+
+def test_null_stands_last_in_grouped_tables_and_unknown_numbers_are_passed_over():
+    attributes = {"urgent": {"type": "boolean", "missing": "keep"}, "age": {"type": "integer", "lower": 0, "upper": 3}}
+    schema = Schema.from_dict({"dataset": "visits", "privacy_unit": "row", "attributes": attributes})
+    curator = curator_of(schema, np.arange(12).reshape(3, 4), epsilon=EPSILON, entropy=TestingEntropy(8))
+    cube = MECHANISMS["cells"].run(curator, schema, Budget.pure(EPSILON))
+    made = Release(cube, "cells", describe_guarantee(Budget.pure(EPSILON), schema), False)
+    for order, keys in {"DESC": [True, False, None], "NULLS FIRST": [None, False, True]}.items():
+        found = made.query(f"SELECT urgent, ROUND(COUNT(*)) FROM visits GROUP BY urgent ORDER BY urgent {order}")
+        assert [row[0] for row in found] == keys
+    nobody = "FROM visits WHERE age > 9"
+    ((least, most),) = made.query(f"SELECT MIN(age), MAX(age) {nobody}").rows
+    assert all(math.isnan(one.value) and (one.low, one.high) == (0, 3) for one in (least, most))
+    ((instead, greatest),) = made.query(f"SELECT COALESCE(MAX(age), 7), GREATEST(AVG(age), 2) {nobody}").rows
+    assert (instead.value, greatest.value) == (7, 2)
+    assert all(one.low <= one.value <= one.high and one.stderr >= 0 for one in (instead, greatest))
+
+
+def test_values_of_1e300_are_counted_and_not_summed():
+    attributes = {"x": {"type": "number", "lower": -1e300, "upper": 1e300, "cuts": [0, 1]}}
+    schema = Schema.from_dict({"dataset": "visits", "privacy_unit": "row", "attributes": attributes})
+    curator = curator_of(schema, [3, 4, 5], epsilon=1, entropy=TestingEntropy(9))
+    made = Release(
+        MECHANISMS["cells"].run(curator, schema, Budget.pure(1)),
+        "cells",
+        describe_guarantee(Budget.pure(1), schema),
+        False,
+    )
+    ((least,),) = made.query("SELECT MIN(x) FROM visits").rows
+    assert least.low <= least.value <= least.high and math.isfinite(least.noise)
+    assert len(made.query("SELECT x, COUNT(*) FROM visits WHERE ROUND(x, -300) > 0 GROUP BY x"))
+    for aggregate in ("SUM", "AVG", "VARIANCE"):
+        with pytest.raises(QueryError, match="beyond 1e"):
+            made.query(f"SELECT {aggregate}(x) FROM visits")

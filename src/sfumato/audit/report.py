@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 from time import process_time
-from typing import Any
+from typing import Any, TypeVar
 
 from sfumato.audit.attacks.descents import descent_finding
 from sfumato.audit.attacks.exact import ExactFinding, exact_findings
@@ -30,6 +30,9 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.mechanisms import every_name, find_mechanism
 
+T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
 Task = tuple[str, str]  # a kind of work, and the name of what it is set on
 Tick = Callable[[str, float], None]  # what is being done, and which share of all is done
 
@@ -111,7 +114,7 @@ def attack(names: Sequence[str] | None, effort: Effort, progress: Tick, *, worke
     if not names:
         tasks += [("primitive", subject.name) for subject in primitives()] + [("exact", "distributions")]
         tasks += [("reading", source) for source in sources_here()]
-    found: dict[Task, Any] = dict(_side_by_side(tasks, effort, progress, workers))
+    found: dict[Task, Any] = dict(_done(tasks, effort, progress, workers))
 
     def of(kind: str) -> list[Any]:
         return [found[task] for task in tasks if task[0] == kind]
@@ -124,16 +127,29 @@ def attack(names: Sequence[str] | None, effort: Effort, progress: Tick, *, worke
     return Report(rows, tuple(exact for every in of("exact") for exact in every), replayed, tuple(of("reading")), sure)
 
 
-def _side_by_side(tasks: list[Task], effort: Effort, progress: Tick, workers: int) -> Iterator[tuple[Task, Any]]:
-    """What each task finds, several at a time if there are workers; says what is at work, and how much is done."""
+def _done(tasks: list[Task], effort: Effort, progress: Tick, workers: int) -> Iterator[tuple[Task, Any]]:
+    """What each task finds; says what is at work, and how much is done."""
     steps, done = sum(PARTS.get(kind, 1) for kind, _ in tasks), 0
-    waiting = list(tasks)
     if min(workers, len(tasks)) == 1:
         for task in tasks:
             say = partial(_say, progress, task, done, steps)
             say("", 0.0)
             yield task, _work(task, effort, say)
             done += PARTS.get(task[0], 1)
+        return
+    waiting = list(tasks)
+    progress(_named(waiting[:workers]), 0.0)
+    for task, found in side_by_side(_work, tasks, effort, workers):
+        yield task, found
+        waiting.remove(task)
+        done += PARTS.get(task[0], 1)
+        progress(_named(waiting[:workers]), done / steps)
+
+
+def side_by_side(work: Callable[[T, A], B], tasks: Sequence[T], how: A, workers: int) -> Iterator[tuple[T, B]]:
+    """Each task with what came of it, as it is done, several at a time if there are workers."""
+    if workers == 1:
+        yield from ((task, work(task, how)) for task in tasks)
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import active_children, get_context
@@ -142,14 +158,9 @@ def _side_by_side(tasks: list[Task], effort: Effort, progress: Tick, workers: in
     die = (signal.SIGINT, signal.SIG_DFL)
     with ProcessPoolExecutor(workers, get_context("spawn"), initializer=signal.signal, initargs=die) as pool:
         try:
-            futures = {pool.submit(_work, task, effort): task for task in tasks}
-            progress(_named(waiting[:workers]), 0.0)
+            futures = {pool.submit(work, task, how): task for task in tasks}
             for future in as_completed(futures):
-                task = futures[future]
-                yield task, future.result()
-                waiting.remove(task)
-                done += PARTS.get(task[0], 1)
-                progress(_named(waiting[:workers]), done / steps)
+                yield futures[future], future.result()
         except KeyboardInterrupt:
             for child in active_children():
                 child.terminate()

@@ -19,10 +19,17 @@ def audit(
     mechanisms: list[str] | None = MECHANISMS,
     full: bool = typer.Option(False, "--full", help="A million runs of each primitive; takes much longer."),
     mutants: bool = typer.Option(False, "--mutants", help="Only check that deliberately broken variants are caught."),
+    sql: int = typer.Option(
+        0, "--sql", min=0, help="Only ask so many random statements of releases of every kind, and judge the answers."
+    ),
+    seed: int | None = typer.Option(None, "--seed", help="Of --sql: ask the statements of an earlier run again."),
     quiet: bool = ANSWER_ONLY,
     as_json: bool = JSON,
 ) -> None:
     """Attack the mechanisms and say what was found. A clean report is no proof: the proofs are in docs/privacy.md."""
+    if sql:
+        _ask_statements(sql, seed)
+        return
     from sfumato.audit.mutants.catching import mutant_report
     from sfumato.audit.mutants.registry import MUTANTS
     from sfumato.audit.report import FULL, QUICK, attack
@@ -54,6 +61,39 @@ def audit(
         raise PrivacyError("a violation was found; do not publish with this version, and report it")
     if missed:
         raise PrivacyError(f"the audit did not catch {', '.join(missed)}: there is a hole in it")
+
+
+def _ask_statements(statements: int, seed: int | None) -> None:
+    """Ask random statements, and show whatever is wrong with an answer."""
+    from sfumato.audit.report import side_by_side
+    from sfumato.audit.statements.run import PER_ROUND, Round, fuzz
+    from sfumato.cli.show import counting, say
+    from sfumato.errors import SfumatoError
+    from sfumato.kernel.sampling.entropy import SystemEntropy
+
+    first = int.from_bytes(SystemEntropy().bytes(4)) if seed is None else seed
+    seeds = range(first, first + -(-statements // PER_ROUND))
+    total, workers = Round(), min(2, os.cpu_count() or 1, len(seeds))
+    with counting("asking statements") as tick:
+        for _, one in side_by_side(fuzz, seeds, min(statements, PER_ROUND), workers):
+            total += one
+            tick(f"{total.asked:,} asked, {len(total.found)} wrong", total.asked / statements)
+    if MANNER.json:
+        from sfumato.cli.shared.manner import give
+        from sfumato.cli.shared.plans import of_statements
+
+        give(of_statements(total, first))
+    for found in total.found:
+        say(found.complaint, bold="wrong: ")
+        say(found.small or found.text, bold="  statement: ")
+        say(found.world, bold="  asked of: ")
+        say(found.again, bold="  again: ")
+    say(
+        f"{total.asked:,} statements from seed {first}: {total.answered:,} answered, {total.compared:,} of them "
+        f"compared with DuckDB, the others refused; {len(total.found)} kinds of wrong answers."
+    )
+    if total.found:
+        raise SfumatoError("statements were answered wrongly, or not refused in one line; please report them")
 
 
 def _show(report: Report, score: str) -> None:

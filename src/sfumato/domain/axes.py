@@ -25,6 +25,7 @@ Kind = Literal["integer", "number", "category", "boolean", "date"]
 Label = str | int | bool | None  # None: the rows without a value
 
 EPOCH = date(1970, 1, 1)
+LARGEST_SUMMED = 1e75  # of a value, so that the square of an error of a variance is a number
 _MOMENT = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?")
 
 
@@ -203,6 +204,11 @@ class Axis:
         if self.kind not in ("integer", "number", "boolean"):
             raise QueryError(f"{self.name} is a {self.kind}: it cannot be summed or averaged; count its rows instead")
         low, high = self.edges[:-1], self.edges[1:] - (1.0 if self.discrete else 0.0)
+        if max(abs(float(low[0])), abs(float(high[-1]))) > LARGEST_SUMMED:
+            raise QueryError(
+                f"{self.name} has bounds beyond {LARGEST_SUMMED:g}, so that errors of its sums are beyond all numbers; "
+                "count its rows instead"
+            )
         if self.missing:  # nobody adds up what is not there; a cell like another keeps the array whole
             low, high = np.append(low, low[0]), np.append(high, high[0])
         return low, (low + high) / 2, high

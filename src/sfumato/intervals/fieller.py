@@ -121,9 +121,7 @@ def linear_interval(answer: Functional, terms: Sequence[Term] | Noises, confiden
     high = answer.high + noises.width_along(_HIGH, confidence)
     model = max(answer.high - answer.low, 0.0) / sqrt(12.0)  # as if spread evenly over what is possible
     model = hypot(model, assumed)
-    return Interval(
-        answer.value, sqrt(noise**2 + model**2), min(low, answer.value), max(high, answer.value), noise, model
-    )
+    return Interval(answer.value, hypot(noise, model), min(low, answer.value), max(high, answer.value), noise, model)
 
 
 def ratio_interval(
@@ -161,7 +159,7 @@ def ratio_interval(
         return end_of_interval(side.room, start, limit, bottom.value, positive) if found is None else found
 
     low, high = -end(below, -value, -least), end(above, value, most)
-    return Interval(value, sqrt(noise**2 + model**2), low, high, noise, model)
+    return Interval(value, hypot(noise, model), low, high, noise, model)
 
 
 def end_of_interval(room: Callable[[float], float], start: float, limit: float, slope: float, positive: bool) -> float:

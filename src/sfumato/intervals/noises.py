@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from math import sqrt
+from math import frexp, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -49,7 +49,8 @@ class Noises:
     def nearly(self, weights: Floats, confidence: float) -> float | None:
         """About that width in standard errors, of a sum that is normal but for its fourth moment; None if it is not."""
         variance, sigma_squared = self._moments
-        squares = weights**2
+        # In units of a power of two, which changes no digit: fourth powers of large weights are beyond all numbers.
+        squares = np.ldexp(weights, -frexp(float(np.abs(weights).max(initial=0.0)))[1]) ** 2
         fourth = np.where(sigma_squared, 0.0, self.many * (variance + 3.0 * variance**2)) @ squares**2
         kurtosis = float(fourth) / max(float(self.variances @ squares) ** 2, 1e-300)
         if not kurtosis < NEARLY:

@@ -11,7 +11,7 @@ by its own gap 2 |C(v)|; each of the two bounds holds, so twice the larger bound
 
 from __future__ import annotations
 
-from math import exp, log, log1p
+from math import exp, log, log1p, sqrt
 
 import numpy as np
 
@@ -64,6 +64,8 @@ def tail(noise: Laplace, many: int, beyond: float) -> float:
     """
     if beyond <= 0.0:
         return 1.0
+    if noise.variance == 0.0:  # of a budget so large that there is no noise
+        return 0.0
     # Up to the moment that suits a normal sum and a half more, below the one at which a single noise has none.
     limit = min(AT_MOST / float(noise.scale), 1.5 * beyond / (noise.variance * many))
     moments = limit * np.append(MOMENTS, 1.0)
@@ -81,4 +83,5 @@ def tail(noise: Laplace, many: int, beyond: float) -> float:
 
 def _drop(noise: Laplace, moment: float) -> float:
     """1 minus 1 over the moment generating function: 2 variance sinh(moment / 2)^2."""
-    return 2.0 * noise.variance * float(np.sinh(moment / 2.0)) ** 2
+    root = sqrt(2.0 * noise.variance) * float(np.sinh(moment / 2.0))  # whose parts, squared, need not be numbers
+    return root * root

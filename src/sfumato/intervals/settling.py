@@ -8,7 +8,7 @@ working q out where the solution lies and solving again: mostly with one distrib
 
 from __future__ import annotations
 
-from math import sqrt
+from math import isfinite, sqrt
 
 import numpy as np
 
@@ -86,8 +86,9 @@ class Side:
             float(self.noises.variances @ (one * other)) for one, other in ((left, left), (left, d), (d, d))
         )
         # (x bottom)^2 = q^2 (with_itself - 2 x with_d + x^2 of_d), for x = r - ratio >= 0.
-        square = bottom**2 - q**2 * of_d
+        square = bottom * bottom - q * q * of_d
         if not square > 0.0:
             return None
-        half = -(q**2) * with_d
-        return ratio + (half + sqrt(half**2 + square * q**2 * with_itself)) / square
+        half = -(q * q) * with_d
+        found = ratio + (half + sqrt(half * half + square * (q * q) * with_itself)) / square
+        return found if isfinite(found) else None

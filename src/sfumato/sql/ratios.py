@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from sfumato.errors import QueryError
@@ -15,6 +14,7 @@ from sfumato.sql.scope import unsupported
 Amounts = tuple[Amount, ...]
 
 LINEAR = "a column is made of COUNT, SUM, AVG, MEDIAN, QUANTILE, MIN, MAX, VARIANCE and STDDEV by + - * and /"
+LARGEST = 1e20  # that an aggregate is multiplied with, or that is added to it
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,12 @@ class Ratio:
         return Ratio(_regrouped(self.top, grouped), None if self.bottom is None else _regrouped(self.bottom, grouped))
 
 
+def check_sizes(*factors: float) -> None:
+    """Refuse to multiply with what would carry the squares of errors beyond all numbers."""
+    if not all(abs(factor) <= LARGEST for factor in factors):
+        raise QueryError(f"the query multiplies or adds a number that is too large; {LARGEST:g} is the largest")
+
+
 def as_column(ratio: Ratio, schema: Schema) -> Column:
     """A column, yet without a name: like terms gathered, a common factor as scale, bounds and kind worked out."""
     top, bottom = _gathered(ratio.top), None if ratio.bottom is None else _gathered(ratio.bottom)
@@ -63,8 +69,7 @@ def as_column(ratio: Ratio, schema: Schema) -> Column:
         scale, top = top[0].factor, (replace(top[0], factor=1.0),)
     if bottom is not None and len(bottom) == 1:
         scale, bottom = scale / bottom[0].factor, (replace(bottom[0], factor=1.0),)
-    if not all(math.isfinite(x) for x in (scale, *(amount.factor for amount in (*top, *(bottom or ()))))):
-        raise QueryError("the query contains a number that is too large")
+    check_sizes(scale, *(amount.factor for amount in (*top, *(bottom or ()))))
     bounds = None if bottom is None else ratio_bounds(top, bottom, schema)
     return Column("", top, bottom, scale, bounds, _kind(top, bottom, scale, bounds))
 

@@ -202,9 +202,12 @@ def _literal(node: exp.Expression) -> Constant:
     if node.args.get("is_string"):
         return text
     try:
-        return _plain(float(text))
+        value = float(text)
     except ValueError:
         raise QueryError(f"{text!r} is not a number") from None
+    if not math.isfinite(value):
+        raise QueryError(f"{text[:40]!r} is a number that is too large; write one up to 1e308")
+    return _plain(value)
 
 
 def _plain(value: float) -> int | float:
@@ -257,10 +260,10 @@ def _later(node: Any) -> str | None:
     if day.key != "cast" or node.key not in ("add", "sub") or (interval is first and node.key == "sub"):
         return None
     start, count = constant(day), constant(interval.this)
-    if not isinstance(start, str) or count is None or not str(count).isdigit() or not interval.args.get("unit"):
+    if not isinstance(start, str) or count is None or not str(count).isdecimal() or not interval.args.get("unit"):
         return None
     try:
-        steps = int(count) * (-1 if node.key == "sub" else 1)
+        steps = int(str(count)[:12]) * (-1 if node.key == "sub" else 1)
         found = moved(start, steps, interval.args["unit"].name)
     except (OverflowError, ValueError):
         raise QueryError(f"the query has a date beyond the years 1 to 9999: {quoted(node)}") from None

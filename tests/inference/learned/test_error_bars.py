@@ -42,3 +42,10 @@ def test_a_model_without_errors_still_has_a_little():
     rows, sums = boxes_of_tiles(Blocks.at_most(LINE, 128), tiles_beside(Blocks.at_most(LINE, 128)))
     bars = ErrorBars.of(np.zeros(len(rows)), parts_of(rows, 128), sums.sum(axis=1))
     assert (bars.errors(parts_of(rows, 128)) > 0.0).all()
+
+
+def test_without_noise_error_bars_are_numbers():
+    """With an epsilon of a million the noise of tiles has no variance."""
+    parts = np.array([[0.0, 1.0, 1.0], [0.5, 1.0, 1.0], [0.0, 2.0, 4.0]])
+    found = ErrorBars.of(np.array([0.0, 1.0, -2.0]), parts, np.zeros(3))
+    assert np.isfinite(found.growth).all() and np.isfinite(found.scores).all()

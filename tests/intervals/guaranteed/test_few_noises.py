@@ -30,3 +30,8 @@ def test_where_most_noise_is_0_it_reaches_the_next_row(scale):
 def test_a_normal_distribution_would_fall_short_of_it():
     """Of scale 1/3, every tenth noise is not 0, and 1.96 standard errors are two thirds of a row."""
     assert NormalDist().inv_cdf(0.975) * sqrt(Laplace(Fraction(1, 3)).variance) < 0.7
+
+
+def test_without_noise_nothing_is_reached():
+    """With an epsilon of a million its variance is 0."""
+    assert longest_reach(frozenset({Laplace(Fraction(1, 10**6))}), 0.95) == 0.0

@@ -36,3 +36,15 @@ def test_counts_that_come_in_clusters_are_held_where_some_are(mean, together):
 def test_a_long_tail_is_a_bell_where_many_rows_are_expected():
     assert long_tail(1e6, 1.0, 0.95) == pytest.approx(1e6 + 1960, abs=5)
     assert cluster(0.0, 0.95) == 1
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-300, 1e-160, 1e300])
+@pytest.mark.parametrize("error", [5e-324, 1e-200, 1.0, 1e300, np.inf])
+def test_values_and_errors_at_the_ends_of_floating_point_have_ends_in_order(value, error):
+    """Joined margins expect 1e-300 rows of a cell: its shape underflows, and so does, upwards, a squared error."""
+    found = of_whole_rows(Interval(value, error, max(0.0, value - error), value + error, 0.0, error), 0.95)
+    assert 0 <= found.low <= found.value <= found.high
+
+
+def test_a_law_without_a_shape_is_all_but_none():
+    assert long_tail(1e-300, 1e300, 0.95) == 0.0

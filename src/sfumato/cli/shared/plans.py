@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato.audit.report import Report
+    from sfumato.audit.statements.run import Round
     from sfumato.planner.price import Line
     from sfumato.planner.report import Plan
 
@@ -51,6 +52,16 @@ def _of_line(line: Line) -> dict[str, Any]:
         "depends_on_data": line.guess,
         "smallest_epsilon": line.epsilon,
     }
+
+
+def of_statements(asked: Round, seed: int) -> dict[str, Any]:
+    """What random statements came to."""
+    found = [
+        {"complaint": one.complaint, "statement": one.small or one.text, "release": one.world, "again": one.again}
+        for one in asked.found
+    ]
+    numbers = {"asked": asked.asked, "answered": asked.answered, "compared": asked.compared}
+    return {"seed": seed, **numbers, "found": found}
 
 
 def of_audit(report: Report | None, caught: Sequence[tuple[str, str | None, str]]) -> dict[str, Any]:

@@ -103,7 +103,9 @@ def _cleaned(covariance: Floats, squares: Floats) -> Floats:
 
 def summed(numbers: Codes, values: Floats, count: int) -> Floats:
     """Rows of values summed by number, (count, sums)."""
-    return np.stack([np.bincount(numbers, weights=one, minlength=count) for one in values.T], axis=1)
+    # Of no rows at all NumPy counts in whole numbers, to which no fraction can be added in place.
+    each = [np.bincount(numbers, weights=one, minlength=count) for one in values.T]
+    return np.stack(each, axis=1).astype(np.float64, copy=False)
 
 
 def products(left: Floats, right: Floats) -> Floats:

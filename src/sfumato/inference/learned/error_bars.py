@@ -17,6 +17,7 @@ from scipy.special import ndtri
 
 from sfumato.arrays import Floats
 from sfumato.frozen import dataclass
+from sfumato.inference.learned.lesson import LITTLE
 
 ROUNDS = 4  # of weighing misfits by what they were found to be
 WIDER = 0.2  # by which share the squared error is taken larger: what a few tiles say of long questions may be luck
@@ -33,6 +34,7 @@ class ErrorBars:
     @classmethod
     def of(cls, misfits: Floats, parts: Floats, noise: Floats) -> ErrorBars:
         """misfits: of questions made of tiles; noise: its variance in each; parts: of each, a row (`parts_of`)."""
+        noise = np.maximum(noise, LITTLE)  # of a budget so large that there is none
         expected = parts[:, 1] * noise[0] + noise
         least = LEAST * float(noise.min())
         growth = np.zeros(parts.shape[1])

@@ -90,7 +90,9 @@ def _shrunk(basis: Floats, lesson: Lesson) -> tuple[Floats, float, float]:
     covered = lesson.rows[:, -1]
     values, vectors = _modes(basis.tobytes(), covered.tobytes(), len(covered))
     found = vectors.T @ lesson.answers
-    variances = lesson.variance * (1.0 + SPREADS[:, None] * values)
+    # Of a budget so large that its noise has no variance, what rounding leaves is taken for noise.
+    noise = max(lesson.variance, LITTLE * float(found @ found), LITTLE)
+    variances = noise * (1.0 + SPREADS[:, None] * values)
     likelihood = -0.5 * (np.log(variances) + found**2 / variances).sum(axis=1)
     spread = float(SPREADS[int(np.argmax(likelihood))])
     weights = basis.T @ (vectors @ (found * spread / (1.0 + spread * values)))

@@ -30,4 +30,5 @@ def longest_reach(noises: frozenset[Noise], confidence: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _reach(noise: Noise, many: int, confidence: float) -> float:
-    return half_width([(1.0, noise, many)], confidence) / sqrt(noise.variance * many)
+    deviation = sqrt(noise.variance * many)
+    return half_width([(1.0, noise, many)], confidence) / deviation if deviation > 0.0 else 0.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import hypot
 
 import numpy as np
 
@@ -111,7 +112,7 @@ class Suppressed:
         by_rest = top.high + upper_quantile([(term.n_high, term.noise, term.multiplicity) for term in terms], level)
         high = min(by_threshold, by_rest)
         model = min(found.model, max(high - top.low, 0.0) / 12**0.5)
-        stderr = (found.noise**2 + model**2) ** 0.5
+        stderr = hypot(found.noise, model)
         return replace(found, value=min(found.value, high), stderr=stderr, high=high, model=model)
 
 

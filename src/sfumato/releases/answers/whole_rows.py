@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from math import ceil, floor, inf, isfinite, sqrt
+from math import ceil, floor, inf, isfinite, isinf, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -24,19 +24,22 @@ LARGEST_CLUSTER = 2**12  # rows that come together, beyond which a normal law sa
 def of_whole_rows(found: Interval, confidence: float) -> Interval:
     """The interval of a count, widened by what comes in clusters, and ending at wholes."""
     few, tail = 0.0, -inf
-    if found.model > 0.0 and isfinite(found.value):
+    if 0.0 < found.model < inf and isfinite(found.value):
         # A mean that is small beside its deviation is not known to be so small.
-        together = found.model**2 / max(found.value, found.model / 2.0)
+        together = found.model * (found.model / max(found.value, found.model / 2.0))
         few = max(RULE_OF_THREE, cluster(round(min(together, LARGEST_CLUSTER), 1), confidence))
         if found.value > 0.0:
-            tail = long_tail(found.value, found.stderr**2 / found.value, confidence)
+            tail = long_tail(found.value, found.stderr * (found.stderr / found.value), confidence)
     low, high = min(found.low, found.value - RULE_OF_THREE * (few > 0)), max(found.high, found.value + few, tail)
-    return replace(found, low=max(0, floor(low)), high=ceil(high))
+    low, high = (low if isinf(low) else floor(low)), (high if isinf(high) else ceil(high))
+    return replace(found, low=max(0, low), high=high)
 
 
 def long_tail(mean: float, together: float, confidence: float) -> float:
     """The upper end of a gamma law with this mean and a variance of `together` times it (Wilson and Hilferty 1931)."""
-    shape = mean / together
+    shape = mean / together if together > 0.0 else inf
+    if shape == 0.0:  # so few rows, in clusters so large, that the law is all but a point at none
+        return 0.0
     root = 1.0 - 1.0 / (9.0 * shape) + NormalDist().inv_cdf((1.0 + confidence) / 2.0) / (3.0 * sqrt(shape))
     return mean * max(root, 0.0) ** 3
 

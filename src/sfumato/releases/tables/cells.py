@@ -10,12 +10,14 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sfumato.domain import EPOCH
 from sfumato.errors import QueryError
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.sql.values import functions
+from sfumato.sql.values.dates import as_date, as_moment
 from sfumato.sql.values.tree import Tree, evaluate
 
 Number = int | float
@@ -46,7 +48,15 @@ def _call(name: str, args: list[Any]) -> Any:
     if name == "case":
         return functions.call(name, [*(_alternated(args)), args[-1]])
     if name in _NUMBERS:
-        return _NUMBERS[name](*args)
+        if name not in _OF_DATES and any(isinstance(arg, Estimate) and arg.dates for arg in args):
+            raise QueryError("a date can be compared, and subtracted from a date, as in MAX(day) - MIN(day), no more")
+        try:
+            found = _NUMBERS[name](*args)
+        except (TypeError, ValueError, OverflowError):
+            raise functions.not_together([_plain(arg) for arg in args]) from None
+        if isinstance(found, Estimate) and (math.isinf(found.value) or math.isinf(found.stderr)):
+            raise QueryError("the query works out a number that is too large; use smaller constants")
+        return found
     return functions.call(name, [_plain(arg) for arg in args])
 
 
@@ -73,6 +83,13 @@ def _number(value: Any) -> Number:
     if not isinstance(value, int | float):
         raise QueryError(f"{value!r} is not a number, which arithmetic with an aggregate needs")
     return value
+
+
+def _days(value: Any, *, timed: bool) -> float:
+    """A date, also from its text, as days since 1970-01-01."""
+    if timed:
+        return (as_moment(value) - datetime(EPOCH.year, EPOCH.month, EPOCH.day)) / timedelta(days=1)
+    return float((as_date(value) - EPOCH).days)
 
 
 def _mapped(estimate: Estimate, change: Callable[[float], float]) -> Estimate:
@@ -136,15 +153,26 @@ def _or_else(*args: Any) -> Any:
     first, *others = [arg for arg in args if arg is not None]
     if not isinstance(first, Estimate) or not math.isnan(first.value) or not others:
         return first
-    other = float(_number(others[0]))
-    return replace(first, value=other, low=min(first.low, other), high=max(first.high, other))
+    read = partial(_days, timed=first.timed) if first.dates else _number
+    return _instead(first, float(read(others[0])))
+
+
+def _instead(unknown: Estimate, other: float) -> Estimate:
+    """A value in place of an unknown one; its error is as wide as what is possible, for no more is known."""
+    low, high = min(unknown.low, other), max(unknown.high, other)
+    error = (high - low) / 4.0 if math.isfinite(high - low) else math.nan
+    return replace(unknown, value=other, stderr=error, low=low, high=high, noise=error)
 
 
 def _limit(choose: Callable[..., Any]) -> Callable[..., Any]:
     def limited(*args: Any) -> Any:
         (estimate,) = [arg for arg in args if isinstance(arg, Estimate)]
-        others = [_number(arg) for arg in args if arg is not None and not isinstance(arg, Estimate)]
-        return replace(_mapped(estimate, lambda number: choose(number, *others)), real=None) if others else estimate
+        read = partial(_days, timed=estimate.timed) if estimate.dates else _number
+        others = [read(arg) for arg in args if arg is not None and not isinstance(arg, Estimate)]
+        if not others:
+            return estimate
+        found = replace(_mapped(estimate, lambda number: choose(number, *others)), real=None)
+        return _instead(found, float(choose(others))) if math.isnan(estimate.value) else found  # NULL is passed over
 
     return limited
 
@@ -170,3 +198,4 @@ _NUMBERS: dict[str, Callable[..., Any]] = {
     "greatest": _limit(max),
     "least": _limit(min),
 }
+_OF_DATES = ("coalesce", "greatest", "least")

@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.domain import Domain
 from sfumato.effort import MOST_STEPS, STEPS_OF_A_ROW, counted, spend
+from sfumato.errors import QueryError
 from sfumato.releases.answers.answer import moment_of
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
@@ -39,6 +40,7 @@ def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> Re
         rows = done(step, rows, {})
     first = asked.tables[0].items
     numbers = [any(table.items[place].number for table in asked.tables) for place in range(len(first))]
+    _refuse_mixed(rows, [item.name for item in first])
     cells = tuple(
         tuple(
             known_for_sure(cell, confidence) if number and not isinstance(cell, Estimate) else shown(cell)
@@ -74,6 +76,20 @@ def _moment_at(place: int, part: Part, table: Table, domain: Domain) -> str | No
     if place < table.keys + table.aggregates and part.blocks:
         return moment_of(part.select.columns[len(names) + place - table.keys], domain)
     return None
+
+
+def _refuse_mixed(rows: list[Row], names: list[str]) -> None:
+    """Refuse a column that is text in some rows and a number or a truth value in others, as no file can have it."""
+    for name, column in zip(names, zip(*rows, strict=True), strict=False):
+        if len({_kind(cell) for cell in column if cell is not None}) > 1:
+            raise QueryError(f"{name} has values of several types; let all branches of CASE and the like have one")
+
+
+def _kind(cell: Any) -> str:
+    """Which type a column has that holds a cell; dates are shown as text."""
+    if isinstance(cell, bool):
+        return "truth"
+    return "number" if isinstance(cell, int | float) or (isinstance(cell, Estimate) and not cell.dates) else "text"
 
 
 def _run(table: Table, domain: Domain, ask: Ask, notes: list[str]) -> list[Row]:

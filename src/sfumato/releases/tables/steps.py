@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sfumato.effort import spend
+from sfumato.errors import QueryError
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.tables.cells import work_out
 from sfumato.sql.table.plan import Keep, Once, Rank, Rule, Sort, Step, Take, trees_of
@@ -43,7 +44,10 @@ def _sorted(rows: list[Row], rules: tuple[Rule, ...], orders: Orders) -> list[Ro
         values = [(_value(rule, row, orders), row) for row in rows]
         known = [pair for pair in values if pair[0] is not None]
         unknown = [row for value, row in values if value is None]
-        known.sort(key=lambda pair: pair[0], reverse=rule.descending)
+        try:
+            known.sort(key=lambda pair: pair[0], reverse=rule.descending)
+        except TypeError:
+            raise QueryError("ORDER BY has values of several types to compare; sort by one of them") from None
         ordered = [row for _, row in known]
         rows = [*unknown, *ordered] if rule.nulls_first else [*ordered, *unknown]
     return rows
@@ -54,7 +58,7 @@ def _value(rule: Rule, row: Row, orders: Orders) -> Any:
     value = work_out(rule.by, row)
     if isinstance(value, Estimate):
         return None if math.isnan(value.value) else value.value
-    if isinstance(rule.by, Ref) and rule.by.place in orders:
+    if value is not None and isinstance(rule.by, Ref) and rule.by.place in orders:  # NULL has no place in any order
         return orders[rule.by.place].get(value)
     return value
 

@@ -9,7 +9,7 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql.plan import Column, Formula, Kind
-from sfumato.sql.ratios import LINEAR, Ratio, as_column
+from sfumato.sql.ratios import LINEAR, Ratio, as_column, check_sizes
 from sfumato.sql.scope import bare, number, unsupported
 from sfumato.sql.statistics.rules import Quantile, Spread
 
@@ -91,6 +91,7 @@ def column_of(value: Value, schema: Schema) -> Column:
     if isinstance(value, Ratio):
         return as_column(value, schema)
     if isinstance(value, Single):
+        check_sizes(value.scale)
         rule = value.rule
         kind: Kind = "quantile" if isinstance(rule, Quantile) else "stddev" if rule.root else "variance"
         return Column("", (), scale=value.scale, kind=kind, rule=rule)
@@ -118,7 +119,10 @@ def _parts(value: Value) -> set[Ratio | Single]:
 def _formula(value: Value, schema: Schema) -> Formula | Column | float:
     if isinstance(value, Mixed):
         return Formula(value.operator, _formula(value.left, schema), _formula(value.right, schema))
-    return value if isinstance(value, float) else column_of(value, schema)
+    if isinstance(value, float):
+        check_sizes(value)
+        return value
+    return column_of(value, schema)
 
 
 def _refuse_dates(value: Mixed, schema: Schema) -> None:

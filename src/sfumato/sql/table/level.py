@@ -22,6 +22,7 @@ from sfumato.sql.table.syntax import (
     aggregates_in,
     alias_resolver,
     is_star,
+    name_of,
     ranks_replaced,
     substituted,
     totals_in,
@@ -76,7 +77,7 @@ def written_over(select: exp.Expression, source: Flat | None, schema: Schema) ->
     outer = source is not None and source.sets is not None
     if source is not None and outer and (_groups(select) or aggregates_in(written)):
         inside, source, outer = sums_of_rows(select, inside, source), replace(source, sets=None, steps=()), False
-    items = _items(inside, source, schema)
+    items = _items(select, inside, source, schema)
     columns = {name.lower() for name in (*schema.domain.names, *schema.measures)}
     plain = alias_resolver(items, columns if source is None else set())
     where, group, having = (inside.args.get(name) for name in ("where", "group", "having"))
@@ -152,17 +153,19 @@ def _placed(rule: Any, items: tuple[Named, ...]) -> Any:
     return placed
 
 
-def _items(select: Any, source: Flat | None, schema: Schema) -> tuple[Named, ...]:
-    """The select list, with * written out."""
+def _items(written: Any, select: Any, source: Flat | None, schema: Schema) -> tuple[Named, ...]:
+    """The select list, with * written out. written: as it was, with the names that a subquery gives its columns."""
     from sqlglot import exp
 
     starred = len(source.items) if source is not None else len({*schema.domain.names, *schema.measures})
     length = sum(starred if is_star(node) else 1 for node in select.expressions)
     at_most(length, MOST_ITEMS, "columns are in a select list", "ask for them in several statements")
     found: list[Named] = []
-    for node in select.expressions:
+    given = {} if source is None else {name_of(item).lower(): name_of(item) for item in source.items}
+    for before, node in zip(written.expressions, select.expressions, strict=True):
         if not is_star(node):
-            found.append(Named(node.alias or None, node.unalias()))
+            name = given.get(before.name.lower()) if before.key == "column" else None
+            found.append(Named(node.alias or name, node.unalias()))
         elif source is not None:
             found += source.items
         else:

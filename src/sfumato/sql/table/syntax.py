@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 RANKS = ("rank", "denserank", "rownumber")
+_INNER = "inner"  # marks columns that came in with what a subquery calls by another name: no alias of the outer SELECT
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def alias_resolver(items: Iterable[Named], columns: set[str]) -> Callable[[Any],
     written = Written()
 
     def resolved(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Column) and not node.table and node.name.lower() in known:
+        if isinstance(node, exp.Column) and not node.table and _INNER not in node.meta and node.name.lower() in known:
             found = known[node.name.lower()]
             return node if found is node or found == node else written.copy(found)
         return node
@@ -172,7 +173,10 @@ def substituted(select: Any, source: Source | None) -> Any:
         if node.table and node.table.lower() != called:
             raise QueryError(f"no table {node.table!r} in FROM; write {node.name} without a table before it")
         if node.name.lower() in known:
-            return written.copy(known[node.name.lower()])
+            found = written.copy(known[node.name.lower()])
+            for column in found.find_all(exp.Column):
+                column.meta[_INNER] = True
+            return found
         if node.name.lower() in own and not node.table:
             return node
         raise QueryError(f"no column {node.name!r} in the subquery; there are {', '.join(known)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
 from datetime import date, datetime, timedelta
 
 from sfumato.errors import QueryError
@@ -79,14 +80,16 @@ def moved(text: str, steps: int, unit: str) -> date | None:
     (datetime.date(2024, 2, 29), datetime.date(2024, 2, 29))
     """
     day, name = as_date(text), unit_name(unit)
-    if name in ("day", "week"):
-        return day + timedelta(days=steps * (7 if name == "week" else 1))
-    if name not in ("month", "quarter", "year"):
-        return None
-    months = day.year * 12 + day.month - 1 + steps * {"month": 1, "quarter": 3, "year": 12}[name]
-    first = date(months // 12, months % 12 + 1, 1)
-    after = (first + timedelta(days=31)).replace(day=1)
-    return min(first + timedelta(days=day.day - 1), after - timedelta(days=1))
+    try:
+        if name in ("day", "week"):
+            return day + timedelta(days=steps * (7 if name == "week" else 1))
+        if name not in ("month", "quarter", "year"):
+            return None
+        months = day.year * 12 + day.month - 1 + steps * {"month": 1, "quarter": 3, "year": 12}[name]
+        first = date(months // 12, months % 12 + 1, 1)
+    except (ValueError, OverflowError):
+        raise QueryError(f"{steps} times a {name} from {text} lies beyond the years 1 to 9999") from None
+    return first.replace(day=min(day.day, monthrange(first.year, first.month)[1]))
 
 
 def as_date(value: object) -> date:

@@ -5,29 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
-from functools import lru_cache
+from functools import cmp_to_key, lru_cache
 from typing import Any
 
 from sfumato.effort import MOST_DIGITS, spend, text_of_at_most
 from sfumato.errors import QueryError
 from sfumato.sql.values import dates
 
+MOST_DECIMALS = 308  # before and behind the decimal point of a floating-point number
+
 
 def call(name: str, args: Sequence[Any]) -> Any:
     """The value of a function. NULL in gives NULL out, except where SQL says otherwise."""
-    if name in _WITH_NULLS:
-        return plain(_WITH_NULLS[name](*args))
-    if any(arg is None for arg in args):
-        return None
     word, _, detail = name.partition(":")
-    if word == "part":
-        return dates.part(detail, *args)
-    if word == "start":
-        return dates.start(detail, *args)
     try:
+        if name in _WITH_NULLS:
+            return plain(_WITH_NULLS[name](*args))
+        if any(arg is None for arg in args):
+            return None
+        if word == "part":
+            return dates.part(detail, *args)
+        if word == "start":
+            return dates.start(detail, *args)
         return plain(_STRICT[name](*args))
-    except (TypeError, ValueError, OverflowError):
-        raise QueryError(f"{' and '.join(map(_shown, args))} cannot be put together like this") from None
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        raise not_together(args) from None
+
+
+def not_together(args: Sequence[Any]) -> QueryError:
+    """The refusal of a function whose arguments do not fit it, or whose value no number can hold."""
+    return QueryError(f"{' and '.join(map(_shown, args))} cannot be put together like this")
 
 
 def plain(value: Any) -> Any:
@@ -70,9 +77,18 @@ def _divided(left: float, right: float) -> float | None:
 
 
 def round_half_up(value: float, decimals: int = 0) -> float:
-    """ROUND: halves go away from zero, as in SQL and not as in Python."""
-    scale = 10.0 ** int(decimals)
-    return math.copysign(math.floor(abs(value) * scale + 0.5) / scale, value)
+    """ROUND: halves go away from zero, as in SQL and not as in Python.
+
+    >>> round_half_up(2.5), round_half_up(-0.25, 1), round_half_up(7.5, 400), round_half_up(7.5, -400)
+    (3.0, -0.3, 7.5, 0.0)
+    """
+    if decimals < -MOST_DECIMALS:
+        return 0.0
+    scale = 10.0 ** int(min(decimals, MOST_DECIMALS))
+    scaled = abs(value) * scale
+    if not scaled < 2.0**52:  # no fraction is left to round
+        return float(value)
+    return math.copysign(math.floor(scaled + 0.5) / scale, value)
 
 
 def like(text: Any, pattern: Any, *, ignore_case: bool = False) -> bool:
@@ -194,8 +210,8 @@ def _first(*args: Any) -> Any:
 
 
 def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
-    """GREATEST and LEAST, which pass over NULL in DuckDB."""
-    return lambda *args: choose((arg for arg in args if arg is not None), default=None)
+    """GREATEST and LEAST, which pass over NULL in DuckDB; text beside a number or a date is read as one."""
+    return lambda *args: choose((arg for arg in args if arg is not None), default=None, key=cmp_to_key(compared))
 
 
 def _piece(text: Any, start: int, length: int | None = None) -> str:

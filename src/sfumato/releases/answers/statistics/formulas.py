@@ -36,7 +36,8 @@ def estimates_of(column: Column, evaluation: Evaluation) -> list[Estimate]:
     if rule is None:
         found = evaluation.evaluate(column)
     elif isinstance(rule, Formula):
-        found = _Together(column, rule, evaluation).estimates()
+        with np.errstate(all="ignore"):  # what is beyond all numbers is found unknown, and its interval unbounded
+            found = _Together(column, rule, evaluation).estimates()
     else:
         each = quantiles(column, rule, evaluation) if isinstance(rule, Quantile) else spreads(column, rule, evaluation)
         found = [_scaled(one, column.scale) for one in each]
@@ -107,14 +108,15 @@ class _Together:
             (assumed if term.model or self.evaluation.view.estimated else drawn).append(term)
         x = np.array([one.value for one in numbers])
         variances = np.array([term.noise.variance * term.multiplicity for term in assumed])
-        weights = np.array([term.weights[: 3 * len(x) : 3] for term in assumed])
+        weights = np.array([term.weights[: 3 * len(x) : 3] for term in assumed]).reshape(len(assumed), len(x))
         slopes = self._of_parts(lambda column: self._sloped(column, x).value).slope
         moves = np.zeros(len(x))
         for column, slope in zip(self.formula.columns, slopes, strict=True):
             along = self._sloped(column, x).slope
             top = self.sums.index(column.numerator)
-            size = float(np.sqrt((variances * (weights @ along) ** 2).sum()))
-            moves[top] += float(np.sign(slope)) * size / float(along[top]) / SMOOTH
+            if along[top]:  # where not, as in COUNT(*) / COUNT(*), the sums move and the part does not
+                size = float(np.sqrt((variances * (weights @ along) ** 2).sum()))
+                moves[top] += float(np.sign(slope)) * size / float(along[top]) / SMOOTH
         one = replace(Term.of(NORMAL, 1, *np.repeat(moves, 3).tolist()), model=True)
         return [one, *drawn]
 

@@ -87,6 +87,15 @@ class _Search:
             low, high = low + max(rest, 0.0) * least, high + max(rest, 0.0) * most
         return value, low, high
 
+    @cached_property
+    def rows(self) -> Floats:
+        """All rows of each present group, as far as is known: T beyond the last cell less T before the first."""
+        present = self.along.evaluation.groups.present
+        counts, suppressed = self.along.histogram()[0][present].sum(axis=1), self.along.evaluation.view.suppressed
+        if suppressed is None:
+            return np.asarray(counts)
+        return np.asarray(counts + suppressed.remainder["count"] * self.along.rests[0][present].sum(axis=1))
+
     def slack(self, place: int) -> tuple[float, float]:
         """What T_j is at least in the cell of the quantile, and what T_(j-1) is at most.
 
@@ -197,12 +206,14 @@ def _estimate(search: _Search, place: int, known: bool, whole: bool) -> Estimate
     if whole and search.along.axis.discrete:
         value = float(np.floor(value))
     least, most = float(low[first]), float(high[last])
+    if isnan(value):
+        least, most = float(low.min()), float(high.max())
     value = min(max(value, least), most) if not isnan(value) else value
     error = (most - least) / 2.0 / NormalDist().inv_cdf((1.0 + confidence) / 2.0)
     model = min(float(high[last] - low[last]) / 12**0.5, error)
     if isnan(value):
         error = model = nan
-    noise = max(error**2 - model**2, 0.0) ** 0.5
+    noise = error * max(1.0 - (model / error) ** 2, 0.0) ** 0.5 if error > 0.0 else error
     dates, timed = search.along.axis.kind == "date", search.along.axis.timed
     return Estimate(value, error, least, most, confidence, noise, model, dates, timed)
 
@@ -211,22 +222,17 @@ def _value(search: _Search, place: int, first: int, last: int) -> float:
     """Where T_j comes up to 0, rows spread evenly inside a cell; of an extreme, the value that is sure."""
     low, high = search.values
     tested = search.sums[0][place]
+    if not search.rows[place] > 0.0:
+        return nan
     if search.share == 0.0:
         return float(low[last])
     if search.share == 1.0:
         return float(high[first])
     # Noisy counts go up and down; what lies between the highest so far and the lowest to come never goes down.
-    before = _total(search, place) * -search.share
-    if not before < 0.0:
-        return nan
+    before = float(search.rows[place]) * -search.share
     rising = (np.maximum.accumulate(tested) + np.minimum.accumulate(tested[::-1])[::-1]) / 2.0
     cell = min(int((rising < 0.0).sum()), len(rising) - 1)
     start = float(rising[cell - 1]) if cell else min(before, 0.0)
     climb = float(rising[cell]) - start
     part = min(max(-start / climb, 0.0), 1.0) if climb > 0.0 else 0.5
     return float(low[cell] + part * (high[cell] - low[cell]))
-
-
-def _total(search: _Search, place: int) -> float:
-    """All rows of a group, as far as is known: T at the last cell is (1 - p) N."""
-    return float(search.sums[0][place][-1]) / (1.0 - search.share)

@@ -11,7 +11,7 @@ much (Sheppard 1898); the middles lie between.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf, isnan, nan, sqrt
+from math import hypot, inf, isfinite, isnan, nan, sqrt
 
 import numpy as np
 
@@ -91,11 +91,12 @@ def _estimate(
     low = max(sqrt(max(found.low, 0.0)) - wider, 0.0)
     high = min(sqrt(found.high) + wider, most)
     value = min(value, most)
-    noise = found.noise / (2.0 * value) if value > 0.0 else (high - low) / 4.0
-    model = sqrt((found.model / (2.0 * value)) ** 2 + wider**2 / 3.0) if value > 0.0 else wider / sqrt(3.0)
+    noise, model = (high - low) / 4.0, wider / sqrt(3.0)  # as wide as what is possible, where no more is known
+    if value > 0.0 and isfinite(found.noise):
+        noise, model = found.noise / (2.0 * value), hypot(found.model / (2.0 * value), model)
     if isnan(value):
         noise = model = nan
     if rule.root:
-        return Estimate(value, sqrt(noise**2 + model**2), low, high, confidence, noise, model)
+        return Estimate(value, hypot(noise, model), low, high, confidence, noise, model)
     noise, model = 2.0 * value * noise, 2.0 * value * model
-    return Estimate(value**2, sqrt(noise**2 + model**2), low**2, high**2, confidence, noise, model)
+    return Estimate(value * value, hypot(noise, model), low * low, high * high, confidence, noise, model)

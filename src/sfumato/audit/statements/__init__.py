@@ -1,0 +1,1 @@
+"""Statements drawn from the documented grammar, asked of every kind of release, and judged."""
