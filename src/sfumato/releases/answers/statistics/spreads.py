@@ -89,7 +89,7 @@ def _estimate(
         reach = sqrt(min(ratio_interval(sums[3], sums[0], parts, confidence, (0.0, widest**2)).high, widest**2))
     wider = reach * (sqrt(sums[0].value / (sums[0].value - less)) if known else 1.0)
     low = max(sqrt(max(found.low, 0.0)) - wider, 0.0)
-    high = min(sqrt(found.high) + wider, most)
+    high = min(sqrt(max(found.high, 0.0)) + wider, most)
     value = min(value, most)
     noise, model = (high - low) / 4.0, wider / sqrt(3.0)  # as wide as what is possible, where no more is known
     if value > 0.0 and isfinite(found.noise):
