@@ -13,7 +13,7 @@ from typing import Literal
 from sfumato.effort import spend
 from sfumato.errors import QueryError, UnsupportedSQL
 from sfumato.frozen import dataclass
-from sfumato.sql.values.functions import MOST_DIGITS, call
+from sfumato.sql.values.functions import MOST_DECIMALS, call
 from sfumato.sql.values.tree import Call, Tree, evaluate, places
 
 MOST_POINTS = 10_000
@@ -94,7 +94,7 @@ class _Search:
         if name == "intdiv" and len(lines) > 1:
             scale = 1.0 / lines[1].start if lines[1].start else math.nan
         elif len(lines) > 1:
-            scale = 10.0 ** min(max(lines[1].start, -MOST_DIGITS), MOST_DIGITS)
+            scale = 10.0 ** min(max(lines[1].start, -MOST_DECIMALS), MOST_DECIMALS)
         ends = sorted((line.slope * x + line.start) * scale for x in (self.low, self.high))
         if not all(map(math.isfinite, ends)) or ends[1] - ends[0] > MOST_POINTS:
             raise QueryError(f"{self.what()} would be told apart into more than {MOST_POINTS:,} pieces; round it more")
