@@ -104,7 +104,7 @@ def check_growth(statement: Any, release: Release, *, full: bool) -> None:
 @pytest.mark.parametrize("name", [*REPEATED, *NESTED])
 def test_the_cost_of_a_construct_grows_with_its_length(name, release, full):
     if name in PRODUCTS:
-        calls(REPEATED[name](1500), release)
+        calls({**REPEATED, **NESTED}[name](PRODUCTS[name]), release)
     else:
         check_growth({**REPEATED, **NESTED}[name], release, full=full)
 
