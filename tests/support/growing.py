@@ -252,7 +252,8 @@ REPEATED: dict[str, Statement] = {
 }
 AT_ZONE, WIDE = "AT TIME ZONE 'UTC' ", "\ufdfa\U0001f600"
 
-PRODUCTS = ("IN of a real",)  # that cost the product of two lengths, within the steps that there are
+# What costs the product of two lengths, or of length and depth, within the steps that there are, and how often here.
+PRODUCTS = {"IN of a real": 1500, "scalar subqueries over subqueries": 45}
 
 # Deeper by each step.
 NESTED: dict[str, Statement] = {
