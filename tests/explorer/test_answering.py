@@ -71,8 +71,8 @@ def test_texts_are_not_kept_beside_their_answers():
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(desk.kept._found) == 3_000 and held < 3_000 * 2 * ENTRY_BYTES
-    assert desk.kept._bytes >= sum(len(key) + len(one) for key, one in desk.kept._found.items())
+    assert len(desk.kept.by_key) == 3_000 and held < 3_000 * 2 * ENTRY_BYTES
+    assert desk.kept.size >= sum(len(key) + len(one) for key, one in desk.kept.by_key.items())
 
 
 def test_questions_are_told_apart_by_kind_release_and_text():
@@ -126,7 +126,7 @@ def test_what_was_stopped_is_forgotten_after_a_while_or_when_there_are_too_many(
         for body in (b"", *(b"%d" % place for place in range(others)), b""):
             with pytest.raises(Refusal):
                 await desk.answer(question(body))
-        assert len(desk._stopped) <= limits.most_remembered
+        assert len(desk.stopped) <= limits.most_remembered
         return desk.solver.begun.count(b"")
 
     assert asyncio.run(ask(Limits(), 5)) == 1

@@ -227,7 +227,7 @@ def test_workers_that_have_grown_or_answered_enough_are_replaced(releases):
 
 
 def test_where_nothing_is_forked_workers_open_the_files_themselves(shelf, releases):
-    limits = Limits(quick_workers=1, answer_seconds=120)
+    limits = Limits(quick_workers=1, quick_seconds=60, answer_seconds=120)
     sql = json.dumps({"sql": COUNT.format(3)}).encode()
 
     async def solve(pool: Pool) -> bytes:
@@ -239,15 +239,15 @@ def test_where_nothing_is_forked_workers_open_the_files_themselves(shelf, releas
         pool = Pool(Spawned(shelf, releases, limits), limits)
         try:
             first = await solve(pool)
-            (worker,) = pool._workers
+            (worker,) = pool.workers
             os.kill(worker.process, signal.SIGKILL)  # which is noticed, and another one started
             while not worker.lost:
                 await asyncio.sleep(0.01)
             return [first, await solve(pool)]
         finally:
-            ended = [protocol.ended.wait() for _, protocol in pool.source._running.values()]
+            ended = [protocol.ended.wait() for _, protocol in pool.source.running.values()]
             pool.close()
             await asyncio.gather(*ended)
 
-    first, second = asyncio.run(ask())
+    first, second = asyncio.run(asyncio.wait_for(ask(), 100))
     assert first == second and json.loads(first)["rows"][0]["n"] > 0

@@ -60,24 +60,24 @@ class Kept:
     """Answers by the digest of their question, the ones longest unused thrown away first."""
 
     most_bytes: int = MOST_KEPT_BYTES
-    _found: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
-    _bytes: int = 0
+    by_key: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
+    size: int = 0
 
     def get(self, key: bytes) -> bytes | None:
         """The answer to a question that was asked before."""
-        if (found := self._found.get(key)) is not None:
-            self._found.move_to_end(key)
+        if (found := self.by_key.get(key)) is not None:
+            self.by_key.move_to_end(key)
         return found
 
     def put(self, key: bytes, answer: bytes) -> None:
         """Remember an answer, unless it is so long that many others would have to go."""
-        if key in self._found or len(answer) > MOST_KEPT_ANSWER:
+        if key in self.by_key or len(answer) > MOST_KEPT_ANSWER:
             return
-        self._found[key] = answer
-        self._bytes += len(answer) + ENTRY_BYTES
-        while self._bytes > self.most_bytes:
-            _, gone = self._found.popitem(last=False)
-            self._bytes -= len(gone) + ENTRY_BYTES
+        self.by_key[key] = answer
+        self.size += len(answer) + ENTRY_BYTES
+        while self.size > self.most_bytes:
+            _, gone = self.by_key.popitem(last=False)
+            self.size -= len(gone) + ENTRY_BYTES
 
 
 @dataclass(eq=False)
@@ -88,8 +88,8 @@ class Desk:
     limits: Limits = field(default_factory=Limits)
     kept: Kept = field(default_factory=Kept)
     _waiting: dict[bytes, list[asyncio.Future[bytes]]] = field(default_factory=dict)
-    _under_way: dict[bytes, Callable[[], None]] = field(default_factory=dict)
-    _stopped: OrderedDict[bytes, tuple[float, Stopped]] = field(default_factory=OrderedDict)
+    under_way: dict[bytes, Callable[[], None]] = field(default_factory=dict)
+    stopped: OrderedDict[bytes, tuple[float, Stopped]] = field(default_factory=OrderedDict)
     _closed: bool = False
 
     async def answer(self, question: Question, gone: Coroutine[Any, Any, None] | None = None) -> bytes:
@@ -128,7 +128,7 @@ class Desk:
             if len(self._waiting) >= MOST_WAITING:
                 raise Refusal("busy", "too many questions are waiting", "ask again in a few seconds")
             self._waiting[key] = []
-            self._under_way[key] = self.solver.solve(question, partial(self._hand_out, key))
+            self.under_way[key] = self.solver.solve(question, partial(self._hand_out, key))
         mine: asyncio.Future[bytes] = loop.create_future()
         self._waiting[key].append(mine)
         return mine
@@ -140,17 +140,17 @@ class Desk:
             waiting.remove(mine)
             if not waiting:
                 del self._waiting[key]
-                self._under_way.pop(key)()
+                self.under_way.pop(key)()
 
     def _hand_out(self, key: bytes, found: bytes | Exception) -> None:
         """All who wait are woken in the same turn of the loop."""
-        self._under_way.pop(key, None)
+        self.under_way.pop(key, None)
         if isinstance(found, bytes):
             self.kept.put(key, found)
         if isinstance(found, Stopped):
-            self._stopped[key] = asyncio.get_running_loop().time() + self.limits.remembered_seconds, found
-            if len(self._stopped) > self.limits.most_remembered:
-                self._stopped.popitem(last=False)
+            self.stopped[key] = asyncio.get_running_loop().time() + self.limits.remembered_seconds, found
+            if len(self.stopped) > self.limits.most_remembered:
+                self.stopped.popitem(last=False)
         for one in self._waiting.pop(key, []):
             if one.done():  # given up
                 continue
@@ -161,17 +161,17 @@ class Desk:
 
     def _refuse_what_was_stopped(self, key: bytes, now: float) -> None:
         """Otherwise a few questions, sent again and again, would keep all workers busy."""
-        until, refusal = self._stopped.get(key, (0.0, None))
+        until, refusal = self.stopped.get(key, (0.0, None))
         if refusal is not None and now < until:
             raise Stopped(refusal.kind, refusal.error, refusal.what_to_do)
-        self._stopped.pop(key, None)
+        self.stopped.pop(key, None)
 
     def close(self) -> None:
         """Refuse all who wait, and stop what is under way."""
         if self._closed:
             return
         self._closed = True
-        for key, stop in list(self._under_way.items()):
+        for key, stop in list(self.under_way.items()):
             stop()
             self._hand_out(key, _ending())
         self.solver.close()

@@ -75,7 +75,7 @@ class Pool:
     def __init__(self, source: Source, limits: Limits) -> None:
         self.source, self.limits = source, limits
         self._lanes: dict[str, Lane] = {}
-        self._workers: set[Worker] = set()
+        self.workers: set[Worker] = set()
         self._slow = asyncio.Semaphore(limits.slow_workers)
         self._slow_waiting = 0
         self._chores: set[asyncio.Task[None]] = set()
@@ -99,10 +99,10 @@ class Pool:
         self._closed = True
         for task in self._chores:
             task.cancel()
-        for worker in self._workers:
+        for worker in self.workers:
             worker.end()
             self.source.kill(worker)
-        self._workers.clear()
+        self.workers.clear()
         self.source.close()
 
     # The quick lane.
@@ -291,7 +291,7 @@ class Pool:
     async def _born(self, room: str) -> Worker:
         worker = await self.source.born(room)
         worker.room = room
-        self._workers.add(worker)
+        self.workers.add(worker)
         return worker
 
     async def _replace(self, room: str) -> None:
@@ -309,8 +309,8 @@ class Pool:
 
     def _end(self, worker: Worker) -> None:
         """Kill a worker, and forget it."""
-        if worker in self._workers:
-            self._workers.discard(worker)
+        if worker in self.workers:
+            self.workers.discard(worker)
             worker.end()
             self.source.kill(worker)
             self._chore(self._bury(worker))
@@ -321,7 +321,7 @@ class Pool:
 
     async def _autopsy(self, job: Job, worker: Worker) -> None:
         """Tell whoever asked the question that a worker died of."""
-        self._workers.discard(worker)
+        self.workers.discard(worker)
         worker.end()
         try:
             code = await self.source.buried(worker)

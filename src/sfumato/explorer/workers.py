@@ -185,7 +185,7 @@ class Spawned:
 
     def __init__(self, shelf: Shelf, paths: Sequence[Path], limits: Limits) -> None:
         self._first = {room: what_to_open(shelf, paths, room, limits) for room in (ANSWERS, CATALOGUES)}
-        self._running: dict[int, tuple[asyncio.SubprocessTransport, _Process]] = {}
+        self.running: dict[int, tuple[asyncio.SubprocessTransport, _Process]] = {}
 
     async def born(self, room: str) -> Worker:
         loop = asyncio.get_running_loop()
@@ -193,30 +193,30 @@ class Spawned:
         stdin: Any = transport.get_pipe_transport(0)
         worker = Worker(transport.get_pid(), stdin.write, stdin.abort)
         protocol.meets(worker)
-        self._running[worker.process] = transport, protocol
+        self.running[worker.process] = transport, protocol
         stdin.write(self._first[room])
         try:
             await worker.ready
         except BaseException:
             transport.close()
-            del self._running[worker.process]
+            del self.running[worker.process]
             raise
         worker.held = held_bytes(worker.process)
         return worker
 
     def kill(self, worker: Worker) -> None:
         with suppress(ProcessLookupError, KeyError):
-            self._running[worker.process][0].kill()
+            self.running[worker.process][0].kill()
 
     async def buried(self, worker: Worker) -> int | None:
-        transport, protocol = self._running[worker.process]
+        transport, protocol = self.running[worker.process]
         await protocol.ended.wait()
-        del self._running[worker.process]
+        del self.running[worker.process]
         transport.close()
         return transport.get_returncode()
 
     def close(self) -> None:
-        for transport, _ in self._running.values():
+        for transport, _ in self.running.values():
             transport.close()  # which kills it
 
 

@@ -158,8 +158,8 @@ def test_work_for_a_client_that_left_is_stopped(shelf):
     with wire(desk) as port:
         with Raw(port) as raw:
             raw.send((b"Q", COUNT))
-            wait_until(lambda: desk._under_way)
-        wait_until(lambda: not desk._under_way)
+            wait_until(lambda: desk.under_way)
+        wait_until(lambda: not desk.under_way)
 
 
 def wait_until(true):
