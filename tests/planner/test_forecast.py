@@ -190,16 +190,16 @@ def test_without_rows_sfumato_is_taken_unless_something_is_better_than_it_is_wit
     full = MECHANISMS["sfumato"].error_if_full(unknown, default_workload(unknown.domain), Budget.pure(1))
     assert 6 < full < 9  # noise on every cell is off by 7.9, a tree by 6.8
     found = foreseen(unknown)
-    assert found.how == "foretold" and found.overall == pytest.approx(0.52 * full, rel=0.01)
+    assert found.how == "foretold" and found.overall == pytest.approx(0.505 * full, rel=0.01)
     assert found.best == pytest.approx(GAINS_OF_FEW[0] * full) and found.worst == pytest.approx(GAINS_OF_FEW[-1] * full)
-    for levels, name in ((0.53 * full, "sfumato"), (0.51 * full, "levels"), (2 * full, "sfumato")):
+    for levels, name in ((0.51 * full, "sfumato"), (0.49 * full, "levels"), (2 * full, "sfumato")):
         listed = [*outlooks(cells=9 * full, levels=levels), found]
         taken = choose_among(listed, unknown, Budget.pure(1), default_workload(unknown.domain))
         assert taken.name == name and "expected_rows" in taken.unknown and "none is stated" in taken.why
 
 
 def test_more_rows_in_every_cell_leave_less_to_adapt_to():
-    """40 x 40 x 40 cells, too many to try: an eighth of the error on a full table at 0.1 rows a cell, a third at 10."""
+    """40 x 40 x 40 cells, too many to try: a tenth of the error on a full table at 0.1 rows a cell, half at 10."""
     axes = {name: {"type": "integer", "lower": 0, "upper": 39} for name in ("x", "y", "z")}
     fields = {"dataset": "w", "privacy_unit": "row", "attributes": axes}
     thin, thick = (Schema.from_dict({**fields, "expected_rows": rows}) for rows in (6400, 640_000))

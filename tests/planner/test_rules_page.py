@@ -30,7 +30,7 @@ def test_its_numbers_are_those_of_the_code():
     assert least.TRIALS == 4 and "tried at up to four epsilons" in text
     assert plan.MUCH_MORE == 4 and "beyond four times the smallest epsilon" in text
     for gains in (expect.GAINS_OF_FEW, expect.GAINS_OF_MANY):
-        assert f"| {' | '.join(f'{share:g}' if share != 0.6 else '0.60' for share in gains)} |" in text
+        assert f"| {' | '.join(f'{share:g}' for share in gains)} |" in text
     assert all(words in text for words in ("even", "smooth", "sparse", "spike", "rough"))
     assert len(priors.SHAPES) == 5
 

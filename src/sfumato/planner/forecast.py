@@ -38,8 +38,8 @@ How = Literal["exact", "simulated", "foretold", "promised", "not priced"]
 MOST_TRIED = 2**9  # cells up to which one that adapts is tried, in half a second; beyond, it is foretold
 FULLNESS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)  # rows times epsilon per cell
 # What sfumato has of its error on a full table, for each of these: geometric means over benchmarks/choosing.py.
-GAINS_OF_FEW = (0.18, 0.35, 0.60, 0.75, 0.79, 0.87)  # one and two attributes
-GAINS_OF_MANY = (0.091, 0.12, 0.21, 0.32, 0.37, 0.37)  # three and more
+GAINS_OF_FEW = (0.17, 0.32, 0.59, 0.79, 0.79, 0.83)  # one and two attributes
+GAINS_OF_MANY = (0.053, 0.11, 0.29, 0.51, 0.61, 0.61)  # three and more
 MOST_OPTIMISED = 2**10  # cells of one attribute beyond which optimising takes longer than a plan should
 MOST_KINDS = 256  # and kinds of query, likewise
 MOST_COMBINED = 2**20  # and cells in all
@@ -128,12 +128,13 @@ def noise_of_one_query(schema: Schema, budget: Budget) -> float:
 def share_of_full(schema: Schema, budget: Budget) -> tuple[float, float, float]:
     """What a mechanism that adapts has of its error on a full table: to be expected, at least, at most.
 
-    How far single cells stand out is told by rows per cell over the size of the noise: rows times epsilon per cell. Of
-    what lies between the emptiest and the fullest table, if no rows are stated, the geometric mean is to be expected.
+    How far single cells stand out is told by rows per cell over the size of the noise: rows times epsilon per cell. If
+    no rows are stated, the geometric mean from the emptiest to the fullest table is to be expected; that of one and two
+    attributes for all, for with more of them it would promise most where nothing says that a table is sparse.
     """
     gains = np.log(GAINS_OF_FEW if len(schema.domain.shape) < 3 else GAINS_OF_MANY)
     if schema.expected_rows is None:
-        return float(np.exp(gains.mean())), float(np.exp(gains.min())), float(np.exp(gains.max()))
+        return float(np.exp(np.log(GAINS_OF_FEW).mean())), float(np.exp(gains.min())), float(np.exp(gains.max()))
     noise = max(noise_of_one_query(schema, budget), 1e-9) / sqrt(2.0)
     fullness = max(1, schema.expected_rows) / schema.domain.size / noise
     share = float(np.exp(np.interp(np.log(fullness), np.log(FULLNESS), gains)))
