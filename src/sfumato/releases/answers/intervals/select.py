@@ -4,9 +4,10 @@ A typical interval T leans on a model, whose errors were measured on average; wh
 large it is far wider than most cells need. A guaranteed one G leans on nothing, and is sometimes the narrower of the
 two. Then T is G: it is never the wider one. That is G as it stands and not what T and G have in common, which could
 miss as often as both do. What is lost by choosing: the answer misses where G does and is chosen, or T does and is
-chosen, so at most as often as T and G together. Widths hardly hang on the noise that makes either miss (G's follow from
-which regions were measured, T's from the errors of a whole kind of question), so that in effect a question has one of
-the two, and each holds as it promises (docs/intervals.md has what was measured).
+chosen. G misses, chosen or not, in no more than 1 - confidence of all releases, of every table; so a question is missed
+more often than by T alone by that much at most. The choice is not blind to noise: an interval of a count ends at 0
+below, so that G is narrowest, and chosen most often, where noise was far below 0. docs/intervals.md has what that comes
+to: most often nothing.
 """
 
 from __future__ import annotations
