@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.explorer.bounds import ANSWER_SECONDS, CATALOGUE_SECONDS
+from sfumato.explorer.bounds import CATALOGUE_SECONDS, Limits
 from sfumato.explorer.shelf import Shelf
 from sfumato.explorer.wire.catalogue.functions import PREFIX, VIEWS, macros
 from sfumato.explorer.wire.catalogue.tables import OWNER, TYPES, Row, columns, rows
@@ -140,7 +140,7 @@ def _watch(thread: int, done: threading.Event, interrupt: Callable[[], None]) ->
     """
     clock = time.pthread_getcpuclockid(thread) if hasattr(time, "pthread_getcpuclockid") else None
     began = time.clock_gettime(clock) if clock is not None else 0.0
-    ends = time.monotonic() + (CATALOGUE_SECONDS if clock is None else ANSWER_SECONDS)
+    ends = time.monotonic() + (CATALOGUE_SECONDS if clock is None else Limits().answer_seconds)
     while not done.wait(0.1):
         worked = time.clock_gettime(clock) - began if clock is not None else 0.0
         if worked > CATALOGUE_SECONDS or time.monotonic() > ends:
