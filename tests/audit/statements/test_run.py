@@ -71,7 +71,6 @@ MUTANTS = {
     "ends change places": {"after": each_number(lambda cell: replace(cell, low=cell.high, high=cell.low))},
     "HAVING is dropped": {"before": lambda text: re.sub(r" HAVING .*?(?= QUALIFY| ORDER BY| LIMIT|$)", "", text)},
     "one row more": {"after": each_number(lambda cell: replace(cell, value=cell.value + 1, high=cell.high + 1))},
-    "NULL comes first": {"before": lambda text: re.sub(r"(ORDER BY \w+) ,", r"\1 NULLS FIRST,", text)},
     "names are lost": {"after": lambda answer: replace(answer, columns=tuple(map(str, range(len(answer.columns)))))},
     "an end is missing": {"after": each_number(lambda cell: replace(cell, low=float("nan")))},
     "errors are negative": {"after": each_number(lambda cell: replace(cell, stderr=-1.0 - cell.stderr))},

@@ -52,3 +52,11 @@ def test_all_cells_are_the_total():
     known = Thresholded(9, Laplace(Fraction(2)), 500.0, Laplace(Fraction(1)))
     ends = known.ends(480.0, 40.0, 300.0, (0.0, 0.0), 0.025)
     assert (ends.low, ends.high) == (497.0, 503.0)
+
+
+@pytest.mark.parametrize("rate", [100, 1_000, 10**6])
+def test_without_noise_what_is_published_is_what_there_is(rate):
+    """With an epsilon of a million a moment of the noise is beyond all numbers."""
+    noise = Laplace(Fraction(1, rate))
+    found = Thresholded(5, noise, 400.0, noise).ends(300.0, 3.0, 10.0, (100.0, 90.0), 0.025)
+    assert 0.0 <= found.low <= 300.0 <= found.high

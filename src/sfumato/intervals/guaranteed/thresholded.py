@@ -30,6 +30,7 @@ from sfumato.measurement import Laplace, Noise
 
 RATES = (0.05, 0.1, 0.2, 0.4, 0.7)  # a, in parts of 1 / scale: small ones serve many cells, large ones few
 FAR = 60  # scales above the threshold, from where a cell is always published
+LEAST = -1.0 + 2.0**-53  # above -1, of which there is no logarithm
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def log_moments(rows: Codes, threshold: int, scale: float, a: float) -> Floats:
     """log E exp(a D) of cells with so many rows."""
     rate, need = exp(-1.0 / scale), (threshold - rows).astype(np.float64)
     mass = (1.0 - rate) / (1.0 + rate)
-    up, down = rate * exp(a), rate * exp(-a)
+    up, down = exp(a - 1.0 / scale), exp(-a - 1.0 / scale)  # in one go: exp(a) alone may be beyond all numbers
     every = mass * (1.0 / (1.0 - up) + down / (1.0 - down))
     enough = np.maximum(need, 1.0)  # noise that publishes the cell is positive
     short = np.maximum(1.0 - need, 1.0)  # noise that does not is negative
@@ -87,4 +88,4 @@ def log_moments(rows: Codes, threshold: int, scale: float, a: float) -> Floats:
     # Of an empty cell, E exp(a D) - 1 = E (exp(a Z) - 1; Z >= threshold): far smaller than what rounding leaves of it.
     if threshold > 0:
         beyond[0] = mass * (up**threshold / (1.0 - up) - rate**threshold / (1.0 - rate))
-    return np.asarray([log1p(each) for each in beyond.tolist()])
+    return np.asarray([log1p(max(each, LEAST)) for each in beyond.tolist()])  # never less than it is
