@@ -185,7 +185,8 @@ def unknown_mechanisms(code: str) -> Iterator[str]:
     from sfumato.mechanisms import every_name
 
     named = re.findall(r"""--mechanism[ =]([a-z][a-z-]*)|\bmechanism=["']([a-z][a-z-]*)["']""", code)
-    asked = [word for words in our_commands(code) if words[:1] == ["audit"] for word in words[1:] if word[0] != "-"]
+    after = [word for words in our_commands(code) if words[:1] == ["audit"] for word in words[1:]]
+    asked = [word for word in after if re.fullmatch(r"[a-z][a-z-]*", word)]  # no flags, and no numbers of theirs
     yield from (one for one in [*(a or b for a, b in named), *asked] if one not in (*every_name(), "auto", "yours"))
 
 

@@ -10,7 +10,7 @@ from thinned import every_seventh_pair
 
 from sfumato.audit.attacks.sampling import audit, epsilon_bound
 from sfumato.audit.calibration.calibrate import Answered
-from sfumato.audit.report import FEWEST_RELEASES, QUICK, Effort, Row, _releases, attack, with_coverage
+from sfumato.audit.report import FEWEST_RELEASES, QUICK, Effort, Row, affordable_releases, attack, with_coverage
 from sfumato.audit.subjects.subject import Subject
 from sfumato.errors import MechanismError
 from sfumato.kernel.sampling.entropy import TestingEntropy
@@ -94,7 +94,7 @@ def test_a_slow_mechanism_is_released_a_bounded_number_of_times(monkeypatch):
         ran.append(runs)
         return np.zeros((runs, 1), dtype=np.int64)
 
-    assert _releases([Subject("slow", Fraction(1), run)] * 3, QUICK) == FEWEST_RELEASES == 200
+    assert affordable_releases([Subject("slow", Fraction(1), run)] * 3, QUICK) == FEWEST_RELEASES == 200
     assert sum(ran) == 21  # to see how long they take
 
 

@@ -194,7 +194,7 @@ def _attack_one(name: str, effort: Effort, say: Tick) -> tuple[Row, list[ReplayF
     """A whole mechanism: its releases sampled on its worst cases, replayed with frozen noise, and its intervals."""
     entropy = SystemEntropy()
     say("whole releases", 0.0)
-    runs = _releases(subjects := mechanism_subjects(name), effort)
+    runs = affordable_releases(subjects := mechanism_subjects(name), effort)
     findings = [_sampled(subject, runs) for subject in subjects]
     say("replayed", 0.4)
     replayed = replay_findings(name, seed=int.from_bytes(entropy.bytes(4)))
@@ -209,7 +209,7 @@ def _attack_one(name: str, effort: Effort, say: Tick) -> tuple[Row, list[ReplayF
     return with_coverage(_row(name, findings), name, effort), replayed, sure
 
 
-def _releases(subjects: Sequence[Subject], effort: Effort) -> int:
+def affordable_releases(subjects: Sequence[Subject], effort: Effort) -> int:
     """How often each subject of a mechanism is released on either table: as often as time allows, or the fewest."""
     subjects[0].run(0, 1, SystemEntropy())  # what is worked out once, such as a strategy, does not count
     began = process_time()

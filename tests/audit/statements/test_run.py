@@ -136,8 +136,8 @@ def test_a_release_that_cannot_be_made_is_found(monkeypatch):
         return [("broken", lambda: fails(None)), *[one for one in makers(seed) if one[0].startswith("cells, visits")]]
 
     monkeypatch.setattr(run, "makers", broken)
-    run._worlds.cache_clear()
+    run.worlds_of.cache_clear()
     found = fuzz(KNOWN, 1)
-    run._worlds.cache_clear()
+    run.worlds_of.cache_clear()
     assert "cannot be released: ZeroDivisionError" in found.found[0].complaint
     assert found.found[0].again == f"sfumato audit --sql 100 --seed {KNOWN}"

@@ -59,7 +59,7 @@ class Round:
 def fuzz(seed: int, statements: int = PER_ROUND, change: Change | None = None) -> Round:
     """One round: statements drawn from a seed, and judged. change: what a mutant does to a release."""
     random = Random(f"statements {seed}")  # noqa: S311 (statements, not noise)
-    worlds, broken = _worlds(seed // SHARED)
+    worlds, broken = worlds_of(seed // SHARED)
     found = {kind_of(complaint): Found(seed, name, "", "", complaint) for name, complaint in broken}
     answered = compared = 0
     exact = [world for world in worlds if world.exact]
@@ -80,7 +80,7 @@ def fuzz(seed: int, statements: int = PER_ROUND, change: Change | None = None) -
 
 
 @lru_cache(maxsize=1)
-def _worlds(seed: int) -> tuple[list[World], list[tuple[str, str]]]:
+def worlds_of(seed: int) -> tuple[list[World], list[tuple[str, str]]]:
     """Every release that statements are asked of, and what is wrong with those that cannot be made."""
     worlds: list[World] = []
     broken: list[tuple[str, str]] = []
