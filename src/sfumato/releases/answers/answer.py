@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,14 @@ def answer_select(
     domain = schema.domain
     groups = Groups.of(select, domain)
     evaluation = Evaluation(view(kinds_asked(select, schema)), groups, confidence)
-    estimates = {column: estimates_of(column, evaluation) for column in dict.fromkeys(select.aggregates)}
-    if rework is not None:
-        estimates = {column: rework(column, found, evaluation) for column, found in estimates.items()}
+    known: dict[Column, list[Estimate]] = {}  # what two columns ask under two names is worked out once
+    estimates: dict[Column, list[Estimate]] = {}
+    for column in dict.fromkeys(select.aggregates):
+        nameless = replace(column, name="")
+        if nameless not in known:
+            found = estimates_of(column, evaluation)
+            known[nameless] = found if rework is None else rework(column, found, evaluation)
+        estimates[column] = known[nameless]
     return result_of(select, groups, domain, estimates, confidence, _notes(select, evaluation))
 
 

@@ -146,3 +146,16 @@ def test_what_would_take_too_long_to_compare_is_left_typical(monkeypatch):
         one.high - max(one.low, 0) <= other.high - max(other.low, 0) for one, other in zip(cut, whole, strict=True)
     )
     assert cut != whole
+
+
+def test_what_is_asked_twice_is_worked_out_once(monkeypatch):
+    """Five hundred names of one number cost one: their intervals are found once."""
+    from sfumato.releases.answers import answer
+
+    asked, content = [], content_of("kdtree", "spike")
+    real = answer.estimates_of
+    monkeypatch.setattr(answer, "estimates_of", lambda column, at: asked.append(column) or real(column, at))
+    names = ", ".join(f"COUNT(*) AS n{k}, MEDIAN(x) AS m{k}" for k in range(20))
+    found = content.select(compile_statement(f"SELECT {names} FROM t", GRID), 0.95)
+    assert len(asked) == 2 and len(found.columns) == 40
+    assert len({found.column(f"n{k}") == found.column("n0") for k in range(20)}) == 1

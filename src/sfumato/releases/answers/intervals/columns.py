@@ -13,12 +13,13 @@ from math import ceil, floor, inf, isfinite, isnan
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.intervals.guaranteed.ends import Ends
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.evaluate import Evaluation
-from sfumato.releases.answers.intervals.quantiles import quantile_ends
+from sfumato.releases.answers.intervals.quantiles import quantile_ends, quantile_tests
 from sfumato.releases.answers.intervals.source import Asked, Source
 from sfumato.releases.answers.statistics.arithmetic import Range, work_out
 from sfumato.releases.answers.view import Sum
@@ -48,6 +49,15 @@ def narrower(
     """
     each = zip(typical, sure, wide, narrow, strict=True)
     return [other if b.high - b.low < a.high - a.low else one for one, other, a, b in each]
+
+
+def sums_tested(column: Column, groups: int, domain: Domain) -> int:
+    """How many sums have their ends worked out for the guaranteed intervals of a column, in so many groups."""
+    if isinstance(column.rule, Formula):
+        return sum(sums_tested(part, groups, domain) for part in column.rule.columns)
+    if isinstance(column.rule, Quantile):
+        return quantile_tests(domain[column.rule.of].size, groups)
+    return groups if column.denominator is None else 2 * groups
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from sfumato.frozen import dataclass
 Kind = Literal["typical", "guaranteed", "both"]
 KINDS: tuple[str, ...] = get_args(Kind)
 MOST_COMPARED = 2**24  # numbers looked at, over all intervals of an answer, up to which both kinds are worked out
+OF_A_SUM = 2**12  # of them, as much work as there is besides for the ends of one sum
 GUARANTEED = "guaranteed intervals hold for every table: they come from the noise that was drawn and what is always so"
 
 

@@ -41,6 +41,15 @@ def quantile_ends(rule: Quantile, at: Evaluation, source: Source, tail: float) -
     return found if rule.grouped else found * len(at.groups.present)
 
 
+def quantile_tests(size: int, groups: int) -> int:
+    """How many sums the quantiles of so many groups are worth, of an attribute of so many values.
+
+    A cell that is tested takes two sums, and as much again to lay out the weights of each.
+    """
+    tested = size if size * groups <= MOST_TESTED else 2 * max(1, ceil(log2(size)))
+    return 4 * groups * tested
+
+
 @dataclass(frozen=True, eq=False)
 class _Cells:
     """The cells of an attribute that may hold the quantile of one group."""

@@ -15,13 +15,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.releases.answers.alike import kinds_asked
 from sfumato.releases.answers.answer import answer_select
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.evaluate import Evaluation
-from sfumato.releases.answers.intervals.columns import guaranteed, narrower
-from sfumato.releases.answers.intervals.manner import GUARANTEED, MOST_COMPARED, Manner
+from sfumato.releases.answers.groups import Groups
+from sfumato.releases.answers.intervals.columns import guaranteed, narrower, sums_tested
+from sfumato.releases.answers.intervals.manner import GUARANTEED, MOST_COMPARED, OF_A_SUM, Manner
 from sfumato.releases.answers.intervals.possible import possible
 from sfumato.releases.answers.remarks import MODEL
 from sfumato.releases.answers.result import Result
@@ -37,12 +39,13 @@ def select_as(content: ContentOfCells, select: Select, confidence: float, manner
     surely = manner.interval == "guaranteed"
     exact = content.exact_at(confidence)
     source = None if exact is not None else _source(content, select, surely=surely)
+    sums = 0 if source is None else _sums(select, content.schema.domain)
 
     def rework(column: Column, found: list[Estimate], at: Evaluation) -> list[Estimate]:
         if source is not None:
             if surely:
                 found = guaranteed(column, found, at, source)
-            elif len(found) * len(select.aggregates) * (source.work + at.view.cells.size) <= MOST_COMPARED:
+            elif sums * (OF_A_SUM + source.work + at.view.cells.size) <= MOST_COMPARED:
                 found = _no_wider(column, found, at, source)
         return possible(column, found, content.schema) if manner.possible or surely else found
 
@@ -50,6 +53,12 @@ def select_as(content: ContentOfCells, select: Select, confidence: float, manner
     result = answer_select(select, content.schema, content.view, asked, rework)
     notes = (*(note for note in result.notes if not (surely and note == MODEL)), *([GUARANTEED] if surely else []))
     return replace(result, confidence=confidence, notes=notes)
+
+
+def _sums(select: Select, domain: Domain) -> int:
+    """How many sums have their ends worked out where both kinds of intervals are."""
+    groups, columns = len(Groups.of(select, domain).present), {replace(one, name="") for one in select.aggregates}
+    return sum(sums_tested(column, groups, domain) for column in columns)
 
 
 def _source(content: ContentOfCells, select: Select, *, surely: bool) -> Source | None:
