@@ -227,7 +227,7 @@ def test_workers_that_have_grown_or_answered_enough_are_replaced(releases):
 
 
 def test_where_nothing_is_forked_workers_open_the_files_themselves(shelf, releases):
-    limits = Limits(quick_workers=1, quick_seconds=60, answer_seconds=120)
+    limits = Limits(quick_workers=1, answer_seconds=120)
     sql = json.dumps({"sql": COUNT.format(3)}).encode()
 
     async def solve(pool: Pool) -> bytes:

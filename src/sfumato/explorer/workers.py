@@ -191,7 +191,12 @@ class Spawned:
         loop = asyncio.get_running_loop()
         transport, protocol = await loop.subprocess_exec(_Process, *command_of_worker(), stderr=None)
         stdin: Any = transport.get_pipe_transport(0)
-        worker = Worker(transport.get_pid(), stdin.write, stdin.abort)
+
+        def close() -> None:
+            if not stdin.is_closing():  # asyncio closes it, too, when the process has ended, and not twice
+                stdin.abort()
+
+        worker = Worker(transport.get_pid(), stdin.write, close)
         protocol.meets(worker)
         self.running[worker.process] = transport, protocol
         stdin.write(self._first[room])
