@@ -19,7 +19,7 @@ def install_command(extra: str) -> str:
 
     checkout = Path(__file__).parents[2]
     try:
-        note = json.loads(distribution("sfumato").read_text("direct_url.json") or "{}")
+        note = json.loads(distribution(__name__.partition(".")[0]).read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):  # run from its sources
         note = (
             {"url": checkout.as_uri(), "dir_info": {"editable": True}} if (checkout / "pyproject.toml").exists() else {}

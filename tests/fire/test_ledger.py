@@ -104,7 +104,7 @@ def write_releases(folder: Path, path: Path, name: str, plan: str, after: int, s
         while True:
             number += 1
             out = folder / f"{name}-{number}.sfumato"
-            publish(rows, schema, EPSILON, out, ledger=Ledger(path, timeout=60), step=step)
+            publish(rows, schema, EPSILON, out, ledger=Ledger(path, timeout=60), step=step, again=True)
     except BudgetExhausted:
         os.write(said, b"exhausted\n")
     os._exit(0)
@@ -304,7 +304,7 @@ def schema() -> Schema:
 
 def released(folder: Path, schema: Schema, name: str = "r", epsilon: object = 1) -> Path:
     out = folder / f"{name}.sfumato"
-    publish(table(), schema, epsilon, out, ledger=Ledger(folder / "ledger.sqlite"), step=lambda what: None)
+    publish(table(), schema, epsilon, out, ledger=Ledger(folder / "ledger.sqlite"), step=lambda what: None, again=True)
     return out
 
 
@@ -327,7 +327,7 @@ def test_a_disk_that_fills_up_at_any_byte(tmp_path, schema, full):
         spent, out = ledger.account("fire").spent, tmp_path / f"{number}.sfumato"
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
         try:
-            publish(table(), schema, "0.001", out, ledger=ledger, step=lambda what: None)
+            publish(table(), schema, "0.001", out, ledger=ledger, step=lambda what: None, again=True)
             outcomes["published"] += 1
         except (LedgerError, ReleaseFileError) as error:
             outcomes[type(error).__name__] += 1

@@ -56,7 +56,9 @@ def test_its_intervals_hold():
     for run in range(10):
         table = answers(run)
         columns = [table[f"q{place}"].to_numpy() for place in range(6)]
-        made = sf.release(table, sf.Schema.from_dict(SCHEMA), 1, mechanism="bayes", entropy=TestingEntropy(run))
+        made = sf.release(
+            table, sf.Schema.from_dict(SCHEMA), 1, mechanism="bayes", entropy=TestingEntropy(run), again=True
+        )
         for _ in range(30):
             places = rng.choice(6, int(rng.integers(1, 4)), replace=False)
             wanted = rng.integers(0, 3, len(places))

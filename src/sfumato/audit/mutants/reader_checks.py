@@ -236,7 +236,7 @@ Sides = tuple[object, Check, Check]  # what is broken, the check of it, and the 
 
 def checks() -> dict[str, Sides]:
     """For each name: what is broken, the check of it, and the same check of the real thing."""
-    return {name: found for name, found in _CHECKS.items() if find_spec(_NEEDS.get(name, "sfumato"))}
+    return {name: found for name, found in _CHECKS.items() if name not in _NEEDS or find_spec(_NEEDS[name])}
 
 
 _NEEDS = {"pandas types": "pandas", "pandas objects by text": "pandas", "a cell that stops all": "openpyxl"}
