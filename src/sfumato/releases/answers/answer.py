@@ -69,7 +69,8 @@ def result_of(
 def moment_of(column: Key | Column, domain: Domain) -> str | None:
     """What a column's values are, if they are single days ("day") or times ("hour")."""
     if isinstance(column, Column):
-        axis = domain[column.rule.of] if isinstance(column.rule, Quantile) else None
+        one_day = isinstance(column.rule, Quantile) and column.scale == 1.0  # times -1 it is a number
+        axis = domain[column.rule.of] if one_day and isinstance(column.rule, Quantile) else None
         return None if axis is None or axis.kind != "date" else "hour" if axis.timed else "day"
     axis = domain[column.attribute]
     return axis.by if axis.kind == "date" and axis.by in ("day", "hour") else None
