@@ -89,3 +89,8 @@ def test_texts_stay_texts_in_json_and_csv(visits):
     assert result.records()[0]["day"] == "2024-02-28" and result.to_csv().splitlines()[1].startswith("2024-02-28,")
     assert result.to_pandas()["day"].tolist()[0] == datetime(2024, 2, 28)
     assert result.to_polars()["day"].to_list() == [date(2024, 2, 28)]
+
+
+def test_a_day_times_a_number_is_a_number(visits):
+    table = visits.query("SELECT MIN(at) * -1 AS n FROM visits").to_arrow()
+    assert str(table.schema.field("n").type) == "double"
