@@ -38,7 +38,7 @@ class Job:
 
     def __init__(self, packed: bytes, answered: Answered) -> None:
         self.packed, self.answered = packed, answered
-        self.room, self.over = ANSWERS, False
+        self.room, self.over, self.suspected = ANSWERS, False, False
         self.worker: Worker | None = None
         self.task: asyncio.Task[None] | None = None
         self.deadline: asyncio.TimerHandle | None = None
@@ -159,7 +159,11 @@ class Pool:
     def _replied(self, worker: Worker, reply: bytes | None) -> None:
         """A quick worker has answered its first question; None: it has ended."""
         if reply is None:
-            if worker.jobs:
+            if len(worker.jobs) > 1 and not worker.jobs[0].suspected:
+                # Its answer may have been lost with the pipe, and the next question have ended the worker.
+                worker.jobs[0].suspected = True
+                self._retire(worker)
+            elif worker.jobs:
                 job = self._detached(worker)
                 job.task = self._chore(self._autopsy(job, worker))
             else:
