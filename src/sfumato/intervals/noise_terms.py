@@ -120,9 +120,9 @@ def normal_terms(covariance: Floats, back: NDArray[np.int64], *, model: bool) ->
     if not covariance.any():
         return []
     if len(covariance) == 1:
-        factor = np.sqrt(covariance[0]) / SMOOTH
+        factor = np.sqrt(np.maximum(covariance[0], 0.0)) / SMOOTH
         return [replace(Term.of(NORMAL, 1, *factor[back].tolist()), model=model)]
     values, vectors = np.linalg.eigh(covariance)
-    kept = np.flatnonzero(values > NEGLIGIBLE * values.max())
+    kept = np.flatnonzero(values > NEGLIGIBLE * max(values.max(), 0.0))
     factors = vectors[:, kept] * np.sqrt(values[kept]) / SMOOTH
     return [replace(Term.of(NORMAL, 1, *factor[back].tolist()), model=model) for factor in factors.T]

@@ -27,6 +27,8 @@ from sfumato.kernel.verbs.exponential import choose
 from sfumato.kernel.verbs.largest_misfit import LargestMisfit
 from sfumato.kernel.verbs.margin_distances import checked_penalties, distance
 from sfumato.kernel.verbs.misfits import (
+    Guess,
+    PartsMisfit,
     group_sums,
     labels_of,
     labels_of_margins,
@@ -159,21 +161,23 @@ class Curator(Holding):
         return Measurement("misfit", Identity(count), answers, (noise,))
 
     def measure_margin_misfits(
-        self, guesses: Sequence[tuple[Sequence[str], NDArray[np.int64]]], budget: Budget, groups: Codes | None = None
+        self, guesses: Sequence[Guess], budget: Budget, groups: Codes | None = None
     ) -> Measurement:
         """How far margins lie from public guesses: the noisy sum over all cells of |count - guess|, margin by margin.
 
-        guesses: the attributes of each margin and a whole number for each of its cells, in the order of cells.
+        guesses: the attributes of each margin and a whole number for each of its cells, in the order of cells; or, as
+        a third, the part of every cell, numbered from 0, and a number for each part: the sum is then over parts.
         groups: the group of every margin, numbered from 0, whose sums are published; each by itself if not given.
         """
         check_kind(budget, self.charge)
-        domains, misfits = self._asked_of_margins(guesses)
+        asked = [self._margin_and_parts(*guess) for guess in guesses]
+        domains, misfits = [domain for domain, _ in asked], [misfit for _, misfit in asked]
         labels, number = labels_of_margins(len(domains), groups)
         noise, load = self._margin_noise(labels, number, budget)
         self.charge.admit([load])
         sums = np.zeros(len(domains), dtype=np.int64)
         for place, counts in self._margins.counts(domains):
-            sums[place] = misfits[place].scores(counts).sum()  # modulo 2^64, like all sums here
+            sums[place] = misfits[place].total(counts)  # modulo 2^64, like all sums here
         answers = group_sums(sums, labels, number)
         answers += draw(noise, number, self._entropy)
         answers.setflags(write=False)
@@ -300,6 +304,13 @@ class Curator(Holding):
     def _choice_rate(self, budget: Budget, spread: int) -> Fraction:
         """k rows move two scores apart by k * spread at most, and with them the logarithms of two chances."""
         return epsilon_to_choose(budget) / (self.charge.contributions * spread)
+
+    def _margin_and_parts(
+        self, names: Sequence[str], guess: NDArray[np.int64], parts: Codes | None = None
+    ) -> tuple[Domain, PartsMisfit]:
+        """Taken down once, as `_asked_of_margins` does."""
+        domain = self._margins.domain_along(names)
+        return domain, PartsMisfit.of(domain.size, guess, parts)
 
     def _asked_of_margins(
         self, guesses: Sequence[tuple[Sequence[str], NDArray[np.int64]]]

@@ -14,11 +14,11 @@ so what is spent on margins adds up (docs/privacy.md, section 9), and a misfit m
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
 from itertools import combinations
-from math import sqrt
+from math import inf, prod, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,13 +30,16 @@ from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, with_missing
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.margins_forecast import COUNT, foresee
-from sfumato.queries import Identity, Workload
+from sfumato.queries import Identity, Kron, Weighted, Workload
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:  # `auto` asks what is foretold wherever there are three attributes; the rest is for releases
+    from sfumato.inference.margins.scales import Contrasts, Haar
+    from sfumato.inference.margins.spreads import Scaled
     from sfumato.inference.margins.table import Noisy, Places, Table
     from sfumato.releases.contents.margins import Margins
 
+NONE: Mapping[Places, Contrasts] = {}
 FINEST = 2**20  # parts in which shares of a budget are counted
 OF_A_PAIR, OF_A_CELL = 2**21, 2**7  # numbers changed for a pair of attributes and for each of its cells; see `_work`
 
@@ -53,6 +56,7 @@ class Settings:
     one_way: Fraction = Fraction(1, 200)
     most_one_way: Fraction = Fraction(8, 100)
     misfit: Fraction = Fraction(1, 2500)
+    contrasts: Fraction = Fraction(8, 100)
     most_misfits: Fraction = Fraction(4, 100)
     check: Fraction = Fraction(5, 100)
     most_searched: int = 20
@@ -93,7 +97,7 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     for_tables, for_check = for_count, for_count
     if looks(schema):
         for_tables, for_check = for_count.split(1 - settings.check, settings.check)
-    checked = check(curator, schema, survey.counts(for_tables), for_check)
+    checked = check(curator, schema, survey.counts(for_tables), for_check, survey.spreads)
     survey.measured.extend(((), found) for found in checked.measured)
     tables, spreads = {"count": checked.tables}, {"count": checked.spreads}
     ordered = [axis.ordered for axis in schema.domain]
@@ -125,6 +129,7 @@ class _Survey:
     schema: Schema
     settings: Settings
     measured: list[tuple[Places, Measurement]] = field(default_factory=list)
+    spreads: dict[Places, Scaled] = field(default_factory=dict)
 
     def counts(self, budget: Budget) -> dict[Places, Table]:
         """Tables of the total, of all attributes and pairs, and of what else was worth measuring."""
@@ -138,8 +143,53 @@ class _Survey:
         found = self._misfits(total, one_way, pairs, for_misfits)
         variance, misfits = first[0][1][1], dict(zip(pairs, found.answers.tolist(), strict=True))
         worth = self._worth(one_way, unsure, variance, misfits, found.noise, for_tables)
+        chosen = self._broad_pairs(one_way, misfits, worth, for_tables)
+        contrasts: dict[Places, Contrasts] = {}
+        if chosen:
+            for_tables, for_contrasts = for_tables.split(1 - settings.contrasts, settings.contrasts)
+            contrasts = self._contrasts(chosen, for_contrasts)
         shares = for_tables.split(*(max(1, round(FINEST * each)) for each in worth.values()))
-        return self._tables(first + self._measure_all(list(worth), shares))
+        return self._tables(first + self._measure_all(list(worth), shares), contrasts)
+
+    def _broad_pairs(
+        self, one_way: list[Floats], misfits: dict[Places, float], worth: dict[Places, float], budget: Budget
+    ) -> dict[Places, tuple[Haar, Haar]]:
+        """Pairs whose halves and quarters are worth measuring, with the signs of both axes."""
+        from sfumato.inference.margins.scales import Haar, worth_measuring
+
+        contributions, total = self.curator.charge.contributions, sum(worth.values())
+        amount = float(budget.amount / contributions ** (1 if budget.is_pure else 2))  # for one row
+        shape, signs = self.schema.domain.shape, [Haar.of(margin) for margin in one_way]
+        pairs, before = list(misfits), []
+        for pair in pairs:
+            told = 0.0
+            for places, share in worth.items():
+                if {*pair} <= {*places}:
+                    each = share / total * amount
+                    told += (each**2 / 2.0 if budget.is_pure else 2.0 * each) / prod(shape[place] for place in places)
+            by_views = 1.0 / sqrt(told) if told > 0 else inf
+            before.append(min(max(0.0, misfits[pair]) / 2.0, by_views))
+        cost = np.array([signs[a].levels * signs[b].levels for a, b in pairs], dtype=np.float64)
+        share = float(self.settings.contrasts) * amount
+        alone = 2.0 / share**2 if budget.is_pure else 0.5 / share
+        some = np.flatnonzero(cost > 0)
+        found = some[worth_measuring(np.array(before)[some], cost[some], alone, budget.is_pure)]
+        return {pairs[place]: (signs[pairs[place][0]], signs[pairs[place][1]]) for place in found.tolist()}
+
+    def _contrasts(self, chosen: dict[Places, tuple[Haar, Haar]], budget: Budget) -> dict[Places, Contrasts]:
+        """The noisy contrasts of pairs, all with the same noise."""
+        from sfumato.inference.margins.scales import Contrasts
+
+        found = {}
+        shares = budget.split(*(first.levels * second.levels for first, second in chosen.values()))
+        for (places, (first, second)), share in zip(chosen.items(), shares, strict=True):
+            seen = self.curator.margin([self.schema.domain.names[place] for place in places])
+            queries = Kron(*(Weighted(each.signs.astype(np.int64)) for each in (first, second)))
+            one = seen.measure(queries, share)
+            self.measured.append(((), Measurement("contrast", Identity(queries.rows), one.answers, (one.noise,))))
+            noisy = one.answers.astype(np.float64).reshape(len(first.level), len(second.level))
+            found[places] = Contrasts(first, second, noisy, one.noise.continuous_variance)
+        return found
 
     def _misfits(self, total: float, one_way: list[Floats], pairs: list[Places], budget: Budget) -> Measurement:
         """How far each pair is from the product of its margins."""
@@ -179,10 +229,13 @@ class _Survey:
         by_now = np.array([1.0 / variance if len(places) == 1 else 0.0 for places in foretold.sets])
         return Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()
 
-    def _tables(self, noisy: list[tuple[Places, Noisy]]) -> dict[Places, Table]:
+    def _tables(
+        self, noisy: list[tuple[Places, Noisy]], contrasts: Mapping[Places, Contrasts] = NONE
+    ) -> dict[Places, Table]:
         """Estimates from all that was measured."""
         from sfumato.inference.margins.larger import larger_tables
         from sfumato.inference.margins.pairs import all_pairs
+        from sfumato.inference.margins.scales import corrected
         from sfumato.inference.margins.table import Table, pooled
 
         total, one_way, _ = self._one_way(noisy)
@@ -195,6 +248,8 @@ class _Survey:
             told = {pair for places, _ in noisy for pair in combinations(places, 2)}
             seen: dict[Places, Noisy] = {pair: pooled(noisy, pair) for pair in sorted(told)}
             tables |= all_pairs(one_way, seen, [axis.ordered for axis in self.schema.domain])
+            tables, found = corrected(tables, contrasts, list(seen))
+            self.spreads.update(found)
         return tables | larger_tables(noisy, tables)
 
     def sums(self, of: str, budget: Budget) -> dict[str, dict[Places, Noisy]]:

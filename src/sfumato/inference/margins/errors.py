@@ -15,6 +15,10 @@ One-way margins are brought to the total in another way (one_way.onto_total): by
 that holds any. Their errors are centred so, and that of the total goes where they go: along one axis evenly over such
 values, not in proportion to rows, by which most of the error of a margin of many values would fall on its largest.
 
+Errors of a set of attributes are not independent from cell to cell: neighbours are off to the same side. So a set may
+have variances for blocks of its cells beside those of single cells (`Coarse`): errors of whole blocks, spread inside
+each in proportion to the base. Only the mean of a question's weights over a block meets them.
+
 All groups of a GROUP BY are worked out at once. For a group g the weights are those of the question inside g and 0
 outside; along a grouping axis the part that varies is then (1 at g, else 0) - base(g), whose square is 1 - 2 base(g) at
 g plus base(g)^2 everywhere.
@@ -23,7 +27,7 @@ g plus base(g)^2 everywhere.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -35,8 +39,21 @@ Weights = Sequence[Floats | None]
 
 
 @dataclass(frozen=True, eq=False)
+class Coarse:
+    """Errors of blocks. shares: for each axis, of every block by value, the part of its base that the value has.
+
+    variances: of every set of axes, block by block; below zero where single cells claim more than blocks are off by.
+    """
+
+    shares: tuple[Floats, ...]
+    variances: Mapping[Places, Floats]
+
+
+@dataclass(frozen=True, eq=False)
 class JoinedErrors:
     """bases: for each axis, how errors spread along it, with sum 1. variances: of every set of axes, cell by cell.
+
+    coarse: further errors of blocks of cells, at one scale and another.
 
     levels: for each axis, how its own margin was brought to the total, with sum 1; as the base, if not told. apart: for
     an axis, further variances of its margin's values that were not.
@@ -46,6 +63,16 @@ class JoinedErrors:
     variances: Mapping[Places, Floats]
     levels: tuple[Floats, ...] | None = None
     apart: Mapping[int, Floats] = field(default_factory=dict)
+    coarse: Sequence[Coarse] = ()
+
+    def without(self, part: Places) -> JoinedErrors:
+        """The errors but for those of one set of axes."""
+        left = {each: variances for each, variances in self.variances.items() if each != part}
+        return replace(self, variances=left)
+
+    def alone(self, part: Places) -> JoinedErrors:
+        """The errors of the cells of one set of axes."""
+        return JoinedErrors(self.bases, {each: v for each, v in self.variances.items() if each == part})
 
     def of_cells(self) -> Floats:
         """The variance of every single cell."""
@@ -71,7 +98,64 @@ class JoinedErrors:
         for axis, variance in self.apart.items():
             nowhere = tuple(np.zeros_like(base) for base in self.bases)
             self._add(found, (axis,), variance, nowhere, split, whole, groups)
+        for scale in self.coarse:
+            for part, variances in scale.variances.items():
+                self._add_coarse(found, part, variances, scale.shares, split, whole, groups)
         return found
+
+    def _add_coarse(
+        self,
+        found: Floats,
+        part: Places,
+        variances: Floats,
+        shares: Sequence[Floats],
+        split: Weights,
+        whole: Weights,
+        groups: Places,
+    ) -> None:
+        """What errors of the blocks of one part add: met by the means of weights over blocks, less their own mean."""
+        axes = tuple(range(len(self.bases)))
+        others = tuple(axis for axis in axes if axis not in groups)
+        shape = [len(self.bases[axis]) for axis in groups]
+        variance = spread_out(variances, part, axes)
+        inside = [None if w is None else self._over_blocks(w, part, others, shares) for w in split]
+        outside = [None if w is None else self._over_blocks(w, part, axes, shares) for w in whole]
+        squares, moves = variance, []
+        for axis in groups:  # what a group's own values are of every block, less what they are of all rows
+            base = self.bases[axis]
+            if axis in part:
+                moved = shares[axis].T - base[:, None]
+                squares = along(moved**2, squares, axis)
+            else:
+                moved = base[:, None]
+                squares = squares * spread_out(base**2, (axis,), axes)
+            moves.append((axis, moved))
+        for i, (mine, every) in enumerate(zip(inside, outside, strict=True)):
+            for j in range(i, len(split)):
+                value = self._both(mine, inside[j], squares, others, shape)
+                for one, other in ((mine, outside[j]), (inside[j], every)):
+                    if one is not None and other is not None:
+                        met = variance * other
+                        for axis, moved in moves:
+                            met = along(moved, met, axis)
+                        value = value + self._over_groups((one * met).sum(axis=others, keepdims=True), others, shape)
+                second = outside[j]
+                if every is not None and second is not None:
+                    value = value + float((variance * every * second).sum())
+                found[..., i, j] += value
+                if i != j:
+                    found[..., j, i] += value
+
+    def _over_blocks(self, weights: Floats, part: Places, axes: Places, shares: Sequence[Floats]) -> Floats:
+        """The means of weights over blocks along the axes of a part, less their mean; over all along the others."""
+        for axis in axes:
+            if weights.shape[axis] == 1:
+                mean = weights * float(self.bases[axis].sum())
+                weights = weights - mean if axis in part else mean
+                continue
+            mean = along(self.bases[axis][None], weights, axis)
+            weights = along(shares[axis], weights, axis) - mean if axis in part else mean
+        return weights
 
     def _add_total(
         self, found: Floats, levels: Sequence[Floats], split: Weights, whole: Weights, groups: Places
@@ -186,3 +270,8 @@ class JoinedErrors:
     def _over_groups(self, values: Floats, others: Places, shape: list[int]) -> Floats:
         full = [len(base) if axis not in others else 1 for axis, base in enumerate(self.bases)]
         return np.broadcast_to(values, full).reshape(shape)
+
+
+def along(matrix: Floats, values: Floats, axis: int) -> Floats:
+    """A matrix times the values along one axis."""
+    return np.asarray(np.moveaxis(np.tensordot(matrix, values, axes=(1, axis)), 0, axis), dtype=np.float64)

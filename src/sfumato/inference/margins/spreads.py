@@ -1,7 +1,9 @@
-"""How far tables that nobody measured lie from what was joined of smaller ones.
+"""How far tables lie from what was joined of smaller ones, and how far blocks of their cells are off.
 
 The deviation of a cell is taken to grow with the root of the rows that are expected in it: variance = spread * rows.
 Where a release measured how far a set of attributes is off, its own spread is known; else that of sets of its size.
+Errors of neighbouring cells are alike, so that blocks of cells, halves and quarters of every axis, have spreads of their
+own, as variance for each row of a block.
 """
 
 from __future__ import annotations
@@ -14,14 +16,24 @@ from sfumato.inference.margins.table import Places
 
 
 @dataclass(frozen=True)
+class Scaled:
+    """The spread of errors of blocks, by level from the coarsest: what noise makes, and what was assumed."""
+
+    noise: tuple[float, ...]
+    model: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Spreads:
     """by_order: the spread of sets of one, two, three, ... attributes; more than are listed have the last.
 
-    single: of those sets whose own spread is known.
+    single: of those sets whose own spread is known. blocks_by_order, blocks: the same for blocks of cells.
     """
 
     by_order: tuple[float, ...] = ()
     single: Mapping[Places, float] = field(default_factory=dict)
+    blocks_by_order: Mapping[int, Scaled] = field(default_factory=dict)
+    blocks: Mapping[Places, Scaled] = field(default_factory=dict)
 
     def of(self, places: Places) -> float:
         """The spread of a set of attributes.
@@ -32,3 +44,7 @@ class Spreads:
         if places in self.single:
             return self.single[places]
         return self.by_order[min(len(places), len(self.by_order)) - 1] if self.by_order and places else 0.0
+
+    def of_blocks(self, places: Places) -> Scaled | None:
+        """The spreads of blocks of a set of attributes, if any are known."""
+        return self.blocks.get(places, self.blocks_by_order.get(len(places)))

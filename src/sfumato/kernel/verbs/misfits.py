@@ -6,6 +6,7 @@ most column sum c of |A|, however the rows are grouped (docs/privacy.md, theorem
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -13,12 +14,17 @@ from numpy.typing import NDArray
 
 from sfumato.arrays import Codes
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Load, noise_for
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.limits import MOST_MISFIT_GROUPS
 from sfumato.measurement import Laplace, Noise
+from sfumato.queries import Identity
+from sfumato.queries.arrays import codes
 
+# The attributes of a margin, a number for each of its cells; or for each part, and the part of every cell.
+Guess = tuple[Sequence[str], NDArray[np.int64]] | tuple[Sequence[str], NDArray[np.int64], Codes | None]
 LARGEST_COLUMN = 2**30  # whose square fits 64 bits
 
 
@@ -40,6 +46,35 @@ def _labels(rows: int, groups: Codes) -> tuple[Codes, int]:
     if not 0 <= int(labels.min()) <= int(labels.max()) < MOST_MISFIT_GROUPS:
         raise QueryError(f"group labels count from 0 and stay below {MOST_MISFIT_GROUPS}; some lie outside")
     return labels.astype(np.int64), int(labels.max()) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class PartsMisfit:
+    """The misfit of a margin part by part. parts: of every cell, frozen; None if each cell is a part by itself.
+
+    A row lies in one cell and so in one part, and moves the sum of |count - guess| over parts by at most 1.
+    """
+
+    misfit: Misfit
+    parts: Codes | None
+
+    @classmethod
+    def of(cls, cells: int, guess: NDArray[np.int64], parts: Codes | None = None) -> PartsMisfit:
+        """A whole number for each cell, or for each part that cells are put in."""
+        if parts is None:
+            return cls(Misfit(Identity(cells), guess), None)
+        found = codes(parts, len(guess), "parts of a margin's cells")
+        if len(found) != cells:
+            raise QueryError(f"a margin of {cells} cells needs as many parts, and {len(found)} were named")
+        return cls(Misfit(Identity(len(guess)), guess), found)
+
+    def total(self, counts: NDArray[np.int64]) -> np.int64:
+        """The sum over all parts of |count - guess|, modulo 2^64."""
+        held = counts
+        if self.parts is not None:
+            held = np.zeros(self.misfit.queries.rows, dtype=np.int64)
+            np.add.at(held, self.parts, counts)
+        return np.int64(self.misfit.scores(held).sum())
 
 
 def misfit_noise(misfit: Misfit, budget: Budget, contributions: int) -> Noise:

@@ -14,13 +14,12 @@ from math import comb, prod
 
 import numpy as np
 
-from sfumato.arrays import Floats, Whole
+from sfumato.arrays import Codes, Floats, Whole
 from sfumato.frozen import dataclass
 from sfumato.inference.margins.calibration import Doubt, scale_of
-from sfumato.inference.margins.errors import JoinedErrors
-from sfumato.inference.margins.one_way import level_of
-from sfumato.inference.margins.spreads import Spreads
-from sfumato.inference.margins.table import Places, Table, subsets, sum_out
+from sfumato.inference.margins.scales import LEVELS
+from sfumato.inference.margins.spreads import Scaled, Spreads
+from sfumato.inference.margins.table import Places, Table, sum_kinds
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.misfits import noise_of_margins
@@ -28,8 +27,9 @@ from sfumato.measurement import Measurement
 from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
 
-ORDERS = (2, 3, 4)  # attributes of the sets that are looked at
-WEIGHTS = {2: 4, 3: 4, 4: 1}  # shares of the budget
+# Sets of so many attributes that are looked at: their halves and quarters, cell by cell (LEVELS), and shares for each.
+LOOKS = {2: {LEVELS: 4}, 3: {0: 2, 1: 2, LEVELS: 3}, 4: {0: 1, LEVELS: 1}}
+NONE: Mapping[Places, Scaled] = {}
 MOST_SETS = {2: 1000, 3: 240, 4: 48}  # that are looked at
 MOST_CELLS = 2**16  # of a set that is looked at
 ROUGHLY = 1e-4  # of the rows, to which sets are joined for a look
@@ -49,10 +49,14 @@ class Checked:
     measured: tuple[Measurement, ...]
 
 
-def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budget: Budget) -> Checked:
-    """Measure how far answers along two, three and four attributes are off, and size the errors by it."""
-    looked_at = looks(schema)
-    content, names = Margins(schema, {"count": dict(tables)}), schema.domain.names
+def check(
+    curator: Curator, schema: Schema, tables: Mapping[Places, Table], budget: Budget, pairs: Mapping[Places, Scaled] = NONE
+) -> Checked:
+    """Measure how far answers along two, three and four attributes are off, and size the errors by it.
+
+    pairs: what is known of how far blocks of pairs are off.
+    """
+    looked_at, names = looks(schema), schema.domain.names
     # What nobody looks at deviates as rows do that come independently, so that no interval is of noise alone.
     known, spreads = dict(tables), [0.0] + [1.0] * (max(*looked_at, 3) - 1 if looked_at else 2)
     for places, one in tables.items():
@@ -61,24 +65,43 @@ def check(curator: Curator, schema: Schema, tables: Mapping[Places, Table], budg
     if not looked_at:
         return Checked(known, Spreads(tuple(spreads)), ())
     single: dict[Places, float] = {}
+    blocks: dict[Places, Scaled] = dict(pairs)
+    by_order: dict[int, Scaled] = {}
     measured: list[Measurement] = []
-    shares = budget.split(*(WEIGHTS[order] for order in looked_at))
-    for (order, sets), share in zip(looked_at.items(), shares, strict=True):
+    shares = iter(budget.split(*(weight for order in looked_at for weight in LOOKS[order].values())))
+    for order, sets in looked_at.items():
+        content = Margins(schema, {"count": known}, {"count": Spreads(tuple(spreads), single, by_order, blocks)})
         answers = {places: _joined(content, places) for places in sets}
-        doubts = [_doubt(places, answer, known, spreads, single) for places, answer in answers.items()]
-        groups = _groups(doubts, share, curator)
-        guesses = [([names[place] for place in places], _whole(answer)) for places, answer in answers.items()]
-        measured.append(curator.measure_margin_misfits(guesses, share, groups))
-        for places, scale in zip(sets, _scales(measured[-1], groups, doubts), strict=True):
-            if places in tables:
-                one = known[places]
-                known[places] = replace(one, noise=scale * one.noise, model=scale * one.model)
-            else:
-                single[places] = max(scale, BY_CHANCE)
+        of_blocks: dict[int, list[float]] = {}
+        for level in LOOKS[order]:
+            share, doubts, guesses = next(shares), [], []
+            for places, answer in answers.items():
+                kinds = _kinds(content, places, level)
+                seen = sum_kinds(answer, list(kinds.values()))
+                doubts.append(_doubt(content, kinds, seen))
+                parts = None if level == LEVELS else _parts(list(kinds.values()))
+                guesses.append(([names[place] for place in places], _whole(seen), parts))
+            groups = _groups(doubts, share, curator)
+            measured.append(curator.measure_margin_misfits(guesses, share, groups))
+            scales = _scales(measured[-1], groups, doubts)
+            if level < LEVELS:
+                of_blocks[level] = scales
+                continue
+            for places, scale in zip(sets, scales, strict=True):
+                if places in tables:
+                    one = known[places]
+                    known[places] = replace(one, noise=scale * one.noise, model=scale * one.model)
+                else:
+                    single[places] = max(scale, BY_CHANCE)
         seen = [single[places] for places in sets if places in single]
         if seen:
             spreads[order - 1] = float(np.mean(seen))
-    return Checked(known, Spreads(tuple(spreads), single), tuple(measured))
+        if of_blocks:
+            found = {p: _scaled(p, place, of_blocks, known, single) for place, p in enumerate(sets)}
+            blocks |= found
+            if unmeasured := [found[places].model for places in sets if places in single]:
+                by_order[order] = Scaled((0.0,) * LEVELS, tuple(np.mean(unmeasured, axis=0).tolist()))
+    return Checked(known, Spreads(tuple(spreads), single, by_order, blocks), tuple(measured))
 
 
 def _scales(found: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> list[float]:
@@ -93,7 +116,7 @@ def _scales(found: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> list[
 
 def looks(schema: Schema) -> dict[int, list[Places]]:
     """Which sets of attributes are looked at, by their number; none where there is one attribute."""
-    return {order: sets for order in ORDERS if (sets := _sets(schema.domain.shape, order))}
+    return {order: sets for order in LOOKS if (sets := _sets(schema.domain.shape, order))}
 
 
 def _sets(shape: Sequence[int], order: int) -> list[Places]:
@@ -113,29 +136,48 @@ def _whole(answer: Floats) -> Whole:
     return np.rint(answer).astype(np.int64).reshape(-1)
 
 
-def _doubt(
-    places: Places,
-    answer: Floats,
-    known: Mapping[Places, Table],
-    spreads: Sequence[float],
-    single: Mapping[Places, float],
-) -> Doubt:
+def _kinds(content: Margins, places: Places, level: int) -> dict[int, Codes]:
+    """The blocks of a level along some axes, or all values."""
+    every = content.every(places)
+    return every if level == LEVELS else {place: content.blocks(place)[level] for place in places}
+
+
+def _parts(kinds: Sequence[Codes]) -> Codes:
+    """The block of every cell, in the order of cells."""
+    found: Codes = np.zeros(1, dtype=np.int64)
+    for kind in kinds:
+        found = (found[:, None] * (int(kind.max()) + 1) + kind).reshape(-1)
+    return found
+
+
+def _doubt(content: Margins, kinds: Mapping[int, Codes], answer: Floats) -> Doubt:
     """What is claimed of the cells of one set: the errors of smaller sets as sized by now, its own in doubt."""
-    axes, counts = tuple(range(len(places))), np.maximum(answer, 0.0)
-    total = max(float(counts.sum()), 1e-9)
-    bases = tuple(sum_out(counts, (axis,), axes) / total for axis in axes)
-    variances: dict[Places, Floats] = {}
-    for part in subsets(axes):
-        within = tuple(places[axis] for axis in part)
-        if within in known:
-            variances[part] = known[within].noise + known[within].model
-        else:
-            spread = single.get(within, spreads[len(part) - 1])
-            variances[part] = (1.0 if part == axes else spread) * sum_out(counts, part, axes)
-    levels = tuple(level_of(known[place,].estimate) for place in places)
-    sure = JoinedErrors(bases, {part: each for part, each in variances.items() if part != axes}, levels)
-    own = JoinedErrors(bases, {axes: variances[axes]})
-    return Doubt(sure.of_cells(), own.of_cells(), counts + np.rint(counts))
+    counts, axes = np.maximum(answer, 0.0), tuple(range(len(kinds)))
+    found = content.errors("count", kinds, {"count": counts})
+    sure = sum(each.without(axes).of_cells() for each in (found.noise, found.model))
+    own = sum(each.alone(axes).of_cells() for each in (found.noise, found.model))
+    return Doubt(np.maximum(sure, 0.0), own, counts + np.rint(counts))
+
+
+def _scaled(
+    places: Places,
+    place: int,
+    scales: Mapping[int, Sequence[float]],
+    known: Mapping[Places, Table],
+    single: Mapping[Places, float],
+) -> Scaled:
+    """The spreads of a set's blocks, by the factors that were found; as cells have them, where none was.
+
+    place: of the set among those that were looked at.
+    """
+    factors = [scales[level][place] if level in scales else None for level in range(LEVELS)]
+    if places not in known:
+        spread = single[places]
+        return Scaled((0.0,) * LEVELS, tuple(spread if each is None else each for each in factors))
+    one = known[places]
+    rows = max(float(one.estimate.sum()), 1.0)
+    noise, model = float(one.noise.sum()) / rows, float(one.model.sum()) / rows
+    return Scaled(*(tuple(of * (1.0 if each is None else each) for each in factors) for of in (noise, model)))
 
 
 def _groups(doubts: Sequence[Doubt], share: Budget, curator: Curator) -> Whole:

@@ -19,11 +19,12 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.inference.margins.errors import JoinedErrors
+from sfumato.inference.margins.errors import Coarse, JoinedErrors
 from sfumato.inference.margins.joining import CLOSE, join_counts, join_sums, join_unbiased
 from sfumato.inference.margins.one_way import level_of
+from sfumato.inference.margins.scales import LEVELS, halved
 from sfumato.inference.margins.spreads import Spreads
-from sfumato.inference.margins.table import Places, Table, spread_out, subsets, sum_kinds, sum_out
+from sfumato.inference.margins.table import Places, Table, independent, spread_out, subsets, sum_kinds, sum_out
 from sfumato.measurement import Measurement
 from sfumato.releases.answers.alike import Kinds
 from sfumato.releases.answers.gathered import Gathered
@@ -85,7 +86,7 @@ class Margins(ContentOfCells):
         values = {of: joint.reshape(-1) for of, joint in joined.items()}
         merged = 1 if domain.size > 2**62 else domain.size // max(1, prod(shape))
         names = tuple(domain.names[place] for place in asked)
-        noises = JoinedNoise(names, kinds, shape, {of: self._errors(of, by_place, joined) for of in joined})
+        noises = JoinedNoise(names, kinds, shape, {of: self.errors(of, by_place, joined) for of in joined})
         return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
 
     def exact_at(self, confidence: float) -> float | None:
@@ -151,7 +152,8 @@ class Margins(ContentOfCells):
                 estimates.setdefault((first, second), np.outer(one_way[first], one_way[second]) / total)
         return join_counts(one_way, {places: each for places, each in estimates.items() if len(places) > 1}, close)
 
-    def _errors(self, of: str, kinds: Mapping[int, Codes], joined: Mapping[str, Floats]) -> ErrorsOf:
+    def errors(self, of: str, kinds: Mapping[int, Codes], joined: Mapping[str, Floats]) -> ErrorsOf:
+        """The errors of one statistic along some axes, of whose values the kinds are told apart."""
         places, counts = tuple(kinds), np.maximum(joined["count"], 0.0)
         noise: dict[Places, Floats] = {}
         model: dict[Places, Floats] = {}
@@ -175,11 +177,65 @@ class Margins(ContentOfCells):
                 model[part] = spread * sum_out(counts, part, range(len(places)))
         bases = tuple(self._base(place, kinds[place]) for place in places)
         levels = tuple(self._level(place, kinds[place]) for place in places) if levelled else None
+        by_noise, by_model = self._of_blocks(of, kinds)
         return ErrorsOf(
-            JoinedErrors(bases, noise, levels, apart["noise"]),
-            JoinedErrors(bases, model, levels, apart["model"]),
+            JoinedErrors(bases, noise, levels, apart["noise"], by_noise),
+            JoinedErrors(bases, model, levels, apart["model"], by_model),
             JoinedErrors(bases, unknown),
         )
+
+    def _of_blocks(self, of: str, kinds: Mapping[int, Codes]) -> tuple[list[Coarse], list[Coarse]]:
+        """Errors of blocks of cells, from noise and from what was assumed: halves of every axis, then quarters.
+
+        What blocks are off by is known as a whole, so what smaller blocks and single cells would add up to is taken away.
+        """
+        places, found = tuple(kinds), ([], [])
+        spreads = self.spreads.get(of, Spreads())
+        if not (spreads.blocks or spreads.blocks_by_order):
+            return found
+        total = float(self.tables["count"][()].estimate)
+        for level in reversed(range(LEVELS)):
+            bases = [np.bincount(self.blocks(place)[level], self._shares_of(place)) for place in places]
+            shares = tuple(self._of_each_block(place, kinds[place], level) for place in places)
+            variances: tuple[dict[Places, Floats], dict[Places, Floats]] = ({}, {})
+            for part in subsets(tuple(range(len(places)))):
+                within = tuple(places[axis] for axis in part)
+                known = spreads.of_blocks(within) if len(part) > 1 else None
+                if known is None:
+                    continue
+                blocks, table = [self.blocks(place)[level] for place in within], self._table(of, within)
+                rows = (
+                    independent([total * bases[axis] for axis in part], total)
+                    if table is None
+                    else sum_kinds(table.estimate, blocks)
+                )
+                if level == LEVELS - 1:
+                    cells = (
+                        (np.zeros(rows.shape), spreads.of(within) * rows)
+                        if table is None
+                        else tuple(sum_kinds(each, blocks) for each in (table.noise, table.model))
+                    )
+                else:
+                    cells = tuple(each[level + 1] * rows for each in (known.noise, known.model))
+                for spread, less, into in zip((known.noise, known.model), cells, variances, strict=True):
+                    into[part] = spread[level] * rows - less
+            for into, each in zip(found, variances, strict=True):
+                into.append(Coarse(shares, each))
+        return found
+
+    def _shares_of(self, place: int) -> Floats:
+        return self._base(place, np.arange(self.domain.shape[place]))
+
+    def blocks(self, place: int) -> list[Codes]:
+        """The blocks of an attribute's values, level by level."""
+        return halved(self.tables["count"][place,].estimate)
+
+    def _of_each_block(self, place: int, kind: Codes, level: int) -> Floats:
+        """For every block and kind of values of an attribute, the part of the block's rows that are of the kind."""
+        blocks = self.blocks(place)[level]
+        held = np.zeros((int(blocks.max()) + 1, int(kind.max()) + 1))
+        np.add.at(held, (blocks, kind), self._shares_of(place))
+        return np.asarray(held / np.maximum(held.sum(axis=1, keepdims=True), 1e-300))
 
     def _level(self, place: int, kind: Codes) -> Floats:
         """How a margin was brought to the total: evenly over the values that hold rows."""
@@ -207,7 +263,7 @@ class Margins(ContentOfCells):
         raise QueryError(f"this question {limit}; leave out, or ask for fewer values of, {listed}")
 
     def cells(self) -> Floats:
-        every = self._every(tuple(range(len(self.domain.shape))))
+        every = self.every(tuple(range(len(self.domain.shape))))
         self._check_size(every)
         return self.joined(every)["count"].reshape(-1)
 
@@ -218,18 +274,18 @@ class Margins(ContentOfCells):
         sums = {}
         for of, tables in list(self.tables.items())[1:]:
             few = [places for places in tables if 0 < len(places) <= 2 or (places and not self.unbiased)]
-            whole = {places: self._added_up(of, self._every(places)) for places in few} if self.unbiased else {}
+            whole = {places: self._added_up(of, self.every(places)) for places in few} if self.unbiased else {}
             sums[of] = {places: whole.get(places, tables[places].estimate) for places in few}
         return RowsOfMargins(self.schema, float(self.tables["count"][()].estimate), self._along, larger, sums)
 
     def _along(self, places: Places) -> Floats:
         """Counts along some axes."""
-        every = self._every(places)
+        every = self.every(places)
         if self.unbiased:
             return self._added_up("count", every)
         return self._join("count", self._known("count", places, every), len(places), None)
 
-    def _every(self, places: Places) -> dict[int, Codes]:
+    def every(self, places: Places) -> dict[int, Codes]:
         """Every value of some axes a kind of its own."""
         return {place: np.arange(self.domain.shape[place]) for place in places}
 

@@ -52,7 +52,8 @@ COLUMNS = {
 CELL_BY_CELL = 0, 0  # how margins are measured that need no contrasts
 FINEST = 2**20  # parts of a spread
 MOST_LENGTH = 2**50  # that rows were brought to
-MISFIT = "misfit"  # how far guesses lie from the counts: a statistic that only measurements have
+# Statistics that only measurements have: how far guesses lie from the counts, and signed sums of rows.
+MISFIT, CONTRAST = "misfit", "contrast"
 
 
 @record
@@ -87,7 +88,7 @@ def written(content: Margins) -> Written:
     estimates, parts = in_whole_numbers(np.concatenate([table.estimate.reshape(-1) for _, table in listed]))
     errors = (np.concatenate([np.sqrt(v).reshape(-1) for v in each]) for each in _variances(listed))
     noises = {noise: place for place, noise in enumerate(dict.fromkeys(one.noise for _, one in content.measured))}
-    kinds = [*statistics, MISFIT]
+    kinds = [*statistics, MISFIT, CONTRAST]
     asked = content.asked or (CELL_BY_CELL,) * len(content.measured)
     measured = [
         (kinds.index(one.of), len(places), noises[one.noise], len(one.answers), *how)
@@ -161,7 +162,7 @@ def parts(
         of: Spreads(tuple(spread / FINEST for spread in each), single[of])
         for of, each in zip(statistics, about.spreads, strict=True)
     }
-    measured = tuple(_measurements(about, [*statistics, MISFIT], member, shape))
+    measured = tuple(_measurements(about, [*statistics, MISFIT, CONTRAST], member, shape))
     listed = member("measured")
     asked = tuple(zip(listed["contrasts"].tolist(), listed["length"].tolist(), strict=True))
     return tables, spreads, measured, about.unbiased, asked
