@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from sfumato.frozen import dataclass
 from sfumato.inference.margins.table import Places, spread_out, subsets
 
 Weights = Sequence[Floats | None]
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +66,15 @@ class JoinedErrors:
     levels: tuple[Floats, ...] | None = None
     apart: Mapping[int, Floats] = field(default_factory=dict)
     coarse: Sequence[Coarse] = ()
+
+    def __add__(self, other: JoinedErrors) -> JoinedErrors:
+        """Independent errors of the same table, together; both have the same scales."""
+        coarse = tuple(
+            Coarse(mine.shares, _added(mine.variances, its.variances))
+            for mine, its in zip(self.coarse, other.coarse, strict=True)
+        )
+        variances, apart = _added(self.variances, other.variances), _added(self.apart, other.apart)
+        return replace(self, variances=variances, apart=apart, coarse=coarse)
 
     def without(self, part: Places) -> JoinedErrors:
         """The errors but for those of one set of axes."""
@@ -275,3 +286,10 @@ class JoinedErrors:
 def along(matrix: Floats, values: Floats, axis: int) -> Floats:
     """A matrix times the values along one axis."""
     return np.asarray(np.moveaxis(np.tensordot(matrix, values, axes=(1, axis)), 0, axis), dtype=np.float64)
+
+
+def _added(first: Mapping[Key, Floats], second: Mapping[Key, Floats]) -> dict[Key, Floats]:
+    found = {**first}
+    for key, variances in second.items():
+        found[key] = found[key] + variances if key in found else variances
+    return found

@@ -29,6 +29,7 @@ SOME = 0.1  # contrasts' families' worth of belief in each size, before any is s
 LEARNING = 30  # rounds in which all families teach each other how large errors are
 ROUNDS = 4  # of bringing a table to its contrasts
 MOST_CHANGE = 4.0  # by which a block's rows are multiplied in one round at most
+WIDER = 1.1  # times the deviations that are left, as errors have longer tails than normal ones
 LEAST = 1e-9
 
 
@@ -184,7 +185,7 @@ def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats) ->
     """Variances that are left, for each row that contrasts are about: of halves, then of quarters."""
     rows, family = np.maximum(contrasts.rows(table), 1.0), contrasts.families()
     by_level: list[list[float]] = [[], []]
-    for part, found in ((noise, by_level[0]), (left - noise, by_level[1])):
+    for part, found in ((noise, by_level[0]), (WIDER**2 * left - noise, by_level[1])):
         for level in range(LEVELS):
             here = family == 0 if not level else family > 0
             found.append(float((part[here]).sum() / rows[here].sum()) if here.any() else (found[-1] if found else 0.0))

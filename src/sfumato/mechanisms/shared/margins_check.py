@@ -154,8 +154,8 @@ def _doubt(content: Margins, kinds: Mapping[int, Codes], answer: Floats) -> Doub
     """What is claimed of the cells of one set: the errors of smaller sets as sized by now, its own in doubt."""
     counts, axes = np.maximum(answer, 0.0), tuple(range(len(kinds)))
     found = content.errors("count", kinds, {"count": counts})
-    sure = sum(each.without(axes).of_cells() for each in (found.noise, found.model))
-    own = sum(each.alone(axes).of_cells() for each in (found.noise, found.model))
+    errors = found.noise + found.model
+    sure, own = errors.without(axes).of_cells(), errors.alone(axes).of_cells()
     return Doubt(np.maximum(sure, 0.0), own, counts + np.rint(counts))
 
 

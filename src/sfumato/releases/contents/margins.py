@@ -228,7 +228,11 @@ class Margins(ContentOfCells):
 
     def blocks(self, place: int) -> list[Codes]:
         """The blocks of an attribute's values, level by level."""
-        return halved(self.tables["count"][place,].estimate)
+        return self._halved[place]
+
+    @cached_property
+    def _halved(self) -> list[list[Codes]]:
+        return [halved(self.tables["count"][place,].estimate) for place in range(len(self.domain.shape))]
 
     def _of_each_block(self, place: int, kind: Codes, level: int) -> Floats:
         """For every block and kind of values of an attribute, the part of the block's rows that are of the kind."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from sfumato.arrays import Floats, Whole
 from sfumato.inference.fits.base import PARTS, in_parts
-from sfumato.inference.margins.spreads import Spreads
+from sfumato.inference.margins.spreads import Scaled, Spreads
 from sfumato.inference.margins.table import Places, Table
 from sfumato.measurement import Measurement
 from sfumato.queries import Identity, Queries
@@ -74,7 +74,16 @@ def rounded(table: Table) -> Table:
 def rounded_spreads(spreads: Spreads) -> Spreads:
     """Spreads as a file holds them."""
     single = {places: _in_parts(spread) / FINEST for places, spread in spreads.single.items()}
-    return Spreads(tuple(_in_parts(spread) / FINEST for spread in spreads.by_order), single)
+    by_order, blocks = ({key: _rounded_blocks(each) for key, each in every.items()} for every in _of_blocks(spreads))
+    return Spreads(tuple(_in_parts(spread) / FINEST for spread in spreads.by_order), single, by_order, blocks)
+
+
+def _of_blocks(spreads: Spreads) -> tuple[Mapping[Any, Scaled], Mapping[Any, Scaled]]:
+    return spreads.blocks_by_order, spreads.blocks
+
+
+def _rounded_blocks(each: Scaled) -> Scaled:
+    return Scaled(*(tuple(round(spread * FINEST) / FINEST for spread in part) for part in (each.noise, each.model)))
 
 
 def written(content: Margins) -> Written:
