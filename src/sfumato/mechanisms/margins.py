@@ -30,7 +30,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, with_missing
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.shared.margins_forecast import COUNT, foresee
-from sfumato.queries import Identity, Kron, Weighted, Workload
+from sfumato.queries import Identity, Workload
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:  # `auto` asks what is foretold wherever there are three attributes; the rest is for releases
@@ -178,18 +178,13 @@ class _Survey:
 
     def _contrasts(self, chosen: dict[Places, tuple[Haar, Haar]], budget: Budget) -> dict[Places, Contrasts]:
         """The noisy contrasts of pairs, all with the same noise."""
-        from sfumato.inference.margins.scales import Contrasts
+        from sfumato.mechanisms.shared.margins_check import measure_contrasts
 
-        found = {}
         shares = budget.split(*(first.levels * second.levels for first, second in chosen.values()))
-        for (places, (first, second)), share in zip(chosen.items(), shares, strict=True):
-            seen = self.curator.margin([self.schema.domain.names[place] for place in places])
-            queries = Kron(*(Weighted(each.signs.astype(np.int64)) for each in (first, second)))
-            one = seen.measure(queries, share)
-            self.measured.append(((), Measurement("contrast", Identity(queries.rows), one.answers, (one.noise,))))
-            noisy = one.answers.astype(np.float64).reshape(len(first.level), len(second.level))
-            found[places] = Contrasts(first, second, noisy, one.noise.continuous_variance)
-        return found
+        asked = zip(chosen.items(), shares, strict=True)
+        found = {places: measure_contrasts(self.curator, self.schema, places, signs, each) for (places, signs), each in asked}
+        self.measured.extend(((), one) for _, one in found.values())
+        return {places: contrasts for places, (contrasts, _) in found.items()}
 
     def _misfits(self, total: float, one_way: list[Floats], pairs: list[Places], budget: Budget) -> Measurement:
         """How far each pair is from the product of its margins."""

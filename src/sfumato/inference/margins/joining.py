@@ -21,11 +21,22 @@ from sfumato.inference.margins.table import Places, spread_out, subsets, sum_out
 
 ROUNDS = 200
 CLOSE = 1e-6  # of the rows, over all cells of a margin: nearer than this nobody could tell
+TILTS = 8  # rounds in which a table is also brought to contrasts, which margins may rule out
+MOST_TILT = 0.5  # by which a half is changed in one round
+NONE: Mapping[Places, tuple[Sequence[Floats], float]] = {}
 LITTLE = 1e-12  # rows in a cell of a margin, below which nothing can be scaled up
 
 
-def join_counts(one_way: Sequence[Floats], known: Mapping[Places, Floats], close: float = CLOSE) -> Floats:
-    """The table of largest entropy. one_way: margins of its axes, with one sum. known: tables along several of them."""
+def join_counts(
+    one_way: Sequence[Floats],
+    known: Mapping[Places, Floats],
+    close: float = CLOSE,
+    contrasts: Mapping[Places, tuple[Sequence[Floats], float]] = NONE,
+) -> Floats:
+    """The table of largest entropy. one_way: margins of its axes, with one sum. known: tables along several of them.
+
+    contrasts: of halves of several axes: signs of the values of each, and the sum of rows with these signs.
+    """
     among = range(len(one_way))
     total = max(float(one_way[0].sum()), LITTLE) if one_way else 0.0
     joint = np.ones([len(margin) for margin in one_way])
@@ -34,8 +45,11 @@ def join_counts(one_way: Sequence[Floats], known: Mapping[Places, Floats], close
     largest = [places for places in known if not any(set(places) < set(other) for other in known)]
     if len(largest) == 1 and len(largest[0]) == len(one_way):
         return known[largest[0]]
-    for _ in range(ROUNDS if len(largest) > 1 else 1):
+    for number in range(ROUNDS if len(largest) > 1 else 1):
         off = 0.0
+        if number < TILTS:
+            for places, (signs, wanted) in contrasts.items():
+                joint = joint * _tilt(sum_out(joint, places, among), places, signs, wanted, among)
         for places in largest:
             now = sum_out(joint, places, among)
             off = max(off, float(np.abs(now - known[places]).sum()))
@@ -44,6 +58,15 @@ def join_counts(one_way: Sequence[Floats], known: Mapping[Places, Floats], close
         if off <= close * total:
             break
     return joint
+
+
+def _tilt(table: Floats, places: Places, signs: Sequence[Floats], wanted: float, among: Sequence[int]) -> Floats:
+    """Factors on the halves of some axes that bring a table nearer to a contrast of these."""
+    now, sign = table, np.ones([1] * len(among))
+    for place, each in zip(reversed(places), reversed(signs), strict=True):
+        now, sign = now @ each, sign * spread_out(each, (place,), among)
+    step = (wanted - float(now)) / max(float(table.sum()), LITTLE)
+    return np.clip(1.0 + step * sign, 1.0 - MOST_TILT, 1.0 + MOST_TILT)
 
 
 def join_sums(counts: Floats, known: Mapping[Places, Floats]) -> Floats:

@@ -19,16 +19,19 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
+from sfumato.inference.margins.errors import along
 from sfumato.inference.margins.pairs import fit_margins
 from sfumato.inference.margins.spreads import Scaled
 from sfumato.inference.margins.table import Places, Table
 
-LEVELS = 2  # halvings of every axis
+LEVELS = 3  # halvings of every axis that errors are known at: halves, quarters, eighths
+MEASURED = 2  # those of which contrasts of pairs are measured
 SIZES = np.exp(np.arange(-4.0, 9.0, 0.5))  # of errors' variances at a scale, over what is claimed
 SOME = 0.1  # contrasts' families' worth of belief in each size, before any is seen
 LEARNING = 30  # rounds in which all families teach each other how large errors are
 ROUNDS = 4  # of bringing a table to its contrasts
 MOST_CHANGE = 4.0  # by which a block's rows are multiplied in one round at most
+FINER = 8.0  # by which the spread of single cells is smaller than that of quarters, where only these were seen
 WIDER = 1.1  # times the deviations that are left, as errors have longer tails than normal ones
 LEAST = 1e-9
 
@@ -37,7 +40,7 @@ def halved(margin: Floats, levels: int = LEVELS) -> list[Codes]:
     """For each level the block of every value, numbered from 0: an axis halved by its rows so many times.
 
     >>> [each.tolist() for each in halved(np.array([1.0, 1.0, 5.0, 1.0]))]
-    [[0, 0, 1, 1], [0, 0, 1, 2]]
+    [[0, 0, 1, 1], [0, 0, 1, 2], [0, 1, 2, 3]]
     """
     rows = np.maximum(margin, 0.0)
     share = rows / rows.sum() if rows.sum() > 0 else np.full(len(rows), 1.0 / len(rows))
@@ -54,11 +57,11 @@ class Haar:
     level: Codes
 
     @classmethod
-    def of(cls, margin: Floats) -> Haar:
+    def of(cls, margin: Floats, levels: int = MEASURED) -> Haar:
         """The halvings of an axis by its rows; none where it has one value that holds nearly all."""
         whole = np.zeros(len(margin), dtype=np.int64)
         signs, level = [np.zeros(len(margin))[:0].reshape(0, len(margin))], []
-        for depth, (outer, inner) in enumerate(zip([whole, *halved(margin)], halved(margin), strict=False)):
+        for depth, (outer, inner) in enumerate(zip([whole, *halved(margin, levels)], halved(margin, levels), strict=False)):
             for block in range(int(outer.max()) + 1):
                 halves = np.unique(inner[outer == block])
                 if len(halves) == 2:
@@ -75,24 +78,36 @@ class Haar:
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """The noisy contrasts of one pair, by rows of either axis, and the variance of the noise on each."""
+    """The noisy contrasts of some attributes, an array by rows of the signs of each, and the variance of the noise."""
 
-    first: Haar
-    second: Haar
+    signs: tuple[Haar, ...]
     noisy: Floats
     variance: float
 
     def of(self, table: Floats) -> Floats:
         """The contrasts of a table."""
-        return np.asarray(self.first.signs @ table @ self.second.signs.T, dtype=np.float64)
+        for axis, haar in enumerate(self.signs):
+            table = along(haar.signs, table, axis)
+        return table
 
     def rows(self, table: Floats) -> Floats:
         """The sum over the cells that each contrast is about."""
-        return np.asarray(np.abs(self.first.signs) @ table @ np.abs(self.second.signs).T, dtype=np.float64)
+        for axis, haar in enumerate(self.signs):
+            table = along(np.abs(haar.signs), table, axis)
+        return table
+
+    def back(self, contrasts: Floats) -> Floats:
+        """For every cell, the sum of the contrasts that it enters, with its signs."""
+        for axis, haar in enumerate(self.signs):
+            contrasts = along(haar.signs.T, contrasts, axis)
+        return contrasts
 
     def families(self) -> Codes:
-        """The family of each contrast: halves of both axes, of one, or quarters of both."""
-        return np.asarray(self.first.level[:, None] + self.second.level, dtype=np.int64)
+        """The family of each contrast: 0 for halves of all axes, more where some are quarters."""
+        found: Codes = np.zeros((), dtype=np.int64)
+        for haar in self.signs:
+            found = found[..., None] + haar.level
+        return found
 
 
 def worth_measuring(before: Floats, cost: Floats, variance_of: float, pure: bool) -> Codes:
@@ -121,9 +136,9 @@ def corrected(
     looked = {places: each for places, each in contrasts.items() if each.noisy.size}
     off = {places: each.noisy - each.of(tables[places].estimate) for places, each in looked.items()}
     claimed = {p: np.maximum(each.rows(tables[p].noise + tables[p].model), LEAST) for p, each in looked.items()}
-    found, spreads = dict(tables), dict[Places, Scaled]()
+    found, spreads, roughness = dict(tables), dict[Places, Scaled](), dict[Places, float]()
     means, left, noises = ({places: np.zeros(each.shape) for places, each in off.items()} for _ in range(3))
-    for family in range(2 * LEVELS - 1):
+    for family in range(2 * MEASURED - 1):
         for measured in (False, True):
             every = [p for p in looked if (p in told) == measured]
             items = [(p, np.nonzero(looked[p].families() == family)) for p in every]
@@ -132,9 +147,12 @@ def corrected(
             for (places, at), weights in zip(items, sizes, strict=True):
                 mean, variance, noise = posterior(off[places][at], claimed[places][at], looked[places].variance, weights)
                 means[places][at], left[places][at], noises[places][at] = mean, variance, noise
+                # of the finest contrasts there are, the variance for each row before it was corrected
+                roughness[places] = float((weights @ SIZES) * claimed[places][at].sum() / looked[places].rows(tables[places].estimate)[at].sum())
     for places, each in looked.items():
-        table = tables[places]
-        found[places] = Table(places, _tilted(table.estimate, each, means[places]), table.noise, table.model)
+        table, estimate = tables[places], _tilted(tables[places].estimate, each, means[places])
+        model = table.model if places in told else estimate * (1.0 + roughness[places] / FINER)
+        found[places] = Table(places, estimate, table.noise, model)
         spreads[places] = _spread(each, table.estimate, left[places], noises[places])
     return found, spreads
 
@@ -175,7 +193,7 @@ def _tilted(table: Floats, contrasts: Contrasts, change: Floats) -> Floats:
     wanted, rows, columns = contrasts.of(table) + change, table.sum(axis=1), table.sum(axis=0)
     for _ in range(ROUNDS):
         lacking = wanted - contrasts.of(table)
-        step = contrasts.first.signs.T @ (lacking / np.maximum(contrasts.rows(table), 1.0)) @ contrasts.second.signs
+        step = contrasts.back(lacking / np.maximum(contrasts.rows(table), 1.0))
         factor = np.clip(1.0 + step, 1.0 / MOST_CHANGE, MOST_CHANGE)
         table = fit_margins(table * factor, rows, columns, 3)
     return fit_margins(table, rows, columns)
@@ -186,7 +204,27 @@ def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats) ->
     rows, family = np.maximum(contrasts.rows(table), 1.0), contrasts.families()
     by_level: list[list[float]] = [[], []]
     for part, found in ((noise, by_level[0]), (WIDER**2 * left - noise, by_level[1])):
-        for level in range(LEVELS):
+        for level in range(MEASURED):
             here = family == 0 if not level else family > 0
             found.append(float((part[here]).sum() / rows[here].sum()) if here.any() else (found[-1] if found else 0.0))
     return Scaled(tuple(by_level[0]), tuple(by_level[1]))
+
+
+def of_three(
+    contrasts: Mapping[Places, Contrasts], joined: Mapping[Places, Floats]
+) -> tuple[dict[Places, float], dict[Places, float]]:
+    """For sets of three attributes, the contrast of their halves and the variance that is left, for each row.
+
+    joined: the tables of what is known of smaller sets.
+    """
+    places = [each for each in contrasts if contrasts[each].noisy.size]
+    rows = {each: max(float(joined[each].sum()), 1.0) for each in places}
+    now = {each: contrasts[each].of(joined[each]).reshape(-1) for each in places}
+    off = {each: contrasts[each].noisy.reshape(-1) - now[each] for each in places}
+    items = [(off[each], np.array([rows[each]]), contrasts[each].variance) for each in places]
+    found: dict[Places, float] = {}
+    spreads: dict[Places, float] = {}
+    for each, (one, claimed, variance), weights in zip(places, items, learned_sizes(items), strict=True):
+        mean, left, _ = posterior(one, claimed, variance, weights)
+        found[each], spreads[each] = float((now[each] + mean)[0]), WIDER**2 * float(left[0]) / rows[each]
+    return found, spreads

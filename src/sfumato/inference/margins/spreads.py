@@ -17,23 +17,29 @@ from sfumato.inference.margins.table import Places
 
 @dataclass(frozen=True)
 class Scaled:
-    """The spread of errors of blocks, by level from the coarsest: what noise makes, and what was assumed."""
+    """The spread of errors of blocks, halves first, then quarters and eighths: what noise makes, and what was assumed.
+
+    stripes: for each attribute of a pair, the spread beyond that of cells of a value of it with halves of the other.
+    """
 
     noise: tuple[float, ...]
     model: tuple[float, ...]
+    stripes: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Spreads:
     """by_order: the spread of sets of one, two, three, ... attributes; more than are listed have the last.
 
-    single: of those sets whose own spread is known. blocks_by_order, blocks: the same for blocks of cells.
+    single: of those sets whose own spread is known. blocks_by_order, blocks: the same for blocks of cells. contrasts: of
+    the halves of three attributes, as they were estimated, where what was joined of smaller sets has another.
     """
 
     by_order: tuple[float, ...] = ()
     single: Mapping[Places, float] = field(default_factory=dict)
     blocks_by_order: Mapping[int, Scaled] = field(default_factory=dict)
     blocks: Mapping[Places, Scaled] = field(default_factory=dict)
+    contrasts: Mapping[Places, float] = field(default_factory=dict)
 
     def of(self, places: Places) -> float:
         """The spread of a set of attributes.

@@ -17,18 +17,25 @@ import numpy as np
 from sfumato.arrays import Codes, Floats, Whole
 from sfumato.frozen import dataclass
 from sfumato.inference.margins.calibration import Doubt, scale_of
-from sfumato.inference.margins.scales import LEVELS
+from sfumato.inference.margins.scales import LEVELS, MEASURED, Contrasts, Haar, of_three
 from sfumato.inference.margins.spreads import Scaled, Spreads
 from sfumato.inference.margins.table import Places, Table, sum_kinds
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.misfits import noise_of_margins
 from sfumato.measurement import Measurement
+from sfumato.queries import Identity, Kron, Weighted
 from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
 
-# Sets of so many attributes that are looked at: their halves and quarters, cell by cell (LEVELS), and shares for each.
-LOOKS = {2: {LEVELS: 4}, 3: {0: 2, 1: 2, LEVELS: 3}, 4: {0: 1, LEVELS: 1}}
+ALL = LEVELS  # every value of an attribute by itself, where levels are halves, quarters and eighths
+# Shares of what is looked at, by the number of attributes and the level of each.
+LOOKS: dict[int, dict[tuple[int, ...], int]] = {
+    2: {(ALL, ALL): 4, (ALL, 0): 2, (0, ALL): 2, (2, 2): 2},
+    3: {(ALL, ALL, ALL): 3, (1, 1, 1): 2},
+    4: {(ALL, ALL, ALL, ALL): 1},
+}
+CONTRASTS = 6  # share of the contrasts of halves of three attributes
 NONE: Mapping[Places, Scaled] = {}
 MOST_SETS = {2: 1000, 3: 240, 4: 48}  # that are looked at
 MOST_CELLS = 2**16  # of a set that is looked at
@@ -36,7 +43,7 @@ ROUGHLY = 1e-4  # of the rows, to which sets are joined for a look
 WIDER = 1.1  # times the measured size, as errors have longer tails than the normal ones they are taken for
 GROUPS = (1, 2, 4, 8, 16, 32, 64, 128)  # in which sets are taken, besides each by itself
 CLEAR = 0.25  # of what is claimed of a group, as which its noise may be to take sets in more groups
-LEAST, MOST = 0.5, 1e4  # factors on the variances of what was measured, and of pairs
+LEAST, MOST = 0.1, 1e4  # factors on the variances of what was measured, and of pairs
 BY_CHANCE = 1.0  # the least spread of what nobody measured: that of rows which come independently, in a fitting model
 
 
@@ -65,43 +72,76 @@ def check(
     if not looked_at:
         return Checked(known, Spreads(tuple(spreads)), ())
     single: dict[Places, float] = {}
-    blocks: dict[Places, Scaled] = dict(pairs)
+    blocks: dict[Places, Scaled] = {}
     by_order: dict[int, Scaled] = {}
     measured: list[Measurement] = []
-    shares = iter(budget.split(*(weight for order in looked_at for weight in LOOKS[order].values())))
+    weights = [weight for order in looked_at for weight in LOOKS[order].values()]
+    for_contrasts, *shares = budget.split(CONTRASTS if 3 in looked_at else 0, *weights)
+    contrasts: dict[Places, float] = {}
     for order, sets in looked_at.items():
         content = Margins(schema, {"count": known}, {"count": Spreads(tuple(spreads), single, by_order, blocks)})
         answers = {places: _joined(content, places) for places in sets}
-        of_blocks: dict[int, list[float]] = {}
-        for level in LOOKS[order]:
-            share, doubts, guesses = next(shares), [], []
+        halves: dict[Places, float] = {}
+        if order == 3:
+            seen, handed = _contrasts(curator, schema, content, sets, for_contrasts)
+            contrasts, halves = of_three(seen, answers)
+            measured += handed
+        scales: dict[tuple[int, ...], list[float]] = {}
+        for levels in LOOKS[order]:
+            doubts, guesses = [], []
             for places, answer in answers.items():
-                kinds = _kinds(content, places, level)
-                seen = sum_kinds(answer, list(kinds.values()))
-                doubts.append(_doubt(content, kinds, seen))
-                parts = None if level == LEVELS else _parts(list(kinds.values()))
-                guesses.append(([names[place] for place in places], _whole(seen), parts))
+                kinds = _kinds(content, places, levels)
+                rows = sum_kinds(answer, list(kinds.values()))
+                doubts.append(_doubt(content, kinds, rows))
+                parts = None if {*levels} == {ALL} else _parts(list(kinds.values()))
+                guesses.append(([names[place] for place in places], _whole(rows), parts))
+            share = shares.pop(0)
             groups = _groups(doubts, share, curator)
             measured.append(curator.measure_margin_misfits(guesses, share, groups))
-            scales = _scales(measured[-1], groups, doubts)
-            if level < LEVELS:
-                of_blocks[level] = scales
-                continue
-            for places, scale in zip(sets, scales, strict=True):
-                if places in tables:
-                    one = known[places]
-                    known[places] = replace(one, noise=scale * one.noise, model=scale * one.model)
-                else:
-                    single[places] = max(scale, BY_CHANCE)
-        seen = [single[places] for places in sets if places in single]
-        if seen:
-            spreads[order - 1] = float(np.mean(seen))
-        if of_blocks:
-            found = {p: _scaled(p, place, of_blocks, known, single) for place, p in enumerate(sets)}
-            blocks |= found
-            if unmeasured := [found[places].model for places in sets if places in single]:
-                by_order[order] = Scaled((0.0,) * LEVELS, tuple(np.mean(unmeasured, axis=0).tolist()))
-    return Checked(known, Spreads(tuple(spreads), single, by_order, blocks), tuple(measured))
+            scales[levels] = _scales(measured[-1], groups, doubts)
+        for number, places in enumerate(sets):
+            found = {levels: each[number] for levels, each in scales.items()}
+            if places in tables:
+                one = known[places]
+                scale = found[(ALL,) * order]
+                known[places] = replace(one, noise=scale * one.noise, model=scale * one.model)
+            else:
+                single[places] = max(found[(ALL,) * order], BY_CHANCE)
+            sized = _scaled(places, found, tables.get(places), single.get(places, 0.0), pairs.get(places), halves.get(places))
+            if order < 4:
+                blocks[places] = sized
+        if unmeasured := [single[places] for places in sets if places in single]:
+            spreads[order - 1] = float(np.mean(unmeasured))
+            of_blocks = [blocks[places].model for places in sets if places in single and places in blocks]
+            if of_blocks:
+                by_order[order] = Scaled((0.0,) * LEVELS, tuple(np.mean(of_blocks, axis=0).tolist()))
+    contrasts = {places: each for places, each in contrasts.items() if places not in tables}
+    return Checked(known, Spreads(tuple(spreads), single, by_order, blocks, contrasts), tuple(measured))
+
+
+def measure_contrasts(
+    curator: Curator, schema: Schema, places: Places, signs: tuple[Haar, ...], budget: Budget
+) -> tuple[Contrasts, Measurement]:
+    """The noisy contrasts of some attributes, by the signs of each."""
+    seen = curator.margin([schema.domain.names[place] for place in places])
+    queries = Kron(*(Weighted(each.signs.astype(np.int64)) for each in signs))
+    one = seen.measure(queries, budget)
+    noisy = one.answers.astype(np.float64).reshape([len(each.level) for each in signs])
+    handed = Measurement("contrast", Identity(queries.rows), one.answers, (one.noise,))
+    return Contrasts(signs, noisy, one.noise.continuous_variance), handed
+
+
+def _contrasts(
+    curator: Curator, schema: Schema, content: Margins, sets: Sequence[Places], budget: Budget
+) -> tuple[dict[Places, Contrasts], list[Measurement]]:
+    """The noisy contrasts of the halves of three attributes each."""
+    signs = [Haar.of(content.tables["count"][place,].estimate, 1) for place in range(len(schema.domain.shape))]
+    halved = [places for places in sets if all(len(signs[place].level) for place in places)]
+    if not halved:
+        return {}, []
+    asked = zip(halved, budget.evenly(len(halved)), strict=True)
+    found = {p: measure_contrasts(curator, schema, p, tuple(signs[place] for place in p), each) for p, each in asked}
+    return {places: one for places, (one, _) in found.items()}, [handed for _, handed in found.values()]
 
 
 def _scales(found: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> list[float]:
@@ -136,10 +176,10 @@ def _whole(answer: Floats) -> Whole:
     return np.rint(answer).astype(np.int64).reshape(-1)
 
 
-def _kinds(content: Margins, places: Places, level: int) -> dict[int, Codes]:
-    """The blocks of a level along some axes, or all values."""
-    every = content.every(places)
-    return every if level == LEVELS else {place: content.blocks(place)[level] for place in places}
+def _kinds(content: Margins, places: Places, levels: Sequence[int]) -> dict[int, Codes]:
+    """The blocks of a level along each axis, or all values."""
+    every, asked = content.every(places), zip(places, levels, strict=True)
+    return {place: every[place] if level == ALL else content.blocks(place)[level] for place, level in asked}
 
 
 def _parts(kinds: Sequence[Codes]) -> Codes:
@@ -161,23 +201,39 @@ def _doubt(content: Margins, kinds: Mapping[int, Codes], answer: Floats) -> Doub
 
 def _scaled(
     places: Places,
-    place: int,
-    scales: Mapping[int, Sequence[float]],
-    known: Mapping[Places, Table],
-    single: Mapping[Places, float],
+    scales: Mapping[tuple[int, ...], float],
+    table: Table | None,
+    spread: float,
+    known: Scaled | None,
+    halves: float | None,
 ) -> Scaled:
-    """The spreads of a set's blocks, by the factors that were found; as cells have them, where none was.
+    """The spreads of a set's blocks, by the factors on what was claimed of them; as finer ones have it, where none is.
 
-    place: of the set among those that were looked at.
+    spread: of cells, if there is no table. known, halves: what contrasts told.
     """
-    factors = [scales[level][place] if level in scales else None for level in range(LEVELS)]
-    if places not in known:
-        spread = single[places]
-        return Scaled((0.0,) * LEVELS, tuple(spread if each is None else each for each in factors))
-    one = known[places]
-    rows = max(float(one.estimate.sum()), 1.0)
-    noise, model = float(one.noise.sum()) / rows, float(one.model.sum()) / rows
-    return Scaled(*(tuple(of * (1.0 if each is None else each) for each in factors) for of in (noise, model)))
+    order, of_table = len(places), (0.0, 1.0)
+    if table is not None:
+        rows = max(float(table.estimate.sum()), 1.0)
+        of_table = float(table.noise.sum()) / rows, float(table.model.sum()) / rows
+    noise, model = ([scale * of for scale in [scales[(ALL,) * order]]] for of in of_table)
+    if table is None:
+        model = [spread]
+    stripes = ()
+    if order == 2:
+        cells, claimed = noise[0] + model[0], sum(of_table)
+        stripes = tuple(max(0.0, scales[levels] * claimed - cells) for levels in ((ALL, 0), (0, ALL)))
+    for level in reversed(range(LEVELS)):
+        if level < MEASURED and known is not None:
+            now = known.noise[level], known.model[level]
+        elif (level,) * order in scales:
+            now = scales[(level,) * order] * of_table[0], scales[(level,) * order] * of_table[1]
+        elif not level and halves is not None:
+            now = noise[0], max(0.0, halves - noise[0])
+        else:
+            now = noise[0], model[0] + (sum(stripes) if not level else 0.0)
+        noise.insert(0, now[0])
+        model.insert(0, now[1])
+    return Scaled(tuple(noise[:LEVELS]), tuple(model[:LEVELS]), stripes)
 
 
 def _groups(doubts: Sequence[Doubt], share: Budget, curator: Curator) -> Whole:

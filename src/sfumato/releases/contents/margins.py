@@ -7,9 +7,10 @@ it tells apart are joined (releases/answers/alike.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from itertools import combinations
 from math import prod
 from statistics import NormalDist
 from typing import TYPE_CHECKING, ClassVar
@@ -20,7 +21,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.inference.margins.errors import Coarse, JoinedErrors
-from sfumato.inference.margins.joining import CLOSE, join_counts, join_sums, join_unbiased
+from sfumato.inference.margins.joining import CLOSE, NONE, join_counts, join_sums, join_unbiased
 from sfumato.inference.margins.one_way import level_of
 from sfumato.inference.margins.scales import LEVELS, halved
 from sfumato.inference.margins.spreads import Spreads
@@ -114,7 +115,8 @@ class Margins(ContentOfCells):
         every = {place: np.arange(self.domain.shape[place]) for place in places}
         fine = prod(self.domain.shape[place] for place in places) <= FINE
         known = {of: self._known(of, places, every if fine else kinds) for of in self.tables}
-        joined = {"count": self._join("count", known["count"], len(places), None, close)}
+        contrasts = self._contrasts(places) if fine else {}
+        joined = {"count": self._join("count", known["count"], len(places), None, close, contrasts)}
         for of in list(self.tables)[1:]:
             joined[of] = self._join(of, known[of], len(places), joined["count"])
         if not fine:
@@ -138,7 +140,13 @@ class Margins(ContentOfCells):
         return join_unbiased(bases, {places: table.estimate for places, table in known.items()})
 
     def _join(
-        self, of: str, known: Mapping[Places, Table], axes: int, counts: Floats | None, close: float = CLOSE
+        self,
+        of: str,
+        known: Mapping[Places, Table],
+        axes: int,
+        counts: Floats | None,
+        close: float = CLOSE,
+        contrasts: Mapping[Places, tuple[Sequence[Floats], float]] = NONE,
     ) -> Floats:
         estimates = {places: table.estimate for places, table in known.items()}
         if counts is not None:
@@ -150,7 +158,18 @@ class Margins(ContentOfCells):
         for first in range(axes):  # what was not measured is independent, in whatever company it is asked for
             for second in range(first + 1, axes):
                 estimates.setdefault((first, second), np.outer(one_way[first], one_way[second]) / total)
-        return join_counts(one_way, {places: each for places, each in estimates.items() if len(places) > 1}, close)
+        larger = {places: each for places, each in estimates.items() if len(places) > 1}
+        return join_counts(one_way, larger, close, contrasts)
+
+    def _contrasts(self, places: Places) -> dict[Places, tuple[Sequence[Floats], float]]:
+        """Contrasts of the halves of three of some axes, numbered as if there were no others."""
+        known = self.spreads["count"].contrasts if "count" in self.spreads else {}
+        found: dict[Places, tuple[Sequence[Floats], float]] = {}
+        for part in combinations(places, 3) if known else ():
+            if part in known:
+                signs = [1.0 - 2.0 * self.blocks(place)[0] for place in part]
+                found[tuple(places.index(place) for place in part)] = signs, known[part]
+        return found
 
     def errors(self, of: str, kinds: Mapping[int, Codes], joined: Mapping[str, Floats]) -> ErrorsOf:
         """The errors of one statistic along some axes, of whose values the kinds are told apart."""
@@ -189,39 +208,48 @@ class Margins(ContentOfCells):
 
         What blocks are off by is known as a whole, so what smaller blocks and single cells would add up to is taken away.
         """
-        places, found = tuple(kinds), ([], [])
+        places = tuple(kinds)
+        found: tuple[list[Coarse], list[Coarse]] = ([], [])
         spreads = self.spreads.get(of, Spreads())
         if not (spreads.blocks or spreads.blocks_by_order):
             return found
-        total = float(self.tables["count"][()].estimate)
-        for level in reversed(range(LEVELS)):
-            bases = [np.bincount(self.blocks(place)[level], self._shares_of(place)) for place in places]
-            shares = tuple(self._of_each_block(place, kinds[place], level) for place in places)
-            variances: tuple[dict[Places, Floats], dict[Places, Floats]] = ({}, {})
-            for part in subsets(tuple(range(len(places)))):
+        parts = [part for part in subsets(tuple(range(len(places)))) if len(part) > 1]
+        known = {part: spreads.of_blocks(tuple(places[axis] for axis in part)) for part in parts}
+        for level in range(LEVELS):
+            shares = tuple(self._of_each_block(place, kinds[place], self.blocks(place)[level]) for place in places)
+            by_noise: dict[Places, Floats] = {}
+            by_model: dict[Places, Floats] = {}
+            for part, scaled in known.items():
+                if scaled is not None:
+                    within = tuple(places[axis] for axis in part)
+                    rows, noise, model = self._in_blocks(of, within, [self.blocks(place)[level] for place in within])
+                    if level < LEVELS - 1:
+                        less = sum(scaled.stripes) if not level else 0.0
+                        noise, model = scaled.noise[level + 1] * rows, (scaled.model[level + 1] + less) * rows
+                    by_noise[part], by_model[part] = scaled.noise[level] * rows - noise, scaled.model[level] * rows - model
+            found[0].append(Coarse(shares, by_noise))
+            found[1].append(Coarse(shares, by_model))
+        for part, scaled in known.items():
+            for fine, spread in enumerate(scaled.stripes if scaled is not None else ()):
                 within = tuple(places[axis] for axis in part)
-                known = spreads.of_blocks(within) if len(part) > 1 else None
-                if known is None:
-                    continue
-                blocks, table = [self.blocks(place)[level] for place in within], self._table(of, within)
-                rows = (
-                    independent([total * bases[axis] for axis in part], total)
-                    if table is None
-                    else sum_kinds(table.estimate, blocks)
-                )
-                if level == LEVELS - 1:
-                    cells = (
-                        (np.zeros(rows.shape), spreads.of(within) * rows)
-                        if table is None
-                        else tuple(sum_kinds(each, blocks) for each in (table.noise, table.model))
-                    )
-                else:
-                    cells = tuple(each[level + 1] * rows for each in (known.noise, known.model))
-                for spread, less, into in zip((known.noise, known.model), cells, variances, strict=True):
-                    into[part] = spread[level] * rows - less
-            for into, each in zip(found, variances, strict=True):
-                into.append(Coarse(shares, each))
+                blocks = [self.every((p,))[p] if n == fine else self.blocks(p)[0] for n, p in enumerate(within)]
+                shares = [np.zeros((0, 0))] * len(places)
+                for axis, block in zip(part, blocks, strict=True):
+                    shares[axis] = self._of_each_block(places[axis], kinds[places[axis]], block)
+                found[0].append(Coarse(tuple(shares), {}))
+                found[1].append(Coarse(tuple(shares), {part: spread * self._in_blocks(of, within, blocks)[0]}))
         return found
+
+    def _in_blocks(self, of: str, places: Places, blocks: Sequence[Codes]) -> tuple[Floats, Floats, Floats]:
+        """Rows in the blocks of some axes, and the variances that their cells add up to: of noise, and of the model."""
+        table = self._table(of, places)
+        if table is not None:
+            parts = table.estimate, table.noise, table.model
+            return sum_kinds(parts[0], blocks), sum_kinds(parts[1], blocks), sum_kinds(parts[2], blocks)
+        total = float(self.tables["count"][()].estimate)
+        held = [total * np.bincount(block, self._shares_of(p)) for p, block in zip(places, blocks, strict=True)]
+        rows = independent(held, total)
+        return rows, np.zeros(rows.shape), self.spreads[of].of(places) * rows
 
     def _shares_of(self, place: int) -> Floats:
         return self._base(place, np.arange(self.domain.shape[place]))
@@ -234,9 +262,8 @@ class Margins(ContentOfCells):
     def _halved(self) -> list[list[Codes]]:
         return [halved(self.tables["count"][place,].estimate) for place in range(len(self.domain.shape))]
 
-    def _of_each_block(self, place: int, kind: Codes, level: int) -> Floats:
+    def _of_each_block(self, place: int, kind: Codes, blocks: Codes) -> Floats:
         """For every block and kind of values of an attribute, the part of the block's rows that are of the kind."""
-        blocks = self.blocks(place)[level]
         held = np.zeros((int(blocks.max()) + 1, int(kind.max()) + 1))
         np.add.at(held, (blocks, kind), self._shares_of(place))
         return np.asarray(held / np.maximum(held.sum(axis=1, keepdims=True), 1e-300))

@@ -75,7 +75,8 @@ def rounded_spreads(spreads: Spreads) -> Spreads:
     """Spreads as a file holds them."""
     single = {places: _in_parts(spread) / FINEST for places, spread in spreads.single.items()}
     by_order, blocks = ({key: _rounded_blocks(each) for key, each in every.items()} for every in _of_blocks(spreads))
-    return Spreads(tuple(_in_parts(spread) / FINEST for spread in spreads.by_order), single, by_order, blocks)
+    contrasts = {places: float(round(each)) for places, each in spreads.contrasts.items()}
+    return Spreads(tuple(_in_parts(s) / FINEST for s in spreads.by_order), single, by_order, blocks, contrasts)
 
 
 def _of_blocks(spreads: Spreads) -> tuple[Mapping[Any, Scaled], Mapping[Any, Scaled]]:
@@ -83,7 +84,8 @@ def _of_blocks(spreads: Spreads) -> tuple[Mapping[Any, Scaled], Mapping[Any, Sca
 
 
 def _rounded_blocks(each: Scaled) -> Scaled:
-    return Scaled(*(tuple(round(spread * FINEST) / FINEST for spread in part) for part in (each.noise, each.model)))
+    parts = each.noise, each.model, each.stripes
+    return Scaled(*(tuple(round(spread * FINEST) / FINEST for spread in part) for part in parts))
 
 
 def written(content: Margins) -> Written:
