@@ -210,10 +210,19 @@ def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats) ->
     return Scaled(tuple(by_level[0]), tuple(by_level[1]))
 
 
+@dataclass(frozen=True)
+class OfThree:
+    """The contrast of the halves of three attributes, the spread of its error, and that before it was measured."""
+
+    contrast: float
+    spread: float
+    before: float
+
+
 def of_three(
     contrasts: Mapping[Places, Contrasts], joined: Mapping[Places, Floats]
-) -> tuple[dict[Places, float], dict[Places, float]]:
-    """For sets of three attributes, the contrast of their halves and the variance that is left, for each row.
+) -> dict[Places, OfThree]:
+    """For sets of three attributes, the contrast of their halves and how far it is off.
 
     joined: the tables of what is known of smaller sets.
     """
@@ -222,9 +231,9 @@ def of_three(
     now = {each: contrasts[each].of(joined[each]).reshape(-1) for each in places}
     off = {each: contrasts[each].noisy.reshape(-1) - now[each] for each in places}
     items = [(off[each], np.array([rows[each]]), contrasts[each].variance) for each in places]
-    found: dict[Places, float] = {}
-    spreads: dict[Places, float] = {}
+    found: dict[Places, OfThree] = {}
     for each, (one, claimed, variance), weights in zip(places, items, learned_sizes(items), strict=True):
         mean, left, _ = posterior(one, claimed, variance, weights)
-        found[each], spreads[each] = float((now[each] + mean)[0]), WIDER**2 * float(left[0]) / rows[each]
-    return found, spreads
+        contrast, spread = float((now[each] + mean)[0]), WIDER**2 * float(left[0]) / rows[each]
+        found[each] = OfThree(contrast, spread, float(weights @ SIZES))
+    return found

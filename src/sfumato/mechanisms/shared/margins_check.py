@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats, Whole
 from sfumato.frozen import dataclass
 from sfumato.inference.margins.calibration import Doubt, scale_of
-from sfumato.inference.margins.scales import LEVELS, MEASURED, Contrasts, Haar, of_three
+from sfumato.inference.margins.scales import LEVELS, MEASURED, Contrasts, Haar, OfThree, of_three
 from sfumato.inference.margins.spreads import Scaled, Spreads
 from sfumato.inference.margins.table import Places, Table, sum_kinds
 from sfumato.kernel.budget import Budget
@@ -35,6 +35,7 @@ LOOKS: dict[int, dict[tuple[int, ...], int]] = {
     3: {(ALL, ALL, ALL): 3, (1, 1, 1): 2},
     4: {(ALL, ALL, ALL, ALL): 1},
 }
+ALIKE = 0.5  # power of the spread of halves in what is claimed of finer blocks: between not at all and as much
 CONTRASTS = 6  # share of the contrasts of halves of three attributes
 NONE: Mapping[Places, Scaled] = {}
 MOST_SETS = {2: 1000, 3: 240, 4: 48}  # that are looked at
@@ -78,21 +79,28 @@ def check(
     weights = [weight for order in looked_at for weight in LOOKS[order].values()]
     for_contrasts, *shares = budget.split(CONTRASTS if 3 in looked_at else 0, *weights)
     contrasts: dict[Places, float] = {}
+    claimed: dict[Places, float] = {}
+    halves: dict[Places, OfThree] = {}
     for order, sets in looked_at.items():
         content = Margins(schema, {"count": known}, {"count": Spreads(tuple(spreads), single, by_order, blocks)})
         answers = {places: _joined(content, places) for places in sets}
-        halves: dict[Places, float] = {}
         if order == 3:
             seen, handed = _contrasts(curator, schema, content, sets, for_contrasts)
-            contrasts, halves = of_three(seen, answers)
+            halves = of_three(seen, answers)
             measured += handed
+            contrasts = {places: each.contrast for places, each in halves.items() if places not in tables}
+            # Sets whose halves were far off are likely off at finer scales, too.
+            claimed = {places: max(1.0, halves[places].before) ** ALIKE for places in contrasts}
+            sized = Spreads(tuple(spreads), single | claimed, by_order, blocks, contrasts)
+            content = Margins(schema, {"count": known}, {"count": sized})
+            answers = {places: _joined(content, places) for places in sets}
         scales: dict[tuple[int, ...], list[float]] = {}
         for levels in LOOKS[order]:
             doubts, guesses = [], []
             for places, answer in answers.items():
                 kinds = _kinds(content, places, levels)
                 rows = sum_kinds(answer, list(kinds.values()))
-                doubts.append(_doubt(content, kinds, rows))
+                doubts.append(_doubt(content, kinds, rows, single={*levels} == {ALL}))
                 parts = None if {*levels} == {ALL} else _parts(list(kinds.values()))
                 guesses.append(([names[place] for place in places], _whole(rows), parts))
             share = shares.pop(0)
@@ -106,16 +114,16 @@ def check(
                 scale = found[(ALL,) * order]
                 known[places] = replace(one, noise=scale * one.noise, model=scale * one.model)
             else:
-                single[places] = max(found[(ALL,) * order], BY_CHANCE)
-            sized = _scaled(places, found, tables.get(places), single.get(places, 0.0), pairs.get(places), halves.get(places))
+                single[places] = max(found[(ALL,) * order] * claimed.get(places, 1.0), BY_CHANCE)
             if order < 4:
-                blocks[places] = sized
+                half = halves[places].spread if places in halves else None
+                spread = claimed.get(places, 1.0), single.get(places, 0.0)
+                blocks[places] = _scaled(places, found, tables.get(places), spread, pairs.get(places), half)
         if unmeasured := [single[places] for places in sets if places in single]:
             spreads[order - 1] = float(np.mean(unmeasured))
             of_blocks = [blocks[places].model for places in sets if places in single and places in blocks]
             if of_blocks:
                 by_order[order] = Scaled((0.0,) * LEVELS, tuple(np.mean(of_blocks, axis=0).tolist()))
-    contrasts = {places: each for places, each in contrasts.items() if places not in tables}
     return Checked(known, Spreads(tuple(spreads), single, by_order, blocks, contrasts), tuple(measured))
 
 
@@ -178,8 +186,7 @@ def _whole(answer: Floats) -> Whole:
 
 def _kinds(content: Margins, places: Places, levels: Sequence[int]) -> dict[int, Codes]:
     """The blocks of a level along each axis, or all values."""
-    every, asked = content.every(places), zip(places, levels, strict=True)
-    return {place: every[place] if level == ALL else content.blocks(place)[level] for place, level in asked}
+    return {place: content.blocks(place)[level] for place, level in zip(places, levels, strict=True)}
 
 
 def _parts(kinds: Sequence[Codes]) -> Codes:
@@ -190,10 +197,10 @@ def _parts(kinds: Sequence[Codes]) -> Codes:
     return found
 
 
-def _doubt(content: Margins, kinds: Mapping[int, Codes], answer: Floats) -> Doubt:
+def _doubt(content: Margins, kinds: Mapping[int, Codes], answer: Floats, *, single: bool) -> Doubt:
     """What is claimed of the cells of one set: the errors of smaller sets as sized by now, its own in doubt."""
     counts, axes = np.maximum(answer, 0.0), tuple(range(len(kinds)))
-    found = content.errors("count", kinds, {"count": counts})
+    found = content.errors("count", kinds, {"count": counts}, single=single)
     errors = found.noise + found.model
     sure, own = errors.without(axes).of_cells(), errors.alone(axes).of_cells()
     return Doubt(np.maximum(sure, 0.0), own, counts + np.rint(counts))
@@ -203,21 +210,21 @@ def _scaled(
     places: Places,
     scales: Mapping[tuple[int, ...], float],
     table: Table | None,
-    spread: float,
+    spread: tuple[float, float],
     known: Scaled | None,
     halves: float | None,
 ) -> Scaled:
     """The spreads of a set's blocks, by the factors on what was claimed of them; as finer ones have it, where none is.
 
-    spread: of cells, if there is no table. known, halves: what contrasts told.
+    spread: of cells, if there is no table: as claimed, and as found. known, halves: what contrasts told.
     """
-    order, of_table = len(places), (0.0, 1.0)
+    order, of_table = len(places), (0.0, spread[0])
     if table is not None:
         rows = max(float(table.estimate.sum()), 1.0)
         of_table = float(table.noise.sum()) / rows, float(table.model.sum()) / rows
     noise, model = ([scale * of for scale in [scales[(ALL,) * order]]] for of in of_table)
     if table is None:
-        model = [spread]
+        model = [spread[1]]
     stripes = ()
     if order == 2:
         cells, claimed = noise[0] + model[0], sum(of_table)

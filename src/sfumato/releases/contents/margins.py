@@ -171,8 +171,13 @@ class Margins(ContentOfCells):
                 found[tuple(places.index(place) for place in part)] = signs, known[part]
         return found
 
-    def errors(self, of: str, kinds: Mapping[int, Codes], joined: Mapping[str, Floats]) -> ErrorsOf:
-        """The errors of one statistic along some axes, of whose values the kinds are told apart."""
+    def errors(
+        self, of: str, kinds: Mapping[int, Codes], joined: Mapping[str, Floats], *, single: bool = False
+    ) -> ErrorsOf:
+        """The errors of one statistic along some axes, of whose values the kinds are told apart.
+
+        single: of single cells alone, which errors of blocks hardly reach.
+        """
         places, counts = tuple(kinds), np.maximum(joined["count"], 0.0)
         noise: dict[Places, Floats] = {}
         model: dict[Places, Floats] = {}
@@ -196,7 +201,7 @@ class Margins(ContentOfCells):
                 model[part] = spread * sum_out(counts, part, range(len(places)))
         bases = tuple(self._base(place, kinds[place]) for place in places)
         levels = tuple(self._level(place, kinds[place]) for place in places) if levelled else None
-        by_noise, by_model = self._of_blocks(of, kinds)
+        by_noise, by_model = ([], []) if single else self._of_blocks(of, kinds)
         return ErrorsOf(
             JoinedErrors(bases, noise, levels, apart["noise"], by_noise),
             JoinedErrors(bases, model, levels, apart["model"], by_model),
@@ -216,13 +221,13 @@ class Margins(ContentOfCells):
         parts = [part for part in subsets(tuple(range(len(places)))) if len(part) > 1]
         known = {part: spreads.of_blocks(tuple(places[axis] for axis in part)) for part in parts}
         for level in range(LEVELS):
-            shares = tuple(self._of_each_block(place, kinds[place], self.blocks(place)[level]) for place in places)
+            shares = tuple(self._of_each_block(place, kinds[place], level) for place in places)
             by_noise: dict[Places, Floats] = {}
             by_model: dict[Places, Floats] = {}
             for part, scaled in known.items():
                 if scaled is not None:
                     within = tuple(places[axis] for axis in part)
-                    rows, noise, model = self._in_blocks(of, within, [self.blocks(place)[level] for place in within])
+                    rows, noise, model = self._in_blocks(of, within, (level,) * len(part))
                     if level < LEVELS - 1:
                         less = sum(scaled.stripes) if not level else 0.0
                         noise, model = scaled.noise[level + 1] * rows, (scaled.model[level + 1] + less) * rows
@@ -232,40 +237,53 @@ class Margins(ContentOfCells):
         for part, scaled in known.items():
             for fine, spread in enumerate(scaled.stripes if scaled is not None else ()):
                 within = tuple(places[axis] for axis in part)
-                blocks = [self.every((p,))[p] if n == fine else self.blocks(p)[0] for n, p in enumerate(within)]
-                shares = [np.zeros((0, 0))] * len(places)
-                for axis, block in zip(part, blocks, strict=True):
-                    shares[axis] = self._of_each_block(places[axis], kinds[places[axis]], block)
-                found[0].append(Coarse(tuple(shares), {}))
-                found[1].append(Coarse(tuple(shares), {part: spread * self._in_blocks(of, within, blocks)[0]}))
+                levels = tuple(LEVELS if axis == part[fine] else 0 for axis in part)
+                shares = tuple(
+                    self._of_each_block(place, kinds[place], levels[part.index(axis)]) if axis in part else np.zeros((0, 0))
+                    for axis, place in enumerate(places)
+                )
+                found[0].append(Coarse(shares, {}))
+                found[1].append(Coarse(shares, {part: spread * self._in_blocks(of, within, levels)[0]}))
         return found
 
-    def _in_blocks(self, of: str, places: Places, blocks: Sequence[Codes]) -> tuple[Floats, Floats, Floats]:
+    def _in_blocks(self, of: str, places: Places, levels: Places) -> tuple[Floats, Floats, Floats]:
         """Rows in the blocks of some axes, and the variances that their cells add up to: of noise, and of the model."""
-        table = self._table(of, places)
-        if table is not None:
-            parts = table.estimate, table.noise, table.model
-            return sum_kinds(parts[0], blocks), sum_kinds(parts[1], blocks), sum_kinds(parts[2], blocks)
-        total = float(self.tables["count"][()].estimate)
-        held = [total * np.bincount(block, self._shares_of(p)) for p, block in zip(places, blocks, strict=True)]
-        rows = independent(held, total)
-        return rows, np.zeros(rows.shape), self.spreads[of].of(places) * rows
+        if (of, places, levels) not in self._known_blocks:
+            blocks = [self.blocks(place)[level] for place, level in zip(places, levels, strict=True)]
+            table = self._table(of, places)
+            if table is not None:
+                rows, noise, model = (sum_kinds(each, blocks) for each in (table.estimate, table.noise, table.model))
+            else:
+                total = float(self.tables["count"][()].estimate)
+                held = [total * np.bincount(b, self._rows_of[p]) for p, b in zip(places, blocks, strict=True)]
+                rows = independent(held, total)
+                noise, model = np.zeros(rows.shape), self.spreads[of].of(places) * rows
+            self._known_blocks[of, places, levels] = rows, noise, model
+        return self._known_blocks[of, places, levels]
 
-    def _shares_of(self, place: int) -> Floats:
-        return self._base(place, np.arange(self.domain.shape[place]))
+    @cached_property
+    def _known_blocks(self) -> dict[tuple[str, Places, Places], tuple[Floats, Floats, Floats]]:
+        return {}
+
+    @cached_property
+    def _rows_of(self) -> list[Floats]:
+        """The part of all rows that each value of an attribute has."""
+        return [self._base(place, np.arange(size)) for place, size in enumerate(self.domain.shape)]
 
     def blocks(self, place: int) -> list[Codes]:
-        """The blocks of an attribute's values, level by level."""
+        """The blocks of an attribute's values, level by level, and at last every value by itself."""
         return self._halved[place]
 
     @cached_property
     def _halved(self) -> list[list[Codes]]:
-        return [halved(self.tables["count"][place,].estimate) for place in range(len(self.domain.shape))]
+        sizes = enumerate(self.domain.shape)
+        return [[*halved(self.tables["count"][place,].estimate), np.arange(size)] for place, size in sizes]
 
-    def _of_each_block(self, place: int, kind: Codes, blocks: Codes) -> Floats:
+    def _of_each_block(self, place: int, kind: Codes, level: int) -> Floats:
         """For every block and kind of values of an attribute, the part of the block's rows that are of the kind."""
-        held = np.zeros((int(blocks.max()) + 1, int(kind.max()) + 1))
-        np.add.at(held, (blocks, kind), self._shares_of(place))
+        blocks = self.blocks(place)[level]
+        number, kinds = int(blocks.max()) + 1, int(kind.max()) + 1
+        held = np.bincount(blocks * kinds + kind, self._rows_of[place], number * kinds).reshape(number, kinds)
         return np.asarray(held / np.maximum(held.sum(axis=1, keepdims=True), 1e-300))
 
     def _level(self, place: int, kind: Codes) -> Floats:
