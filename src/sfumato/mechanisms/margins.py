@@ -182,7 +182,9 @@ class _Survey:
 
         shares = budget.split(*(first.levels * second.levels for first, second in chosen.values()))
         asked = zip(chosen.items(), shares, strict=True)
-        found = {places: measure_contrasts(self.curator, self.schema, places, signs, each) for (places, signs), each in asked}
+        found = {
+            places: measure_contrasts(self.curator, self.schema, places, signs, each) for (places, signs), each in asked
+        }
         self.measured.extend(((), one) for _, one in found.values())
         return {places: contrasts for places, (contrasts, _) in found.items()}
 

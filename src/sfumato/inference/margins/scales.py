@@ -2,8 +2,8 @@
 
 An estimate that was drawn towards products and neighbours is off by little in each cell and to the same side in whole
 regions. So the values of every axis are halved by rows, twice, and for a pair the Haar contrasts of its blocks are
-measured: sums of rows with a sign for each half. A row enters one contrast of each two levels, with weight 1, so that all
-contrasts of a pair cost as much as four counts, or fewer where an axis cannot be halved twice.
+measured: sums of rows with a sign for each half. A row enters one contrast of each two levels, with weight 1, so that
+all contrasts of a pair cost as much as four counts, or fewer where an axis cannot be halved twice.
 
 What is left of a measured contrast beyond the estimate's is error and noise. How large errors are is learned by
 likelihood from all pairs (empirical Bayes, a mixture of variances on a grid, as multiples of what is claimed), and the
@@ -32,7 +32,7 @@ LEARNING = 30  # rounds in which all families teach each other how large errors 
 ROUNDS = 4  # of bringing a table to its contrasts
 MOST_CHANGE = 4.0  # by which a block's rows are multiplied in one round at most
 FINER = 8.0  # by which the spread of single cells is smaller than that of quarters, where only these were seen
-WIDER = 1.1  # times the deviations that are left, as errors have longer tails than normal ones
+WIDER = 1.2  # times the deviations that are left, as errors have longer tails than normal ones
 LEAST = 1e-9
 
 
@@ -61,7 +61,9 @@ class Haar:
         """The halvings of an axis by its rows; none where it has one value that holds nearly all."""
         whole = np.zeros(len(margin), dtype=np.int64)
         signs, level = [np.zeros(len(margin))[:0].reshape(0, len(margin))], []
-        for depth, (outer, inner) in enumerate(zip([whole, *halved(margin, levels)], halved(margin, levels), strict=False)):
+        for depth, (outer, inner) in enumerate(
+            zip([whole, *halved(margin, levels)], halved(margin, levels), strict=False)
+        ):
             for block in range(int(outer.max()) + 1):
                 halves = np.unique(inner[outer == block])
                 if len(halves) == 2:
@@ -119,7 +121,10 @@ def worth_measuring(before: Floats, cost: Floats, variance_of: float, pure: bool
     order = np.argsort(-before, kind="stable")
     costs = np.cumsum(cost[order])
     noise = np.sqrt(variance_of) * (costs if pure else np.sqrt(costs))
-    gains = [float((before[order[:k]] * (1.0 - 1.0 / np.hypot(1.0, before[order[:k]] / sd))).sum()) for k, sd in enumerate(noise, 1)]
+    gains = [
+        float((before[order[:k]] * (1.0 - 1.0 / np.hypot(1.0, before[order[:k]] / sd))).sum())
+        for k, sd in enumerate(noise, 1)
+    ]
     best = int(np.argmax(gains)) + 1 if gains else 0
     if not best or before[order[0]] < noise[0]:
         return np.zeros(0, dtype=np.int64)
@@ -145,10 +150,16 @@ def corrected(
             items = [(p, here) for p, here in items if len(here[0])]
             sizes = learned_sizes([(off[p][at], claimed[p][at], looked[p].variance) for p, at in items])
             for (places, at), weights in zip(items, sizes, strict=True):
-                mean, variance, noise = posterior(off[places][at], claimed[places][at], looked[places].variance, weights)
+                mean, variance, noise = posterior(
+                    off[places][at], claimed[places][at], looked[places].variance, weights
+                )
                 means[places][at], left[places][at], noises[places][at] = mean, variance, noise
                 # of the finest contrasts there are, the variance for each row before it was corrected
-                roughness[places] = float((weights @ SIZES) * claimed[places][at].sum() / looked[places].rows(tables[places].estimate)[at].sum())
+                roughness[places] = float(
+                    (weights @ SIZES)
+                    * claimed[places][at].sum()
+                    / looked[places].rows(tables[places].estimate)[at].sum()
+                )
     for places, each in looked.items():
         table, estimate = tables[places], _tilted(tables[places].estimate, each, means[places])
         model = table.model if places in told else estimate * (1.0 + roughness[places] / FINER)
@@ -219,9 +230,7 @@ class OfThree:
     before: float
 
 
-def of_three(
-    contrasts: Mapping[Places, Contrasts], joined: Mapping[Places, Floats]
-) -> dict[Places, OfThree]:
+def of_three(contrasts: Mapping[Places, Contrasts], joined: Mapping[Places, Floats]) -> dict[Places, OfThree]:
     """For sets of three attributes, the contrast of their halves and how far it is off.
 
     joined: the tables of what is known of smaller sets.

@@ -2,8 +2,8 @@
 
 The deviation of a cell is taken to grow with the root of the rows that are expected in it: variance = spread * rows.
 Where a release measured how far a set of attributes is off, its own spread is known; else that of sets of its size.
-Errors of neighbouring cells are alike, so that blocks of cells, halves and quarters of every axis, have spreads of their
-own, as variance for each row of a block.
+Errors of neighbouring cells are alike, so that blocks of cells, halves and quarters of every axis, have spreads of
+their own, as variance for each row of a block.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Scaled:
 class Spreads:
     """by_order: the spread of sets of one, two, three, ... attributes; more than are listed have the last.
 
-    single: of those sets whose own spread is known. blocks_by_order, blocks: the same for blocks of cells. contrasts: of
-    the halves of three attributes, as they were estimated, where what was joined of smaller sets has another.
+    single: of those sets whose own spread is known. blocks_by_order, blocks: the same for blocks of cells. contrasts:
+    of the halves of three attributes, as they were estimated, where what was joined of smaller sets has another.
     """
 
     by_order: tuple[float, ...] = ()

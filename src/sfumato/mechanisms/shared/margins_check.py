@@ -8,7 +8,7 @@ in groups, those that look alike together, down to single ones.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from itertools import combinations, islice
 from math import comb, prod
 
@@ -58,73 +58,118 @@ class Checked:
 
 
 def check(
-    curator: Curator, schema: Schema, tables: Mapping[Places, Table], budget: Budget, pairs: Mapping[Places, Scaled] = NONE
+    curator: Curator,
+    schema: Schema,
+    tables: Mapping[Places, Table],
+    budget: Budget,
+    pairs: Mapping[Places, Scaled] = NONE,
 ) -> Checked:
     """Measure how far answers along two, three and four attributes are off, and size the errors by it.
 
-    pairs: what is known of how far blocks of pairs are off.
+    pairs: what contrasts told of how far blocks of pairs are off.
     """
-    looked_at, names = looks(schema), schema.domain.names
-    # What nobody looks at deviates as rows do that come independently, so that no interval is of noise alone.
-    known, spreads = dict(tables), [0.0] + [1.0] * (max(*looked_at, 3) - 1 if looked_at else 2)
+    looked_at, known = looks(schema), dict(tables)
     for places, one in tables.items():
         if len(places) == 1:  # its noise is known, and what smoothing does to it is little
             known[places] = replace(one, model=one.model + (WIDER**2 - 1.0) * one.noise)
+    # What nobody looks at deviates as rows do that come independently, so that no interval is of noise alone.
+    spreads = [0.0] + [1.0] * (max(*looked_at, 3) - 1 if looked_at else 2)
     if not looked_at:
         return Checked(known, Spreads(tuple(spreads)), ())
-    single: dict[Places, float] = {}
-    blocks: dict[Places, Scaled] = {}
-    by_order: dict[int, Scaled] = {}
-    measured: list[Measurement] = []
     weights = [weight for order in looked_at for weight in LOOKS[order].values()]
     for_contrasts, *shares = budget.split(CONTRASTS if 3 in looked_at else 0, *weights)
-    contrasts: dict[Places, float] = {}
-    claimed: dict[Places, float] = {}
-    halves: dict[Places, OfThree] = {}
+    sizing = _Sizing(curator, schema, pairs, known, spreads)
     for order, sets in looked_at.items():
-        content = Margins(schema, {"count": known}, {"count": Spreads(tuple(spreads), single, by_order, blocks)})
-        answers = {places: _joined(content, places) for places in sets}
         if order == 3:
-            seen, handed = _contrasts(curator, schema, content, sets, for_contrasts)
-            halves = of_three(seen, answers)
-            measured += handed
-            contrasts = {places: each.contrast for places, each in halves.items() if places not in tables}
-            # Sets whose halves were far off are likely off at finer scales, too.
-            claimed = {places: max(1.0, halves[places].before) ** ALIKE for places in contrasts}
-            sized = Spreads(tuple(spreads), single | claimed, by_order, blocks, contrasts)
-            content = Margins(schema, {"count": known}, {"count": sized})
-            answers = {places: _joined(content, places) for places in sets}
+            sizing.contrast(sets, for_contrasts)
+        sizing.size(order, sets, [shares.pop(0) for _ in LOOKS[order]])
+    return Checked(known, sizing.found, tuple(sizing.measured))
+
+
+@dataclass(eq=False)
+class _Sizing:
+    """Errors as they are sized, order by order. known: tables; the other fields are those of `Spreads`.
+
+    claimed: spreads of sets that have no table, before these are looked at, where they are not 1.
+    """
+
+    curator: Curator
+    schema: Schema
+    pairs: Mapping[Places, Scaled]
+    known: dict[Places, Table]
+    spreads: list[float]
+    single: dict[Places, float] = field(default_factory=dict)
+    by_order: dict[int, Scaled] = field(default_factory=dict)
+    blocks: dict[Places, Scaled] = field(default_factory=dict)
+    halves: dict[Places, OfThree] = field(default_factory=dict)
+    claimed: dict[Places, float] = field(default_factory=dict)
+    measured: list[Measurement] = field(default_factory=list)
+
+    @property
+    def found(self) -> Spreads:
+        contrasts = {places: each.contrast for places, each in self.halves.items() if places not in self.known}
+        return Spreads(tuple(self.spreads), {**self.single}, {**self.by_order}, {**self.blocks}, contrasts)
+
+    def content(self) -> Margins:
+        """What is known by now, to be asked."""
+        found = self.found
+        return Margins(
+            self.schema, {"count": self.known}, {"count": replace(found, single={**self.claimed, **found.single})}
+        )
+
+    def contrast(self, sets: Sequence[Places], budget: Budget) -> None:
+        """Measure the contrasts of the halves of three attributes each, which correct what is joined of pairs."""
+        content = self.content()
+        margins = [content.tables["count"][place,].estimate for place in range(len(self.schema.domain.shape))]
+        signs = [Haar.of(margin, 1) for margin in margins]
+        halved = [places for places in sets if all(len(signs[place].level) for place in places)]
+        seen: dict[Places, Contrasts] = {}
+        for places, share in zip(halved, budget.evenly(len(halved)) if halved else (), strict=True):
+            of = tuple(signs[place] for place in places)
+            seen[places], handed = measure_contrasts(self.curator, self.schema, places, of, share)
+            self.measured.append(handed)
+        self.halves = of_three(seen, {places: _joined(content, places) for places in seen})
+        # Sets whose halves were far off are likely off at finer scales, too.
+        far = {places: max(1.0, each.before) ** ALIKE for places, each in self.halves.items()}
+        self.claimed = {places: each for places, each in far.items() if places not in self.known}
+
+    def size(self, order: int, sets: Sequence[Places], shares: Sequence[Budget]) -> None:
+        """Measure how far sets of so many attributes are off, at each level that is looked at."""
+        content, names = self.content(), self.schema.domain.names
+        answers = {places: _joined(content, places) for places in sets}
         scales: dict[tuple[int, ...], list[float]] = {}
-        for levels in LOOKS[order]:
+        for levels, share in zip(LOOKS[order], shares, strict=True):
+            single = {*levels} == {ALL}
             doubts, guesses = [], []
             for places, answer in answers.items():
-                kinds = _kinds(content, places, levels)
+                kinds = {place: content.blocks(place)[level] for place, level in zip(places, levels, strict=True)}
                 rows = sum_kinds(answer, list(kinds.values()))
-                doubts.append(_doubt(content, kinds, rows, single={*levels} == {ALL}))
-                parts = None if {*levels} == {ALL} else _parts(list(kinds.values()))
+                doubts.append(_doubt(content, kinds, rows, single=single))
+                parts = None if single else _parts(list(kinds.values()))
                 guesses.append(([names[place] for place in places], _whole(rows), parts))
-            share = shares.pop(0)
-            groups = _groups(doubts, share, curator)
-            measured.append(curator.measure_margin_misfits(guesses, share, groups))
-            scales[levels] = _scales(measured[-1], groups, doubts)
+            groups = _groups(doubts, share, self.curator)
+            self.measured.append(self.curator.measure_margin_misfits(guesses, share, groups))
+            scales[levels] = _scales(self.measured[-1], groups, doubts)
         for number, places in enumerate(sets):
-            found = {levels: each[number] for levels, each in scales.items()}
-            if places in tables:
-                one = known[places]
-                scale = found[(ALL,) * order]
-                known[places] = replace(one, noise=scale * one.noise, model=scale * one.model)
-            else:
-                single[places] = max(found[(ALL,) * order] * claimed.get(places, 1.0), BY_CHANCE)
-            if order < 4:
-                half = halves[places].spread if places in halves else None
-                spread = claimed.get(places, 1.0), single.get(places, 0.0)
-                blocks[places] = _scaled(places, found, tables.get(places), spread, pairs.get(places), half)
-        if unmeasured := [single[places] for places in sets if places in single]:
-            spreads[order - 1] = float(np.mean(unmeasured))
-            of_blocks = [blocks[places].model for places in sets if places in single and places in blocks]
+            self._take(places, {levels: each[number] for levels, each in scales.items()})
+        if unmeasured := [places for places in sets if places in self.single]:
+            self.spreads[order - 1] = float(np.mean([self.single[places] for places in unmeasured]))
+            of_blocks = [self.blocks[places].model for places in unmeasured if places in self.blocks]
             if of_blocks:
-                by_order[order] = Scaled((0.0,) * LEVELS, tuple(np.mean(of_blocks, axis=0).tolist()))
-    return Checked(known, Spreads(tuple(spreads), single, by_order, blocks, contrasts), tuple(measured))
+                self.by_order[order] = Scaled((0.0,) * LEVELS, tuple(np.mean(of_blocks, axis=0).tolist()))
+
+    def _take(self, places: Places, scales: Mapping[tuple[int, ...], float]) -> None:
+        """Size the errors of one set by factors on what was claimed of them."""
+        scale, table = scales[(ALL,) * len(places)], self.known.get(places)
+        spread = self.claimed.get(places, 1.0)
+        if table is None:
+            self.single[places] = max(scale * spread, BY_CHANCE)
+        else:
+            self.known[places] = replace(table, noise=scale * table.noise, model=scale * table.model)
+        if len(places) < max(LOOKS):
+            half = self.halves[places].spread if places in self.halves else None
+            sized = spread, self.single.get(places, 0.0)
+            self.blocks[places] = _scaled(places, scales, table, sized, self.pairs.get(places), half)
 
 
 def measure_contrasts(
@@ -137,19 +182,6 @@ def measure_contrasts(
     noisy = one.answers.astype(np.float64).reshape([len(each.level) for each in signs])
     handed = Measurement("contrast", Identity(queries.rows), one.answers, (one.noise,))
     return Contrasts(signs, noisy, one.noise.continuous_variance), handed
-
-
-def _contrasts(
-    curator: Curator, schema: Schema, content: Margins, sets: Sequence[Places], budget: Budget
-) -> tuple[dict[Places, Contrasts], list[Measurement]]:
-    """The noisy contrasts of the halves of three attributes each."""
-    signs = [Haar.of(content.tables["count"][place,].estimate, 1) for place in range(len(schema.domain.shape))]
-    halved = [places for places in sets if all(len(signs[place].level) for place in places)]
-    if not halved:
-        return {}, []
-    asked = zip(halved, budget.evenly(len(halved)), strict=True)
-    found = {p: measure_contrasts(curator, schema, p, tuple(signs[place] for place in p), each) for p, each in asked}
-    return {places: one for places, (one, _) in found.items()}, [handed for _, handed in found.values()]
 
 
 def _scales(found: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> list[float]:
@@ -182,11 +214,6 @@ def _joined(content: Margins, places: Places) -> Floats:
 
 def _whole(answer: Floats) -> Whole:
     return np.rint(answer).astype(np.int64).reshape(-1)
-
-
-def _kinds(content: Margins, places: Places, levels: Sequence[int]) -> dict[int, Codes]:
-    """The blocks of a level along each axis, or all values."""
-    return {place: content.blocks(place)[level] for place, level in zip(places, levels, strict=True)}
 
 
 def _parts(kinds: Sequence[Codes]) -> Codes:
@@ -225,7 +252,7 @@ def _scaled(
     noise, model = ([scale * of for scale in [scales[(ALL,) * order]]] for of in of_table)
     if table is None:
         model = [spread[1]]
-    stripes = ()
+    stripes: tuple[float, ...] = ()
     if order == 2:
         cells, claimed = noise[0] + model[0], sum(of_table)
         stripes = tuple(max(0.0, scales[levels] * claimed - cells) for levels in ((ALL, 0), (0, ALL)))

@@ -167,7 +167,7 @@ class Margins(ContentOfCells):
         found: dict[Places, tuple[Sequence[Floats], float]] = {}
         for part in combinations(places, 3) if known else ():
             if part in known:
-                signs = [1.0 - 2.0 * self.blocks(place)[0] for place in part]
+                signs = [np.where(self.blocks(place)[0] > 0, -1.0, 1.0) for place in part]
                 found[tuple(places.index(place) for place in part)] = signs, known[part]
         return found
 
@@ -209,9 +209,9 @@ class Margins(ContentOfCells):
         )
 
     def _of_blocks(self, of: str, kinds: Mapping[int, Codes]) -> tuple[list[Coarse], list[Coarse]]:
-        """Errors of blocks of cells, from noise and from what was assumed: halves of every axis, then quarters.
+        """Errors of blocks of cells, from noise and from what was assumed: halves, quarters, eighths, stripes.
 
-        What blocks are off by is known as a whole, so what smaller blocks and single cells would add up to is taken away.
+        What blocks are off by is known as a whole, so what smaller blocks and cells would add up to is taken away.
         """
         places = tuple(kinds)
         found: tuple[list[Coarse], list[Coarse]] = ([], [])
@@ -231,7 +231,10 @@ class Margins(ContentOfCells):
                     if level < LEVELS - 1:
                         less = sum(scaled.stripes) if not level else 0.0
                         noise, model = scaled.noise[level + 1] * rows, (scaled.model[level + 1] + less) * rows
-                    by_noise[part], by_model[part] = scaled.noise[level] * rows - noise, scaled.model[level] * rows - model
+                    by_noise[part], by_model[part] = (
+                        scaled.noise[level] * rows - noise,
+                        scaled.model[level] * rows - model,
+                    )
             found[0].append(Coarse(shares, by_noise))
             found[1].append(Coarse(shares, by_model))
         for part, scaled in known.items():
@@ -239,7 +242,9 @@ class Margins(ContentOfCells):
                 within = tuple(places[axis] for axis in part)
                 levels = tuple(LEVELS if axis == part[fine] else 0 for axis in part)
                 shares = tuple(
-                    self._of_each_block(place, kinds[place], levels[part.index(axis)]) if axis in part else np.zeros((0, 0))
+                    self._of_each_block(place, kinds[place], levels[part.index(axis)])
+                    if axis in part
+                    else np.zeros((0, 0))
                     for axis, place in enumerate(places)
                 )
                 found[0].append(Coarse(shares, {}))
@@ -255,7 +260,7 @@ class Margins(ContentOfCells):
                 rows, noise, model = (sum_kinds(each, blocks) for each in (table.estimate, table.noise, table.model))
             else:
                 total = float(self.tables["count"][()].estimate)
-                held = [total * np.bincount(b, self._rows_of[p]) for p, b in zip(places, blocks, strict=True)]
+                held = [sum_kinds(total * self._rows_of[p], [b]) for p, b in zip(places, blocks, strict=True)]
                 rows = independent(held, total)
                 noise, model = np.zeros(rows.shape), self.spreads[of].of(places) * rows
             self._known_blocks[of, places, levels] = rows, noise, model

@@ -7,6 +7,10 @@ measured    for each measurement: its statistic, how many attributes, which nois
             asked: up to how many values an attribute was by contrasts, and the length that rows were brought to
 along       the attributes of all measurements
 answers     the noisy answers of all measurements
+blocks      for each set of attributes whose blocks have errors of their own: its statistic, how many attributes it has,
+            whether it stands for all sets of its size, spreads by noise and by assumption of halves, quarters and
+            eighths, those of stripes, and the contrast of its halves, if it has one
+among       the attributes of these sets
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import numpy as np
 
 from sfumato.arrays import Floats, Whole
 from sfumato.inference.fits.base import PARTS, in_parts
+from sfumato.inference.margins.scales import LEVELS
 from sfumato.inference.margins.spreads import Scaled, Spreads
 from sfumato.inference.margins.table import Places, Table
 from sfumato.measurement import Measurement
@@ -26,7 +31,7 @@ from sfumato.queries import Identity, Queries
 from sfumato.releases.contents.content import Written
 from sfumato.releases.file import members
 from sfumato.releases.file.fits import from_whole_numbers, in_whole_numbers
-from sfumato.releases.file.manifest import Manifest, Statistic, details_as
+from sfumato.releases.file.manifest import BLOCKS, Manifest, Statistic, details_as
 from sfumato.releases.file.members import CELLS, Columns, parts_column
 from sfumato.releases.file.records import NoiseRecord, noise_as_json, record
 from sfumato.releases.file.strict_json import refusal
@@ -48,6 +53,18 @@ COLUMNS = {
     "measured": ["statistic", "attributes", "noise", "answers", "contrasts", "length"],
     "along": ["attribute"],
     "answers": ["answer"],
+}
+OF_BLOCKS = {
+    BLOCKS: [
+        "statistic",
+        "attributes",
+        "all",
+        *(f"{part} {level}" for part in ("noise", "model") for level in range(LEVELS)),
+        *(f"stripe {axis}" for axis in range(2)),
+        "contrasted",
+        "contrast",
+    ],
+    "among": ["attribute"],
 }
 CELL_BY_CELL = 0, 0  # how margins are measured that need no contrasts
 FINEST = 2**20  # parts of a spread
@@ -113,7 +130,11 @@ def written(content: Margins) -> Written:
         "along": [_flat(places for places, _ in content.measured)],
         "answers": [_joined([one.answers for _, one in content.measured])],
     }
-    kept = {name: dict(zip(COLUMNS[name], each, strict=True)) for name, each in columns.items()}
+    if of_blocks := [row for of, each in content.spreads.items() for row in _blocks(statistics.index(of), each)]:
+        columns[BLOCKS] = _columns([row for row, _ in of_blocks], len(OF_BLOCKS[BLOCKS]))
+        columns["among"] = [_flat(places for _, places in of_blocks)]
+    named = COLUMNS | OF_BLOCKS
+    kept = {name: dict(zip(named[name], each, strict=True)) for name, each in columns.items()}
     orders = [content.spreads.get(of, Spreads()).by_order for of in statistics]
     about: dict[str, Any] = {
         "unbiased": content.unbiased,
@@ -126,7 +147,8 @@ def written(content: Margins) -> Written:
 def check(manifest: Manifest, schema: Schema) -> None:
     """Refuse a manifest whose members are not those of margins."""
     details_as(MarginsRecord, manifest)
-    if {name: member.columns for name, member in manifest.members.items()} != COLUMNS:
+    wanted = COLUMNS | OF_BLOCKS if BLOCKS in manifest.members else COLUMNS
+    if {name: member.columns for name, member in manifest.members.items()} != wanted:
         raise refusal("its members are not those of margins")
     if manifest.statistics != _statistics(schema, list(schema.units)):
         raise refusal("its statistics are not those of its schema")
@@ -134,7 +156,9 @@ def check(manifest: Manifest, schema: Schema) -> None:
 
 def check_values(columns: Columns) -> None:
     """Refuse numbers that no file of margins holds; how they go together is seen when they are read."""
-    below = [name for name, each in columns.items() if name not in (ESTIMATE, "answer") and (each < 0).any()]
+    below = [
+        name for name, each in columns.items() if name not in (ESTIMATE, "answer", "contrast") and (each < 0).any()
+    ]
     parts = columns.get(parts_column(ESTIMATE))
     if below or (parts is not None and (parts >= PARTS).any()):
         raise refusal("its margins are not spelled as Sfumato spells them")
@@ -169,14 +193,54 @@ def parts(
     if start != len(estimates):
         raise refusal("it holds cells of no table")
     _check_whole(tables, len(shape), about.unbiased)
+    scaled = _read_blocks(statistics, member, len(shape)) if BLOCKS in manifest.members else {}
     spreads = {
-        of: Spreads(tuple(spread / FINEST for spread in each), single[of])
+        of: Spreads(tuple(spread / FINEST for spread in each), single[of], *scaled.get(of, ({}, {}, {})))
         for of, each in zip(statistics, about.spreads, strict=True)
     }
     measured = tuple(_measurements(about, [*statistics, MISFIT, CONTRAST], member, shape))
     listed = member("measured")
     asked = tuple(zip(listed["contrasts"].tolist(), listed["length"].tolist(), strict=True))
     return tables, spreads, measured, about.unbiased, asked
+
+
+def _blocks(statistic: int, spreads: Spreads) -> Iterator[tuple[tuple[int, ...], Places]]:
+    """A line for each set whose blocks have errors of their own, and its attributes; none if it stands for a size."""
+    listed: list[tuple[Places, int, Scaled]] = [((), order, each) for order, each in spreads.blocks_by_order.items()]
+    listed += [(places, len(places), each) for places, each in spreads.blocks.items()]
+    for places, order, each in listed:
+        stripes = (*each.stripes, 0.0, 0.0)[:2]
+        numbers = [round(spread * FINEST) for spread in (*each.noise, *each.model, *stripes)]
+        contrast = spreads.contrasts.get(places) if places else None
+        told = (0, 0) if contrast is None else (1, round(contrast))
+        yield (statistic, order, int(not places), *numbers, *told), places
+
+
+def _read_blocks(
+    statistics: list[str], member: Callable[[str], Columns], axes: int
+) -> dict[str, tuple[dict[int, Scaled], dict[Places, Scaled], dict[Places, float]]]:
+    """By statistic, the spreads of blocks of all sets of a size, those of single sets, and contrasts."""
+    listed = member(BLOCKS)
+    found: dict[str, tuple[dict[int, Scaled], dict[Places, Scaled], dict[Places, float]]] = {}
+    if (listed["all"] > 1).any() or (listed["contrasted"] > 1).any() or (listed["attributes"] < 2).any():
+        raise refusal("its errors of blocks are not spelled as Sfumato spells them")
+    sets = _sets(np.where(listed["all"] > 0, 0, listed["attributes"]), member("among")["attribute"], axes)
+    spreads = [[int(each) / FINEST for each in listed[name].tolist()] for name in OF_BLOCKS[BLOCKS][3:-2]]
+    orders, told, contrasts = (listed[name].tolist() for name in ("attributes", "contrasted", "contrast"))
+    for row, (of, places) in enumerate(zip(_named(listed["statistic"], statistics), sets, strict=True)):
+        by_order, single, kept = found.setdefault(of, ({}, {}, {}))
+        each = [numbers[row] for numbers in spreads]
+        stripes = tuple(each[2 * LEVELS :]) if orders[row] == 2 else ()
+        scaled = Scaled(tuple(each[:LEVELS]), tuple(each[LEVELS : 2 * LEVELS]), stripes)
+        if places in single or (not places and orders[row] in by_order):
+            raise refusal("it lists the errors of a set's blocks twice")
+        if places:
+            single[places] = scaled
+        else:
+            by_order[orders[row]] = scaled
+        if told[row] and len(places) == 3:
+            kept[places] = float(contrasts[row])
+    return found
 
 
 def _check_whole(tables: Mapping[str, Mapping[Places, Table]], axes: int, unbiased: bool) -> None:

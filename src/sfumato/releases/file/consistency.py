@@ -11,7 +11,7 @@ from sfumato.kernel.ledger.book import write_fraction
 from sfumato.kernel.unit import Unit
 from sfumato.releases.contents.content import kind_named
 from sfumato.releases.file.fits import leaves_out_estimates
-from sfumato.releases.file.manifest import SOLVED_VERSION, Guarantee, Manifest, guarantee_of
+from sfumato.releases.file.manifest import BLOCKS, SCALED_VERSION, SOLVED_VERSION, Guarantee, Manifest, guarantee_of
 from sfumato.releases.file.members import Columns
 from sfumato.releases.file.parquet import check_sizes
 from sfumato.releases.file.room import check_room
@@ -33,6 +33,8 @@ def check_manifest(manifest: Manifest, most_cells: int | None = None) -> Schema:
     _check_guarantee(manifest.guarantee, schema)
     _check_receipt(manifest, schema)
     _check_files(manifest)
+    if (manifest.version == SCALED_VERSION) != (BLOCKS in manifest.members):
+        raise refusal("its version does not go with its members")
     if (manifest.version == SOLVED_VERSION) != leaves_out_estimates(manifest.fits):
         raise refusal("its manifest has fits that do not go with its version, or lacks them")
     kind = kind_named(manifest.kind)

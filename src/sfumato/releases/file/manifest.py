@@ -36,6 +36,8 @@ from sfumato.version import __version__
 FORMAT_VERSION: Final = 2  # 2 brought fitted cubes, Gaussian noise and guarantees with a delta; 1 is still read
 DETAILED_VERSION: Final = 3  # with details, which only contents that need them have
 SOLVED_VERSION: Final = 4  # with fits that are kept without their estimates
+SCALED_VERSION: Final = 5  # with details, and errors of blocks of cells in a member of their own
+BLOCKS: Final = "blocks"
 MOST_MANIFEST_BYTES = 2**20
 
 Details = TypeVar("Details")
@@ -159,7 +161,7 @@ class Manifest:
     details: dict[str, JsonValue] = field(default_factory=dict)
     members: dict[MemberName, Member] = field(default_factory=dict)
     format: Literal["sfumato"] = "sfumato"
-    version: Literal[1, 2, 3, 4] = FORMAT_VERSION
+    version: Literal[1, 2, 3, 4, 5] = FORMAT_VERSION
     written_by: Text = f"sfumato {__version__}"
     limits: Literal["docs/known-limits.md"] = "docs/known-limits.md"
 
@@ -204,9 +206,9 @@ def parse_manifest(raw: bytes) -> tuple[Manifest, str]:
     version = content.get("version")
     if type(version) is not int or version < 1:
         raise refusal("its manifest does not name the version of its format")
-    if version > SOLVED_VERSION:
+    if version > SCALED_VERSION:
         raise refusal(f"it was made by a newer Sfumato (format {version})", "upgrade to open it")
-    if ("details" in content) != (version == DETAILED_VERSION):
+    if ("details" in content) != (version in (DETAILED_VERSION, SCALED_VERSION)):
         raise refusal("its manifest has details that do not go with its version, or lacks them")
     digest = content.pop("digest", None)
     try:

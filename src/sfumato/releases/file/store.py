@@ -12,7 +12,15 @@ from sfumato.frozen import dataclass
 from sfumato.releases.contents.content import Content, Written, kind_named
 from sfumato.releases.file.artifact import Artifact, write_artifact
 from sfumato.releases.file.fits import leaves_out_estimates
-from sfumato.releases.file.manifest import DETAILED_VERSION, FORMAT_VERSION, SOLVED_VERSION, Manifest, MechanismRecord
+from sfumato.releases.file.manifest import (
+    BLOCKS,
+    DETAILED_VERSION,
+    FORMAT_VERSION,
+    SCALED_VERSION,
+    SOLVED_VERSION,
+    Manifest,
+    MechanismRecord,
+)
 from sfumato.releases.file.members import NUMBERS, VALUE, Columns, arrays_in
 
 if TYPE_CHECKING:
@@ -53,10 +61,10 @@ def contents_of(release: Release) -> Contents:
     return Contents(manifest, written.members)
 
 
-def _version(written: Written) -> Literal[2, 3, 4]:
+def _version(written: Written) -> Literal[2, 3, 4, 5]:
     """The least version of the format that has all that is written, so that older Sfumatos read what they can."""
     if written.further.get("details"):
-        return DETAILED_VERSION
+        return SCALED_VERSION if BLOCKS in written.members else DETAILED_VERSION
     return SOLVED_VERSION if leaves_out_estimates(written.further.get("fits", ())) else FORMAT_VERSION
 
 
