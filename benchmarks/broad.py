@@ -27,9 +27,9 @@ from time import process_time
 import numpy as np
 
 import sfumato as sf
-from broad_tables import SMALL, WIDE, grounds
+from broad_tables import SMALL, WIDE, grounds, named
 from interval_pools import CONFIDENCE, Pool
-from sfumato.audit.calibration.kinds_of_question import KINDS, Answer, Ground, Question
+from sfumato.audit.calibration.kinds_of_question import KINDS, OF_BINS, Answer, Ground, Question
 from sfumato.audit.calibration.worst_question import share_held
 from sfumato.errors import NewLedgerWarning
 from sfumato.mechanisms import find_mechanism
@@ -38,6 +38,7 @@ from sfumato.releases.release import Release
 NORMAL = 3.92  # widths of a 95 % interval in standard errors
 WORST = 12  # single questions that are told
 SETS = 3  # of attributes that questions are about
+ALL_KINDS = [kind + more for kind in KINDS for more in ("", OF_BINS)]
 CUBES = "sfumato", "dawa", "kdtree", "ispe", "mwem", "pmw", "bayes"
 
 
@@ -74,11 +75,9 @@ class Heard:
         for question, each in found.items():
             self.by_question[question].append(each)
 
-    def figure(self, table: str, mechanism: str, kind: str, ground: Ground) -> Figure | None:
+    def figure(self, table: str, mechanism: str, kind: str, ground: Ground) -> Figure:
         """One kind of question, or all."""
         chosen = {one: each for one, each in self.by_question.items() if kind in (one.kind, "all")}
-        if not chosen:
-            return None
         shares = {one: np.array([share_held(answers) for answers in each]) for one, each in chosen.items()}
         lowest = min(shares, key=lambda one: float(shares[one].mean()))
         releases = max(map(len, shares.values()))
@@ -91,7 +90,12 @@ class Heard:
         own = [ratio([answer for release in each for answer in release]) for each in chosen.values()]
         return Figure(
             *(table, mechanism, kind, pool.coverage, pool.error, float(shares[lowest].mean()), ratio(answers)),
-            *(float(np.nanmedian(own)), len(chosen), len(answers), float(np.mean(sure)) if sure else float("nan")),
+            *(
+                float(np.median([one for one in own if np.isfinite(one)] or [np.nan])),
+                len(chosen),
+                len(answers),
+                float(np.mean(sure)) if sure else float("nan"),
+            ),
             *(ratio(answers, sure=True), ground.sql([lowest])),
         )
 
@@ -120,21 +124,24 @@ def releases(ground: Ground, mechanism: str, epsilon: str, delta: str | None, nu
 def measure(name: str, ground: Ground, mechanism: str, given: argparse.Namespace) -> list[Figure]:
     """All kinds of question of one table by one mechanism, printed as they are found."""
     began, heard = process_time(), Heard()
-    questions = ground.draw(Random(f"broad {name}"), given.questions, sets=SETS, kinds=given.kinds)
+    drawn = ground.draw(Random(f"broad {name}"), given.questions, sets=SETS, kinds=given.kinds)
+    questions = [*drawn, *(one for one in named(name) if not given.kinds or one.kind in given.kinds)]
     delta = None if given.pure or not (mechanism == "auto" or find_mechanism(mechanism).gaussian) else "1e-9"
     for number, release in enumerate(releases(ground, mechanism, given.epsilon, delta, given.releases)):
         heard.add(ground.ask(release, questions, interval="both" if number < given.guaranteed else "typical"))
-    made = [heard.figure(name, mechanism, kind, ground) for kind in [*KINDS, "all"]]
+    there = {one.kind for one in heard.by_question}
+    made = [
+        heard.figure(name, mechanism, kind, ground) for kind in [*(one for one in ALL_KINDS if one in there), "all"]
+    ]
     spent = f"epsilon {given.epsilon}" + (f", delta {delta}" if delta else "")
     took = f"{process_time() - began:.0f} s of CPU"
     print(f"\n{name} by {mechanism}, {spent}: {ground.rows.num_rows:,} rows, {given.releases} releases, {took}")
-    figures = [one for one in made if one is not None]
-    print_kinds(figures, given.before_figures)
-    return figures
+    print_kinds(made, given.before_figures)
+    return made
 
 
 HEADING = (
-    f"{'kind':26}{'held %':>14}{'lowest':>8}{'width/spread':>14}{'median':>8}{'sure %':>8}{'width':>7}{'asked':>7}"
+    f"{'kind':34}{'held %':>14}{'lowest':>8}{'width/spread':>14}{'median':>8}{'sure %':>8}{'width':>7}{'asked':>7}"
 )
 
 
@@ -142,7 +149,7 @@ def print_kinds(figures: Sequence[Figure], before: dict[tuple[str, str, str], di
     """A line for each kind; figures of another run, where there are any, stand before an arrow."""
     print(HEADING + f"{'answers':>9}" + ("   before: held, lowest, width" if before else ""))
     for one in figures:
-        line = f"{one.kind:26}{100 * one.held:7.1f} +-{100 * one.error:4.1f}{100 * one.lowest:8.0f}{one.ratio:14.2f}"
+        line = f"{one.kind:34}{100 * one.held:7.1f} +-{100 * one.error:4.1f}{100 * one.lowest:8.0f}{one.ratio:14.2f}"
         line += (
             f"{one.median_ratio:8.2f}{100 * one.sure_held:8.1f}{one.sure_ratio:7.1f}{one.questions:7}{one.answers:9,}"
         )
@@ -158,14 +165,13 @@ def print_all(figures: Sequence[Figure]) -> None:
     print_kinds([one for one in figures if one.kind == "all"], {})
     single = [one for one in figures if one.kind != "all"]
     for mechanism in dict.fromkeys(one.mechanism for one in single):
-        print(f"\n{mechanism}, mean over tables: kind, held %, least on a table, lowest single question, width/spread")
-        for kind in KINDS:
+        print(f"\n{mechanism}, tables alike: held %, least on a table, lowest single question, median width/spread")
+        for kind in ALL_KINDS:
             of = [one for one in single if one.kind == kind and one.mechanism == mechanism]
             if of:
-                held = [100 * one.held for one in of]
-                widths = np.nanmean([one.ratio for one in of]) if np.isfinite([one.ratio for one in of]).any() else 0
-                lowest = 100 * min(one.lowest for one in of)
-                print(f"{kind:26}{np.mean(held):8.1f}{min(held):8.1f}{lowest:8.0f}{widths:8.2f}")
+                held, lowest = [100 * one.held for one in of], 100 * min(one.lowest for one in of)
+                width = np.median([one.ratio for one in of if np.isfinite(one.ratio)] or [np.nan])
+                print(f"{kind:34}{np.mean(held):8.1f}{min(held):8.1f}{lowest:8.0f}{width:8.2f}")
     print("\nlowest single questions, share held over releases and groups")
     for one in sorted(single, key=lambda one: one.lowest)[:WORST]:
         print(f"{100 * one.lowest:5.0f} %  {one.table} by {one.mechanism}: {one.sql}")

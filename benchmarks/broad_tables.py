@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from margins_tables import tables_in
-from sfumato.audit.calibration.kinds_of_question import Ground
+from sfumato.audit.calibration.kinds_of_question import Ground, Question
 from sfumato.schema import Schema
 
 BUDGET = {"epsilon": 1_000_000, "delta": "1/100"}  # of the ledger: for all releases of a run
@@ -183,6 +183,36 @@ def nist(folder: Path) -> Ground | None:
         _schema(attributes, {"PINCP": {"lower": 0, "upper": 150_000, "step": 100, "missing": "drop"}}),
         pa.table(columns),
     )
+
+
+# of single tables: two ranges to count in, by what; a number and by what to rank and spread it
+NAMED = {
+    "adult": (
+        ('"age" BETWEEN 13 AND 33', '"hours-per-week" BETWEEN 34 AND 49'),
+        ("sex", "occupation", "marital-status"),
+        ("age", ("sex", "education-num")),
+    ),
+    "trends": (('"a0" BETWEEN 15 AND 34', '"a1" >= 24 AND "a1" < 48'), ("a2", "a3", "a4", "a5"), ("a0", ("a2", "a3"))),
+}
+
+
+def named(table: str) -> Iterator[Question]:
+    """Questions that were asked by name, where intervals once held 10 to 77 %: few groups of broad ranges."""
+    if table not in NAMED:
+        return
+    (first, second), groups, (number, by) = NAMED[table]
+    cut = tuple(condition.split('"')[1] for condition in (first, second))
+    for name in groups:
+        inside = f"COUNT(*) FILTER (WHERE {first} AND {second})"
+        yield Question("groups in two ranges", inside, (*cut, name), (name,))
+        others = f"COUNT(*) FILTER (WHERE {first} AND NOT ({second}))"
+        parts = f"COUNT(*) FILTER (WHERE {second})", f"COUNT(*) FILTER (WHERE NOT ({second}))"
+        yield Question("gap of shares", f"{inside} / {parts[0]} - {others} / {parts[1]}", (*cut, name), (name,))
+    yield Question("average of attribute", f'AVG("{number}") FILTER (WHERE {second})', (number, cut[1]))
+    for name in by:
+        yield Question("median by group", f'QUANTILE("{number}", 0.5)', (number, name), (name,))
+        yield Question("0.9 quantile by group", f'QUANTILE("{number}", 0.9)', (number, name), (name,))
+        yield Question("STDDEV", f'STDDEV("{number}")', (number, name), (name,))
 
 
 def grounds(names: Sequence[str], folder: Path | None) -> Iterator[tuple[str, Ground]]:

@@ -42,6 +42,7 @@ ROUNDED = 1e-6  # of the truth, by which rounding may put it outside
 # Templates of columns by kind. Before a colon: what to group by. a, b, c: attributes to cut; g: one of few values;
 # z: the one of most values; m: a measure. A, B, C: a range of it; A0, B0, G: one value; B1, B2: below and above a cut.
 AT_ONCE, TOP = "all groups at once", "largest five"
+OF_BINS = " of bins"  # of a number: intervals reach as far as values may lie in their bins
 KINDS: dict[str, tuple[str, ...]] = {
     "total": ("COUNT(*)", "SUM({m})"),
     "one range": (_COUNT("{A}"),),
@@ -182,7 +183,7 @@ def statements(questions: Iterable[Question]) -> list[list[Question]]:
     """Questions that can be asked together: the same groups of the same attributes, with the same intervals."""
     found: dict[Any, list[Question]] = defaultdict(list)
     for question in questions:
-        alone = question if question.kind in (AT_ONCE, TOP) else question.kind in ("STDDEV", "VAR")  # no sure ends
+        alone = question if question.kind in (AT_ONCE, TOP) else question.kind.startswith(("STDDEV", "VAR"))  # not sure
         found[question.by, frozenset(question.attributes), alone].append(question)
     return [each[start : start + MANY] for each in found.values() for start in range(0, len(each), MANY)]
 
@@ -221,8 +222,11 @@ class _Drawing:
         letters = {part[0].lower() for part in parts} | set(keys)
         if not letters <= self.roles.keys():
             return None
-        if "a" in parts and self.ground.schema.domain[self.roles["a"]].values:
+        averaged = self.ground.schema.domain[self.roles["a"]] if "a" in parts else None
+        if averaged is not None and averaged.values:
             return None  # categories have no average
+        if averaged is not None and averaged.kind == "number":
+            kind += OF_BINS
         drawn: dict[str, str] = {}
         for part in parts:
             drawn |= self._drawn(part)
