@@ -1,7 +1,7 @@
 """How often 95 % intervals of the questions that people ask hold, and how wide they are, by kind, table and mechanism.
 
 `python benchmarks/broad.py [--data FOLDER] [--tables adult classes ...] [--mechanisms auto sfumato ...] [--epsilon 1]
-[--pure] [--releases 10] [--kinds "two ranges" ...] [--questions 110] [--json FILE] [--before FILE]`
+[--pure] [--releases 10] [--kinds "two ranges" ...] [--questions 110] [--json FILE] [--before FILE] [--search]`
 
 Whole releases with fresh noise; the same questions of each, by the same SQL as DuckDB, which has the truth. For each
 kind: the share of typical intervals that held, with its standard error over releases; the lowest share of a single
@@ -9,6 +9,9 @@ question, over releases and groups; width over spread, which is the mean width /
 of all questions and as the median over questions (1: as wide as normal errors need; 2.5 is the most wanted); the same
 of guaranteed intervals, which the first releases are asked for besides. "All groups at once" holds if all groups do.
 Last come the worst single questions. `auto` is asked of wide tables, what needs a cube of small ones.
+
+With --search the questions that held least in so many releases are asked again of twice as many new ones, and told with
+their SQL and bounds of 95 %: the search of the audit (src/sfumato/audit/calibration/worst_question.py).
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ import sfumato as sf
 from broad_tables import SMALL, WIDE, grounds, named
 from interval_pools import CONFIDENCE, Pool
 from sfumato.audit.calibration.kinds_of_question import KINDS, OF_BINS, Answer, Ground, Question
-from sfumato.audit.calibration.worst_question import share_held
+from sfumato.audit.calibration.worst_question import Search, share_held, worst_questions
 from sfumato.errors import NewLedgerWarning
 from sfumato.mechanisms import find_mechanism
 from sfumato.releases.release import Release
@@ -121,12 +124,17 @@ def releases(ground: Ground, mechanism: str, epsilon: str, delta: str | None, nu
             yield sf.release(rows, ground.schema, epsilon, delta=delta, **how)
 
 
+def delta_of(mechanism: str, given: argparse.Namespace) -> str | None:
+    """What is spent besides, by mechanisms that can use it."""
+    return None if given.pure or not (mechanism == "auto" or find_mechanism(mechanism).gaussian) else "1e-9"
+
+
 def measure(name: str, ground: Ground, mechanism: str, given: argparse.Namespace) -> list[Figure]:
     """All kinds of question of one table by one mechanism, printed as they are found."""
     began, heard = process_time(), Heard()
     drawn = ground.draw(Random(f"broad {name}"), given.questions, sets=SETS, kinds=given.kinds)
     questions = [*drawn, *(one for one in named(name) if not given.kinds or one.kind in given.kinds)]
-    delta = None if given.pure or not (mechanism == "auto" or find_mechanism(mechanism).gaussian) else "1e-9"
+    delta = delta_of(mechanism, given)
     for number, release in enumerate(releases(ground, mechanism, given.epsilon, delta, given.releases)):
         heard.add(ground.ask(release, questions, interval="both" if number < given.guaranteed else "typical"))
     there = {one.kind for one in heard.by_question}
@@ -157,6 +165,20 @@ def print_kinds(figures: Sequence[Figure], before: dict[tuple[str, str, str], di
         if was is not None:
             line += f"   {100 * was['held']:5.1f} {100 * was['lowest']:4.0f} {was['ratio']:6.2f}"
         print(line.replace("nan", "  -"), flush=True)
+
+
+def search(name: str, ground: Ground, mechanism: str, given: argparse.Namespace) -> None:
+    """The questions of a table that hold least often, by the search of the audit; 20 new releases judge them."""
+    wanted = Search(questions=given.questions, pilot=given.releases, confirmations=2 * given.releases)
+    made = releases(ground, mechanism, given.epsilon, delta_of(mechanism, given), wanted.pilot + wanted.confirmations)
+    began = process_time()
+    found = worst_questions(ground, lambda: next(made), wanted, kinds=given.kinds)
+    asked = f"{wanted.questions} questions, {wanted.pilot} releases"
+    print(
+        f"\nthe worst of {asked}: {name} by {mechanism}, {process_time() - began:.0f} s of CPU; 95 % bounds", flush=True
+    )
+    for one in found:
+        print(f"  {one}", flush=True)
 
 
 def print_all(figures: Sequence[Figure]) -> None:
@@ -190,6 +212,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS))
     parser.add_argument("--json", type=Path, help="keep the figures")
     parser.add_argument("--before", type=Path, help="figures of another run, to be shown beside")
+    parser.add_argument("--search", action="store_true", help="look for the worst question: 200 is a good --questions")
     return parser.parse_args()
 
 
@@ -204,11 +227,15 @@ def main() -> None:
             if mechanism != "auto" and (why := find_mechanism(mechanism).why_not(ground.schema)):
                 print(f"\n{name} by {mechanism}: left out, {why}")
                 continue
+            if given.search:
+                search(name, ground, mechanism, given)
+                continue
             figures += measure(name, ground, mechanism, given)
             if given.json:
                 settings = {key: getattr(given, key) for key in ("epsilon", "pure", "releases", "questions")}
                 given.json.write_text(json.dumps({**settings, "figures": [asdict(one) for one in figures]}, indent=1))
-    print_all(figures)
+    if figures:
+        print_all(figures)
 
 
 if __name__ == "__main__":
