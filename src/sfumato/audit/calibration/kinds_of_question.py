@@ -12,24 +12,21 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from math import isfinite
+from math import isfinite, nan
 from random import Random
+from re import Match, sub
 from string import Formatter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sfumato.audit.statements.expressions import literal, quoted
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.result import Result
+from sfumato.releases.release import Release
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def _COUNT(condition: str) -> str:  # noqa: N802 (as SQL writes it)
-    return f"COUNT(*) FILTER (WHERE {condition})"
 
 
 FEW, MANY = 16, 24  # values of an attribute to group by, at most; columns of one statement, at most
@@ -40,46 +37,40 @@ LARGEST = 5  # groups shown of a question about the largest
 ROUNDED = 1e-6  # of the truth, by which rounding may put it outside
 
 # Templates of columns by kind. Before a colon: what to group by. a, b, c: attributes to cut; g: one of few values;
-# z: the one of most values; m: a measure. A, B, C: a range of it; A0, B0, G: one value; B1, B2: below and above a cut.
+# z: the one of most values; m: a measure. In brackets, of which rows. A, B, C: in a range; A0, B0, G: of one value;
+# B1, B2: below and above a cut.
 AT_ONCE, TOP = "all groups at once", "largest five"
 OF_BINS = " of bins"  # of a number: intervals reach as far as values may lie in their bins
 KINDS: dict[str, tuple[str, ...]] = {
     "total": ("COUNT(*)", "SUM({m})"),
-    "one range": (_COUNT("{A}"),),
-    "two ranges": (_COUNT("{A} AND {B}"),),
-    "three ranges": (_COUNT("{A} AND {B} AND {C}"),),
-    "ranges and a value": (_COUNT("{A} AND {G}"), _COUNT("{A} AND {B} AND {G}")),
-    "cell of a pair": (_COUNT("{A0} AND {B0}"),),
-    "groups in a range": ("g: " + _COUNT("{A}"),),
-    "groups in two ranges": ("g: " + _COUNT("{A} AND {B}"),),
-    "share": (f"{_COUNT('{A} AND {B}')} / {_COUNT('{B}')}",),
-    "share by group": (f"g: {_COUNT('{A}')} / COUNT(*)", f"g: {_COUNT('{A} AND {B}')} / {_COUNT('{B}')}"),
-    "gap of shares": (f"g: {_COUNT('{A} AND {B1}')} / {_COUNT('{B1}')} - {_COUNT('{A} AND {B2}')} / {_COUNT('{B2}')}",),
-    "ratio": (f"{_COUNT('{A} AND {B1}')} / {_COUNT('{A} AND {B2}')}",),
+    "one range": ("COUNT(*)[A]",),
+    "two ranges": ("COUNT(*)[A B]",),
+    "three ranges": ("COUNT(*)[A B C]",),
+    "ranges and a value": ("COUNT(*)[A G]", "COUNT(*)[A B G]"),
+    "cell of a pair": ("COUNT(*)[A0 B0]",),
+    "groups in a range": ("g: COUNT(*)[A]",),
+    "groups in two ranges": ("g: COUNT(*)[A B]",),
+    "share": ("COUNT(*)[A B] / COUNT(*)[B]",),
+    "share by group": ("g: COUNT(*)[A] / COUNT(*)", "g: COUNT(*)[A B] / COUNT(*)[B]"),
+    "gap of shares": ("g: COUNT(*)[A B1] / COUNT(*)[B1] - COUNT(*)[A B2] / COUNT(*)[B2]",),
+    "ratio": ("COUNT(*)[A B1] / COUNT(*)[A B2]",),
     "window": ("g: COUNT(*) / SUM(COUNT(*)) OVER ()",),
-    "sum of measure": ("SUM({m}) FILTER (WHERE {A})", "SUM({m}) FILTER (WHERE {A} AND {B})"),
-    "average of measure": ("AVG({m}) FILTER (WHERE {A} AND {B})", "g: AVG({m}) FILTER (WHERE {A})"),
-    "sum of attribute": ("SUM({a}) FILTER (WHERE {B})", "SUM({a}) FILTER (WHERE {B} AND {C})"),
-    "average of attribute": ("AVG({a}) FILTER (WHERE {B})", "g: AVG({a}) FILTER (WHERE {B})"),
+    "sum of measure": ("SUM({m})[A]", "SUM({m})[A B]"),
+    "average of measure": ("AVG({m})[A B]", "g: AVG({m})[A]"),
+    "sum of attribute": ("SUM({a})[B]", "SUM({a})[B C]"),
+    "average of attribute": ("AVG({a})[B]", "g: AVG({a})[B]"),
     "median by group": ("g: QUANTILE({a}, 0.5)",),
-    "median in a range": ("QUANTILE({a}, 0.5) FILTER (WHERE {B})",),
+    "median in a range": ("QUANTILE({a}, 0.5)[B]",),
     "0.9 quantile by group": ("g: QUANTILE({a}, 0.9)",),
-    "0.9 quantile in a range": ("QUANTILE({a}, 0.9) FILTER (WHERE {B})",),
-    "least and greatest": ("g: MIN({a})", "g: MAX({a})", "MIN({a}) FILTER (WHERE {B})", "MAX({a}) FILTER (WHERE {B})"),
-    "STDDEV": ("g: STDDEV({a})", "STDDEV({a}) FILTER (WHERE {B})"),
-    "VAR": ("g: VAR_POP({a})", "VAR_POP({a}) FILTER (WHERE {B})"),
-    AT_ONCE: ("g: COUNT(*)", "z: COUNT(*)", "g: " + _COUNT("{A} AND {B}")),
+    "0.9 quantile in a range": ("QUANTILE({a}, 0.9)[B]",),
+    "least and greatest": ("g: MIN({a})", "g: MAX({a})", "MIN({a})[B]", "MAX({a})[B]"),
+    "STDDEV": ("g: STDDEV({a})", "STDDEV({a})[B]"),
+    "VAR": ("g: VAR_POP({a})", "VAR_POP({a})[B]"),
+    AT_ONCE: ("g: COUNT(*)", "z: COUNT(*)", "g: COUNT(*)[A B]"),
     TOP: ("z: COUNT(*)",),
 }
 
 Truths = Mapping[tuple[Any, ...], tuple[float | None, ...]]  # of all columns, by group
-
-
-class Asking(Protocol):
-    """Whatever answers a statement as a release does."""
-
-    def query(self, sql: str, *, interval: str = ..., simultaneous: bool = ...) -> Result:
-        """Answer a statement, with an interval for every number."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +81,6 @@ class Question:
     column: str
     attributes: tuple[str, ...]
     by: tuple[str, ...] = ()
-
-    @property
-    def additive(self) -> bool:
-        """Whether it is 0 where there are no rows, as counts and sums are; anything else has no truth there."""
-        return self.column.startswith(("COUNT(", "SUM(")) and " / " not in self.column
 
 
 @dataclass(frozen=True)
@@ -137,11 +123,11 @@ class Ground:
             self._truths[sql] = {row[:keys]: row[keys:] for row in found}
         return self._truths[sql]
 
-    def ask(self, release: Asking, questions: Sequence[Question], *, interval: str = "typical") -> list[Answer]:
+    def ask(self, release: Release, questions: Sequence[Question], *, interval: str = "typical") -> list[Answer]:
         """Answers to all questions in few statements. What has no truth, or no known interval, is left out."""
         return [answer for together in statements(questions) for answer in self._asked(release, together, interval)]
 
-    def _asked(self, release: Asking, questions: Sequence[Question], interval: str) -> Iterable[Answer]:
+    def _asked(self, release: Release, questions: Sequence[Question], interval: str) -> Iterable[Answer]:
         by, kind, sql = questions[0].by, questions[0].kind, self.sql(questions)
         truths, none = self.truths(sql, len(by)), (None,) * len(questions)
         shown = f"{sql} ORDER BY q0 DESC LIMIT {LARGEST}" if kind == TOP else sql
@@ -154,10 +140,9 @@ class Ground:
         for row in result.rows:
             group = row[: len(by)]
             for question, estimate, truth in zip(questions, row[len(by) :], truths.get(group, none), strict=True):
-                value = 0.0 if truth is None and question.additive else truth
-                if not isinstance(estimate, Estimate) or value is None:
-                    continue
-                if isfinite(estimate.value) and isfinite(value):
+                sums = question.column.startswith(("COUNT(", "SUM(")) and " / " not in question.column
+                value = truth if truth is not None else 0.0 if sums else nan  # a sum over no rows is 0
+                if isinstance(estimate, Estimate) and isfinite(estimate.value) and isfinite(value):
                     yield Answer(question, group, estimate, float(value))
 
     def sql(self, questions: Sequence[Question]) -> str:
@@ -188,6 +173,11 @@ def statements(questions: Iterable[Question]) -> list[list[Question]]:
     return [each[start : start + MANY] for each in found.values() for start in range(0, len(each), MANY)]
 
 
+def _rows(brackets: Match[str]) -> str:
+    """FILTER for the names in brackets."""
+    return " FILTER (WHERE " + " AND ".join(f"{{{name}}}" for name in brackets[1].split()) + ")"
+
+
 def _holds(low: float, high: float, truth: float) -> bool:
     slack = ROUNDED * (1.0 + abs(truth))
     return low - slack <= truth <= high + slack
@@ -203,7 +193,7 @@ class _Drawing:
     @cached_property
     def roles(self) -> dict[str, str]:
         """Names of attributes by the letters of templates; some have no bearer in a small table."""
-        axes, chance = list(self.ground.schema.domain), self.random
+        axes, chance = [axis for axis in self.ground.schema.domain if axis.kind != "date"], self.random
         few = [axis for axis in axes if axis.size <= FEW and axis.kind != "number"]
         words = [axis.name for axis in few if axis.values] or [axis.name for axis in few]
         by = chance.choice(words) if words and len(axes) > 1 else None
@@ -218,19 +208,19 @@ class _Drawing:
         """One of a kind; None where the table has none."""
         template = self.random.choice(KINDS[kind])
         keys, _, column = template.rpartition(": ")
+        column = sub(r"\[(.*?)\]", _rows, column)
         parts = sorted({name for _, name, _, _ in Formatter().parse(column) if name})
         letters = {part[0].lower() for part in parts} | set(keys)
         if not letters <= self.roles.keys():
             return None
-        averaged = self.ground.schema.domain[self.roles["a"]] if "a" in parts else None
-        if averaged is not None and averaged.values:
-            return None  # categories have no average
-        if averaged is not None and averaged.kind == "number":
-            kind += OF_BINS
+        averaged = self.ground.schema.domain[self.roles["a"]].kind if "a" in parts else "integer"
+        if averaged not in ("integer", "number"):
+            return None
         drawn: dict[str, str] = {}
         for part in parts:
             drawn |= self._drawn(part)
         by = tuple(self.roles[letter] for letter in keys)
+        kind += OF_BINS if averaged == "number" else ""
         return Question(kind, column.format(**drawn), tuple(self.roles[one] for one in sorted(letters - {"m"})), by)
 
     def _drawn(self, part: str) -> dict[str, str]:

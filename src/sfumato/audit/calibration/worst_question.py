@@ -10,21 +10,20 @@ false alarm has a chance of 1e-6 over all questions that are confirmed.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.audit.calibration.betting import mean_at_least, mean_at_most
-from sfumato.audit.calibration.calibrate import NOMINAL
-from sfumato.audit.calibration.kinds_of_question import AT_ONCE, Answer, Asking, Ground, Question
+from sfumato.audit.calibration.kinds_of_question import AT_ONCE, Answer, Ground, Question
 from sfumato.frozen import dataclass
+from sfumato.releases.release import Release
 
 FLOOR = 0.85  # of single questions; 95 % is promised on average over questions of a kind
 FALSE_ALARM = 1e-6  # over all questions that one search confirms
 DOUBT = 0.025  # that one of the two bounds which are shown is wrong
-AS_PROMISED = 2  # releases that hold as promised, added to those of the pilot: few releases are no evidence
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class WorstQuestion:
 
 def worst_questions(
     ground: Ground,
-    release: Callable[[], Asking],
+    release: Callable[[], Release],
     search: Search | None = None,
     *,
     seed: int = 1,
@@ -80,25 +79,20 @@ def worst_questions(
     search = search or Search()
     questions = ground.draw(Random(f"worst {seed}"), search.questions, sets=search.sets, kinds=kinds)  # noqa: S311
     pilot = _shares(ground, release, questions, search.pilot)
-    score = {one: (each.sum() + AS_PROMISED * NOMINAL) / (len(each) + AS_PROMISED) for one, each in pilot.items()}
-    worst = sorted(score, key=score.__getitem__)[: search.worst]
+    worst = sorted(pilot, key=lambda one: float(pilot[one].mean()))[: search.worst]
     again, alpha = _shares(ground, release, worst, search.confirmations), FALSE_ALARM / max(1, len(worst))
-    found = [
-        WorstQuestion(one.kind, ground.sql([one]), float(pilot[one].mean()), again[one], alpha)
-        for one in worst
-        if one in again
-    ]
+    found = (WorstQuestion(one.kind, ground.sql([one]), float(pilot[one].mean()), again[one], alpha) for one in again)
     return sorted(found, key=lambda one: one.held)
 
 
-def share_held(answers: Iterable[Answer]) -> float:
+def share_held(answers: Sequence[Answer]) -> float:
     """Of one question and one release: the share of groups that held; all groups at once hold or do not."""
-    held = [(answer.held, answer.question.kind) for answer in answers]
-    return float(all(each for each, _ in held)) if held[0][1] == AT_ONCE else sum(each for each, _ in held) / len(held)
+    held = [answer.held for answer in answers]
+    return float(all(held)) if answers[0].question.kind == AT_ONCE else sum(held) / len(held)
 
 
 def _shares(
-    ground: Ground, release: Callable[[], Asking], questions: list[Question], releases: int
+    ground: Ground, release: Callable[[], Release], questions: list[Question], releases: int
 ) -> dict[Question, Floats]:
     """Shares held by question and release."""
     found: dict[Question, list[float]] = defaultdict(list)
