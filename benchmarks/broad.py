@@ -22,6 +22,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from math import nan
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -42,7 +43,7 @@ NORMAL = 3.92  # widths of a 95 % interval in standard errors
 WORST = 12  # single questions that are told
 SETS = 3  # of attributes that questions are about
 ALL_KINDS = [kind + more for kind in KINDS for more in ("", OF_BINS)]
-CUBES = "sfumato", "dawa", "kdtree", "ispe", "mwem", "pmw", "bayes"
+CUBES = "sfumato", "dawa", "kdtree", "ispe", "mwem", "pmw", "residual", "bayes"
 
 
 @dataclass(frozen=True)
@@ -90,16 +91,17 @@ class Heard:
         pool = Pool((by_release,), (by_release,))
         answers = [answer for each in chosen.values() for release in each for answer in release]
         sure = [one.surely_held for one in answers if one.surely_held is not None]
+        width, sure_width = (nan, nan) if kind == "all" else (ratio(answers), ratio(answers, sure=True))  # other units
         own = [ratio([answer for release in each for answer in release]) for each in chosen.values()]
         return Figure(
-            *(table, mechanism, kind, pool.coverage, pool.error, float(shares[lowest].mean()), ratio(answers)),
+            *(table, mechanism, kind, pool.coverage, pool.error, float(shares[lowest].mean()), width),
             *(
                 float(np.median([one for one in own if np.isfinite(one)] or [np.nan])),
                 len(chosen),
                 len(answers),
                 float(np.mean(sure)) if sure else float("nan"),
             ),
-            *(ratio(answers, sure=True), ground.sql([lowest])),
+            *(sure_width, ground.sql([lowest])),
         )
 
 
