@@ -28,6 +28,12 @@ def longest_reach(noises: frozenset[Noise], confidence: float) -> float:
     return max((_reach(noise, many, confidence) for noise in noises for many in FEW), default=0.0)
 
 
+@lru_cache(maxsize=256)
+def longest_tail(noises: frozenset[Noise], confidence: float) -> Noise | None:
+    """The noise that reaches furthest in standard errors, so sure; None of none."""
+    return max(noises, key=lambda noise: (_reach(noise, 1, confidence), noise.variance), default=None)
+
+
 @lru_cache(maxsize=4096)
 def _reach(noise: Noise, many: int, confidence: float) -> float:
     deviation = sqrt(noise.variance * many)

@@ -24,7 +24,7 @@ from sfumato.inference.margins.joining import CLOSE, join_counts, join_sums, joi
 from sfumato.inference.margins.one_way import level_of
 from sfumato.inference.margins.spreads import Spreads
 from sfumato.inference.margins.table import Places, Table, spread_out, subsets, sum_kinds, sum_out
-from sfumato.measurement import Measurement
+from sfumato.measurement import Measurement, Noise
 from sfumato.releases.answers.alike import Kinds
 from sfumato.releases.answers.gathered import Gathered
 from sfumato.releases.answers.joined_noise import ErrorsOf, JoinedNoise
@@ -96,6 +96,11 @@ class Margins(ContentOfCells):
 
         reach = longest_reach(frozenset(one.noise for _, one in self.measured), confidence)
         return max(confidence, 2.0 * NormalDist().cdf(reach) - 1.0)
+
+    def drawn(self, confidence: float) -> Noise | None:
+        from sfumato.intervals.guaranteed.few_noises import longest_tail
+
+        return longest_tail(frozenset(one.noise for _, one in self.measured), confidence)
 
     def sure(self, kinds: Kinds) -> FromTables:
         from sfumato.releases.answers.intervals.tables import FromTables
