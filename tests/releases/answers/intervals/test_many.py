@@ -9,12 +9,15 @@ import pytest
 from curators import curator_of
 from sure_coverage import most_misses
 
+from sfumato.inference.margins.table import Table
 from sfumato.intervals.noise_sum import half_width
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.measurement import Laplace
+from sfumato.measurement import Laplace, Measurement
 from sfumato.mechanisms import find_mechanism
+from sfumato.queries import Identity
 from sfumato.releases.answers.intervals.manner import Manner
+from sfumato.releases.contents.margins import Margins
 from sfumato.releases.tables.in_manner import run_in_manner
 from sfumato.schema import Schema
 from sfumato.sql import compile_statement
@@ -61,30 +64,34 @@ def test_what_a_model_assumes_has_a_long_tail_where_there_are_many_and_its_size_
     assert min(wider) >= 1.0 - 1e-9 and max(wider) > 1.2  # all noise: as wide; all model: 7.46 / 3.29 times
 
 
-def test_hundreds_of_groups_of_a_wide_table_hold_together():
-    """A one-way margin of 700 values, 10 seeded releases with Laplace noise, all held in 95 % of them.
+def test_hundreds_of_groups_of_a_wide_table_hold_together(monkeypatch):
+    """A one-way margin of 500 values, 8 seeded releases with Laplace noise, all held in 95 % of them.
 
-    One in 1e6 such tests fails by chance (7 must miss); with a normal law's widths 9 in 10 releases miss a group.
+    One in 1e6 such tests fails by chance (6 must miss); with a normal law's widths 9 in 10 releases miss a group.
+    Guaranteed intervals, which go by the noise anyway, are not looked at.
     """
+    monkeypatch.setattr("sfumato.releases.answers.intervals.select.MOST_COMPARED", 0)
     schema = Schema.from_dict(
         {
             "dataset": "t",
             "privacy_unit": "row",
-            "attributes": {
-                "place": {"type": "category", "values": [f"p{number}" for number in range(700)]},
-                "y": {"type": "boolean"},
-            },
+            "attributes": {"x": {"type": "integer", "lower": 1, "upper": 500}, "y": {"type": "boolean"}},
         }
     )
-    counts = np.full((700, 2), 150)
-    asked = compile_statement("SELECT place, COUNT(*) AS n FROM t GROUP BY place", schema)
+    noise, rng = Laplace(Fraction(10)), np.random.default_rng(3)
+    asked = compile_statement("SELECT x, COUNT(*) AS n FROM t GROUP BY x", schema)
     missed = 0
-    for seed in range(10):
-        curator = curator_of(schema, counts, entropy=TestingEntropy(seed))
-        content = find_mechanism("margins").run(curator, schema, Budget.pure(Fraction(1, 2)), None)
+    for _ in range(8):
+        seen = 300 + np.rint(rng.laplace(0.0, 10.0, 500)).astype(np.int64)
+        along = {
+            (): Table((), np.array(150_000.0), np.array(noise.variance), np.zeros(())),
+            (0,): Table((0,), seen.astype(float), np.full(500, noise.variance), np.zeros(500)),
+            (1,): Table((1,), np.full(2, 75_000.0), np.full(2, noise.variance), np.zeros(2)),
+        }
+        content = Margins(schema, {"count": along}, {}, (((0,), Measurement("count", Identity(500), seen, (noise,))),))
         found = run_in_manner(asked, content, 0.95, Manner(simultaneous=True)).rows
         missed += not all(row[-1].low <= 300 <= row[-1].high for row in found)
-    assert missed <= most_misses(10, 1e-6)
+    assert missed <= most_misses(8, 1e-6)
 
 
 def test_what_is_asked_together_holds_together_where_noise_is_taken_for_normal():
