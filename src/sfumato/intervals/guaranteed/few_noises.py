@@ -29,9 +29,10 @@ def longest_reach(noises: frozenset[Noise], confidence: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def longest_tail(noises: frozenset[Noise], confidence: float) -> Noise | None:
-    """The noise that reaches furthest in standard errors, so sure; None of none."""
-    return max(noises, key=lambda noise: (_reach(noise, 1, confidence), noise.variance), default=None)
+def longest_tail(noises: frozenset[Noise], confidence: float) -> tuple[Noise, int] | None:
+    """The noise, and how many of it, whose sum reaches furthest in standard errors, so sure; None of no noises."""
+    sums = ((noise, many) for noise in noises for many in FEW)
+    return max(sums, key=lambda one: (_reach(*one, confidence), one[0].variance, -one[1]), default=None)
 
 
 @lru_cache(maxsize=4096)

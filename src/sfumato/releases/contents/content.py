@@ -192,8 +192,8 @@ class ContentOfCells(Content):
         """At which confidence typical intervals hold for every table with this one; None where they need not."""
         return None
 
-    def drawn(self, confidence: float) -> Noise | None:
-        """The noise that errors taken as normal are sums of, the one with the longest tail; None where none are."""
+    def drawn(self, confidence: float) -> tuple[Noise, int] | None:
+        """A noise and how many of it: of such sums as are taken as normal, the one that reaches furthest; or None."""
         return None
 
     def sure(self, kinds: Kinds) -> Source:

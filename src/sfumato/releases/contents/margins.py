@@ -97,7 +97,7 @@ class Margins(ContentOfCells):
         reach = longest_reach(frozenset(one.noise for _, one in self.measured), confidence)
         return max(confidence, 2.0 * NormalDist().cdf(reach) - 1.0)
 
-    def drawn(self, confidence: float) -> Noise | None:
+    def drawn(self, confidence: float) -> tuple[Noise, int] | None:
         from sfumato.intervals.guaranteed.few_noises import longest_tail
 
         return longest_tail(frozenset(one.noise for _, one in self.measured), confidence)

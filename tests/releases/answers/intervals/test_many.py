@@ -34,7 +34,8 @@ LINE = Schema.from_dict(
 def test_only_who_takes_laplace_noise_for_normal_is_told_its_law(mechanism, taken):
     curator = curator_of(SCHEMA, np.full((2, 2), 30), entropy=SystemEntropy())
     content = find_mechanism(mechanism).run(curator, SCHEMA, Budget.pure(1), None)
-    assert isinstance(content.drawn(0.999), Laplace) == taken
+    law = content.drawn(0.999)
+    assert law is not None and isinstance(law[0], Laplace) and law[1] == 1 if taken else law is None
 
 
 @pytest.mark.parametrize("missed", [1e-4, 1e-8, 1e-13])
@@ -44,8 +45,8 @@ def test_one_of_many_reaches_as_far_as_its_noise_beyond_what_a_confidence_of_a_n
     curator = curator_of(SCHEMA, np.full((2, 2), 30), entropy=SystemEntropy())
     content = find_mechanism("residual").run(curator, SCHEMA, Budget.pure(1), None)
     asked = compile_statement("SELECT a, b, COUNT(*) AS n FROM t GROUP BY a, b", SCHEMA)
-    drawn = content.drawn(1.0 - missed)
-    reach = half_width([(1.0, drawn, 1)], 1.0 - missed) / drawn.variance**0.5
+    noise, many = content.drawn(1.0 - missed)
+    reach = half_width([(1.0, noise, many)], 1.0 - missed) / (noise.variance * many) ** 0.5
     for row in content.select_as(asked, 1.0 - missed, Manner(interval, one_of_many=True)).rows:
         low = row[-1].value - reach * row[-1].stderr
         assert row[-1].low <= max(low, 0.0 if interval == "guaranteed" else low) + 1e-6

@@ -49,10 +49,10 @@ def view_in_tails(content: ContentOfCells, kinds: Kinds, confidence: float) -> V
 
 @dataclass(frozen=True, eq=False)
 class NoiseInTails:
-    """Errors by the laws that they have far out. drawn: the noise that those taken as normal are sums of."""
+    """Errors by the laws that they have far out. drawn: the noise, and how many, of sums that are taken as normal."""
 
     near: NoiseSource
-    drawn: Noise | None
+    drawn: tuple[Noise, int] | None
     _known: dict[int, tuple[Terms, Terms]] = field(default_factory=dict)
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
