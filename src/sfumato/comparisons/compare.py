@@ -21,8 +21,11 @@ from sfumato.kernel.budget import readable
 from sfumato.plain_text import printable
 from sfumato.releases.answers.answer import check_confidence
 from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.intervals.many import far_enough, of_each
+from sfumato.releases.answers.intervals.manner import Manner
+from sfumato.releases.answers.intervals.many import of_each
+from sfumato.releases.tables.in_manner import run_in_manner, text_in_manner
 from sfumato.schema.what_is_counted import what_is_counted
+from sfumato.sql import compile_statement
 
 if TYPE_CHECKING:
     from sfumato.releases.release import Release
@@ -85,14 +88,19 @@ def _opened(one: str | PathLike[str] | Release) -> Release:
 def _ask(release: Release, table: SharedTable, confidence: float, interval: str) -> Cells:
     """Counts and shares of every cell of a table, each with an interval of that confidence."""
     names = ['"' + name.replace('"', '""') + '"' for name in table.names]
-    how = {"confidence": far_enough(release.content, confidence, interval), "interval": interval}
+
+    def rows(sql: str) -> tuple[tuple[object, ...], ...]:
+        asked = release.content, confidence, Manner(interval, one_of_many=True)
+        found = text_in_manner(sql, *asked) or run_in_manner(compile_statement(sql, release.schema), *asked)
+        return found.rows
+
     if not names:
-        ((count,),) = release.query("SELECT COUNT(*) FROM release", **how).rows  # type: ignore[arg-type]
+        ((count,),) = rows("SELECT COUNT(*) FROM release")
         return {(): {"count": _estimate(count)}}
     listed = ", ".join(names)
     sql = f"SELECT {listed}, COUNT(*) AS n, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM release GROUP BY {listed}"
     found: Cells = {}
-    for row in release.query(sql, **how).rows:  # type: ignore[arg-type]
+    for row in rows(sql):
         key, count, share = row[:-2], row[-2], row[-1]
         found[key] = {"count": _estimate(count), "share": _estimate(share)}  # type: ignore[index]
     return found

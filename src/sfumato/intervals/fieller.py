@@ -47,6 +47,7 @@ class Term:
 
     further: the same for sums beyond these two, where an answer is made of more (functions.py).
     model: an error that was assumed, not drawn: what an estimate takes for granted about cells it did not measure.
+    far: whether it is one of so many that the tail of what was assumed counts.
     """
 
     noise: Noise
@@ -59,6 +60,7 @@ class Term:
     d_high: float = 0.0
     model: bool = False
     further: tuple[float, ...] = ()
+    far: bool = False
 
     @classmethod
     def of(cls, noise: Noise, multiplicity: int, *weights: float) -> Term:
@@ -91,7 +93,8 @@ def side_by_side(terms: Sequence[Term] | Noises) -> Noises:
     columns = max((len(term.weights) for term in terms), default=6)
     weights = np.array([term.weights for term in terms], dtype=np.float64).reshape(len(terms), columns)
     many = np.array([term.multiplicity for term in terms], dtype=np.float64)
-    return Noises([term.noise for term in terms], many, weights, np.array([term.model for term in terms], dtype=bool))
+    model = np.array([term.model for term in terms], dtype=bool)
+    return Noises([term.noise for term in terms], many, weights, model, far=any(term.far for term in terms))
 
 
 class Shared:

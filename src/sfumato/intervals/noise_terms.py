@@ -126,3 +126,22 @@ def normal_terms(covariance: Floats, back: NDArray[np.int64], *, model: bool) ->
     kept = np.flatnonzero(values > NEGLIGIBLE * max(values.max(), 0.0))
     factors = vectors[:, kept] * np.sqrt(values[kept]) / SMOOTH
     return [replace(Term.of(NORMAL, 1, *factor[back].tolist()), model=model) for factor in factors.T]
+
+
+def terms_in_tails(terms: Sequence[Term], drawn: tuple[Noise, int] | None) -> tuple[Term, ...]:
+    """The same errors, each of its variance, by laws that hold far out, where the largest of many errors lies.
+
+    What is assumed is marked, and has Student's law there (noises.py). drawn: a noise and how many of it, the sum of
+    which has the longest tail of those that are taken as normal; None where every noise has its own law.
+    """
+    return tuple(_in_tail(term, drawn) for term in terms)
+
+
+def _in_tail(term: Term, drawn: tuple[Noise, int] | None) -> Term:
+    if term.model:
+        return replace(term, far=True)
+    if drawn is None or term.noise != NORMAL:
+        return term
+    noise, many = drawn
+    size = float(np.sqrt(NORMAL.variance * term.multiplicity / (noise.variance * many)))
+    return Term.of(noise, many, *(size * weight for weight in term.weights))

@@ -10,6 +10,7 @@ from sfumato.domain.predicates import Predicate
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.releases.answers.estimate import Estimate
+from sfumato.releases.answers.intervals.manner import Manner
 from sfumato.reports.cuts import Cut, cut, shown
 from sfumato.sql import Amount, Column, Select
 
@@ -85,17 +86,21 @@ def takes_long(content: Content) -> bool:
     return content.answers_linear and content.domain.size > MANY_CELLS
 
 
-def counts_of(content: Content, cuts: tuple[Cut, ...], confidence: float) -> tuple[Estimate, ...]:
+def counts_of(
+    content: Content, cuts: tuple[Cut, ...], confidence: float, manner: Manner | None = None
+) -> tuple[Estimate, ...]:
     """The counts of all groups of one cut, or of all pairs of groups of two, row by row."""
     wheres = [cuts[0].where(place) for place in range(cuts[0].size)]
     for other in cuts[1:]:
         across = [other.where(place) for place in range(other.size)]
         wheres = [one & more for one in wheres for more in across]
-    return counts_where(content, wheres, confidence)
+    return counts_where(content, wheres, confidence, manner)
 
 
-def counts_where(content: Content, wheres: Sequence[Predicate], confidence: float) -> tuple[Estimate, ...]:
+def counts_where(
+    content: Content, wheres: Sequence[Predicate], confidence: float, manner: Manner | None = None
+) -> tuple[Estimate, ...]:
     """The count of each of some sets of rows."""
     columns = tuple(Column(str(place), (Amount(where, None),)) for place, where in enumerate(wheres))
-    result = content.select(Select(columns, (), Predicate.everything()), confidence)
+    result = content.select_as(Select(columns, (), Predicate.everything()), confidence, manner or Manner())
     return tuple(number for number in result.rows[0] if isinstance(number, Estimate))

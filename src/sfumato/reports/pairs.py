@@ -20,7 +20,8 @@ from sfumato.arrays import Floats
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.intervals.many import far_enough, of_each
+from sfumato.releases.answers.intervals.manner import Manner
+from sfumato.releases.answers.intervals.many import of_each
 from sfumato.releases.contents.content import ContentOfCells
 from sfumato.reports.cuts import Cut, cut
 from sfumato.reports.distributions import Distribution, counts_of, counts_where, takes_long
@@ -121,7 +122,7 @@ def strongest_pairs(release: Release, known: Mapping[str, Distribution], confide
     for strength, first_cut, second_cut in found[:PICTURES]:
         rows, columns = _turned(first_cut, second_cut)
         each = of_each(confidence, rows.size * columns.size)
-        pair = Pair(rows, columns, counts_of(content, (rows, columns), far_enough(content, each)), strength)
+        pair = Pair(rows, columns, counts_of(content, (rows, columns), each, Manner(one_of_many=True)), strength)
         if (pair.certainty > 1.0).any():
             pairs.append(pair)
     return pairs

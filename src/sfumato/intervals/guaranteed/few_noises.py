@@ -28,6 +28,13 @@ def longest_reach(noises: frozenset[Noise], confidence: float) -> float:
     return max((_reach(noise, many, confidence) for noise in noises for many in FEW), default=0.0)
 
 
+@lru_cache(maxsize=256)
+def longest_tail(noises: frozenset[Noise], confidence: float) -> tuple[Noise, int] | None:
+    """The noise, and how many of it, whose sum reaches furthest in standard errors, so sure; None of no noises."""
+    sums = ((noise, many) for noise in noises for many in FEW)
+    return max(sums, key=lambda one: (_reach(*one, confidence), one[0].variance, -one[1]), default=None)
+
+
 @lru_cache(maxsize=4096)
 def _reach(noise: Noise, many: int, confidence: float) -> float:
     deviation = sqrt(noise.variance * many)

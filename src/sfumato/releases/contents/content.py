@@ -16,7 +16,7 @@ from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.measurement import Measurement
+from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Queries
 from sfumato.releases.file.manifest import Manifest, Statistic
 from sfumato.releases.file.members import Columns
@@ -190,6 +190,10 @@ class ContentOfCells(Content):
 
     def exact_at(self, confidence: float) -> float | None:
         """At which confidence typical intervals hold for every table with this one; None where they need not."""
+        return None
+
+    def drawn(self, confidence: float) -> tuple[Noise, int] | None:
+        """A noise and how many of it: of such sums as are taken as normal, the one that reaches furthest; or None."""
         return None
 
     def sure(self, kinds: Kinds) -> Source:

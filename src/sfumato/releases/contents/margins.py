@@ -26,7 +26,7 @@ from sfumato.inference.margins.one_way import level_of
 from sfumato.inference.margins.scales import LEVELS, halved
 from sfumato.inference.margins.spreads import Spreads
 from sfumato.inference.margins.table import Places, Table, independent, spread_out, subsets, sum_kinds, sum_out
-from sfumato.measurement import Measurement
+from sfumato.measurement import Measurement, Noise
 from sfumato.releases.answers.alike import Kinds
 from sfumato.releases.answers.gathered import Gathered
 from sfumato.releases.answers.joined_noise import ErrorsOf, JoinedNoise
@@ -98,6 +98,11 @@ class Margins(ContentOfCells):
 
         reach = longest_reach(frozenset(one.noise for _, one in self.measured), confidence)
         return max(confidence, 2.0 * NormalDist().cdf(reach) - 1.0)
+
+    def drawn(self, confidence: float) -> tuple[Noise, int] | None:
+        from sfumato.intervals.guaranteed.few_noises import longest_tail
+
+        return longest_tail(frozenset(one.noise for _, one in self.measured), confidence)
 
     def sure(self, kinds: Kinds) -> FromTables:
         from sfumato.releases.answers.intervals.tables import FromTables

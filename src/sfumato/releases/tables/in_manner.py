@@ -21,7 +21,7 @@ from sfumato.releases.answers.answer import check_confidence
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.intervals.manner import Manner
-from sfumato.releases.answers.intervals.many import far_enough, of_each
+from sfumato.releases.answers.intervals.many import of_each
 from sfumato.releases.answers.result import Result
 from sfumato.releases.tables.run import run_tables
 from sfumato.sql import Select, selects_of
@@ -50,11 +50,11 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
     def run(kind: str) -> Result:
         # Guaranteed ends are within what is possible; beside them typical ones are, too, so that like stands by like.
         alone = replace(manner, interval=kind, possible=manner.possible or manner.interval == "both")
-        asked = far_enough(content, each, kind) if manner.simultaneous else each
+        alone = replace(alone, one_of_many=manner.one_of_many or (manner.simultaneous and each > confidence))
         if isinstance(statement, Select):
-            return content.select_as(statement, asked, alone)
-        ask = partial(content.select_as, confidence=asked, manner=alone)
-        return run_tables(statement, content.domain, ask, asked)
+            return content.select_as(statement, each, alone)
+        ask = partial(content.select_as, confidence=each, manner=alone)
+        return run_tables(statement, content.domain, ask, each)
 
     found = run("typical" if manner.interval == "both" else manner.interval)
     if manner.interval == "both":

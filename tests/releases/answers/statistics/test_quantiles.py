@@ -13,6 +13,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.mechanisms import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
+from sfumato.releases.answers.remarks import MODEL
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 
@@ -107,3 +108,14 @@ def test_what_was_not_measured_and_what_is_empty_is_unknown():
     result = Release(content, "laplace", describe_guarantee(budget, SCHEMA), False).query("SELECT MEDIAN(age) FROM t")
     assert np.isnan(result.rows[0][0].value) and (result.rows[0][0].low, result.rows[0][0].high) == (10, 39)
     assert any("does not determine" in note for note in result.notes)
+
+
+def test_a_quantile_that_leans_on_a_model_says_so_and_how_much():
+    """A median that one value alone may be has an error of its rank all the same, not 0."""
+    release = made("margins", 20)
+    found = release.query("SELECT MEDIAN(age) AS q FROM t WHERE sex = 'F'")
+    (row,) = found.rows
+    assert row[0].model > 0.0 and row[0].stderr >= row[0].model
+    assert MODEL in found.notes
+    alone = only(made("cells", 20), "SELECT MEDIAN(age) FROM t")
+    assert alone.low == alone.high and 0.0 < alone.stderr < 0.5 and alone.model == 0.0

@@ -16,11 +16,15 @@ GUARANTEED = "guaranteed intervals hold for every table: they come from the nois
 
 @dataclass(frozen=True)
 class Manner:
-    """interval: of which kind. possible: no end beyond what any table can hold. simultaneous: all hold together."""
+    """interval: of which kind. possible: no end beyond what any table can hold. simultaneous: all hold together.
+
+    one_of_many: at so high a confidence that the tails of all errors count (many.py).
+    """
 
     interval: str = "typical"
     possible: bool = False
     simultaneous: bool = False
+    one_of_many: bool = False
 
     def __post_init__(self) -> None:
         if self.interval not in KINDS:

@@ -13,6 +13,7 @@ to: most often nothing.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sfumato.domain import Domain
@@ -24,6 +25,7 @@ from sfumato.releases.answers.evaluate import Evaluation
 from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.intervals.columns import guaranteed, narrower, sums_tested
 from sfumato.releases.answers.intervals.manner import GUARANTEED, MOST_COMPARED, OF_A_SUM, Manner
+from sfumato.releases.answers.intervals.many import view_in_tails
 from sfumato.releases.answers.intervals.possible import possible
 from sfumato.releases.answers.remarks import MODEL
 from sfumato.releases.answers.result import Result
@@ -49,8 +51,12 @@ def select_as(content: ContentOfCells, select: Select, confidence: float, manner
                 found = _no_wider(column, found, at, source)
         return possible(column, found, content.schema) if manner.possible or surely else found
 
-    asked = exact if surely and exact is not None else confidence
-    result = answer_select(select, content.schema, content.view, asked, rework)
+    asked, view = confidence, content.view
+    if manner.one_of_many and not (surely and exact is None):
+        view = partial(view_in_tails, content, confidence=confidence)
+    elif surely and exact is not None:
+        asked = exact
+    result = answer_select(select, content.schema, view, asked, rework)
     notes = (*(note for note in result.notes if not (surely and note == MODEL)), *([GUARANTEED] if surely else []))
     return replace(result, confidence=confidence, notes=notes)
 

@@ -117,7 +117,8 @@ class _Together:
             if along[top]:  # where not, as in COUNT(*) / COUNT(*), the sums move and the part does not
                 size = float(np.sqrt((variances * (weights @ along) ** 2).sum()))
                 moves[top] += float(np.sign(slope)) * size / float(along[top]) / SMOOTH
-        one = replace(Term.of(NORMAL, 1, *np.repeat(moves, 3).tolist()), model=True)
+        far = any(term.far for term in assumed)
+        one = replace(Term.of(NORMAL, 1, *np.repeat(moves, 3).tolist()), model=True, far=far)
         return [one, *drawn]
 
     def _function(self, part: Formula | Column | float) -> Function:

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import cached_property
-from math import isnan, nan
+from math import hypot, isnan, nan
 from statistics import NormalDist
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
-from sfumato.intervals.noise_sum import upper_quantile
+from sfumato.intervals.fieller import Shared
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.evaluate import Evaluation
 from sfumato.releases.answers.statistics.along import Along
@@ -54,13 +54,14 @@ def quantiles(column: Column, rule: Quantile, evaluation: Evaluation) -> list[Es
 class _Search:
     """The cells where ends of intervals are, for all groups at once.
 
-    widths: for each present group, where the noise of T_j was looked at: its reach below, and above. modelled: whether
-    part of that error was assumed, not drawn.
+    widths: for each present group, where the noise of T_j was looked at: its reach below, and above. errors: there too,
+    its standard error, from noise and from what was assumed. modelled: whether any was assumed.
     """
 
     along: Along
     share: float
     widths: list[dict[int, tuple[float, float]]] = field(default_factory=list)
+    errors: list[dict[int, tuple[float, float]]] = field(default_factory=list)
     modelled: list[bool] = field(default_factory=list)
 
     @cached_property
@@ -107,7 +108,7 @@ class _Search:
     def run(self) -> list[bool]:
         """Look at the noise until both ends of every group rest on noise that was looked at; which groups have any."""
         value, _, _ = self.sums
-        self.widths, self.modelled = [{} for _ in value], [False] * len(value)
+        self.widths, self.errors, self.modelled = [{} for _ in value], [{} for _ in value], [False] * len(value)
         start = np.clip((value < 0.0).sum(axis=1), 0, self.along.axis.size - 1)
         asked = np.stack([start, np.full_like(start, (self.along.axis.size - 1) // 2)])
         known = self._look(asked)
@@ -156,20 +157,33 @@ class _Search:
             self.along.sum(lambda group, cell, at=at: np.where(cell <= at[group], 1.0 - p, -p))  # type: ignore[misc]
             for at in edge
         ]
-        level = (1.0 + evaluation.confidence) / 2.0
-        found = []
+        found, shared = [], Shared()
         for place, terms in enumerate(evaluation.view.noises.terms(sides, evaluation.view.cells, groups)):
             found.append(terms is not None)
-            self.modelled[place] |= any(term.model for term in terms or ())
-            for row, (low, high) in enumerate((("n_low", "n_high"), ("d_low", "d_high"))):
-                if terms is None or int(asked[row, place]) in self.widths[place]:
-                    continue
-                below, above = (
-                    upper_quantile([(getattr(t, end), t.noise, t.multiplicity) for t in terms], level)
-                    for end in (low, high)
-                )
-                self.widths[place][int(asked[row, place])] = below, above
+            if terms is None:
+                continue
+            noises = shared.noises(terms)
+            self.modelled[place] |= bool(noises.model.any())
+            for row, cell in enumerate(asked[:, place].tolist()):
+                if cell not in self.widths[place]:
+                    value, low, high = range(3 * row, 3 * row + 3)
+                    self.widths[place][cell] = (
+                        noises.width_along(low, evaluation.confidence),
+                        noises.width_along(high, evaluation.confidence),
+                    )
+                    self.errors[place][cell] = noises.stderr(noises.weights[:, value])
         return found
+
+    def error(self, place: int, value: float) -> tuple[float, float]:
+        """The standard error of a value, from noise and from what was assumed: that of its rank, over rows a unit."""
+        low, high = self.values
+        cell = min(int((high < value).sum()), len(high) - 1)
+        before = float(self.sums[0][place, cell - 1]) if cell else -self.share * float(self.rows[place])
+        rows = max(float(self.sums[0][place, cell]) - before, 1.0)
+        nearest = min(self.errors[place], key=lambda at: abs(at - cell))
+        unit = max(float(high[cell] - low[cell]), 1.0 if self.along.axis.discrete else 0.0)
+        drawn, assumed = self.errors[place][nearest]
+        return drawn * unit / rows, assumed * unit / rows
 
     @cached_property
     def values(self) -> tuple[Floats, Floats]:
@@ -210,9 +224,15 @@ def _estimate(search: _Search, place: int, known: bool, whole: bool) -> Estimate
         least, most = float(low.min()), float(high.max())
     value = min(max(value, least), most) if not isnan(value) else value
     error = (most - least) / 2.0 / NormalDist().inv_cdf((1.0 + confidence) / 2.0)
-    model = min(float(high[last] - low[last]) / 12**0.5, error)
+    model = 0.0
     if isnan(value):
         error = model = nan
+    elif search.errors[place]:
+        drawn, assumed = search.error(place, value)
+        if most == least:  # one value alone is left, and where the error of ranks lies beside the rows that it has
+            error = hypot(drawn, assumed)
+        in_bins = float(high[last] - low[last]) / 12**0.5
+        model = min(hypot(in_bins, error * assumed / max(hypot(drawn, assumed), 1e-300)), error)
     noise = error * max(1.0 - (model / error) ** 2, 0.0) ** 0.5 if error > 0.0 else error
     dates, timed = search.along.axis.kind == "date", search.along.axis.timed
     return Estimate(value, error, least, most, confidence, noise, model, dates, timed)

@@ -83,7 +83,11 @@ def _estimate(
     elif bins[0] < widest:
         # Of bins of several widths: their mean square, as far as it is sure.
         parts = [
-            replace(Term.of(term.noise, term.multiplicity, *term.weights[9:], *term.weights[:3]), model=term.model)
+            replace(
+                Term.of(term.noise, term.multiplicity, *term.weights[9:], *term.weights[:3]),
+                model=term.model,
+                far=term.far,
+            )
             for term in terms
         ]
         reach = sqrt(min(ratio_interval(sums[3], sums[0], parts, confidence, (0.0, widest**2)).high, widest**2))
