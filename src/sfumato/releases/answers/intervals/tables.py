@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
+from itertools import dropwhile, takewhile
+from math import prod
 from typing import ClassVar
 
 from sfumato.arrays import Codes
 from sfumato.frozen import dataclass
 from sfumato.inference.margins.table import Places
+from sfumato.intervals.guaranteed.boxes import Boxes
 from sfumato.intervals.guaranteed.ends import Ends
 from sfumato.intervals.guaranteed.margins import Tables
 from sfumato.measurement import Measurement
+from sfumato.queries import Identity
 from sfumato.releases.answers.gathered import Gathered
 from sfumato.releases.answers.intervals.source import Asked
 from sfumato.sql import Amount
+
+Listed = Sequence[tuple[Places, Measurement]]
+MISFIT = "misfit"  # how far guesses lie from the counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +33,7 @@ class FromTables:
     sizes: tuple[int, ...]
     kinds: Mapping[int, Codes]
     measured: tuple[tuple[Places, Measurement], ...]
+    boxes: dict[str, Boxes | None] = field(default_factory=dict)  # by statistic, as they are asked for
 
     @property
     def work(self) -> int:
@@ -39,7 +48,41 @@ class FromTables:
         shape = [int(kind.max()) + 1 for kind in self.kinds.values()]
         parts, found = asked.statistics, Ends(0.0, 0.0)
         for of in parts:
-            mine = [(places, one) for places, one in self.measured if one.of == of]
             weights = (asked.low[of].reshape(shape), asked.high[of].reshape(shape))
-            found += Tables(self.sizes, mine, of == "count").ends(*weights, self.kinds, tail / len(parts))
+            if of not in self.boxes:
+                self.boxes[of] = self._boxes(of)
+            boxes = self.boxes[of]
+            ends = None if boxes is None else boxes.ends(*weights, tail / len(parts))
+            if ends is None:
+                mine = [(places, one) for places, one in self.measured if one.of == of]
+                ends = Tables(self.sizes, mine, of == "count").ends(*weights, self.kinds, tail / len(parts))
+            found += ends
         return found
+
+    def _boxes(self, of: str) -> Boxes | None:
+        """What was measured of a statistic in rounds: None where each table may hang on noise of the one before.
+
+        Of counts, one-way tables come first, then misfits, and tables that were all decided upon by these. Sums of
+        measures are along sets of attributes that the schema alone decides upon.
+        """
+        if of != "count":
+            sums = [(places, one) for places, one in self.measured if one.of == of]
+            return Boxes(self.sizes, self.kinds, [], sums, counts=False) if all(map(self._whole, sums)) else None
+        first = list(takewhile(lambda each: each[1].of == of and len(each[0]) == 1, self.measured))
+        rest = self.measured[len(first) :]
+        if [places for places, _ in first] != [(place,) for place in range(len(self.sizes))] or not rest:
+            return None
+        tables = list(
+            takewhile(
+                lambda each: each[1].of == of and self._whole(each), dropwhile(lambda each: each[1].of != of, rest)
+            )
+        )
+        if rest[0][1].of != MISFIT or not tables:
+            return None
+        return Boxes(self.sizes, self.kinds, first, tables)
+
+    def _whole(self, each: tuple[Places, Measurement]) -> bool:
+        """Whether every cell of a table was counted by itself."""
+        places, one = each
+        cells = prod(self.sizes[place] for place in places)
+        return bool(places) and isinstance(one.queries, Identity) and len(one.answers) == cells
