@@ -9,8 +9,8 @@ that holds for all holds for the most striking one too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from math import ceil, log10
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,8 @@ from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.intervals.manner import Manner
 from sfumato.releases.answers.intervals.many import far_enough, of_each
 from sfumato.releases.answers.result import Result
-from sfumato.releases.tables.run import run_tables
+from sfumato.releases.tables.run import Answered, Choices, run_tables
+from sfumato.releases.tables.selection import Chosen, chosen_by, confidence_of_each
 from sfumato.sql import Select, selects_of
 
 if TYPE_CHECKING:
@@ -47,18 +48,35 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
         each, by_joint = (joint, True) if joint is not None and joint < each else (each, False)
         note = (_said(numbers, confidence, each) + (JOINT if by_joint else ""),)
 
-    def run(kind: str) -> Result:
+    def run(kind: str, chosen: Choices = ()) -> Answered:
         # Guaranteed ends are within what is possible; beside them typical ones are, too, so that like stands by like.
         alone = replace(manner, interval=kind, possible=manner.possible or manner.interval == "both")
-        asked = far_enough(content, each, kind) if manner.simultaneous else each
-        if isinstance(statement, Select):
-            return content.select_as(statement, asked, alone)
-        ask = partial(content.select_as, confidence=asked, manner=alone)
-        return run_tables(statement, content.domain, ask, asked)
 
-    found = run("typical" if manner.interval == "both" else manner.interval)
+        def ask(select: Select, choices: Sequence[Chosen]) -> Result:
+            asked = confidence_of_each(each, choices)
+            tails = manner.simultaneous or manner.unbiased or choices
+            return content.select_as(select, far_enough(content, asked, kind) if tails else asked, alone)
+
+        if isinstance(statement, Select):
+            return Answered(ask(statement, chosen[0] if chosen else ()), chosen)
+        listed = zip(statement.tables, chosen or [()] * len(statement.tables), strict=True)
+        by_select = {id(part.select): choices for table, choices in listed for part in table.parts}
+        return run_tables(statement, content.domain, lambda select: ask(select, by_select[id(select)]), each)
+
+    kind = "typical" if manner.interval == "both" else manner.interval
+    allowed = manner.selected and not manner.simultaneous
+    if isinstance(statement, Select):  # how many rows LIMIT leaves is known beforehand
+        choice = chosen_by(statement, content.domain)
+        chosen: Choices = ((choice,),) if choice is not None else ()
+        found = run(kind, chosen if allowed else ()).result
+    else:
+        found, chosen = run(kind)
+        if allowed and any(chosen):
+            found = run(kind, chosen).result
     if manner.interval == "both":
-        found = _side_by_side(found, run("guaranteed"))
+        found = _side_by_side(found, run("guaranteed", chosen if allowed else ()).result)
+    for one in dict.fromkeys(choice for choices in chosen for choice in choices):
+        note += (one.note(confidence, allowed=allowed, together=manner.simultaneous),)
     return replace(found, confidence=confidence, notes=(*found.notes, *note))
 
 

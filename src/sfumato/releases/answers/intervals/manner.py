@@ -16,11 +16,17 @@ GUARANTEED = "guaranteed intervals hold for every table: they come from the nois
 
 @dataclass(frozen=True)
 class Manner:
-    """interval: of which kind. possible: no end beyond what any table can hold. simultaneous: all hold together."""
+    """interval: of which kind. possible: no end beyond what any table can hold. simultaneous: all hold together.
+
+    selected: those of rows that noise chose to be shown allow for the choice. unbiased: values are as measured, and
+    intervals hold what the noise does alone.
+    """
 
     interval: str = "typical"
     possible: bool = False
     simultaneous: bool = False
+    selected: bool = True
+    unbiased: bool = False
 
     def __post_init__(self) -> None:
         if self.interval not in KINDS:
