@@ -106,12 +106,13 @@ class Release:
         from sfumato.schema.what_is_counted import counted_in_short
         from sfumato.sql import compile_statement, selects_of, strict_check
 
-        found = text_in_manner(sql, self.content, confidence, manner)
+        content = self.content.as_measured() if manner.unbiased else self.content
+        found = text_in_manner(sql, content, confidence, manner)
         if found is None:
             statement = compile_statement(sql, self.schema)
             for select in selects_of(statement) if strict else ():
                 strict_check(select, self.domain)
-            found = run_in_manner(statement, self.content, confidence, manner)
+            found = run_in_manner(statement, content, confidence, manner)
         return replace(found, counted=counted_in_short(self.schema))
 
     def describe(self, *, confidence: float = 0.95) -> Description:

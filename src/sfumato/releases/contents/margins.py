@@ -97,6 +97,11 @@ class Margins(ContentOfCells):
         reach = longest_reach(frozenset(one.noise for _, one in self.measured), confidence)
         return max(confidence, 2.0 * NormalDist().cdf(reach) - 1.0)
 
+    def as_measured(self) -> Margins:
+        from sfumato.releases.contents.unbiased import measured_margins
+
+        return measured_margins(self)
+
     def sure(self, kinds: Kinds) -> FromTables:
         from sfumato.releases.answers.intervals.tables import FromTables
 

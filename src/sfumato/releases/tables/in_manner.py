@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.sql.statements import Statement
 
 
+UNBIASED = "counts and sums are as measured: noise is all that they are off by, and they may be negative"
 JOINT = ", as the noises that they share allow"
 
 
@@ -75,6 +76,7 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
             found = run(kind, chosen).result
     if manner.interval == "both":
         found = _side_by_side(found, run("guaranteed", chosen if allowed else ()).result)
+    note += (UNBIASED,) if manner.unbiased else ()
     for one in dict.fromkeys(choice for choices in chosen for choice in choices):
         note += (one.note(confidence, allowed=allowed, together=manner.simultaneous),)
     return replace(found, confidence=confidence, notes=(*found.notes, *note))
