@@ -38,12 +38,12 @@ def release_by(mechanism: str, seed: int = 1, epsilon: int = 1) -> Release:
 
 
 def test_margins_as_measured_may_be_negative_and_their_intervals_are_those_of_the_noise():
-    """Five releases, 200 counts of which 175 are of no rows. By noise alone at 95 %, one run in 1e6 fails by chance.
+    """Three releases, 120 counts of which 105 are of no rows. By noise alone at 95 %, one run in 1e6 fails by chance.
 
     Drawn towards nothing, hardly one is below it, and the sum over values without rows is above it every time.
     """
     missed, below, sums, spreads = 0, 0, [], []
-    for seed in range(5):
+    for seed in range(3):
         found = release_by("margins", seed).query(BY_X, unbiased=True)
         truths = COUNTS.sum(axis=(1, 2, 3))
         missed += sum(not one.low <= truths[x] <= one.high for x, one in found)
@@ -53,7 +53,7 @@ def test_margins_as_measured_may_be_negative_and_their_intervals_are_those_of_th
         sums.append(empty.rows[0][0].value)
         spreads.append(empty.rows[0][0].stderr)
         assert any("as measured" in note for note in found.notes)
-    assert missed <= most_misses(200, 1e-6) and below > 40
+    assert missed <= most_misses(120, 1e-6) and below > 25
     assert abs(sum(sums)) < 4.9 * np.sqrt(np.square(spreads).sum())
     shrunk = release_by("margins").query(BY_X).column("n")
     assert min(one.value for one in shrunk) >= 0.0
@@ -103,7 +103,7 @@ def test_cells_that_buckets_were_found_in_are_there_and_what_noise_chose_is_not(
     release = release_by("kdtree")
     found = release.query("SELECT COUNT(*) AS n FROM t WHERE x = 0", unbiased=True).rows[0][0]
     assert found.model == 0 and found.low <= 720 <= found.high
-    for mechanism in ("dawa", "mwem"):
+    for mechanism in ("dawa",):
         with pytest.raises(QueryError, match="no unbiased counts; ask without unbiased"):
             release_by(mechanism).query(BY_X, unbiased=True)
 

@@ -22,6 +22,7 @@ from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.intervals.manner import Manner
 from sfumato.releases.answers.intervals.many import far_enough, of_each
+from sfumato.releases.answers.remarks import said_once
 from sfumato.releases.answers.result import Result
 from sfumato.releases.tables.run import Answered, Choices, run_tables
 from sfumato.releases.tables.selection import Chosen, chosen_by, confidence_of_each
@@ -129,4 +130,4 @@ def _side_by_side(typical: Result, sure: Result) -> Result:
         )
         for pair in zip(typical.rows, sure.rows, strict=True)
     )
-    return replace(typical, rows=rows, notes=tuple(dict.fromkeys((*typical.notes, *sure.notes))))
+    return replace(typical, rows=rows, notes=said_once((*typical.notes, *sure.notes)))

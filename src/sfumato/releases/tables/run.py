@@ -15,6 +15,7 @@ from sfumato.errors import QueryError
 from sfumato.releases.answers.answer import moment_of
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
+from sfumato.releases.answers.remarks import said_once
 from sfumato.releases.answers.result import Result
 from sfumato.releases.answers.statistics.differences import difference_notes
 from sfumato.releases.tables.cells import known_for_sure, shown, work_out
@@ -68,7 +69,7 @@ def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> An
     names = tuple(item.name for item in first)
     alike = [kinds[0] if len({*kinds}) == 1 else None for kinds in zip(*moments, strict=True)]
     dated = {name: kind for name, kind in zip(names, alike, strict=True) if kind is not None}
-    result = Result(names, cells, confidence, tuple(dict.fromkeys(notes)), numbers=estimated, dated=dated)
+    result = Result(names, cells, confidence, said_once(notes), numbers=estimated, dated=dated)
     return Answered(result, tuple((*choices, *last.choices) for choices in chosen))
 
 
