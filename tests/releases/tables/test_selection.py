@@ -134,7 +134,7 @@ def test_the_note_says_to_which_side_the_chosen_are_off(cells):
     assert "the row shown was chosen among 1,024" in first and "on average it is too high" in first
     assert "the 2 rows shown were chosen among 1,024" in last and "on average they are too low" in last
     together = cells.query("SELECT x, COUNT(*) AS n FROM t GROUP BY x ORDER BY n LIMIT 2", simultaneous=True)
-    assert together.notes[-1].endswith("hold for all rows together, and so for the chosen ones")
+    assert together.notes[-2].endswith("hold for all rows together, and so for the chosen ones")
 
 
 def test_guaranteed_intervals_allow_for_the_choice_as_well(cells):

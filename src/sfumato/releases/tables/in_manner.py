@@ -77,10 +77,10 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
             found = run(kind, chosen).result
     if manner.interval == "both":
         found = _side_by_side(found, run("guaranteed", chosen if allowed else ()).result)
-    note += (UNBIASED,) if manner.unbiased else ()
-    for one in dict.fromkeys(choice for choices in chosen for choice in choices):
-        note += (one.note(confidence, allowed=allowed, together=manner.simultaneous),)
-    return replace(found, confidence=confidence, notes=(*found.notes, *note))
+    choices = dict.fromkeys(choice for listed in chosen for choice in listed)
+    said = [one.note(confidence, allowed=allowed, together=manner.simultaneous) for one in choices]
+    said += [UNBIASED] if manner.unbiased else []
+    return replace(found, confidence=confidence, notes=(*found.notes, *said, *note))
 
 
 def text_in_manner(sql: str, content: Content, confidence: float, manner: Manner) -> Result | None:
