@@ -1,18 +1,22 @@
-"""What is measured of how far answers are off: large where three attributes say more than their pairs, else small."""
+"""What is measured of how far answers are off: what three attributes say beyond their pairs, and errors."""
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from itertools import combinations
+from math import comb
 
 import numpy as np
 import pytest
 from curators import curator_of
 
+from sfumato.inference.margins.spreads import Spreads
 from sfumato.inference.margins.table import Table, subsets, sum_out
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms.shared.margins_check import BY_CHANCE, LEAST, ORDERS, WIDER, check, looks
+from sfumato.mechanisms.shared.margins_check import BY_CHANCE, LEAST, LOOKS, WIDER, check, looks
+from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
 
 ROWS = 40_000
@@ -50,14 +54,28 @@ def checked(counts: np.ndarray, off: float = 0.0, variance: float = 25.0, budget
     return found, tables
 
 
-@pytest.mark.parametrize("budget", [Budget.pure(1), Budget.zcdp(Fraction(1, 10))], ids=["pure", "gaussian"])
-def test_threes_that_pairs_do_not_tell_are_seen(budget):
-    """Every cell of the three is off by all its rows, 5,000: in variances of what is joined, that is 5,000 or more.
+def joined(spreads, tables: dict, axes: int) -> np.ndarray:
+    """The table of all attributes as it is joined from pairs, with what was found beside them."""
+    content = Margins(schema_of(*[2] * axes), {"count": tables}, {"count": spreads})
+    return content.joined(content.every(tuple(range(axes))))["count"]
 
-    On the even table nothing is off but noise, of at most 40 rows over eight cells of as many: under 5.
+
+@pytest.mark.parametrize("budget", [Budget.pure(1), Budget.zcdp(Fraction(1, 10))], ids=["pure", "gaussian"])
+def test_threes_that_pairs_do_not_tell_are_corrected(budget):
+    """Every cell of the three is off by all its rows, 5,000, as pairs alone have it: 20,000 rows are misplaced.
+
+    The contrast of halves says so, with noise of at most 8 rows: all but a few hundred rows come to their places.
+    On the even table nothing is off but noise, of at most 40 rows over eight cells of as many.
     """
-    far, near = (checked(counts, budget=budget)[0].spreads for counts in (parity(3), even(3)))
-    assert far.of((0, 1, 2)) > 5000 and BY_CHANCE <= near.of((0, 1, 2)) < 5
+    (far, tables), (near, others) = (checked(counts, budget=budget) for counts in (parity(3), even(3)))
+    assert far.spreads.contrasts[0, 1, 2] == pytest.approx(ROWS, abs=400)
+    assert abs(near.spreads.contrasts[0, 1, 2]) < 400 and near.spreads.of((0, 1, 2)) < 5
+    assert np.abs(joined(Spreads(), tables, 3) - parity(3)).sum() == pytest.approx(ROWS, rel=1e-3)
+    for spreads, given, truth in ((far.spreads, tables, parity(3)), (near.spreads, others, even(3))):
+        off = np.abs(joined(spreads, given, 3) - truth)
+        assert off.sum() < 0.02 * ROWS
+        errors = spreads.of((0, 1, 2)) * joined(spreads, given, 3)
+        assert (off**2 <= 9.0 * np.maximum(errors, BY_CHANCE * 400)).all()  # what is left is told
 
 
 def test_what_nobody_measured_deviates_at_least_as_rows_do():
@@ -67,9 +85,12 @@ def test_what_nobody_measured_deviates_at_least_as_rows_do():
 
 
 def test_of_several_threes_the_one_that_is_off_is_told_from_the_others():
-    spreads = checked(parity(4), budget=Budget.pure(20))[0].spreads
-    assert spreads.of((0, 1, 2)) > 1000
-    assert all(spreads.of(places) < 10 for places in combinations(range(4), 3) if places != (0, 1, 2))
+    """The others are even: no row is misplaced in them, and pairs alone would misplace half of all in the first."""
+    found, tables = checked(parity(4), budget=Budget.pure(20))
+    contrasts = {**found.spreads.contrasts}
+    assert contrasts.pop((0, 1, 2)) == pytest.approx(ROWS, abs=100)
+    assert len(contrasts) == 3 and all(abs(each) < 100 for each in contrasts.values())
+    assert np.abs(joined(found.spreads, tables, 4) - parity(4)).sum() < 0.02 * ROWS
 
 
 def test_errors_of_pairs_are_brought_to_the_size_that_was_measured():
@@ -94,11 +115,13 @@ def test_errors_that_are_smaller_than_claimed_are_kept_in_part():
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3, 5])
-def test_every_order_that_there_is_is_looked_at_once(axes):
+def test_every_order_that_there_is_is_looked_at_once_at_each_scale(axes):
     found, _ = checked(even(axes))
-    assert list(looks(schema_of(*[2] * axes))) == [order for order in ORDERS if order <= axes]
-    assert len(found.measured) == max(0, min(axes - 1, len(ORDERS)))
-    assert all(one.of == "misfit" for one in found.measured)
+    orders = list(looks(schema_of(*[2] * axes)))
+    assert orders == [order for order in LOOKS if order <= axes]
+    of = Counter(one.of for one in found.measured)
+    assert of == Counter({"misfit": sum(len(LOOKS[order]) for order in orders), "contrast": comb(axes, 3)})
+    assert {*found.spreads.contrasts} == {*combinations(range(axes), 3)}
 
 
 def test_what_nobody_looks_at_deviates_as_rows_do():

@@ -55,7 +55,7 @@ def join_counts(
             off = max(off, float(np.abs(now - known[places]).sum()))
             factor = np.where(now > LITTLE, known[places] / np.maximum(now, LITTLE), 0.0)
             joint *= spread_out(factor, places, among)
-        if off <= close * total:
+        if off <= close * total and (not contrasts or number >= TILTS - 1):
             break
     return joint
 
@@ -65,8 +65,9 @@ def _tilt(table: Floats, places: Places, signs: Sequence[Floats], wanted: float,
     now, sign = table, np.ones([1] * len(among))
     for place, each in zip(reversed(places), reversed(signs), strict=True):
         now, sign = now @ each, sign * spread_out(each, (place,), among)
-    step = (wanted - float(now)) / max(float(table.sum()), LITTLE)
-    return np.clip(1.0 + step * sign, 1.0 - MOST_TILT, 1.0 + MOST_TILT)
+    total = float(table.sum())
+    one, other = (max(total + way * wanted, 0.0) / max(total + way * float(now), LITTLE) for way in (1.0, -1.0))
+    return np.clip(np.where(sign > 0, one, other), 1.0 - MOST_TILT, 1.0 + MOST_TILT)
 
 
 def join_sums(counts: Floats, known: Mapping[Places, Floats]) -> Floats:

@@ -76,12 +76,14 @@ def check(
     spreads = [0.0] + [1.0] * (max(*looked_at, 3) - 1 if looked_at else 2)
     if not looked_at:
         return Checked(known, Spreads(tuple(spreads)), ())
-    weights = [weight for order in looked_at for weight in LOOKS[order].values()]
-    for_contrasts, *shares = budget.split(CONTRASTS if 3 in looked_at else 0, *weights)
+    weights = [
+        weight for order in looked_at for weight in (*([CONTRASTS] if order == 3 else ()), *LOOKS[order].values())
+    ]
+    shares = list(budget.split(*weights))
     sizing = _Sizing(curator, schema, pairs, known, spreads)
     for order, sets in looked_at.items():
         if order == 3:
-            sizing.contrast(sets, for_contrasts)
+            sizing.contrast(sets, shares.pop(0))
         sizing.size(order, sets, [shares.pop(0) for _ in LOOKS[order]])
     return Checked(known, sizing.found, tuple(sizing.measured))
 

@@ -1,0 +1,219 @@
+"""Contrasts of halves and quarters: what they are, how errors are learned from them, and what they correct."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sfumato.inference.margins.scales import (
+    LEVELS,
+    SIZES,
+    Contrasts,
+    Haar,
+    corrected,
+    halved,
+    learned_sizes,
+    of_three,
+    posterior,
+    worth_measuring,
+)
+from sfumato.inference.margins.table import Table, sum_kinds
+
+ROWS, SIDE = 100_000.0, 16
+
+
+# -- halves and their signs
+
+
+def test_an_axis_is_halved_by_its_rows():
+    even = halved(np.ones(8))
+    assert [each.tolist() for each in even] == [[v // size for v in range(8)] for size in (4, 2, 1)]
+    uneven = halved(np.array([6.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]))  # the first holds half of all rows
+    assert uneven[0].tolist() == [0, 1, 1, 1, 1, 1, 1]
+    for margin in (np.ones(8), np.array([6.0, 1, 1, 1, 1, 1, 1]), np.zeros(5), np.array([0.0, 3, -2, 4])):
+        levels = halved(margin)
+        assert len(levels) == LEVELS
+        for outer, inner in zip([np.zeros(len(margin), dtype=int), *levels], levels, strict=False):
+            assert {*inner.tolist()} == {*range(inner.max() + 1)}
+            assert all(len({*outer[inner == block].tolist()}) == 1 for block in range(inner.max() + 1))  # nested
+            assert (np.diff(inner) >= 0).all()
+
+
+def test_signs_of_halves_and_quarters():
+    haar = Haar.of(np.ones(4))
+    assert haar.signs.tolist() == [[1, 1, -1, -1], [1, -1, 0, 0], [0, 0, 1, -1]]
+    assert haar.level.tolist() == [0, 1, 1] and haar.levels == 2
+    assert Haar.of(np.ones(4), 1).signs.tolist() == [[1, 1, -1, -1]]
+
+
+def test_an_axis_that_cannot_be_halved_has_fewer_signs_or_none():
+    alone = Haar.of(np.array([7.0]))
+    assert alone.signs.shape == (0, 1) and alone.levels == 0
+    two = Haar.of(np.array([5.0, 5.0]))
+    assert two.signs.tolist() == [[1, -1]] and two.levels == 1
+    for margin in (np.array([90.0, 1, 1, 1, 1, 1, 1]), np.array([1.0, 2, 3]), np.array([0.0, 0, 9, 0])):
+        haar = Haar.of(margin)
+        assert np.isin(haar.signs, (-1, 0, 1)).all()
+        for row in haar.signs:  # each has two sides
+            assert {-1.0, 1.0} <= {*row.tolist()}
+        assert (np.abs(haar.signs).sum(axis=0) <= haar.levels).all()
+
+
+def test_contrasts_are_those_of_dense_signs():
+    rng = np.random.default_rng(1)
+    signs = (Haar.of(rng.uniform(1, 9, 7)), Haar.of(rng.uniform(1, 9, 5)))
+    table, (a, b) = rng.uniform(0, 9, (7, 5)), (each.signs for each in signs)
+    noisy = rng.normal(size=(len(a), len(b)))
+    contrasts = Contrasts(signs, noisy, 1.0)
+    assert np.allclose(contrasts.of(table), np.einsum("ix,jy,xy->ij", a, b, table))
+    assert np.allclose(contrasts.rows(table), np.einsum("ix,jy,xy->ij", np.abs(a), np.abs(b), table))
+    assert np.allclose(contrasts.back(noisy), np.einsum("ix,jy,ij->xy", a, b, noisy))
+    expected = [[first + second for second in signs[1].level] for first in signs[0].level]
+    assert contrasts.families().tolist() == expected
+
+
+# -- how large errors are
+
+
+@pytest.mark.parametrize("size", [SIZES[4], SIZES[10], SIZES[16]])
+def test_a_variance_is_learned_and_errors_are_drawn_by_it(size):
+    """200 families of 16 contrasts, errors of a known multiple of what is claimed, noise of twice what is claimed.
+
+    The variance of 3,200 squares of normal numbers is known to 2.5 %: five such deviations and a half step of the
+    grid, 25 %, are given way to. What is left of errors, over what is told to be left, has mean 1 and deviation 2.5 %;
+    more than 5 of these, 12.5 %, in one of both directions have a chance of 6e-7.
+    """
+    rng, claimed = np.random.default_rng(3), np.full(16, 50.0)
+    truth = rng.normal(0.0, np.sqrt(size * 50.0), (200, 16))
+    off = truth + rng.normal(0.0, 10.0, truth.shape)
+    sizes = learned_sizes([(one, claimed, 100.0) for one in off])
+    assert np.allclose([each.sum() for each in sizes], 1.0)
+    assert float(np.mean(sizes, axis=0) @ SIZES) == pytest.approx(size, rel=0.25 + 0.125 * (1 + 2 / size))
+    found = [posterior(one, claimed, 100.0, each) for one, each in zip(off, sizes, strict=True)]
+    mean, left, noise = (np.array(each) for each in zip(*found, strict=True))
+    assert ((truth - mean) ** 2 / left).mean() == pytest.approx(1.0, abs=0.125)
+    assert (left <= 100.0 * (1 + 1e-9) + off**2).all() and (noise <= left).all() and (noise >= 0).all()
+    assert ((truth - mean) ** 2).mean() <= min((truth**2).mean(), ((truth - off) ** 2).mean()) * 1.01
+
+
+def test_nothing_is_learned_of_nothing():
+    assert learned_sizes([]) == []
+
+
+def test_a_posterior_of_one_size_is_the_textbook_one():
+    sizes = (np.arange(len(SIZES)) == 10).astype(float)
+    prior, off = SIZES[10] * np.array([2.0, 8.0]), np.array([3.0, -40.0])
+    mean, left, noise = posterior(off, np.array([2.0, 8.0]), 25.0, sizes)
+    trust = prior / (prior + 25.0)
+    assert np.allclose(mean, trust * off) and np.allclose(left, 25.0 * trust) and np.allclose(noise, 25.0 * trust**2)
+
+
+# -- which pairs
+
+
+@pytest.mark.parametrize("pure", [True, False])
+def test_pairs_are_measured_where_noise_does_not_hide_them(pure):
+    cost = np.full(4, 4.0)
+    assert worth_measuring(np.full(4, 5.0), cost, 400.0, pure).tolist() == []
+    assert worth_measuring(np.zeros(0), np.zeros(0), 1.0, pure).tolist() == []
+    assert worth_measuring(np.full(4, 1e6), cost, 1.0, pure).tolist() == [0, 1, 2, 3]
+    assert worth_measuring(np.array([1.0, 1e5, 2.0, 9e4]), cost, 100.0, pure).tolist() == [1, 3]
+
+
+def test_a_pair_that_costs_more_leaves_more_noise():
+    """Alone its noise is 4 times that of one contrast: 100 rows of error are worth it then, and not at 16 times."""
+    assert worth_measuring(np.array([100.0]), np.array([4.0]), 20.0**2, True).tolist() == [0]
+    assert worth_measuring(np.array([100.0]), np.array([16.0]), 20.0**2, True).tolist() == []
+    assert worth_measuring(np.array([100.0]), np.array([16.0]), 20.0**2, False).tolist() == [0]
+
+
+# -- corrections
+
+
+def smooth(strength: float) -> np.ndarray:
+    """A pair in which large values go with large ones, cell by cell a little."""
+    at = np.linspace(-1.0, 1.0, SIDE)
+    return ROWS / SIDE**2 * (1.0 + strength * np.outer(at, at))
+
+
+def as_product(truth: np.ndarray, variance: float = 1.0) -> Table:
+    product = np.outer(truth.sum(axis=1), truth.sum(axis=0)) / truth.sum()
+    return Table((0, 1), product, np.zeros(product.shape), np.full(product.shape, variance))
+
+
+def measured(truth: np.ndarray, deviation: float, rng: np.random.Generator) -> Contrasts:
+    signs = Haar.of(truth.sum(axis=1)), Haar.of(truth.sum(axis=0))
+    exact = Contrasts(signs, np.zeros(()), deviation**2).of(truth)
+    return Contrasts(signs, exact + rng.normal(0.0, deviation, exact.shape), deviation**2)
+
+
+def quarters(table: np.ndarray) -> np.ndarray:
+    return sum_kinds(table, [np.arange(SIDE) // (SIDE // 4)] * 2)
+
+
+@pytest.mark.parametrize("told", [[], [(0, 1)]])
+def test_a_smooth_dependence_that_was_taken_for_a_product_is_found(told):
+    truth, rng = smooth(0.8), np.random.default_rng(2)
+    table = as_product(truth)
+    found, spreads = corrected({(0, 1): table}, {(0, 1): measured(truth, 30.0, rng)}, told)
+    estimate = found[0, 1].estimate
+    assert (estimate >= 0).all() and estimate.shape == truth.shape
+    assert np.allclose(estimate.sum(axis=0), truth.sum(axis=0)) and np.allclose(estimate.sum(axis=1), truth.sum(axis=1))
+    before, after = (np.abs(quarters(each) - quarters(truth)).mean() for each in (table.estimate, estimate))
+    assert before > 1000 and after < before / 15
+    assert np.array_equal(found[0, 1].noise, table.noise)
+    assert len(spreads[0, 1].noise) == len(spreads[0, 1].model) == 2
+    assert min(spreads[0, 1].noise + spreads[0, 1].model) >= 0
+
+
+def test_no_cell_becomes_negative_where_contrasts_ask_for_it():
+    truth = smooth(0.0)
+    contrasts = measured(truth, 1.0, np.random.default_rng(0))
+    wild = Contrasts(contrasts.signs, contrasts.noisy + 3.0 * ROWS, 1.0)
+    found, _ = corrected({(0, 1): as_product(truth, 1e6)}, {(0, 1): wild}, [])
+    assert (found[0, 1].estimate >= 0).all()
+    assert np.allclose(found[0, 1].estimate.sum(axis=1), truth.sum(axis=1))
+
+
+def test_pairs_without_contrasts_are_left_alone():
+    table, bare = (
+        as_product(smooth(0.5)),
+        Contrasts((Haar.of(np.ones(1)), Haar.of(np.ones(SIDE))), np.zeros((0, 3)), 1.0),
+    )
+    found, spreads = corrected({(0, 1): table, (0, 2): table}, {(0, 1): bare}, [])
+    assert found == {(0, 1): table, (0, 2): table} and spreads == {}
+
+
+def test_what_is_left_is_told():
+    """200 draws of noise: mean squared errors of halves and quarters, over the variances that are told.
+
+    Each draw gives one contrast of halves and eight with quarters. Of 200 squares of normal numbers the mean has a
+    deviation of 10 %; 5 of them have a chance of 6e-7. Told are variances of 1.2^2 times what is left.
+    """
+    truth = smooth(0.6)
+    ratios = []
+    for seed in range(200):
+        contrasts = measured(truth, 60.0, np.random.default_rng(seed))
+        found, spreads = corrected({(0, 1): as_product(truth, 100.0)}, {(0, 1): contrasts}, [])
+        off = contrasts.of(found[0, 1].estimate - truth) ** 2
+        told = contrasts.rows(found[0, 1].estimate)
+        scaled = np.add(spreads[0, 1].noise, spreads[0, 1].model)
+        families = contrasts.families()
+        ratios.append([(off / (scaled[level] * told))[(families > 0) == bool(level)].mean() for level in (0, 1)])
+    halves, finer = np.mean(ratios, axis=0) * 1.2**2
+    assert halves == pytest.approx(1.0, abs=0.5)
+    assert finer == pytest.approx(1.0, abs=0.5)
+
+
+def test_contrasts_of_three_are_drawn_towards_what_is_joined():
+    signs = tuple(Haar.of(np.ones(2), 1) for _ in range(3))
+    joined = np.full((2, 2, 2), 1000.0)
+    contrasts = {
+        (0, 1, place): Contrasts(signs, np.array([[[noisy]]]), 100.0) for place, noisy in ((2, 4000.0), (3, 5.0))
+    }
+    found = of_three(contrasts, dict.fromkeys(contrasts, joined))
+    assert found[0, 1, 2].contrast == pytest.approx(4000, rel=0.02) and abs(found[0, 1, 3].contrast) < 5.0
+    assert found[0, 1, 2].before > 100 * found[0, 1, 3].before
+    for each in found.values():
+        assert 0 < each.spread <= 1.2**2 * 100.0 / 8000.0 * 1.01
+    assert of_three({}, {}) == {}
