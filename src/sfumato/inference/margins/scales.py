@@ -158,7 +158,7 @@ def corrected(
                 roughness[places] = float(
                     (weights @ SIZES)
                     * claimed[places][at].sum()
-                    / looked[places].rows(tables[places].estimate)[at].sum()
+                    / max(float(looked[places].rows(tables[places].estimate)[at].sum()), 1.0)
                 )
     for places, each in looked.items():
         table, estimate = tables[places], _tilted(tables[places].estimate, each, means[places])
