@@ -8,7 +8,13 @@ from sfumato.audit.attacks import twins
 from sfumato.audit.attacks.exact import largest_loss
 from sfumato.audit.attacks.exact_margins import SQUARE, margin_findings, measuring_margins, summing_margins
 from sfumato.audit.attacks.replay import replay
-from sfumato.audit.mutants.margins import MarginsApartCurator, MarginsAsOneCurator, margins_until_refused
+from sfumato.audit.mutants.margins import (
+    MarginsApartCurator,
+    MarginsAsOneCurator,
+    PartsOverlapCurator,
+    margins_until_refused,
+    misfits_in_parts,
+)
 from sfumato.audit.subjects.small_tables import Row, square_schema
 
 ONE = Fraction(1)
@@ -16,10 +22,10 @@ ONE = Fraction(1)
 
 def test_nothing_shipped_exceeds_its_claim_and_all_of_it_is_used():
     findings = margin_findings()
-    assert len(findings) == 12 and all(finding.sound for finding in findings)
+    assert len(findings) == 14 and all(finding.sound for finding in findings)
     measured = [finding.loss for finding in findings if "choice" not in finding.name]
     chosen = [finding.loss for finding in findings if "choice" in finding.name]
-    assert measured == pytest.approx([4] * 10, abs=1e-9) and 3.8 < min(chosen) <= max(chosen) <= 4
+    assert measured == pytest.approx([4] * 12, abs=1e-9) and 3.8 < min(chosen) <= max(chosen) <= 4
 
 
 @pytest.mark.parametrize(("labels", "lost"), [((0, 0, 0), 3), ((0, 1, 1), 1.5), ((0, 1, 2), 1)])
@@ -27,6 +33,14 @@ def test_a_group_charged_as_one_margin_is_found(labels, lost):
     """Noise for as many margins as there are groups, where each row moves all three."""
     law = summing_margins(labels, ONE, 1, kind=MarginsAsOneCurator)
     assert largest_loss(law, (4,), 3, 1)[0] == pytest.approx(lost, abs=1e-9)
+
+
+def test_a_row_in_two_parts_of_a_margin_is_found():
+    """The sum moves by 2 where a row may move it by 1, with the noise of 1."""
+    found = replay(misfits_in_parts, square_schema(1), [Row(0, 3)], [], curator=PartsOverlapCurator)
+    assert found.complaints
+    sound = replay(misfits_in_parts, square_schema(1), [Row(0, 3)], [])
+    assert sound.loss == pytest.approx(1) and not sound.complaints
 
 
 def test_margins_that_are_not_added_up_lose_twice_the_budget():
@@ -46,3 +60,4 @@ def test_margins_of_a_small_table_by_hand():
     assert twins.margin(SQUARE, ["a"], counts) == [3, 7] and twins.margin(SQUARE, ["b"], counts) == [4, 6]
     assert twins.margin(SQUARE, [], counts) == [10] and twins.margin(SQUARE, ["a", "b"], counts) == [1, 2, 3, 4]
     assert twins.margin_misfit(SQUARE, ["b"], (5, 5), counts) == 2
+    assert twins.margin_misfit(SQUARE, ["a", "b"], (5, 1), counts, (0, 1, 1, 0)) == 4

@@ -15,7 +15,7 @@ from sfumato.domain import Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.kernel.verbs.misfits import group_sums
+from sfumato.kernel.verbs.misfits import PartsMisfit, group_sums
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Gaussian, Laplace
 from sfumato.queries import AllRanges, Cells, Identity, Kron, Prefix, Queries, Scaled, Stack, Total, Weighted
@@ -337,3 +337,85 @@ def test_misfits_of_margins_beyond_the_budget_are_refused_before_a_row_is_looked
         with pytest.raises(error):
             curator.measure_margin_misfits(GUESSES, budget)
     assert curator.charge.fullest == 0
+
+
+# -- misfits of margins part by part
+
+PARTS = [
+    (["a"], np.array([7, 9]), None),
+    (["b"], np.array([1, 11]), np.array([1, 0, 1])),
+    (["a", "b"], np.array([0, 20, 3]), np.array([1, 1, 0, 1, 0, 1])),  # nothing lies in the third part
+]
+
+
+def test_misfits_of_parts_are_exact_but_for_their_noise():
+    """Parts hold: 1 and 17 of b; 3 and 15 of both."""
+    curator = curator_of(SQUARE, IN_SQUARE, epsilon=10**6)
+    assert curator.measure_margin_misfits(PARTS, PLENTY).answers.tolist() == [2, 6, 11]
+    found = curator.measure_margin_misfits(PARTS, PLENTY, np.array([1, 0, 1]))
+    assert found.answers.tolist() == [6, 13] and found.queries.rows == 2
+
+
+def test_parts_cost_what_cells_cost():
+    for budget, limit in ((Budget.pure(1), {"epsilon": 1}), (Budget.zcdp(Fraction(1, 2)), {"rho": Fraction(1, 2)})):
+        noises = []
+        for guesses in (PARTS, GUESSES):
+            curator = curator_of(SQUARE, IN_SQUARE, **limit)
+            noises.append(curator.measure_margin_misfits(guesses, budget, np.array([0, 1, 1])).noise)
+            assert curator.charge.fullest == curator.charge.limit
+        assert noises[0] == noises[1]
+
+
+@given(st.lists(st.integers(0, 3), min_size=6, max_size=6), st.integers(0, 5), st.data())
+def test_a_row_moves_parts_of_a_group_by_no_more_than_the_number_of_its_margins(counts, cell, data):
+    """With the same noise on both tables the answers differ by what the row moves."""
+    guesses = []
+    for names, size in (([], 1), (["a"], 2), (["b"], 3), (["a", "b"], 6)):
+        guess = np.array(data.draw(st.lists(st.integers(-2, 9), min_size=1, max_size=4)))
+        parts = data.draw(st.lists(st.integers(0, len(guess) - 1), min_size=size, max_size=size))
+        guesses.append((names, guess, np.array(parts)))
+    labels = np.array(data.draw(st.lists(st.integers(0, 2), min_size=4, max_size=4)))
+    more = [count + (place == cell) for place, count in enumerate(counts)]
+    one, other = (
+        curator_of(SQUARE, table, entropy=TestingEntropy(5)).measure_margin_misfits(guesses, Budget.pure(1), labels)
+        for table in (counts, more)
+    )
+    moves = np.abs(one.answers - other.answers)
+    assert (moves <= np.bincount(labels, minlength=len(moves))).all()
+
+
+@pytest.mark.parametrize(
+    ("guess", "parts", "said"),
+    [
+        ([1, 2], [0, 1], "3 cells needs as many parts, and 2 were named"),
+        ([1, 2], [0, 1, 1, 0], "3 cells needs as many parts, and 4 were named"),
+        ([1, 2], [0, 1, 2], "from 0 to 1; some lie outside"),
+        ([1, 2], [0, -1, 1], "from 0 to 1; some lie outside"),
+        ([1, 2], [0.0, 1.0, 1.0], "whole numbers"),
+        ([1, 2], [True, False, True], "whole numbers"),
+        ([1, 2], [[0, 1, 1]], "flat list"),
+        ([1, 2], [], "the list is empty"),
+        ([1.0, 2.0], [0, 1, 1], "in whole numbers"),
+        ([[1, 2]], [0, 1, 1], "in whole numbers"),
+        (1, [0, 0, 0], "in whole numbers"),
+        ([], [0, 0, 0], "some lie outside"),
+        ([1, 2**63], [0, 1, 1], "beyond 2|in whole numbers"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_and_cost_nothing(guess, parts, said):
+    curator = curator_of(SQUARE, IN_SQUARE)
+    with pytest.raises(QueryError, match=said):
+        curator.measure_margin_misfits([(["b"], np.array(guess), np.array(parts))], Budget.pure(1))
+    assert curator.charge.fullest == 0
+
+
+def test_parts_are_copied_and_cannot_change():
+    guess, parts = np.array([1, 11]), np.array([1, 0, 1])
+    misfit = PartsMisfit.of(3, guess, parts)
+    counts = np.array([6, 1, 11])
+    assert misfit.total(counts) == 6
+    guess[:], parts[:] = 0, 0
+    assert misfit.total(counts) == 6
+    assert misfit.parts is not None
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        misfit.parts.setflags(write=True)

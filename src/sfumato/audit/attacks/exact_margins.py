@@ -28,11 +28,14 @@ from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.misfits import Guess
 from sfumato.measurement import Laplace
 from sfumato.queries import Identity
 
+Asked = tuple[Sequence[str], Sequence[int]] | tuple[Sequence[str], Sequence[int], Sequence[int]]
 SQUARE = Domain((Axis("a", "integer", np.arange(3.0)), Axis("b", "integer", np.arange(3.0))))
 GUESSES = ((("a",), (2, 0)), (("b",), (0, 1)), (("a", "b"), (0, 1, 0, 2)))  # of its margins
+IN_PARTS = ((("a",), (2, 0)), (("b",), (1,), (0, 0)), (("a", "b"), (0, 2), (0, 1, 1, 0)))  # the last: part of each cell
 GROUPINGS = {"each by itself": (0, 1, 2), "in two groups": (0, 1, 1), "in one group": (0, 0, 0)}
 PENALTIES = (0, 1, -1)  # public, on what is chosen between
 FAR = 60  # beyond all sums of misfits, so that what lies further out is one outcome
@@ -47,17 +50,22 @@ def square_over(counts: Counts, epsilon: Fraction, contributions: int, kind: typ
 
 
 def summing_margins(
-    labels: Sequence[int], epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
+    labels: Sequence[int],
+    epsilon: Fraction,
+    contributions: int,
+    *,
+    kind: type[Curator] = Curator,
+    guesses: Sequence[Asked] = GUESSES,
 ) -> Law:
-    """Noisy sums of the misfits of three margins, by group."""
+    """Noisy sums of the misfits of three margins, by group; cell by cell or part by part."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = square_over(counts, epsilon, contributions, kind)
-        asked = [(names, np.array(guess)) for names, guess in GUESSES]
+        asked: list[Guess] = [(one[0], np.array(one[1]), *(np.array(parts) for parts in one[2:])) for one in guesses]
         with watching(kind):
             curator.measure_margin_misfits(asked, Budget.pure(epsilon), np.array(labels))
         (scale,) = _scales(entropy)
-        misfits = [twins.margin_misfit(SQUARE, names, guess, counts) for names, guess in GUESSES]
+        misfits = [twins.margin_misfit(SQUARE, one[0], one[1], counts, *one[2:]) for one in guesses]
         return [discrete_laplace(each, scale, FAR) for each in twins.sums_by_group(misfits, labels)]
 
     return distribution
@@ -103,6 +111,7 @@ def margin_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
     findings = []
     for k in (1, 2):
         laws = {f"misfits of margins, {how}": summing_margins(g, epsilon, k) for how, g in GROUPINGS.items()}
+        laws["misfits of margins in parts"] = summing_margins((0, 1, 1), epsilon, k, guesses=IN_PARTS)
         laws["a choice of margins"] = choosing_margins(epsilon, k)
         laws["both margins"] = measuring_margins([["a"], ["b"]], epsilon, k)
         laws["both margins and the total"] = measuring_margins([["a"], ["b"], []], epsilon, k)

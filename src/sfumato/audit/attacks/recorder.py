@@ -24,6 +24,7 @@ from sfumato.domain import Domain, Partition
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.misfits import Guess
 from sfumato.kernel.verbs.revenue import Revenue
 from sfumato.kernel.verbs.scores import Misfit, Score
 from sfumato.measurement import Measurement, Noise
@@ -121,15 +122,18 @@ class Recorder:
         return published
 
     def measure_margin_misfits(
-        self, guesses: Sequence[tuple[Sequence[str], Codes]], budget: Budget, groups: Codes | None = None
+        self, guesses: Sequence[Guess], budget: Budget, groups: Codes | None = None
     ) -> Measurement:
         """Let the curator measure how far margins lie from guesses, and write it down."""
         self.__begin()
-        asked = [(tuple(names), np.array(guess)) for names, guess in guesses]
+        asked = [_taken_down(*guess) for guess in guesses]
         made = self.__inner.measure_margin_misfits(asked, budget, groups)
         labels = list(range(len(asked))) if groups is None else np.asarray(groups).tolist()
         counts = self.__inner._dense("count").tolist()
-        misfits = [twins.margin_misfit(self.domain, names, guess.tolist(), counts) for names, guess in asked]
+        misfits = [
+            twins.margin_misfit(self.domain, names, guess.tolist(), counts, None if parts is None else parts.tolist())
+            for names, guess, parts in asked
+        ]
         truth = twins.sums_by_group(misfits, labels)
         self.__compare((made, np.array(truth, dtype=np.int64)))
         what = ("measure_margin_misfits", fingerprint(asked), tuple(labels), made.noises)
@@ -303,6 +307,12 @@ def fingerprint(value: object) -> Hashable:
     if isinstance(value, list | tuple):
         return tuple(fingerprint(one) for one in value)
     return repr(value)  # what has no telling repr shows its address, and so stands out rather than slips through
+
+
+def _taken_down(
+    names: Sequence[str], guess: Codes, parts: Codes | None = None
+) -> tuple[tuple[str, ...], Codes, Codes | None]:
+    return tuple(names), np.array(guess), None if parts is None else np.array(parts)
 
 
 def _rows_by_noise(made: Measurement) -> list[tuple[Codes, Noise]]:

@@ -36,9 +36,18 @@ def margin(domain: Domain, names: Sequence[str], counts: Sequence[int]) -> list[
     return found
 
 
-def margin_misfit(domain: Domain, names: Sequence[str], guess: Sequence[int], counts: Sequence[int]) -> int:
-    """The sum of |count - guess| over the cells of a margin."""
-    return sum(abs(count - one) for count, one in zip(margin(domain, names, counts), guess, strict=True))
+def margin_misfit(
+    domain: Domain,
+    names: Sequence[str],
+    guess: Sequence[int],
+    counts: Sequence[int],
+    parts: Sequence[int] | None = None,
+) -> int:
+    """The sum of |count - guess| over the cells of a margin, or over parts that its cells are put in."""
+    held = margin(domain, names, counts)
+    if parts is not None:
+        held = [sum(c for c, place in zip(held, parts, strict=True) if place == part) for part in range(len(guess))]
+    return sum(abs(count - one) for count, one in zip(held, guess, strict=True))
 
 
 def sums_by_group(values: Sequence[int], labels: Sequence[int]) -> list[int]:

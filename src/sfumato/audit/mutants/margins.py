@@ -10,14 +10,17 @@ from contextlib import suppress
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.arrays import Codes
 from sfumato.audit.attacks.replay import Run, replay
 from sfumato.audit.subjects.small_tables import neighbouring_tables, square_schema
+from sfumato.domain import Domain
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge, Load
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.misfits import PartsMisfit
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Identity
 from sfumato.schema import Schema
@@ -45,6 +48,11 @@ def misfits_in_one_sum(curator: Curator, schema: Schema, budget: Budget) -> Meas
     margins = (["a"], ["b"], ["a", "b"])
     guesses = [(names, np.zeros(2 ** len(names), dtype=np.int64)) for names in margins]
     return curator.measure_margin_misfits(guesses, budget, np.zeros(3, dtype=np.int64))
+
+
+def misfits_in_parts(curator: Curator, schema: Schema, budget: Budget) -> Measurement:
+    """How far both diagonals of the square lie from nothing, as one number."""
+    return curator.measure_margin_misfits([(["a", "b"], np.zeros(2, dtype=np.int64), np.array([0, 1, 1, 0]))], budget)
 
 
 def margins_until_refused(curator: Curator, schema: Schema, budget: Budget) -> list[Measurement]:
@@ -83,6 +91,21 @@ class MarginsAsOneCurator(Curator):
 
     def _margin_noise(self, labels: Codes, groups: int, budget: Budget) -> tuple[Noise, Load]:
         return super()._margin_noise(np.arange(groups), groups, budget)
+
+
+class _TwoPartsMisfit(PartsMisfit):
+    def total(self, counts: NDArray[np.int64]) -> np.int64:
+        return np.int64(super().total(counts) + super().total(np.roll(counts, 1)))
+
+
+class PartsOverlapCurator(Curator):
+    """NOT PRIVATE: a row counts in its own part of a margin and in that of the next cell, and is charged for one."""
+
+    def _margin_and_parts(
+        self, names: Sequence[str], guess: NDArray[np.int64], parts: Codes | None = None
+    ) -> tuple[Domain, PartsMisfit]:
+        domain, found = super()._margin_and_parts(names, guess, parts)
+        return domain, _TwoPartsMisfit(found.misfit, found.parts)
 
 
 class MarginsApartCurator(Curator):

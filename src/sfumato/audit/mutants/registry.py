@@ -198,6 +198,7 @@ MUTANTS: dict[str, Mutant] = {
         ),
         _replayed("overlapping partition", curators.OverlappingCurator, curators.totals_of_groups),
         _along_margins("margins charged as one", margins.MarginsAsOneCurator, margins.misfits_in_one_sum),
+        _along_margins("parts that overlap", margins.PartsOverlapCurator, margins.misfits_in_parts),
         _along_margins("margins not added up", margins.MarginsApartCurator, margins.margins_until_refused),
         _learning("training queries one by one", mldp.EachQueryAloneCurator, mldp.trained_on),
         _learning("answers kept aside for free", mldp.AsideForFreeCurator, mldp.asked_until_full),

@@ -21,7 +21,7 @@ from sfumato.kernel.verbs.scores import Misfit
 from sfumato.limits import MOST_MISFIT_GROUPS
 from sfumato.measurement import Laplace, Noise
 from sfumato.queries import Identity
-from sfumato.queries.arrays import codes
+from sfumato.queries.arrays import codes, frozen
 
 # The attributes of a margin, a number for each of its cells; or for each part, and the part of every cell.
 Guess = tuple[Sequence[str], NDArray[np.int64]] | tuple[Sequence[str], NDArray[np.int64], Codes | None]
@@ -63,10 +63,11 @@ class PartsMisfit:
         """A whole number for each cell, or for each part that cells are put in."""
         if parts is None:
             return cls(Misfit(Identity(cells), guess), None)
-        found = codes(parts, len(guess), "parts of a margin's cells")
+        targets = np.array(guess)
+        found = frozen(codes(parts, targets.size, "parts of a margin's cells"))
         if len(found) != cells:
             raise QueryError(f"a margin of {cells} cells needs as many parts, and {len(found)} were named")
-        return cls(Misfit(Identity(len(guess)), guess), found)
+        return cls(Misfit(Identity(targets.size), targets), found)
 
     def total(self, counts: NDArray[np.int64]) -> np.int64:
         """The sum over all parts of |count - guess|, modulo 2^64."""
