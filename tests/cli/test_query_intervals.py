@@ -62,3 +62,22 @@ def test_what_is_not_there_is_refused_in_one_line(released):
     release("--mechanism", "mwem", out="m.sfumato")
     refused(sfumato("query", "m.sfumato", BY_SEX, "--interval", "guaranteed"), "there is no guaranteed interval")
     assert sfumato("query", "m.sfumato", BY_SEX, "--simultaneous", "--possible").returncode == 0
+
+
+def test_rows_that_noise_chose_have_wider_intervals_unless_told_otherwise(released):
+    release("--mechanism", "cells", out="c.sfumato")
+    sql = "SELECT age, COUNT(*) AS n FROM census GROUP BY age ORDER BY n DESC LIMIT 2"
+    allowed, plain, same = (
+        json.loads(sfumato("query", "c.sfumato", sql, "--format", "json-full", *more).stdout)
+        for more in ((), ("--no-selected",), ("--selected",))
+    )
+    assert allowed == same and [row["n"] for row in allowed["rows"]] == [row["n"] for row in plain["rows"]]
+    assert all(one["n_high"] > other["n_high"] for one, other in zip(allowed["rows"], plain["rows"], strict=True))
+    assert "chosen among" in allowed["notes"][-1] and "do not allow for that" in plain["notes"][-1]
+
+
+def test_unbiased_counts_are_given_or_refused_in_one_line(released):
+    refused(sfumato("query", "r.sfumato", BY_SEX, "--unbiased"), "holds no unbiased counts; ask without unbiased")
+    release("--mechanism", "margins", out="m.sfumato")
+    run = sfumato("query", "m.sfumato", BY_SEX, "--unbiased")
+    assert run.returncode == 0 and "counts and sums are as measured" in run.stderr

@@ -215,3 +215,12 @@ def test_the_page_loads_nothing_from_elsewhere(client):
         assert response.status_code == 200 and len(response.content) > 400, path
     again = client.get("/static/base.css", headers={"if-none-match": client.get("/static/base.css").headers["etag"]})
     assert again.status_code == 304 and not again.content
+
+
+def test_a_chart_has_a_highest_group_only_if_all_intervals_together_say_so(client, releases):
+    release = sf.open(releases[0])
+    for by in ("sex", "age", "region"):
+        chart = ask(client, "chart", by=[by]).json()
+        together = [row[1] for row in release.query(chart["sql"], simultaneous=True).rows]
+        top = max(together, key=lambda one: one.value)
+        assert chart["highest"] == all(one.high < top.low for one in together if one is not top), by

@@ -37,6 +37,10 @@ INTERVAL = typer.Option(
 )
 POSSIBLE = typer.Option(False, "--possible", help="End intervals where no table can go further: no count below 0.")
 SIMULTANEOUS = typer.Option(False, "--simultaneous", help="Intervals that hold for all rows of the answer together.")
+SELECTED = typer.Option(
+    True, "--selected/--no-selected", help="Intervals that allow for rows chosen by noisy values: LIMIT, HAVING, ranks."
+)
+UNBIASED = typer.Option(False, "--unbiased", help="Counts and sums as measured, without what a model made of them.")
 
 
 class Format(StrEnum):
@@ -56,6 +60,8 @@ def query(
     interval: str = INTERVAL,
     possible: bool = POSSIBLE,
     simultaneous: bool = SIMULTANEOUS,
+    selected: bool = SELECTED,
+    unbiased: bool = UNBIASED,
     most_cells: int | None = MOST_CELLS,
     require_signature: Path | None = SIGNED,
     strict: bool = typer.Option(False, "--strict", help="Refuse answers that depend on the spread inside a bin."),
@@ -84,6 +90,8 @@ def query(
                         interval=interval,
                         possible=possible,
                         simultaneous=simultaneous,
+                        selected=selected,
+                        unbiased=unbiased,
                     )
                 )
     answers = list(zip(asked.texts, results, strict=True))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sfumato.explorer.asked.charts import as_columns, chart_sql
+from sfumato.explorer.asked.charts import as_columns, chart_sql, leading
 from sfumato.explorer.asked.coarser import coarser, note
 from sfumato.explorer.asked.comparing import as_comparison, compare_sql
 from sfumato.explorer.asked.questions import Chart, Compare, Manner, Query
 from sfumato.explorer.asked.size import size_of
+from sfumato.explorer.bounds import MOST_SURE_NUMBERS
 from sfumato.explorer.describing import describe_book
 from sfumato.explorer.refusals import as_json
 from sfumato.explorer.shelf import Book
@@ -43,8 +44,23 @@ def chart(book: Book, asked: Chart) -> bytes:
     return as_json(
         {"by": asked.by, "amount": asked.amount, "of": asked.of}
         | as_columns(result, len(asked.by))
+        | _leading(book, sql, asked, result)
         | _about(book, sql, asked, result, note(bins))
     )
+
+
+def _leading(book: Book, sql: str, asked: Chart, result: Result) -> dict[str, bool]:
+    """Whether a page may call one group the highest, or the lowest: only if that is so in all intervals together.
+
+    Whoever looks for the highest of many looks at the one that noise lifted most. What does not lie apart by intervals
+    of its own does so even less by those, which are wider, and need not be asked for.
+    """
+    found, keys = leading(result, len(asked.by)), len(asked.by)
+    if asked.simultaneous or not any(found.values()):
+        return found
+    if len(result.rows) > MOST_SURE_NUMBERS:
+        return dict.fromkeys(found, False)
+    return leading(ask(book, sql, asked.model_copy(update={"simultaneous": True, "interval": "typical"})), keys)
 
 
 def first_chart(book: Book) -> bytes:
@@ -71,6 +87,8 @@ def ask(book: Book, sql: str, how: Manner, *, strict: bool = False) -> Result:
         interval=how.interval,
         possible=how.possible,
         simultaneous=how.simultaneous,
+        selected=how.selected,
+        unbiased=how.unbiased,
     )
 
 

@@ -37,6 +37,7 @@ _ANSWERS: dict[str, dict[str, Any]] = {
         "of": {"type": ["string", "null"]},
         "keys": {"type": "array", "items": {"type": "array"}},
         **dict.fromkeys(("values", "stderr", "low", "high"), _NUMBERS),
+        **{name: {"type": "boolean", "description": "Whether one group surely is."} for name in ("highest", "lowest")},
     },
     "compare": _ROWS | {"real": {"type": ["boolean", "null"]}, "statement": {"type": "string"}},
 }

@@ -112,7 +112,7 @@ def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload
                 counts = {p: np.maximum(counts[p] - table.estimate, 0.0) for p, table in made[each][0].items()}
         for each in found:
             tables[each], spreads[each] = made[each]
-    return Margins(schema, tables, spreads, tuple(survey.measured))
+    return Margins(schema, tables, spreads, tuple(survey.measured), guessed=tuple(survey.guessed))
 
 
 def _level(schema: Schema, of: str) -> float | None:
@@ -130,6 +130,7 @@ class _Survey:
     settings: Settings
     measured: list[tuple[Places, Measurement]] = field(default_factory=list)
     spreads: dict[Places, Scaled] = field(default_factory=dict)
+    guessed: list[Floats] = field(default_factory=list)
 
     def counts(self, budget: Budget) -> dict[Places, Table]:
         """Tables of the total, of all attributes and pairs, and of what else was worth measuring."""
@@ -190,12 +191,14 @@ class _Survey:
 
     def _misfits(self, total: float, one_way: list[Floats], pairs: list[Places], budget: Budget) -> Measurement:
         """How far each pair is from the product of its margins."""
-        from sfumato.inference.margins.table import independent
+        from sfumato.inference.fits.base import in_parts
+        from sfumato.inference.margins.table import guess_of
 
+        self.guessed.extend(in_parts(each) for each in (np.array([total]), *one_way))  # as a file keeps them
         guesses = []
-        for a, b in pairs:
-            product = np.rint(independent([one_way[a], one_way[b]], total)).astype(np.int64)
-            guesses.append(([self.schema.domain.names[place] for place in (a, b)], product.reshape(-1)))
+        for pair in pairs:
+            product = guess_of(self.guessed, pair).astype(np.int64)
+            guesses.append(([self.schema.domain.names[place] for place in pair], product.reshape(-1)))
         found = self.curator.measure_margin_misfits(guesses, budget)
         self.measured.append(((), found))
         return found

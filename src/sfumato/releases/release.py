@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,15 +62,18 @@ class Release:
         interval: str = "typical",
         possible: bool = False,
         simultaneous: bool = False,
+        selected: bool = True,
+        unbiased: bool = False,
     ) -> Result:
         """Answer a statement, with an interval for every number; DESCRIBE, with the columns that there are.
 
         strict: refuse a query whose answer depends on how rows are spread inside a cell. interval: "typical", which
         holds on average over questions; "guaranteed", which holds for every table and every question; or "both".
         possible: no interval reaches beyond what a table can hold. simultaneous: all intervals of the answer hold
-        together with the confidence (docs/intervals.md).
+        together with the confidence (docs/intervals.md). selected: where noisy values choose which rows are shown
+        (LIMIT after ORDER BY a number, HAVING, QUALIFY), intervals are wide enough to hold after that choice. unbiased:
+        counts and sums as they were measured, without what a model made of them; refused where they were not.
         """
-        from sfumato.releases.tables.run import run_tables
         from sfumato.schema.what_is_counted import counted_in_short
         from sfumato.sql import Select, compile_statement, selects_of, strict_check
         from sfumato.sql.describe import is_describe
@@ -80,20 +82,23 @@ class Release:
             from sfumato.releases.description.statement import describe_columns
 
             return describe_columns(self, confidence)
-        if interval != "typical" or possible or simultaneous:
+        if interval != "typical" or possible or simultaneous or unbiased:
             from sfumato.releases.answers.intervals.manner import Manner
 
-            return self._query_in_manner(sql, confidence, strict, Manner(interval, possible, simultaneous))
+            manner = Manner(interval, possible, simultaneous, selected, unbiased)
+            return self._query_in_manner(sql, confidence, strict, manner)
         if (own := self.content.answer_text(sql, confidence)) is not None:
             return replace(own, counted=counted_in_short(self.schema))
         statement = compile_statement(sql, self.schema)
         for select in selects_of(statement) if strict else ():
             strict_check(select, self.domain)
-        if isinstance(statement, Select):
+        if isinstance(statement, Select) and not statement.chooses:
             found = self.content.select(statement, confidence)
         else:
-            ask = partial(self.content.select, confidence=confidence)
-            found = run_tables(statement, self.domain, ask, confidence)
+            from sfumato.releases.answers.intervals.manner import Manner
+            from sfumato.releases.tables.in_manner import run_in_manner
+
+            found = run_in_manner(statement, self.content, confidence, Manner(selected=selected))
         return replace(found, counted=counted_in_short(self.schema))
 
     def _query_in_manner(self, sql: str, confidence: float, strict: bool, manner: Manner) -> Result:
@@ -101,12 +106,13 @@ class Release:
         from sfumato.schema.what_is_counted import counted_in_short
         from sfumato.sql import compile_statement, selects_of, strict_check
 
-        found = text_in_manner(sql, self.content, confidence, manner)
+        content = self.content.as_measured() if manner.unbiased else self.content
+        found = text_in_manner(sql, content, confidence, manner)
         if found is None:
             statement = compile_statement(sql, self.schema)
             for select in selects_of(statement) if strict else ():
                 strict_check(select, self.domain)
-            found = run_in_manner(statement, self.content, confidence, manner)
+            found = run_in_manner(statement, content, confidence, manner)
         return replace(found, counted=counted_in_short(self.schema))
 
     def describe(self, *, confidence: float = 0.95) -> Description:

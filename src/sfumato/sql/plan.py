@@ -147,6 +147,17 @@ class Select:
         return (*shown, *(order.by for order in self.order_by if isinstance(order.by, Column)))
 
     @property
+    def chooses(self) -> bool:
+        """Whether groups are shown or not by how an aggregate came out."""
+        return bool(self.ordering) and (self.limit is not None or self.offset > 0)
+
+    @property
+    def ordering(self) -> tuple[tuple[Column, bool], ...]:
+        """The aggregates that ORDER BY goes by, and whether the largest come first."""
+        by = ((self.columns[one.by] if isinstance(one.by, int) else one.by, one.descending) for one in self.order_by)
+        return tuple((column, descending) for column, descending in by if isinstance(column, Column))
+
+    @property
     def amounts(self) -> Iterator[Amount]:
         """Every amount of every aggregate."""
         return (amount for column in self.aggregates for amount in column.amounts)

@@ -10,7 +10,8 @@ import sfumato as sf
 from sfumato.kernel.budget import Budget
 from sfumato.mechanisms import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.answers.remarks import MODEL, NO_ROWS
+from sfumato.releases.answers.estimate import Estimate
+from sfumato.releases.answers.remarks import MODEL, NO_ROWS, OF_WIDTH, SHARES, model_note, naming
 from sfumato.releases.release import Release
 
 SCHEMA = sf.Schema(
@@ -80,18 +81,45 @@ def test_what_is_unknown_for_want_of_rows_is_explained():
     assert any(np.isnan(estimate.value) for estimate in answer.column("x")) and answer.notes == (NO_ROWS,)
 
 
-def test_an_answer_that_leans_on_a_model_says_so(full):
-    assert MODEL not in full.query("SELECT COUNT(*) FROM t").notes
+def test_an_answer_that_leans_on_a_model_says_how_much_of_its_error_that_is(full):
+    assert not any(OF_WIDTH in note for note in full.query("SELECT COUNT(*) FROM t").notes)
     leaning = released(3, "dawa").query("SELECT COUNT(*) AS n FROM t WHERE age < 40 AND sex = 'F'")
-    assert (MODEL in leaning.notes) == (leaning.column("n")[0].model > 0)
+    (one,) = leaning.column("n")
+    (note,) = (note for note in leaning.notes if OF_WIDTH in note)
+    share = one.model**2 / (one.model**2 + one.noise**2)
+    assert note.startswith(next(words for least, words in SHARES if share >= least)) and MODEL in note
 
 
-def test_the_note_on_a_model_is_one_short_line_and_said_once():
-    assert len(f"note: {MODEL}") < 80
-    leaning = released(3, "margins").query("SELECT sex, COUNT(*) AS n FROM t WHERE age < 40 GROUP BY sex")
-    assert sum("model" in note for note in leaning.notes) <= 1
+@pytest.mark.parametrize(
+    ("noise", "model", "much"),
+    [(1, 10, "nearly all"), (1, 2, "most"), (3, 3, "about half"), (2, 1, "a part"), (10, 1, "a small part")],
+)
+def test_the_share_is_that_of_the_variance_of_the_middle_number(noise, model, much):
+    numbers = [Estimate(0.0, 1.0, -2.0, 2.0, 0.95, noise, model)] * 3
+    odd = [Estimate(0.0, 1.0, -2.0, 2.0, 0.95, 1.0, 0.0), Estimate(0.0, 1.0, -2.0, 2.0, 0.95, 1.0, 99.0)]
+    assert model_note([*odd, *numbers]).startswith(f"{much} of these error bars")
+
+
+def test_the_note_on_a_model_is_said_once_and_names_what_was_not_measured_together():
+    release = released(3, "margins")
+    leaning = release.query(
+        "SELECT sex, COUNT(*) AS n FROM t WHERE age < 40 AND rate < 0.5 AND day < '2024-01-09' GROUP BY sex"
+    )
+    (note,) = (note for note in leaning.notes if OF_WIDTH in note)
+    named = [name for name in ("age", "rate", "day", "sex") if name in note]
+    assert ("does not know about" in note and named) or MODEL in note
+    several = release.query("SELECT sex, age, COUNT(*) AS n FROM t GROUP BY ROLLUP (sex, age)")
+    assert sum(OF_WIDTH in note for note in several.notes) <= 1
+
+
+def test_two_attributes_are_said_to_be_unknown_together_with_what_would_tell():
+    note = naming(model_note([Estimate(0.0, 1.0, -2.0, 2.0, 0.95, 1.0, 1.0)]), ("age", "year"))
+    assert note.startswith(
+        "about half of these error bars is what this release does not know about age and year together"
+    )
+    assert "residual with them in --workload" in note
 
 
 def test_a_median_of_bins_says_bins_and_not_model(full):
     notes = full.query("SELECT MEDIAN(rate) FROM t").notes
-    assert MODEL not in notes and any("ends of bins" in note for note in notes)
+    assert not any(OF_WIDTH in note for note in notes) and any("ends of bins" in note for note in notes)

@@ -194,6 +194,8 @@ def test_details_that_do_not_go_with_the_schema_are_refused(tmp_path):
     for details in (
         {"unbiased": False, "noises": [], "spreads": []},
         {"unbiased": 1, "noises": [], "spreads": [[], []]},
+        {"unbiased": False, "noises": [], "spreads": [[], []], "guessed": [[10], [1, 2]]},
+        {"unbiased": False, "noises": [], "spreads": [[], []], "guessed": [[-1], [0] * 10, [0] * 3, [0] * 4, [0] * 5]},
     ):
         with pytest.raises(ReleaseFileError):
             write_artifact(tmp_path / "r.sfumato", replace(contents.manifest, details=details), contents.members)

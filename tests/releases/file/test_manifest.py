@@ -150,7 +150,7 @@ def test_a_forger_who_changes_nothing_is_let_in():
 
 
 def test_a_newer_format_says_to_upgrade():
-    refused(spelled(lambda c: c.update(version=5, kind="model")), r"newer Sfumato \(format 5\); upgrade")
+    refused(spelled(lambda c: c.update(version=6, kind="model")), r"newer Sfumato \(format 6\); upgrade")
 
 
 def test_what_the_first_format_wrote_is_still_read():

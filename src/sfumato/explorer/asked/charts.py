@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any
 
 from sfumato.explorer.asked.amounts import ALIASES, aggregate, alias, check_amount
@@ -51,6 +51,19 @@ def as_columns(result: Result, keys: int) -> dict[str, Any]:
         columns["guaranteed_low"] = [_plain(one, low) for one, (low, _) in ends]
         columns["guaranteed_high"] = [_plain(one, high) for one, (_, high) in ends]
     return columns
+
+
+def leading(result: Result, keys: int) -> dict[str, bool]:
+    """Whether one group is surely the highest, and one surely the lowest: its interval lies beyond all others."""
+    found = [row[keys] for row in result.rows]
+    numbers = [one for one in found if isinstance(one, Estimate) and not isnan(one.value)]
+    if len(numbers) < max(2, len(found)):
+        return {"highest": False, "lowest": False}
+    top, bottom = max(numbers, key=lambda one: one.low), min(numbers, key=lambda one: one.high)
+    return {
+        "highest": all(one.high < top.low for one in numbers if one is not top),
+        "lowest": all(one.low > bottom.high for one in numbers if one is not bottom),
+    }
 
 
 def _plain(one: Estimate, number: float) -> float | str | None:

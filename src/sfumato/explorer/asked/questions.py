@@ -26,6 +26,8 @@ class Manner(_Body):
     interval: Interval = Field("typical", description="typical: right on average over questions; guaranteed: always.")
     possible: bool = Field(False, description="End intervals where no table can go further.")
     simultaneous: bool = Field(False, description="Intervals that hold for all rows of the answer together.")
+    selected: bool = Field(True, description="Intervals that allow for rows chosen by noisy values, as by LIMIT.")
+    unbiased: bool = Field(False, description="Counts and sums as measured, without what a model made of them.")
 
     @property
     def slow(self) -> bool:

@@ -48,8 +48,10 @@ FIRST = TOLD | {
     "sfumato.confidence": "0.95",
     "sfumato.interval": "typical",
     "sfumato.possible": "off",
+    "sfumato.selected": "on",
     "sfumato.simultaneous": "off",
     "sfumato.strict": "off",
+    "sfumato.unbiased": "off",
 }
 _FIXED = (  # which stay as they are, whatever a client says, for answers are never sent otherwise
     *("server_version", "server_version_num", "server_encoding", "transaction_read_only", "is_superuser"),
@@ -57,6 +59,7 @@ _FIXED = (  # which stay as they are, whatever a client says, for answers are ne
 )
 _CASE = {name.lower(): name for name in FIRST}
 _MANNER = "sfumato."
+_FLAGS = ("possible", "selected", "simultaneous", "strict", "unbiased")
 MOST = 200  # settings of one session
 
 
@@ -104,7 +107,7 @@ class Settings:
     @property
     def how(self) -> Query:
         """How sure answers are to be; the statement is filled in elsewhere."""
-        named = {name: self.get(_MANNER + name) for name in ("possible", "simultaneous", "strict")}
+        named = {name: self.get(_MANNER + name) for name in _FLAGS}
         flags = {name: _is(value, "on", "true", "yes", "1") for name, value in named.items()}
         confidence = float(self.get("sfumato.confidence"))
         return Query(sql="-", confidence=confidence, interval=self.get("sfumato.interval"), **flags)  # type: ignore[arg-type]
@@ -125,7 +128,7 @@ class Settings:
                 "22023",
                 f"{name} cannot be this",
                 "sfumato.confidence is between 0.01 and 0.99999, sfumato.interval typical, guaranteed or both, "
-                "sfumato.possible, sfumato.simultaneous and sfumato.strict are on or off",
+                f"{', '.join(_MANNER + flag for flag in _FLAGS[:-1])} and {_MANNER}{_FLAGS[-1]} are on or off",
             ) from None
 
 

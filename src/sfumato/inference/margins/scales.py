@@ -32,7 +32,7 @@ LEARNING = 30  # rounds in which all families teach each other how large errors 
 ROUNDS = 4  # of bringing a table to its contrasts
 MOST_CHANGE = 4.0  # by which a block's rows are multiplied in one round at most
 FINER = 8.0  # by which the spread of single cells is smaller than that of quarters, where only these were seen
-WIDER = 1.2  # times the deviations that are left, as errors have longer tails than normal ones
+WIDER = 1.4  # times the deviations that are left, as errors have longer tails than normal ones
 LEAST = 1e-9
 
 
@@ -158,7 +158,7 @@ def corrected(
                 roughness[places] = float(
                     (weights @ SIZES)
                     * claimed[places][at].sum()
-                    / looked[places].rows(tables[places].estimate)[at].sum()
+                    / max(float(looked[places].rows(tables[places].estimate)[at].sum()), 1.0)
                 )
     for places, each in looked.items():
         table, estimate = tables[places], _tilted(tables[places].estimate, each, means[places])

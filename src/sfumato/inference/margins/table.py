@@ -87,3 +87,8 @@ def independent(one_way: Sequence[Floats], total: float) -> Floats:
     for axis, margin in enumerate(one_way):
         joint = joint * spread_out(margin / max(total, 1e-9), (axis,), range(len(one_way)))
     return joint
+
+
+def guess_of(guessed: Sequence[Floats], pair: Places) -> Floats:
+    """The whole numbers that the counts of a pair are compared with; guessed: all rows, and then every margin."""
+    return np.asarray(np.rint(independent([guessed[1 + place] for place in pair], float(guessed[0][0]))))

@@ -28,6 +28,7 @@ from dataclasses import field
 from functools import cached_property
 from itertools import combinations, islice, product
 from math import inf, prod
+from statistics import NormalDist
 
 import numpy as np
 
@@ -36,14 +37,15 @@ from sfumato.frozen import dataclass
 from sfumato.inference.margins.table import Places, subsets, sum_kinds, sum_out
 from sfumato.intervals.guaranteed.ends import Ends, reach_of_count
 from sfumato.intervals.noise_sum import half_width_of, moments_of
-from sfumato.measurement import Measurement
+from sfumato.measurement import Measurement, Noise
 
 OF_FIRST, OF_MISFITS = 1 / 8, 1 / 8  # of a tail, for the first round and for misfits; the second round has the rest
 MOST_BOUNDS = 4  # of the second round, for each end; their parts are 1/2, 1/4 and so on
 LIKELY = 2.5  # standard errors by which a bound is expected to be off, where bounds are ranked
+WIDE = 100.0  # sigma squared of discrete Gaussian noises from which a sum of them is as a normal one, but for steps
 MOST_KNOWN = 256  # numbers n_A that are pooled, and triples that are looked at
 
-Misfits = Mapping[Places, tuple[Measurement, Floats]]  # of pairs: |x - g| summed over all cells, with noise; and g
+Misfits = Mapping[Places, tuple[float, Noise, Floats]]  # of pairs: noisy sums of |x - g| over all cells; and g
 Pairs = dict[Places, "_Bound"]
 _HALVES = np.array([[1.0, -1.0], [0.0, 1.0]])  # outside and inside, from all rows and those inside
 
@@ -144,7 +146,7 @@ class _Fitted:
                 weighs, many = np.outer(on_cells, pool.shares), np.outer(cells, pool.many)
                 each.append(np.stack([weighs, *noises, many]).reshape(4, -1))
             sizes, variances, sigmas, numbers = np.concatenate(each, axis=1)
-            self.reaches[key] = half_width_of(sizes, variances, sigmas, numbers, 1.0 - 2.0 * tail)
+            self.reaches[key] = _reach(sizes, variances, sigmas, numbers, tail)
         return self.reaches[key]
 
 
@@ -242,11 +244,11 @@ class Boxes:
 
     def _by_misfit(self, pair: Places, box: Mapping[int, Flags], tail: float, *, upper: bool) -> float:
         """What a misfit adds to (2 n_a + 2 n_b - n) / 4 as a bound of n_ab."""
-        measured, guess = self.misfits[pair]
+        misfit, noise, guess = self.misfits[pair]
         if pair not in self.guesses:
             self.guesses[pair] = sum_kinds(guess, [self.kinds[place] for place in pair])
         first, second = (np.where(box[place], 1.0, -1.0) for place in pair)
-        most = max(0.0, float(measured.answers[0]) + reach_of_count(measured.noises, (1,), tail))
+        most = max(0.0, misfit + reach_of_count((noise,), (1,), tail))
         return (float(first @ self.guesses[pair] @ second) + (most if upper else -most)) / 4.0
 
     def _fit(self, of: _Round, box: Mapping[int, Flags]) -> _Fitted:
@@ -276,6 +278,19 @@ class Boxes:
                 values = values + share * summed
             noises = np.array([moments_of(table.noise) for _, table in listed]).T
             yield _Pool(along, values, float(precisions.sum()), shares, noises, many)
+
+
+def _reach(weights: Floats, variances: Floats, sigmas: Floats, numbers: Floats, tail: float) -> float:
+    """What a weighted sum of noises exceeds with probability `tail` at most.
+
+    A discrete Gaussian Z of some width has P(Z >= k) <= P(N >= k - 1/2) for the normal N of its sigma, in the tail that
+    is asked for; once the noise with the largest weight is replaced by it, the sum is so smooth that the others may be
+    too (by Poisson's sum formula, up to exp(-2 pi^2 sigma^2)). So half a step of the largest weight makes up for all.
+    """
+    if sigmas.min() < WIDE:
+        return half_width_of(weights, variances, sigmas, numbers, 1.0 - 2.0 * tail)
+    deviation = float(np.sqrt((weights**2 * sigmas * numbers).sum()))
+    return -NormalDist().inv_cdf(tail) * deviation + 0.5 * float(np.abs(weights).max())
 
 
 def _ranked(bounds: list[_Bound], expected: Floats, fitted: _Fitted, *, upper: bool) -> list[_Bound]:

@@ -29,6 +29,9 @@ class CountedNoise:
     noises: Mapping[str, Noise]
     totals: Mapping[str, Noise] = field(default_factory=dict)
 
+    def largest_model_part(self, side: Sum, groups: Groups) -> None:
+        """Not told here."""
+
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> None:
         """Not told here."""
 

@@ -77,6 +77,9 @@ class FittedNoise:
                 found[place] = terms
         return found
 
+    def largest_model_part(self, side: Sum, groups: Groups) -> None:
+        """Not told here."""
+
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
         """What was measured of sets of cells alone."""
         (count,) = (fit for fit in self.fits if fit.of == "count")

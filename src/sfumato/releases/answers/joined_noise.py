@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.view import Sum, Terms
 
 ENDS = ("value", "low", "high")
+MOST_TOLD_APART = 2**20  # cells, times sets of attributes, up to which it is said which set's model matters most
 NOTHING = 1e-9  # of the largest weight: what is left of weights that cancel
 
 
@@ -70,3 +73,23 @@ class JoinedNoise:
     def _weights(self, by_statistic: ByStatistic, of: str, end: str) -> Floats | None:
         weights = by_statistic.get(of)
         return None if weights is None else np.asarray(getattr(weights, end), dtype=np.float64).reshape(self.shape)
+
+    def largest_model_part(self, side: Sum, groups: Groups) -> tuple[str, ...] | None:
+        """The attributes whose joint table has the largest share in the model's variance of a sum, over all groups.
+
+        None where nothing was assumed, or where it would take long to tell.
+        """
+        axes = tuple(sorted(self.names.index(name) for name in groups.names if name in self.names))
+        shares: dict[tuple[int, ...], float] = {}
+        for of, errors in self.errors.items():
+            split, whole = (self._weights(kind, of, "value") for kind in (side.split, side.whole))
+            parts = {places: each for places, each in errors.model.variances.items() if each.any()}
+            if (split is None and whole is None) or len(parts) * prod(self.shape) > MOST_TOLD_APART:
+                continue
+            for places, each in parts.items():
+                alone = replace(errors.model, variances={places: each}, apart={})
+                found = float(alone.covariances([split], [whole], axes)[..., 0, 0].sum())
+                shares[places] = shares.get(places, 0.0) + found
+        if not shares or max(shares.values()) <= 0.0:
+            return None
+        return tuple(self.names[place] for place in max(shares, key=lambda places: shares[places]))

@@ -53,6 +53,9 @@ class NoiseSource(Protocol):
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
         """For each set of cells, (cells, sets), what was measured of it alone; None where that is not told."""
 
+    def largest_model_part(self, side: Sum, groups: Groups) -> tuple[str, ...] | None:
+        """The attributes that the largest part of the model's error is about; None where that is not told."""
+
 
 @dataclass(frozen=True, eq=False)
 class View:

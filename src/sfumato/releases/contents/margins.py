@@ -54,6 +54,7 @@ class Margins(ContentOfCells):
     spreads: of what is not among the tables, by statistic. measured: all that the curator handed out: the places of the
     axes and the noisy answers. unbiased: tables are as measured, with cells that may be negative, and are joined by
     adding; what no table tells is then unknown. asked: how each of the measurements was, where not cell by cell.
+    guessed: all rows and one-way margins whose products the first misfits are the distances to, for guaranteed ends.
     """
 
     uses: ClassVar[frozenset[str]] = frozenset({"details"})
@@ -64,6 +65,7 @@ class Margins(ContentOfCells):
     measured: tuple[tuple[Places, Measurement], ...] = ()
     unbiased: bool = False
     asked: margins_file.Asked = ()
+    guessed: tuple[Floats, ...] = ()
 
     def __post_init__(self) -> None:
         """Keep no more digits than a file does, so that answers are the same before and after."""
@@ -71,6 +73,8 @@ class Margins(ContentOfCells):
         object.__setattr__(self, "tables", rounded)
         spreads = {of: margins_file.rounded_spreads(each) for of, each in self.spreads.items()}
         object.__setattr__(self, "spreads", spreads)
+        if sum(map(len, self.guessed)) > margins_file.MOST_GUESSED:
+            object.__setattr__(self, "guessed", ())
 
     def view(self, kinds: Kinds) -> View:
         domain = self.domain
@@ -104,13 +108,18 @@ class Margins(ContentOfCells):
 
         return longest_tail(frozenset(one.noise for _, one in self.measured), confidence)
 
+    def as_measured(self) -> Margins:
+        from sfumato.releases.contents.unbiased import measured_margins
+
+        return measured_margins(self)
+
     def sure(self, kinds: Kinds) -> FromTables:
         from sfumato.releases.answers.intervals.tables import FromTables
 
         domain = self.domain
         asked = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))
         by_place = {place: np.asarray(kinds[domain.names[place]]) for place in asked}
-        return FromTables(domain.shape, by_place, self.measured)
+        return FromTables(domain.shape, by_place, self.measured, self.guessed)
 
     def joined(self, kinds: Mapping[int, Codes], close: float = CLOSE) -> dict[str, Floats]:
         """Every statistic along some axes, of whose values the kinds are told apart; close: as of what is known."""

@@ -16,6 +16,7 @@ among       the attributes of these sets
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 Asked = tuple[tuple[int, int], ...]  # for each measurement: contrasts up to so many values, and the length of rows
 
+Guessed = tuple[Floats, ...]
+
 ESTIMATE = "estimate"
 COLUMNS = {
     "tables": ["statistic", "attributes", "spread"],
@@ -71,6 +74,7 @@ FINEST = 2**20  # parts of a spread
 MOST_LENGTH = 2**50  # that rows were brought to
 # Statistics that only measurements have: how far guesses lie from the counts, and signed sums of rows.
 MISFIT, CONTRAST = "misfit", "contrast"
+MOST_GUESSED = 2**14  # values of guesses that a manifest has room for
 
 
 @record
@@ -80,6 +84,7 @@ class MarginsRecord:
     unbiased: bool
     noises: list[NoiseRecord]
     spreads: list[list[int]]
+    guessed: list[list[int]] = field(default_factory=list)  # all rows and one-way margins, in 1024ths
 
 
 def rounded(table: Table) -> Table:
@@ -141,6 +146,8 @@ def written(content: Margins) -> Written:
         "noises": [noise_as_json(noise) for noise in noises],
         "spreads": [[_in_parts(spread) for spread in each] for each in orders],
     }
+    if content.guessed:
+        about["guessed"] = [np.rint(PARTS * each).astype(np.int64).tolist() for each in content.guessed]
     return Written("margins", _statistics(content.schema, statistics), kept, {"details": about})
 
 
@@ -166,8 +173,10 @@ def check_values(columns: Columns) -> None:
 
 def parts(
     manifest: Manifest, schema: Schema, member: Callable[[str], Columns]
-) -> tuple[dict[str, dict[Places, Table]], dict[str, Spreads], tuple[tuple[Places, Measurement], ...], bool, Asked]:
-    """Tables, spreads, measurements, how tables are joined and were asked for, of a file nobody has vouched for."""
+) -> tuple[
+    dict[str, dict[Places, Table]], dict[str, Spreads], tuple[tuple[Places, Measurement], ...], bool, Asked, Guessed
+]:
+    """Tables, spreads, measurements, how tables are joined and asked for, guesses, of a file nobody vouched for."""
     about, statistics = details_as(MarginsRecord, manifest), list(schema.units)
     if len(about.spreads) != len(statistics) or any(spread < 0 for each in about.spreads for spread in each):
         raise refusal("its manifest has spreads that do not go with its statistics")
@@ -201,7 +210,12 @@ def parts(
     measured = tuple(_measurements(about, [*statistics, MISFIT, CONTRAST], member, shape))
     listed = member("measured")
     asked = tuple(zip(listed["contrasts"].tolist(), listed["length"].tolist(), strict=True))
-    return tables, spreads, measured, about.unbiased, asked
+    if about.guessed and [len(each) for each in about.guessed] != [1, *shape]:
+        raise refusal("its guesses do not go with its schema")
+    if any(not 0 <= value < MOST_LENGTH for each in about.guessed for value in each):
+        raise refusal("its guesses are not as Sfumato makes them")
+    guessed = tuple(np.array(each, dtype=np.float64) / PARTS for each in about.guessed)
+    return tables, spreads, measured, about.unbiased, asked, guessed
 
 
 def _blocks(statistic: int, spreads: Spreads) -> Iterator[tuple[tuple[int, ...], Places]]:

@@ -9,8 +9,8 @@ that holds for all holds for the most striking one too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from math import ceil, log10
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,10 @@ from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
 from sfumato.releases.answers.intervals.manner import Manner
 from sfumato.releases.answers.intervals.many import of_each
+from sfumato.releases.answers.remarks import said_once
 from sfumato.releases.answers.result import Result
-from sfumato.releases.tables.run import run_tables
+from sfumato.releases.tables.run import Answered, Choices, run_tables
+from sfumato.releases.tables.selection import Chosen, chosen_by, confidence_of_each
 from sfumato.sql import Select, selects_of
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from sfumato.sql.statements import Statement
 
 
+UNBIASED = "counts and sums are as measured: noise is all that they are off by, and they may be negative"
 JOINT = ", as the noises that they share allow"
 
 
@@ -47,19 +50,37 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
         each, by_joint = (joint, True) if joint is not None and joint < each else (each, False)
         note = (_said(numbers, confidence, each) + (JOINT if by_joint else ""),)
 
-    def run(kind: str) -> Result:
+    def run(kind: str, chosen: Choices = ()) -> Answered:
         # Guaranteed ends are within what is possible; beside them typical ones are, too, so that like stands by like.
         alone = replace(manner, interval=kind, possible=manner.possible or manner.interval == "both")
-        alone = replace(alone, one_of_many=manner.one_of_many or (manner.simultaneous and each > confidence))
-        if isinstance(statement, Select):
-            return content.select_as(statement, each, alone)
-        ask = partial(content.select_as, confidence=each, manner=alone)
-        return run_tables(statement, content.domain, ask, each)
 
-    found = run("typical" if manner.interval == "both" else manner.interval)
+        def ask(select: Select, choices: Sequence[Chosen]) -> Result:
+            asked = confidence_of_each(each, choices)
+            in_tails = manner.one_of_many or manner.unbiased or asked > confidence
+            return content.select_as(select, asked, replace(alone, one_of_many=in_tails))
+
+        if isinstance(statement, Select):
+            return Answered(ask(statement, chosen[0] if chosen else ()), chosen)
+        listed = zip(statement.tables, chosen or [()] * len(statement.tables), strict=True)
+        by_select = {id(part.select): choices for table, choices in listed for part in table.parts}
+        return run_tables(statement, content.domain, lambda select: ask(select, by_select[id(select)]), each)
+
+    kind = "typical" if manner.interval == "both" else manner.interval
+    allowed = manner.selected and not manner.simultaneous
+    if isinstance(statement, Select):  # how many rows LIMIT leaves is known beforehand
+        choice = chosen_by(statement, content.domain)
+        chosen: Choices = ((choice,),) if choice is not None else ()
+        found = run(kind, chosen if allowed else ()).result
+    else:
+        found, chosen = run(kind)
+        if allowed and any(chosen):
+            found = run(kind, chosen).result
     if manner.interval == "both":
-        found = _side_by_side(found, run("guaranteed"))
-    return replace(found, confidence=confidence, notes=(*found.notes, *note))
+        found = _side_by_side(found, run("guaranteed", chosen if allowed else ()).result)
+    choices = dict.fromkeys(choice for listed in chosen for choice in listed)
+    said = [one.note(confidence, allowed=allowed, together=manner.simultaneous) for one in choices]
+    said += [UNBIASED] if manner.unbiased else []
+    return replace(found, confidence=confidence, notes=(*found.notes, *said, *note))
 
 
 def text_in_manner(sql: str, content: Content, confidence: float, manner: Manner) -> Result | None:
@@ -109,4 +130,4 @@ def _side_by_side(typical: Result, sure: Result) -> Result:
         )
         for pair in zip(typical.rows, sure.rows, strict=True)
     )
-    return replace(typical, rows=rows, notes=tuple(dict.fromkeys((*typical.notes, *sure.notes))))
+    return replace(typical, rows=rows, notes=said_once((*typical.notes, *sure.notes)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,29 +15,46 @@ from sfumato.errors import QueryError
 from sfumato.releases.answers.answer import moment_of
 from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.answers.groups import Groups
+from sfumato.releases.answers.remarks import said_once
 from sfumato.releases.answers.result import Result
 from sfumato.releases.answers.statistics.differences import difference_notes
 from sfumato.releases.tables.cells import known_for_sure, shown, work_out
+from sfumato.releases.tables.selection import Chosen, Followed, followed
 from sfumato.releases.tables.steps import Row, done
 from sfumato.sql import Column, Key, Select
 from sfumato.sql.table.plan import Item, Part, Table, Tables
 from sfumato.sql.values.tree import Ref, size
 
 Ask = Callable[[Select], Result]
+Choices = tuple[tuple[Chosen, ...], ...]
 
 
-def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> Result:
-    """The answer to a statement; ask: answers a plain SELECT."""
+class Answered(NamedTuple):
+    """The answer to a statement, and for each of its tables by which choices, made by noisy values, rows are shown."""
+
+    result: Result
+    chosen: Choices
+
+
+def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> Answered:
+    """Answer a statement. ask: answers a plain SELECT."""
     rows: list[Row] = []
     notes: list[str] = []
     moments: list[list[str | None]] = []
+    chosen: list[tuple[Chosen, ...]] = []
+    noisy: set[int] = set()
     for table in asked.tables:
-        found = _run(table, domain, ask, notes)
+        path = followed(table)
+        found = _run(table, domain, ask, notes, path)
+        chosen.append(tuple(path.choices))
+        noisy |= {place for place, item in enumerate(table.items) if path.looks_at_noise(item.tree)}
         notes += difference_notes(_columns(table, found), found, confidence)
         moments.append([_moment_of(item, place, found, table, domain) for place, item in enumerate(table.items)])
         rows += found
+    last = Followed(noisy, len(asked.tables[0].items))
     for step in asked.steps:
-        rows = done(step, rows, {})
+        before, rows = len(rows), done(step, rows, {})
+        last.step(step, before, len(rows))
     first = asked.tables[0].items
     numbers = [any(table.items[place].number for table in asked.tables) for place in range(len(first))]
     _refuse_mixed(rows, [item.name for item in first])
@@ -52,7 +69,8 @@ def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> Re
     names = tuple(item.name for item in first)
     alike = [kinds[0] if len({*kinds}) == 1 else None for kinds in zip(*moments, strict=True)]
     dated = {name: kind for name, kind in zip(names, alike, strict=True) if kind is not None}
-    return Result(names, cells, confidence, tuple(dict.fromkeys(notes)), numbers=estimated, dated=dated)
+    result = Result(names, cells, confidence, said_once(notes), numbers=estimated, dated=dated)
+    return Answered(result, tuple((*choices, *last.choices) for choices in chosen))
 
 
 def _moment_of(item: Item, place: int, rows: list[Row], table: Table, domain: Domain) -> str | None:
@@ -92,8 +110,8 @@ def _kind(cell: Any) -> str:
     return "number" if isinstance(cell, int | float) or (isinstance(cell, Estimate) and not cell.dates) else "text"
 
 
-def _run(table: Table, domain: Domain, ask: Ask, notes: list[str]) -> list[Row]:
-    """The rows that a table shows; what there is to say about them is added to the notes."""
+def _run(table: Table, domain: Domain, ask: Ask, notes: list[str], path: Followed) -> list[Row]:
+    """The rows that a table shows; what there is to say about them is added to the notes. path: told of its steps."""
     rows = [row for number, part in enumerate(table.parts) for row in _rows_of(part, number, table, domain, ask, notes)]
     orders = {
         place: {label: cell for cell, label in enumerate(domain[part.select.group_by[source[1]]].labels())}
@@ -103,7 +121,8 @@ def _run(table: Table, domain: Domain, ask: Ask, notes: list[str]) -> list[Row]:
     }
     with counted(MOST_STEPS + STEPS_OF_A_ROW * len(rows)):
         for step in table.steps:
-            rows = done(step, rows, orders)
+            before, rows = len(rows), done(step, rows, orders)
+            path.step(step, before, len(rows))
         spend(len(rows) * sum(size(item.tree) for item in table.items), "the select list")
         notes += table.notes
         return [[work_out(item.tree, row) for item in table.items] for row in rows]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 _ONE_LEVEL = "aggregate once: write the aggregates in the subquery and arithmetic, filters and order outside"
+_FIRST = "order by it and take the first: ORDER BY n DESC LIMIT 1 for the largest, ORDER BY n LIMIT 1 for the least"
 _ADD_UP = "add up counts and sums of theirs, which may be added, subtracted and multiplied by numbers"
 _SAID = "said"
 _ADDED_UP = ("count", "countif", "sum")
@@ -87,7 +88,8 @@ def _refuse_others(select: Any, inside: Any, source: Grouped) -> None:
         raise unsupported(f"{quoted(totals_in(written)[0])} beside an aggregate of groups", _ONE_LEVEL)
     for node in (node for root in written for node in root.find_all(exp.AggFunc)):
         if node.key != "sum":
-            raise unsupported(f"{quoted(node)} of what a subquery has aggregated", _ONE_LEVEL)
+            instead = _FIRST if node.key in ("max", "min") else _ONE_LEVEL
+            raise unsupported(f"{quoted(node)} of what a subquery has aggregated", instead)
         if source.filtered or source.sets is None or len(source.sets) > 1:
             raise unsupported(
                 f"{quoted(node)} over groups that were left out, cut short or made of several grouping sets", _ONE_LEVEL

@@ -116,6 +116,6 @@ def test_a_quantile_that_leans_on_a_model_says_so_and_how_much():
     found = release.query("SELECT MEDIAN(age) AS q FROM t WHERE sex = 'F'")
     (row,) = found.rows
     assert row[0].model > 0.0 and row[0].stderr >= row[0].model
-    assert MODEL in found.notes
+    assert any(MODEL in note for note in found.notes)
     alone = only(made("cells", 20), "SELECT MEDIAN(age) FROM t")
     assert alone.low == alone.high and 0.0 < alone.stderr < 0.5 and alone.model == 0.0

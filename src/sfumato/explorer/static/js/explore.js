@@ -168,8 +168,8 @@ function summary() {
   const [most, least] = [d3.greatest(rows, (row) => row.value), d3.least(rows, (row) => row.value)];
   const clear = rows.filter((row) => row.low > 0 || row.high < 0).length;
   const counting = ["count", "share"].includes(last.amount);
-  const rest = counting ? `${clear === rows.length ? `All ${digits(rows.length)}` : `${digits(clear)} of ${digits(rows.length)}`} groups stand clear of the noise.` : `Lowest: ${name(least)}, ${full(least)}.`;
-  return `Highest: ${name(most)}, ${full(most)}. ${rest}`;
+  const rest = counting ? `${clear === rows.length ? `All ${digits(rows.length)}` : `${digits(clear)} of ${digits(rows.length)}`} groups stand clear of the noise.` : `${last.lowest ? "Lowest" : "Among the lowest"}: ${name(least)}, ${full(least)}.`;
+  return `${last.highest ? "Highest" : "Among the highest"}: ${name(most)}, ${full(most)}. ${rest}`;
 }
 
 function show() {

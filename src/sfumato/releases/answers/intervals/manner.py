@@ -18,12 +18,16 @@ GUARANTEED = "guaranteed intervals hold for every table: they come from the nois
 class Manner:
     """interval: of which kind. possible: no end beyond what any table can hold. simultaneous: all hold together.
 
+    selected: those of rows that noise chose to be shown allow for the choice. unbiased: values are as measured, and
+    intervals hold what the noise does alone.
     one_of_many: at so high a confidence that the tails of all errors count (many.py).
     """
 
     interval: str = "typical"
     possible: bool = False
     simultaneous: bool = False
+    selected: bool = True
+    unbiased: bool = False
     one_of_many: bool = False
 
     def __post_init__(self) -> None:

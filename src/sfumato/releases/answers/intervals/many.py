@@ -61,6 +61,9 @@ class NoiseInTails:
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
         return self.near.signs_of_rows(within, cells)
 
+    def largest_model_part(self, asked: Sum, groups: Groups) -> tuple[str, ...] | None:
+        return self.near.largest_model_part(asked, groups)
+
     def _far(self, terms: Terms) -> Terms:
         """Groups with the same noises have them as the same value, here too."""
         if id(terms) not in self._known:

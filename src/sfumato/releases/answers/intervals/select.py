@@ -27,7 +27,7 @@ from sfumato.releases.answers.intervals.columns import guaranteed, narrower, sum
 from sfumato.releases.answers.intervals.manner import GUARANTEED, MOST_COMPARED, OF_A_SUM, Manner
 from sfumato.releases.answers.intervals.many import view_in_tails
 from sfumato.releases.answers.intervals.possible import possible
-from sfumato.releases.answers.remarks import MODEL
+from sfumato.releases.answers.remarks import OF_WIDTH, naming
 from sfumato.releases.answers.result import Result
 from sfumato.sql import Column, Select
 
@@ -43,7 +43,11 @@ def select_as(content: ContentOfCells, select: Select, confidence: float, manner
     source = None if exact is not None else _source(content, select, surely=surely)
     sums = 0 if source is None else _sums(select, content.schema.domain)
 
+    largest: list[tuple[str, ...]] = []
+
     def rework(column: Column, found: list[Estimate], at: Evaluation) -> list[Estimate]:
+        if not surely and not largest and column.numerator and any(one.model > 0.0 for one in found):
+            largest.append(at.view.noises.largest_model_part(at.sum_of(column.numerator), at.groups) or ())
         if source is not None:
             if surely:
                 found = guaranteed(column, found, at, source)
@@ -57,7 +61,8 @@ def select_as(content: ContentOfCells, select: Select, confidence: float, manner
     elif surely and exact is not None:
         asked = exact
     result = answer_select(select, content.schema, view, asked, rework)
-    notes = (*(note for note in result.notes if not (surely and note == MODEL)), *([GUARANTEED] if surely else []))
+    kept = (naming(note, largest[0]) if largest else note for note in result.notes)
+    notes = (*(note for note in kept if not (surely and OF_WIDTH in note)), *([GUARANTEED] if surely else []))
     return replace(result, confidence=confidence, notes=notes)
 
 

@@ -38,6 +38,9 @@ class Averaged:
             every.append([[_weighed(term, weight) for term in terms] for terms in found])
         return [tuple(term for terms in group for term in terms) for group in zip(*every, strict=True)]
 
+    def largest_model_part(self, side: object, groups: object) -> None:
+        """Not told here."""
+
     def signs_of_rows(self, within: object, cells: Gathered) -> None:
         return None
 

@@ -62,6 +62,9 @@ class _NoNoise:
     def terms(self, sides: object, cells: Gathered, groups: Groups) -> list[Terms]:
         return [()] * len(groups.present)
 
+    def largest_model_part(self, side: object, groups: object) -> None:
+        """Not told here."""
+
     def signs_of_rows(self, within: object, cells: Gathered) -> None:
         return None
 
