@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError, ReleaseFileError
-from sfumato.inference.margins.spreads import Spreads
+from sfumato.inference.margins.spreads import Scaled, Spreads
 from sfumato.inference.margins.table import Table, subsets, sum_out
 from sfumato.kernel.budget import Budget
 from sfumato.publishing.publish import describe_guarantee
@@ -207,3 +207,113 @@ def test_cells_are_laid_out_where_they_are_few():
     assert (cells >= 0).all()
     for pair in combinations(range(4), 2):
         assert np.abs(sum_out(cells, pair, range(4)) - sum_out(TRUTH, pair, range(4))).sum() < 1e-4 * TRUTH.sum()
+
+
+# -- errors of blocks of cells
+
+SCALED = Spreads(
+    (0.0, 0.0, 1.5, 2.0),
+    {(0, 1, 2): 3.0},
+    {3: Scaled((0.0, 0.0, 0.0), (0.3, 0.7, 1.1))},
+    {
+        (0, 1): Scaled((0.11, 0.07, 0.03), (2.0, 1.0, 0.6), (0.4, 0.2)),
+        (1, 2): Scaled((0.2, 0.1, 0.05), (0.9, 0.5, 0.3), (0.0, 0.1)),
+        (0, 1, 2): Scaled((0.0, 0.0, 0.0), (0.4, 0.8, 1.6)),
+    },
+    {(0, 1, 2): -777.4},
+)
+
+
+def with_blocks(spreads: Spreads = SCALED) -> Release:
+    made = release()
+    content = Margins(SCHEMA, made.content.tables, {**made.content.spreads, "count": spreads})
+    return Release(content, "toy", made.guarantee, True)
+
+
+ASKED = (
+    "SELECT COUNT(*) FROM t WHERE age < 5 AND sex = 'F'",
+    "SELECT sex, COUNT(*) FROM t WHERE job IN ('a', 'b') GROUP BY sex",
+    "SELECT sex, job, pay, COUNT(*), AVG(m) FROM t WHERE age < 5 GROUP BY sex, job, pay",
+)
+
+
+def test_a_file_gives_back_errors_of_blocks(tmp_path):
+    made = with_blocks()
+    opened = Release.load(made.save(tmp_path / "r.sfumato"))
+    assert contents_of(made).manifest.version == 5 and contents_of(release()).manifest.version == 3
+    for sql in ASKED:
+        assert opened.query(sql).records() == made.query(sql).records()
+    assert opened.content.spreads == made.content.spreads
+    assert opened.content.spreads["count"].contrasts == {(0, 1, 2): -777.0}
+    assert opened.save(tmp_path / "again.sfumato").read_bytes() == (tmp_path / "r.sfumato").read_bytes()
+
+
+def test_a_file_without_errors_of_blocks_opens_as_it_did(tmp_path):
+    opened = Release.load(release().save(tmp_path / "r.sfumato"))
+    assert not opened.content.spreads["count"].blocks and not opened.content.spreads["count"].contrasts
+    for sql in ASKED:
+        assert opened.query(sql).records() == release().query(sql).records()
+
+
+def test_blocks_add_to_errors_of_ranges_and_contrasts_move_joins():
+    """Halves of age and F: spread 2.11 for each row of a block, where cells of the pair claim a variance of 4."""
+    plain, scaled = one(release(), ASKED[0]), one(with_blocks(), ASKED[0])
+    assert scaled.value == pytest.approx(plain.value) and scaled.stderr > 1.5 * plain.stderr
+    total = "SELECT COUNT(*) FROM t WHERE age < 5"  # margins are as sure as before
+    assert one(release(), total).stderr == pytest.approx(one(with_blocks(), total).stderr)
+    three = "SELECT COUNT(*) FROM t WHERE age < 5 AND sex = 'F' AND job IN ('a', 'b')"
+    without = with_blocks(replace(SCALED, contrasts={}))
+    assert one(with_blocks(), three).value != pytest.approx(one(without, three).value, rel=1e-3)
+
+
+def first_of(member: str, column: str, value: int):
+    def change(members: dict) -> None:
+        members[member][column] = put(0, value)(members[member][column].copy())
+
+    return change
+
+
+def repeated(members: dict) -> None:
+    """A second line for the first set."""
+    blocks, among = members["blocks"], members["among"]
+    here = int(np.flatnonzero(blocks["all"] == 0)[0])
+    order = int(blocks["attributes"][here])
+    members["blocks"] = {name: np.append(each, each[here]) for name, each in blocks.items()}
+    members["among"] = {"attribute": np.append(among["attribute"], among["attribute"][:order])}
+
+
+def repeated_order(members: dict) -> None:
+    here = int(np.flatnonzero(members["blocks"]["all"])[0])
+    members["blocks"] = {name: np.append(each, each[here]) for name, each in members["blocks"].items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (repeated, "twice"),
+        (repeated_order, "twice"),
+        (first_of("blocks", "all", 2), "not spelled"),
+        (first_of("blocks", "contrasted", 2), "not spelled"),
+        (first_of("blocks", "attributes", 1), "not spelled"),
+        (first_of("blocks", "noise 0", -1), "not spelled"),
+        (first_of("blocks", "statistic", 2), "statistics that its schema does not have"),
+        (first_of("among", "attribute", 4), "do not go with its schema"),
+        (first_of("among", "attribute", 1), "not in order"),
+        (first_of("blocks", "all", 0), "do not go with its schema"),
+    ],
+)
+def test_blocks_that_were_made_up_are_refused(tmp_path, change, message):
+    contents = contents_of(with_blocks())
+    members = {name: dict(columns) for name, columns in contents.members.items()}
+    change(members)
+    with pytest.raises(ReleaseFileError, match=message):
+        write_artifact(tmp_path / "r.sfumato", contents.manifest, members)
+        Release.load(tmp_path / "r.sfumato")
+
+
+def test_a_version_goes_with_its_members(tmp_path):
+    for made, version in ((with_blocks(), 3), (release(), 5)):
+        contents = contents_of(made)
+        with pytest.raises(ReleaseFileError, match="its version does not go with its members"):
+            write_artifact(tmp_path / "r.sfumato", replace(contents.manifest, version=version), contents.members)
+            Release.load(tmp_path / "r.sfumato")
