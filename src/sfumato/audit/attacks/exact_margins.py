@@ -61,7 +61,7 @@ def summing_margins(
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = square_over(counts, epsilon, contributions, kind)
-        asked: list[Guess] = [(one[0], np.array(one[1]), *(np.array(parts) for parts in one[2:])) for one in guesses]
+        asked: list[Guess] = [(one[0], np.array(one[1]), np.array(one[2]) if len(one) > 2 else None) for one in guesses]
         with watching(kind):
             curator.measure_margin_misfits(asked, Budget.pure(epsilon), np.array(labels))
         (scale,) = _scales(entropy)
