@@ -8,6 +8,7 @@ import pytest
 from sfumato.inference.margins.scales import (
     LEVELS,
     SIZES,
+    WIDER,
     Contrasts,
     Haar,
     corrected,
@@ -188,7 +189,7 @@ def test_what_is_left_is_told():
     """200 draws of noise: mean squared errors of halves and quarters, over the variances that are told.
 
     Each draw gives one contrast of halves and eight with quarters. Of 200 squares of normal numbers the mean has a
-    deviation of 10 %; 5 of them have a chance of 6e-7. Told are variances of 1.2^2 times what is left.
+    deviation of 10 %; 5 of them have a chance of 6e-7. Told are variances of `WIDER`^2 times what is left.
     """
     truth = smooth(0.6)
     ratios = []
@@ -200,7 +201,7 @@ def test_what_is_left_is_told():
         scaled = np.add(spreads[0, 1].noise, spreads[0, 1].model)
         families = contrasts.families()
         ratios.append([(off / (scaled[level] * told))[(families > 0) == bool(level)].mean() for level in (0, 1)])
-    halves, finer = np.mean(ratios, axis=0) * 1.2**2
+    halves, finer = np.mean(ratios, axis=0) * WIDER**2
     assert halves == pytest.approx(1.0, abs=0.5)
     assert finer == pytest.approx(1.0, abs=0.5)
 
@@ -215,5 +216,5 @@ def test_contrasts_of_three_are_drawn_towards_what_is_joined():
     assert found[0, 1, 2].contrast == pytest.approx(4000, rel=0.02) and abs(found[0, 1, 3].contrast) < 5.0
     assert found[0, 1, 2].before > 100 * found[0, 1, 3].before
     for each in found.values():
-        assert 0 < each.spread <= 1.2**2 * 100.0 / 8000.0 * 1.01
+        assert 0 < each.spread <= WIDER**2 * 100.0 / 8000.0 * 1.01
     assert of_three({}, {}) == {}

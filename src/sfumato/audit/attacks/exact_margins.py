@@ -32,10 +32,11 @@ from sfumato.kernel.verbs.misfits import Guess
 from sfumato.measurement import Laplace
 from sfumato.queries import Identity
 
-Asked = tuple[Sequence[str], Sequence[int]] | tuple[Sequence[str], Sequence[int], Sequence[int]]
+Asked = tuple[Sequence[str], Sequence[int], Sequence[int] | None]  # the last: the part of each cell
 SQUARE = Domain((Axis("a", "integer", np.arange(3.0)), Axis("b", "integer", np.arange(3.0))))
 GUESSES = ((("a",), (2, 0)), (("b",), (0, 1)), (("a", "b"), (0, 1, 0, 2)))  # of its margins
-IN_PARTS = ((("a",), (2, 0)), (("b",), (1,), (0, 0)), (("a", "b"), (0, 2), (0, 1, 1, 0)))  # the last: part of each cell
+BY_CELL: Sequence[Asked] = [(names, guess, None) for names, guess in GUESSES]
+IN_PARTS: Sequence[Asked] = ((("a",), (2, 0), None), (("b",), (1,), (0, 0)), (("a", "b"), (0, 2), (0, 1, 1, 0)))
 GROUPINGS = {"each by itself": (0, 1, 2), "in two groups": (0, 1, 1), "in one group": (0, 0, 0)}
 PENALTIES = (0, 1, -1)  # public, on what is chosen between
 FAR = 60  # beyond all sums of misfits, so that what lies further out is one outcome
@@ -55,17 +56,17 @@ def summing_margins(
     contributions: int,
     *,
     kind: type[Curator] = Curator,
-    guesses: Sequence[Asked] = GUESSES,
+    guesses: Sequence[Asked] = BY_CELL,
 ) -> Law:
     """Noisy sums of the misfits of three margins, by group; cell by cell or part by part."""
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
         curator, entropy = square_over(counts, epsilon, contributions, kind)
-        asked: list[Guess] = [(one[0], np.array(one[1]), np.array(one[2]) if len(one) > 2 else None) for one in guesses]
+        asked: list[Guess] = [(n, np.array(g), None if parts is None else np.array(parts)) for n, g, parts in guesses]
         with watching(kind):
             curator.measure_margin_misfits(asked, Budget.pure(epsilon), np.array(labels))
         (scale,) = _scales(entropy)
-        misfits = [twins.margin_misfit(SQUARE, one[0], one[1], counts, *one[2:]) for one in guesses]
+        misfits = [twins.margin_misfit(SQUARE, names, guess, counts, parts) for names, guess, parts in guesses]
         return [discrete_laplace(each, scale, FAR) for each in twins.sums_by_group(misfits, labels)]
 
     return distribution
