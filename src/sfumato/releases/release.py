@@ -106,7 +106,11 @@ class Release:
         from sfumato.schema.what_is_counted import counted_in_short
         from sfumato.sql import compile_statement, selects_of, strict_check
 
-        content = self.content.as_measured() if manner.unbiased else self.content
+        content = self.content
+        if manner.unbiased:
+            from sfumato.releases.contents.unbiased import as_measured
+
+            content = as_measured(content)
         found = text_in_manner(sql, content, confidence, manner)
         if found is None:
             statement = compile_statement(sql, self.schema)

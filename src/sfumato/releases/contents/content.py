@@ -117,12 +117,6 @@ class Content(ABC):
             raise QueryError(NONE)
         return self.select(select, confidence)
 
-    def as_measured(self) -> Content:
-        """The content without what a model made of its measurements: counts and sums are unbiased (unbiased.py)."""
-        from sfumato.releases.contents.unbiased import REMEDY
-
-        raise QueryError(f"this kind of release holds no unbiased counts; {REMEDY}")
-
     def answer_text(self, sql: str, confidence: float) -> Result | None:
         """Answer a statement that is no sum over cells, as it was written; None where it is to be compiled as usual."""
         return None

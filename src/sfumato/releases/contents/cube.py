@@ -92,11 +92,6 @@ class Cube(ContentOfCells):
 
         return confidence if all(map(is_exact, self.fits)) else None
 
-    def as_measured(self) -> Cube:
-        from sfumato.releases.contents.unbiased import measured_cells
-
-        return measured_cells(self)
-
     def together(self, select: Select, confidence: float) -> float | None:
         from sfumato.releases.answers.intervals.together import together
 

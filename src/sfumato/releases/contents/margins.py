@@ -108,11 +108,6 @@ class Margins(ContentOfCells):
 
         return longest_tail(frozenset(one.noise for _, one in self.measured), confidence)
 
-    def as_measured(self) -> Margins:
-        from sfumato.releases.contents.unbiased import measured_margins
-
-        return measured_margins(self)
-
     def sure(self, kinds: Kinds) -> FromTables:
         from sfumato.releases.answers.intervals.tables import FromTables
 

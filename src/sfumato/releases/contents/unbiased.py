@@ -32,10 +32,20 @@ if TYPE_CHECKING:
     from sfumato.measurement import Measurement
     from sfumato.releases.answers.alike import Kinds
     from sfumato.releases.answers.view import View
+    from sfumato.releases.contents.content import Content
 
 NO_NOISE = 1e-100  # in the place of no variance at all, so that means by precision stay numbers
 MOST_NAMED = 3  # sets of attributes in a refusal
 REMEDY = "ask without unbiased, or release by cells, hierarchical, residual or another mechanism that does not shrink"
+
+
+def as_measured(content: Content) -> Content:
+    """A content without what a model made of its measurements: counts and sums are unbiased."""
+    if isinstance(content, Margins):
+        return measured_margins(content)
+    if isinstance(content, Cube):
+        return measured_cells(content)
+    raise QueryError(f"this kind of release holds no unbiased counts; {REMEDY}")
 
 
 class MeasuredMargins(Margins):
