@@ -69,6 +69,7 @@ OF_BLOCKS = {
     ],
     "among": ["attribute"],
 }
+CONTRASTED = 3  # attributes of a set whose contrast is kept
 CELL_BY_CELL = 0, 0  # how margins are measured that need no contrasts
 FINEST = 2**20  # parts of a spread
 MOST_LENGTH = 2**50  # that rows were brought to
@@ -252,7 +253,9 @@ def _read_blocks(
             single[places] = scaled
         else:
             by_order[orders[row]] = scaled
-        if told[row] and len(places) == 3:
+        if told[row]:
+            if len(places) != CONTRASTED:
+                raise refusal("it has contrasts of sets that have none")
             kept[places] = float(contrasts[row])
     return found
 
