@@ -30,6 +30,7 @@ from sfumato.measurement import Laplace, Noise
 
 RATES = (0.05, 0.1, 0.2, 0.4, 0.7)  # a, in parts of 1 / scale: small ones serve many cells, large ones few
 FAR = 60  # scales above the threshold, from where a cell is always published
+MOST_ROWS = 2**18  # of a cell, up to which it is looked at how much each row adds
 LEAST = -1.0 + 2.0**-53  # above -1, of which there is no logarithm
 
 
@@ -69,6 +70,11 @@ class Thresholded:
 @lru_cache(maxsize=64)
 def _moments(threshold: int, scale: float, a: float) -> tuple[float, float]:
     """log E exp(a D) of an empty cell, and how much more a row adds to it at most."""
+    if threshold + FAR * scale > MOST_ROWS:
+        raise QueryError(
+            "the noise of this release is too large for guaranteed ends of its counts to be worked out; ask for the "
+            "typical interval"
+        )
     rows = np.arange(threshold + ceil(FAR * scale) + 1)
     found = log_moments(rows, threshold, scale, a)
     return float(found[0]), max(0.0, float(((found[1:] - found[0]) / rows[1:]).max()))

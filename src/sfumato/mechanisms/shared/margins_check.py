@@ -76,14 +76,13 @@ def check(
     spreads = [0.0] + [1.0] * (max(*looked_at, 3) - 1 if looked_at else 2)
     if not looked_at:
         return Checked(known, Spreads(tuple(spreads)), ())
-    weights = [
-        weight for order in looked_at for weight in (*([CONTRASTS] if order == 3 else ()), *LOOKS[order].values())
-    ]
-    shares = list(budget.split(*weights))
     sizing = _Sizing(curator, schema, pairs, known, spreads)
+    threes = sizing.halved(looked_at.get(3, ()))
+    weights = [weight for order in looked_at for weight in LOOKS[order].values()]
+    shares = list(budget.split(*weights, *([CONTRASTS] if threes else [])))
     for order, sets in looked_at.items():
-        if order == 3:
-            sizing.contrast(sets, shares.pop(0))
+        if order == 3 and threes:
+            sizing.contrast(threes, shares.pop())
         sizing.size(order, sets, [shares.pop(0) for _ in LOOKS[order]])
     return Checked(known, sizing.found, tuple(sizing.measured))
 
@@ -119,16 +118,18 @@ class _Sizing:
             self.schema, {"count": self.known}, {"count": replace(found, single={**self.claimed, **found.single})}
         )
 
-    def contrast(self, sets: Sequence[Places], budget: Budget) -> None:
-        """Measure the contrasts of the halves of three attributes each, which correct what is joined of pairs."""
+    def halved(self, sets: Sequence[Places]) -> dict[Places, tuple[Haar, ...]]:
+        """The sets whose axes can all be halved by rows, with the signs of each."""
         content = self.content()
-        margins = [content.tables["count"][place,].estimate for place in range(len(self.schema.domain.shape))]
-        signs = [Haar.of(margin, 1) for margin in margins]
-        halved = [places for places in sets if all(len(signs[place].level) for place in places)]
-        seen: dict[Places, Contrasts] = {}
-        for places, share in zip(halved, budget.evenly(len(halved)) if halved else (), strict=True):
-            of = tuple(signs[place] for place in places)
-            seen[places], handed = measure_contrasts(self.curator, self.schema, places, of, share)
+        signs = [Haar.of(content.tables["count"][place,].estimate, 1) for place in range(len(content.domain.shape))]
+        every = {places: tuple(signs[place] for place in places) for places in sets}
+        return {places: each for places, each in every.items() if all(len(haar.level) for haar in each)}
+
+    def contrast(self, sets: Mapping[Places, tuple[Haar, ...]], budget: Budget) -> None:
+        """Measure the contrasts of the halves of three attributes each, which correct what is joined of pairs."""
+        content, seen = self.content(), dict[Places, Contrasts]()
+        for (places, signs), share in zip(sets.items(), budget.evenly(len(sets)), strict=True):
+            seen[places], handed = measure_contrasts(self.curator, self.schema, places, signs, share)
             self.measured.append(handed)
         self.halves = of_three(seen, {places: _joined(content, places) for places in seen})
         # Sets whose halves were far off are likely off at finer scales, too.

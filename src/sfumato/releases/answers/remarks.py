@@ -13,6 +13,7 @@ SPREAD = ("the interval allows for any", "interval reaches to the ends of bins")
 NO_ROWS = "a number shown as unknown is an average or a share over what may be no rows at all"
 OF_WIDTH = "of these error bars is what"  # by which the note on the model is known again
 MODEL = "the model of this release may be off by"
+MUCH = 1e100  # times the model's part, beyond which the noise's is all
 SHARES = ((0.9, "nearly all"), (0.65, "most"), (0.35, "about half"), (0.1, "a part"), (0.0, "a small part"))
 MORE = "a larger epsilon narrows it"
 
@@ -34,9 +35,8 @@ def model_note(numbers: Sequence[Estimate]) -> str:
     >>> model_note([Estimate(9.0, 5.0, 0.0, 19.0, 0.95, noise=3.0, model=4.0)])[:43]
     'about half of these error bars is what the '
     """
-    shares = [
-        one.model**2 / (one.model**2 + one.noise**2) for one in numbers if 0 < one.model < inf and one.noise < inf
-    ]
+    told = [one for one in numbers if 0 < one.model < inf and one.noise < inf]
+    shares = [1.0 / (1.0 + min(one.noise / one.model, MUCH) ** 2) for one in told]
     middle = median(shares) if shares else 1.0
     much = next(words for least, words in SHARES if middle >= least)
     return f"{much} {OF_WIDTH} {MODEL}, the rest is noise; {MORE}"
