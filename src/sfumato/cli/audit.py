@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import typer
@@ -74,7 +75,7 @@ def _ask_statements(statements: int, seed: int | None) -> None:
     first = int.from_bytes(SystemEntropy().bytes(4)) if seed is None else seed
     seeds = range(first, first + -(-statements // PER_ROUND))
     total, workers = Round(), min(2, os.cpu_count() or 1, len(seeds))
-    with counting("asking statements") as tick:
+    with counting("asking statements") as tick, suppress(KeyboardInterrupt):  # what was asked until then is told
         for _, one in side_by_side(fuzz, seeds, min(statements, PER_ROUND), workers):
             total += one
             tick(f"{total.asked:,} asked, {len(total.found)} wrong", total.asked / statements)

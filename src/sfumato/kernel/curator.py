@@ -126,9 +126,7 @@ class Curator(Holding):
         self._charge_all(budget)
         return choose(score.scores(self._dense("count")), self._choice_rate(budget, score.spread), self._entropy)
 
-    def select_margin(
-        self, guesses: Sequence[tuple[Sequence[str], NDArray[np.int64]]], penalties: Sequence[int], budget: Budget
-    ) -> int:
+    def select_margin(self, guesses: Sequence[Guess], penalties: Sequence[int], budget: Budget) -> int:
         """The place of the margin that lies farthest from its public guess, less a public penalty.
 
         guesses: as `measure_margin_misfits` takes them. By the exponential mechanism, charged to every cell: one row
@@ -140,7 +138,7 @@ class Curator(Holding):
         self._charge_all(budget)
         scores = np.zeros(len(domains), dtype=np.int64)
         for place, counts in self._margins.counts(domains):
-            scores[place] = distance(counts, misfits[place].targets) - fines[place]
+            scores[place] = distance(misfits[place].held(counts), misfits[place].misfit.targets) - fines[place]
         return choose(scores, self._choice_rate(budget, 2), self._entropy)
 
     def measure_misfit(self, misfit: Misfit, budget: Budget, groups: Codes | None = None) -> Measurement:
@@ -170,8 +168,7 @@ class Curator(Holding):
         groups: the group of every margin, numbered from 0, whose sums are published; each by itself if not given.
         """
         check_kind(budget, self.charge)
-        asked = [self._margin_and_parts(*guess) for guess in guesses]
-        domains, misfits = [domain for domain, _ in asked], [misfit for _, misfit in asked]
+        domains, misfits = self._asked_of_margins(guesses)
         labels, number = labels_of_margins(len(domains), groups)
         noise, load = self._margin_noise(labels, number, budget)
         self.charge.admit([load])
@@ -305,19 +302,10 @@ class Curator(Holding):
         """k rows move two scores apart by k * spread at most, and with them the logarithms of two chances."""
         return epsilon_to_choose(budget) / (self.charge.contributions * spread)
 
-    def _margin_and_parts(
-        self, names: Sequence[str], guess: NDArray[np.int64], parts: Codes | None = None
-    ) -> tuple[Domain, PartsMisfit]:
-        """Taken down once, as `_asked_of_margins` does."""
-        domain = self._margins.domain_along(names)
-        return domain, PartsMisfit.of(domain.size, guess, parts)
-
-    def _asked_of_margins(
-        self, guesses: Sequence[tuple[Sequence[str], NDArray[np.int64]]]
-    ) -> tuple[list[Domain], list[Misfit]]:
+    def _asked_of_margins(self, guesses: Sequence[Guess]) -> tuple[list[Domain], list[PartsMisfit]]:
         """Taken down once: what is charged for and what is looked at must be the same margins and the same guesses."""
-        asked = [(self._margins.domain_along(names), guess) for names, guess in guesses]
-        return [domain for domain, _ in asked], [Misfit(Identity(domain.size), guess) for domain, guess in asked]
+        asked = [(self._margins.domain_along(names), how) for names, *how in guesses]
+        return [domain for domain, _ in asked], [PartsMisfit.of(domain.size, *how) for domain, how in asked]
 
     def _check_misfit(self, misfit: Misfit) -> None:
         if type(misfit) is not Misfit:

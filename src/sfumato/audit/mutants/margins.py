@@ -20,7 +20,7 @@ from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge, Load
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.verbs.misfits import PartsMisfit
+from sfumato.kernel.verbs.misfits import Guess, PartsMisfit
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Identity
 from sfumato.schema import Schema
@@ -101,11 +101,9 @@ class _TwoPartsMisfit(PartsMisfit):
 class PartsOverlapCurator(Curator):
     """NOT PRIVATE: a row counts in its own part of a margin and in that of the next cell, and is charged for one."""
 
-    def _margin_and_parts(
-        self, names: Sequence[str], guess: NDArray[np.int64], parts: Codes | None = None
-    ) -> tuple[Domain, PartsMisfit]:
-        domain, found = super()._margin_and_parts(names, guess, parts)
-        return domain, _TwoPartsMisfit(found.misfit, found.parts)
+    def _asked_of_margins(self, guesses: Sequence[Guess]) -> tuple[list[Domain], list[PartsMisfit]]:
+        domains, found = super()._asked_of_margins(guesses)
+        return domains, [_TwoPartsMisfit(each.misfit, each.parts) for each in found]
 
 
 class MarginsApartCurator(Curator):

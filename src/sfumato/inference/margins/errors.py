@@ -26,8 +26,9 @@ g plus base(g)^2 everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from itertools import combinations_with_replacement
 from typing import TypeVar
 
 import numpy as np
@@ -141,21 +142,14 @@ class JoinedErrors:
                 moved = base[:, None]
                 squares = squares * spread_out(base**2, (axis,), axes)
             moves.append((axis, moved))
-        for i, (mine, every) in enumerate(zip(inside, outside, strict=True)):
-            for j in range(i, len(split)):
-                value = self._both(mine, inside[j], squares, others, shape)
-                for one, other in ((mine, outside[j]), (inside[j], every)):
-                    if one is not None and other is not None:
-                        met = variance * other
-                        for axis, moved in moves:
-                            met = along(moved, met, axis)
-                        value = value + self._over_groups((one * met).sum(axis=others, keepdims=True), others, shape)
-                second = outside[j]
-                if every is not None and second is not None:
-                    value = value + float((variance * every * second).sum())
-                found[..., i, j] += value
-                if i != j:
-                    found[..., j, i] += value
+
+        def met(other: Floats) -> Floats:
+            found = variance * other
+            for axis, moved in moves:
+                found = along(moved, found, axis)
+            return found
+
+        self._fill(found, (inside, outside), variance, squares, met, (others, shape))
 
     def _over_blocks(self, weights: Floats, part: Places, axes: Places, shares: Sequence[Floats]) -> Floats:
         """The means of weights over blocks along the axes of a part, less their mean; over all along the others."""
@@ -187,7 +181,7 @@ class JoinedErrors:
         """A sum's part in an error that moves all margins, for every group along fixed axes."""
         axes = tuple(range(len(self.bases)))
 
-        def along(changed: int | None) -> Floats:
+        def through(changed: int | None) -> Floats:
             found = weights
             for axis in axes:
                 base = self.bases[axis] if axis != changed else levels[axis] - self.bases[axis]
@@ -200,7 +194,7 @@ class JoinedErrors:
                     found = (found * held).sum(axis=axis, keepdims=True)
             return found
 
-        return np.asarray(along(None) + sum(along(axis) for axis in axes))
+        return np.asarray(through(None) + sum(through(axis) for axis in axes))
 
     def _add(
         self,
@@ -227,17 +221,48 @@ class JoinedErrors:
                 squares = (1.0 - 2.0 * centre) * squares + centre**2 * squares.sum(axis=axis, keepdims=True)
             else:
                 scale = scale * spread_out(self.bases[axis], (axis,), axes)
-        for i in range(len(split)):
-            for j in range(i, len(split)):
-                value = self._both(inside[i], inside[j], scale**2 * squares, others, shape)
-                value = value + self._across(inside[i], outside[j], scale, variance, part, centres, groups, shape)
-                value = value + self._across(inside[j], outside[i], scale, variance, part, centres, groups, shape)
-                first, second = outside[i], outside[j]
-                if first is not None and second is not None:
-                    value = value + float((variance * first * second).sum())
-                found[..., i, j] += value
-                if i != j:
-                    found[..., j, i] += value
+
+        def met(other: Floats) -> Floats:
+            found = variance * other
+            for axis in groups:
+                if axis in part:
+                    centre = spread_out(centres[axis], (axis,), axes)
+                    found = found - centre * found.sum(axis=axis, keepdims=True)
+            return found * scale
+
+        self._fill(found, (inside, outside), variance, scale**2 * squares, met, (others, shape))
+
+    def _fill(
+        self,
+        found: Floats,
+        weights: tuple[Weights, Weights],
+        variance: Floats,
+        squares: Floats,
+        met: Callable[[Floats], Floats],
+        groups: tuple[Places, list[int]],
+    ) -> None:
+        """Add the covariances of several sums under independent errors of one part.
+
+        weights: on the cells of a group, and on all cells. squares: variances as a group's own cells meet them; met:
+        what a group meets of errors that weights on all cells have. groups: the axes besides, and sizes along theirs.
+        """
+        (inside, outside), (others, shape) = weights, groups
+
+        def over(values: Floats) -> Floats:
+            return self._over_groups(values.sum(axis=others, keepdims=True), others, shape)
+
+        for i, j in combinations_with_replacement(range(len(inside)), 2):
+            value: Floats = np.zeros(shape)
+            for one, other in ((inside[i], outside[j]), (inside[j], outside[i])):
+                if one is not None and other is not None:
+                    value = value + over(one * met(other))
+            for one, other, weight in ((inside[i], inside[j], squares), (outside[i], outside[j], None)):
+                if one is not None and other is not None:
+                    both = one * other
+                    value = value + (over(both * weight) if weight is not None else float((both * variance).sum()))
+            found[..., i, j] += value
+            if i != j:
+                found[..., j, i] += value
 
     def _varying(self, weights: Floats, part: Places, along: Places, centres: Sequence[Floats]) -> Floats:
         """What of the weights varies along the axes of a part: of `along`, the others are averaged out."""
@@ -248,35 +273,6 @@ class JoinedErrors:
             mean = (weights * held).sum(axis=axis, keepdims=True)
             weights = weights - mean if axis in part else mean
         return weights
-
-    def _both(
-        self, first: Floats | None, second: Floats | None, squares: Floats, others: Places, shape: list[int]
-    ) -> Floats | float:
-        if first is None or second is None:
-            return 0.0
-        return self._over_groups((first * second * squares).sum(axis=others, keepdims=True), others, shape)
-
-    def _across(
-        self,
-        inside: Floats | None,
-        outside: Floats | None,
-        scale: Floats,
-        variance: Floats,
-        part: Places,
-        centres: Sequence[Floats],
-        groups: Places,
-        shape: list[int],
-    ) -> Floats | float:
-        """Between weights in a group and weights on all cells."""
-        if inside is None or outside is None:
-            return 0.0
-        moved = variance * outside
-        for axis in groups:
-            if axis in part:
-                centre = spread_out(centres[axis], (axis,), range(len(self.bases)))
-                moved = moved - centre * moved.sum(axis=axis, keepdims=True)
-        others = tuple(axis for axis in range(len(self.bases)) if axis not in groups)
-        return self._over_groups((inside * moved * scale).sum(axis=others, keepdims=True), others, shape)
 
     def _over_groups(self, values: Floats, others: Places, shape: list[int]) -> Floats:
         full = [len(base) if axis not in others else 1 for axis, base in enumerate(self.bases)]

@@ -69,13 +69,17 @@ class PartsMisfit:
             raise QueryError(f"a margin of {cells} cells needs as many parts, and {len(found)} were named")
         return cls(Misfit(Identity(targets.size), targets), found)
 
+    def held(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counts of parts, from those of cells."""
+        if self.parts is None:
+            return counts
+        sums = np.zeros(self.misfit.queries.rows, dtype=np.int64)
+        np.add.at(sums, self.parts, counts)
+        return sums
+
     def total(self, counts: NDArray[np.int64]) -> np.int64:
         """The sum over all parts of |count - guess|, modulo 2^64."""
-        held = counts
-        if self.parts is not None:
-            held = np.zeros(self.misfit.queries.rows, dtype=np.int64)
-            np.add.at(held, self.parts, counts)
-        return np.int64(self.misfit.scores(held).sum())
+        return np.int64(self.misfit.scores(self.held(counts)).sum())
 
 
 def misfit_noise(misfit: Misfit, budget: Budget, contributions: int) -> Noise:
