@@ -148,7 +148,7 @@ def _plain_row(row: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _plain(cell: Any) -> Any:
-    """A cell of either answer as a plain value; a number beyond all others is unknown in ours and infinite in theirs."""
+    """A cell of either answer as a plain value; a number beyond all others is unknown in ours, infinite in theirs."""
     if isinstance(cell, Estimate):
         if cell.dates:
             return when(cell.value, timed=cell.timed)
