@@ -256,9 +256,11 @@ class Expressions:
         one = self.amount(grouped=grouped, depth=depth - 1, inside=True)
         decimals = self.any("1", "-1", "3") if self.careful else self.number()
         other = self.number() if self.careful else self.anything()
+        # A variance that is a whole number comes out a little less or more, by the order of sums: it is not rounded.
+        rounded = not (self.careful and ("VAR" in one or "STDDEV" in one))
         options: list[Option] = [
-            (4, lambda: f"{self.any('ROUND', 'FLOOR', 'CEIL', 'ABS')}({one})"),
-            (2, lambda: f"ROUND({one}, {decimals})"),
+            (4, lambda: f"{self.any('ROUND', 'FLOOR', 'CEIL', 'ABS') if rounded else 'ABS'}({one})"),
+            (2, lambda: f"ROUND({one}, {decimals})" if rounded else one),
             (2, lambda: f"({one} {self.any('+', '-', '*')} {self.number()})"),
             (1, lambda: f"COALESCE({one}, {other})"),
             (1, lambda: f"{self.any('GREATEST', 'LEAST')}({one}, {other})"),

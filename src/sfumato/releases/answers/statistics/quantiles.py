@@ -223,7 +223,8 @@ def _estimate(search: _Search, place: int, known: bool, whole: bool) -> Estimate
     if isnan(value):
         least, most = float(low.min()), float(high.max())
     value = min(max(value, least), most) if not isnan(value) else value
-    error = (most - least) / 2.0 / NormalDist().inv_cdf((1.0 + confidence) / 2.0)
+    error = (most / 2.0 - least / 2.0) / NormalDist().inv_cdf((1.0 + confidence) / 2.0)
+    error = min(error, float(high.max()) / 2.0 - float(low.min()) / 2.0)  # of any values between these
     model = 0.0
     if isnan(value):
         error = model = nan
