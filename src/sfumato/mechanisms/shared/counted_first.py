@@ -56,7 +56,7 @@ class Shares:
         """Where cells are measured, or buckets of them that were chosen unseen; a tree over these has all rows."""
         first = margins_beside_cells(domain, pure=budget.is_pure)
         known, whole = first.known, part_for_all_rows(domain) if seen else Fraction(0)
-        parts = part_of_budget(domain, known, seen=seen), first.part, whole, part_for_blocks(domain)
+        parts = part_of_budget(domain, known, seen=seen), first.part, whole, part_for_blocks(domain, seen=seen)
         most, errors, (margins, all_rows, blocks) = shared_out(budget, *parts)
         return cls(first, known, most, errors, margins, all_rows, blocks)
 

@@ -84,19 +84,18 @@ def part_for_all_rows(domain: Domain) -> Fraction:
     return FOR_ALL if FOR_ALL**2 * domain.size > 1 else Fraction(0)
 
 
-def part_for_blocks(domain: Domain) -> Fraction:
-    """What counting blocks takes of a budget."""
-    return FOR_BLOCKS if blocks_of(domain) is not None else Fraction(0)
+def part_for_blocks(domain: Domain, *, seen: bool = False) -> Fraction:
+    """What counting blocks takes of a budget. seen: whether every cell was looked at, so that in two attributes, where
+    a range has few regions, blocks would tell nothing new.
+    """
+    return FOR_BLOCKS if blocks_of(domain) and len(domain.shape) >= (FEWEST if seen else 2) else Fraction(0)
 
 
 def blocks_of(domain: Domain) -> Blocks | None:
-    """A coarse grid of the longest ordered attributes, at most three; None where cells are hardly more than blocks.
-
-    Ranges of one attribute alone are left to the tree, or the regions, that a mechanism measures.
-    """
+    """A coarse grid of the longest ordered attributes, at most three; None where cells are hardly more than blocks."""
     able = [place for place, axis in enumerate(domain) if axis.ordered and axis.size >= FEWEST_RUNS]
     axes = sorted(sorted(able, key=lambda place: -domain.shape[place])[:MOST_CUT])
-    if not axes or len(domain.shape) < 2:
+    if not axes:
         return None
     most, runs = min(MOST_BLOCKS, domain.size // OF_CELLS, FEW_NUMBERS // domain.size), dict[int, int]()
     for left, axis in zip(range(len(axes), 0, -1), sorted(axes, key=lambda place: domain.shape[place]), strict=True):

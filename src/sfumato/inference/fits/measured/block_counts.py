@@ -4,7 +4,7 @@ An estimate that evens out neighbours is off to the same side in all cells aroun
 range. Noisy counts of blocks show it. Their gaps to the estimate, error and noise, are divided into Haar contrasts of
 halves, quarters, eighths along each attribute. How large errors are at each scale, as a multiple of what the fit
 claims, is learned from them (empirical Bayes); the posterior mean moves the estimate, each block's move being spread
-over its cells in proportion to the rows that they are estimated to hold.
+over its cells in proportion to the rows that they are estimated to hold. The number of all rows stays.
 
 So the error of a sum of cells with weights q has two parts. With a the means of q over each block, cells weighed by
 their estimated rows, L the cells of every block, and H the orthonormal Haar basis:
@@ -117,15 +117,16 @@ class BlockCounts:
         before = cls(blocks, fit, steadied, measured, np.zeros(blocks.number))
         off, noise = before.gaps, measured.noise.variance
         claimed, (_, levels) = before.claimed, blocks.basis
-        mean, left = np.zeros(blocks.number), np.zeros(blocks.number)
-        scales = [(levels == level).all(axis=1) for level in np.unique(levels, axis=0)]
+        mean, left = np.zeros(blocks.number), claimed.copy()
+        scales = [(levels == level).all(axis=1) for level in np.unique(levels, axis=0) if level.any()]
         sizes = learned_sizes([(off[here], claimed[here], noise) for here in scales])
         for here, weights in zip(scales, sizes, strict=True):
-            mean[here], left[here], _ = posterior(off[here], claimed[here], noise, weights)
+            mean[here], variance, _ = posterior(off[here], claimed[here], noise, weights)
+            left[here] = WIDER**2 * variance
         moves = blocks.basis[0].T @ mean
         moved = fit.moved(fit.estimate + blocks.shares(fit.estimate) * moves[blocks.labels])
         along = None if steadied is None else steadied.around(moved)
-        found = cls(blocks, moved, along, measured, WIDER**2 * left)
+        found = cls(blocks, moved, along, measured, left)
         vars(found)["with_cells"] = before.with_cells  # covariances stay as they were when an estimate moves
         return moved, along, found
 
@@ -179,7 +180,7 @@ class BlockCounts:
         return self.blocks.shares(self.fit.estimate)
 
     def by_group(self, asked: Grouped) -> tuple[Floats, Floats]:
-        """For every group, means of weights over blocks, and the sums' covariances with these: (groups, blocks, sums)."""
+        """For every group, means of weights over blocks, and sums' covariances with these: (groups, blocks, sums)."""
         number = self.blocks.number
         label = asked.group * number + self.blocks.labels[asked.place]
         means = summed(label, self._shares[asked.place, None] * asked.weights, asked.groups * number)
