@@ -15,8 +15,9 @@ from sfumato.inference.averages.tables import Table
 from sfumato.inference.fits.averages import AveragesFit
 from sfumato.inference.fits.base import Fit
 from sfumato.inference.fits.linear import LinearFit
+from sfumato.inference.fits.measured.block_counts import BlockCounts, Blocks
 from sfumato.inference.fits.measured.families import MeasuredPartition, MeasuredShape, MeasuredShrinkage, MeasuredTree
-from sfumato.inference.fits.measured.fit import MeasuredFit
+from sfumato.inference.fits.measured.fit import Brought, MeasuredFit
 from sfumato.inference.fits.measured.steadied import Along, steadied
 from sfumato.inference.fits.moved import MovedFit
 from sfumato.inference.fits.partition import PartitionFit
@@ -65,6 +66,8 @@ KINDS = (
     "measured cells along",
     "measured buckets along",
     "measured shape along",
+    "measured cells blocks",
+    "measured buckets blocks",
 )
 
 
@@ -128,31 +131,36 @@ def with_measured_errors(*, along: bool) -> MeasuredTree:
         runs = Along(SCHEMA.domain, (0, 1), (3, 2))
         parts = [curator.reduce(Partition(SCHEMA.domain, runs.labels(number))) for number in (0, 1)]
         tree, steady = steadied(tree, runs, [parts[0].measure(Identity(3), half), parts[1].measure(Identity(2), half)])
-    scales, misfits = measure_errors(curator, tree, half, Budget.pure(4), steady)
+    scales, misfits = measure_errors(curator, Brought(tree, steady), half, Budget.pure(4))
     return MeasuredTree(tree, SCHEMA.domain, scales, misfits, steady)
 
 
 def measured(kind: str) -> MeasuredFit:
-    """A fit that is no tree, with errors that were measured; `along`: brought to all rows, or to both attributes."""
+    """A fit that is no tree, with errors that were measured; `along`: brought to all rows, or to both attributes.
+
+    `blocks`: brought to counts of these, too.
+    """
     curator = curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=4)
+    if kind.endswith(" blocks"):
+        return with_blocks(brought(measured(kind.removesuffix(" blocks")), curator), curator)
     if kind.endswith(" along"):
         return brought(measured(kind.removesuffix(" along")), curator)
     if kind == "shape":
         shape = example("shape")
         assert isinstance(shape, ScaledShape)
-        errors = measure_errors(curator, shape, Budget.pure("1/2"), Budget.pure(4), seen=False)
+        errors = measure_errors(curator, Brought(shape), Budget.pure("1/2"), Budget.pure(4), seen=False)
         return MeasuredShape(shape, SCHEMA.domain, *errors)
     if kind == "cells":
         nested = example("nested")
         assert isinstance(nested, ShrinkageFit)
         nested = replace(nested, together=False)
         return MeasuredShrinkage(
-            nested, SCHEMA.domain, *measure_errors(curator, nested, Budget.pure("1/2"), Budget.pure(4))
+            nested, SCHEMA.domain, *measure_errors(curator, Brought(nested), Budget.pure("1/2"), Budget.pure(4))
         )
     buckets = example("tree")
     assert isinstance(buckets, PartitionFit)
     inner = replace(buckets, over=SCHEMA.domain)
-    scales, misfits = measure_errors(curator, inner, Budget.pure("1/2"), Budget.pure(4), seen=False)
+    scales, misfits = measure_errors(curator, Brought(inner), Budget.pure("1/2"), Budget.pure(4), seen=False)
     return MeasuredPartition(inner, SCHEMA.domain, scales, misfits)
 
 
@@ -165,6 +173,15 @@ def brought(fit: MeasuredFit, curator: Curator) -> MeasuredFit:
     margins = [parts[0].measure(Identity(3), quarter), parts[1].measure(Identity(2), quarter)]
     moved, steady = steadied(MovedFit.brought(fit.inner, whole), runs, margins)
     return replace(fit, inner=moved, steadied=steady)
+
+
+def with_blocks(fit: MeasuredFit, curator: Curator) -> MeasuredFit:
+    """A fit that can be moved, brought to blocks of two or three ages and each sex."""
+    assert isinstance(fit.inner, MovedFit)
+    blocks = Blocks(SCHEMA.domain, ((0, 3), (1, 2)))
+    counted = curator.reduce(Partition(SCHEMA.domain, blocks.labels)).measure(Identity(6), Budget.pure("1/4"))
+    inner, steady, counts = BlockCounts.brought(fit.inner, fit.steadied, blocks, counted)
+    return replace(fit, inner=inner, steadied=steady, blocks=counts)
 
 
 def release_with(fit: Fit) -> Release:

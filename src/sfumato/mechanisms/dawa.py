@@ -89,9 +89,9 @@ def dawa(
     buckets = curator.reduce(Partition(schema.domain, labels))
     tree = BinaryTree.line(len(sizes))
     totals = fit_tree(_measure_tree(buckets, tree, for_totals, settings.levels_apart), tree, sizes)
-    fit, steady = counted.bring_all(_with_spread(curator, labels, totals, for_misfit))
-    scales, misfits = measure_errors(curator, fit, shares.errors, for_count, steady, shares.known, seen=False)
-    count = MeasuredPartition(fit, schema.domain, scales, misfits, steady)
+    brought = counted.bring_all(_with_spread(curator, labels, totals, for_misfit))
+    scales, misfits = measure_errors(curator, brought, shares.errors, for_count, shares.known, seen=False)
+    count = MeasuredPartition.of_brought(brought, schema.domain, scales, misfits)
 
     return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
 

@@ -53,9 +53,9 @@ def measured_tree(curator: Curator, budget: Budget, workload: Workload) -> Measu
     domain, tree = curator.domain, BinaryTree.over(curator.domain)
     shares = Shares.beside_tree(domain, tree, budget)
     counted = shares.measure(curator)
-    fit, steady = counted.bring(fit_tree(descend(curator, tree, shares.most, workload), tree))
-    scales, misfits = measure_errors(curator, fit, shares.errors, budget, steady, shares.known)
-    return MeasuredTree(fit, domain, scales, misfits, steady)
+    brought = counted.bring(fit_tree(descend(curator, tree, shares.most, workload), tree))
+    scales, misfits = measure_errors(curator, brought, shares.errors, budget, shares.known)
+    return MeasuredTree.of_brought(brought, domain, scales, misfits)
 
 
 def refuses(schema: Schema, workload: Workload | None) -> str | None:

@@ -53,3 +53,10 @@ def test_all_rows_have_the_ends_of_their_own_count_or_of_the_rest():
     assert found.low == pytest.approx(lowest(whole, np.array([0]), np.ones(1), 0.0125))
     nearer, alone = finder(cells)(everything, everything, 0.025), finder(cells.inner.inner)
     assert nearer.high <= min(found.high, alone(everything, everything, 0.0125).high)
+
+
+def test_whole_blocks_have_the_ends_of_their_own_counts():
+    fit = example("measured cells blocks")
+    two = np.isin(fit.blocks.blocks.labels, (1, 3)).astype(np.float64)
+    found = with_counts_along(runs_of(fit), nothing_else)(two, two, 0.025)
+    assert found.low == pytest.approx(lowest(fit.blocks.measured, np.array([1, 3]), np.ones(2), 0.0125))

@@ -24,6 +24,20 @@ SURVEY = Schema.from_dict(
     }
 )
 SHAPE = SURVEY.domain.shape
+MAP = Schema.from_dict(
+    {
+        "dataset": "t",
+        "privacy_unit": "row",
+        "attributes": {
+            "x": {"type": "integer", "lower": 0, "upper": 11},
+            "y": {"type": "integer", "lower": 0, "upper": 15},
+            "kind": {"type": "category", "values": [f"k{n}" for n in range(20)]},
+        },
+    }
+)
+PLACES = np.exp(-(((np.arange(12)[:, None] - 5.5) / 3.0) ** 2) - ((np.arange(16) - 7.5) / 4.0) ** 2)
+KIND = np.random.default_rng(7).dirichlet(np.full(20, 0.5))
+HILL = np.random.default_rng(8).poisson(20_000 * np.multiply.outer(PLACES / PLACES.sum(), KIND))
 COUNTS = np.random.default_rng(5).multinomial(5000, np.random.default_rng(6).dirichlet(np.full(5**6, 0.1)))
 
 
@@ -47,7 +61,36 @@ def test_along_one_attribute_nothing_comes_first():
     counted, left = counted_beside_shape(curator, Budget.pure(1))
     assert left == Budget.pure(1) and not counted.margins and counted.whole is None and not curator.charge.fullest
     fit = object()
-    assert counted.bring_all(fit) == (fit, None)
+    brought = counted.bring_all(fit)
+    assert brought.fit is fit and brought.along is None and brought.blocks is None
+
+
+def test_blocks_of_ordered_attributes_are_counted_with_a_part_of_their_own():
+    shares = Shares.beside_cells(MAP.domain, Budget.pure(1))
+    given = (shares.most, shares.errors, shares.margins, shares.all_rows, shares.blocks)
+    assert sum(part.epsilon for part in given if part is not None) == 1 and shares.blocks == Budget.pure("1/10")
+    curator = curator_of(MAP, np.ones(MAP.domain.size), entropy=TestingEntropy(1))
+    blocks, measured = shares.measure(curator).blocks
+    assert blocks.cut == ((0, 12), (1, 16)) and len(measured.answers) == 192
+    assert curator.charge.fullest == (shares.blocks.epsilon + shares.all_rows.epsilon) * curator.charge.limit
+
+
+def test_ranges_about_a_peak_are_not_low_every_time():
+    """A hill over two ordered attributes: the mean error of its middle, over six releases, is within its own error.
+
+    Before blocks were counted every release of `dawa` was low by 8 to 10 claimed deviations, the mean of six by 20 of
+    its own. A mean beyond five of these has a chance of 6e-7, and the noise is that of a testing generator.
+    """
+    middle = np.zeros(MAP.domain.shape)
+    middle[4:8, 5:11] = 1.0
+    off = []
+    for seed in range(6):
+        curator = curator_of(MAP, HILL.reshape(-1), epsilon=1, entropy=TestingEntropy(seed))
+        fit = find_mechanism("dawa").run(curator, MAP, Budget.pure(1), None).fits[0]
+        assert fit.blocks is not None
+        model = fit.errors(middle.reshape(-1, 1)).model[0, 0]
+        off.append((float(fit.estimate @ middle.reshape(-1)) - HILL[4:8, 5:11].sum()) / model**0.5)
+    assert abs(np.mean(off)) < 5.0 / 6**0.5, off
 
 
 @pytest.mark.parametrize("name", ["kdtree", "ispe", "dawa", "mwem", "pmw"])

@@ -12,6 +12,7 @@ from fitted import SCHEMA, SIZE, example
 from grid_tables import line
 
 from sfumato.inference.by_kind.scales import BLOCKS, EMPTY, FILLED, ONE_WAY, TILES
+from sfumato.inference.fits.measured.fit import Brought
 from sfumato.kernel.budget import Budget
 from sfumato.measurement import Laplace, Measurement
 from sfumato.mechanisms.shared.measured_errors import measure_errors, part_of_budget
@@ -30,7 +31,9 @@ def test_a_part_of_the_budget_falls_with_the_number_of_cells():
 @pytest.mark.parametrize("budget", [Budget.pure("1/2"), Budget.zcdp("1/2")])
 def test_what_is_measured_is_charged(budget):
     curator = curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=1, rho=budget.rho and budget.rho * 2)
-    scales, measured = measure_errors(curator, example("leaves"), budget, Budget.pure(1) if budget.is_pure else budget)
+    scales, measured = measure_errors(
+        curator, Brought(example("leaves")), budget, Budget.pure(1) if budget.is_pure else budget
+    )
     spent = curator.charge.fullest / curator.charge.limit
     assert 0 < spent <= Fraction(1, 2) and len(measured) >= 2
     assert set(scales.kinds.tolist()) <= {EMPTY, FILLED, TILES, ONE_WAY}
@@ -50,7 +53,9 @@ def test_a_misfit_that_its_noise_hides_is_never_said_to_be_none():
     assert mean_error(measured, range(3), 16) == pytest.approx(-(70 + 1.959964 * (3 * noise.variance) ** 0.5) / 16)
     right = replace(example("leaves"), estimate=np.arange(SIZE) * 7.0)
     budget = Budget.pure("1/1000")
-    scales, _ = measure_errors(curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=1), right, budget, Budget.pure(1))
+    scales, _ = measure_errors(
+        curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=1), Brought(right), budget, Budget.pure(1)
+    )
     assert (scales.errors < 0).any() and not any("off by 0 rows" in said for said in scales.words)
     assert any("less than the measurement can see (" in said for said in scales.words)
 
@@ -62,6 +67,6 @@ def test_errors_that_nobody_claimed_are_found():
     factors = []
     for fit in (replace(tree, estimate=np.arange(SIZE) * 7.0 + 1.0), wrong):
         curator = curator_of(SCHEMA, np.arange(SIZE) * 7, epsilon=1000)
-        scales, _ = measure_errors(curator, fit, Budget.pure(500), Budget.pure(1000), without=[TILES])
+        scales, _ = measure_errors(curator, Brought(fit), Budget.pure(500), Budget.pure(1000), without=[TILES])
         factors.append(scales.factors[scales.kinds == FILLED].max())
     assert factors[1] > 10 * factors[0]

@@ -9,25 +9,27 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.inference.fits.base import Errors, Fit
 from sfumato.inference.fits.grouped import ByGroup, Grouped
-from sfumato.inference.fits.measured.fit import by_group_with_total, parts_of, with_total
-from sfumato.inference.fits.measured.steadied import Steadied
+from sfumato.inference.fits.measured.fit import Brought, by_group_with_total, parts_of, with_total
 
 AT_ONCE = 2**22  # weights of cells that are laid out at a time
 
 
-def claims(fit: Fit, steadied: Steadied | None, labels: Codes, chosen: Codes) -> tuple[Floats, Floats]:
+def claims(brought: Brought, labels: Codes, chosen: Codes) -> tuple[Floats, Floats]:
     """Of some regions: variances that are in doubt, whose size is measured, and those that are sure.
 
-    steadied: counts along attributes that the fit was brought to. labels: the region of every cell. chosen: which
-    regions.
+    brought: a fit and the counts that it was brought to. labels: the region of every cell. chosen: which regions.
     """
     number = np.full(int(labels.max()) + 1, -1)
     number[chosen] = np.arange(len(chosen))
     asked = Grouped.of_cells(number[labels], len(chosen), np.ones((len(labels), 1)), None)
+    fit, steadied, blocks = brought.fit, brought.along, brought.blocks
     products = None if steadied is None else steadied.products_by_group(asked)
+    means = None if blocks is None else blocks.by_group(asked)
     sure, doubtful = np.empty(len(chosen)), np.empty(len(chosen))
     for place, errors in enumerate(_by_group(fit, number[labels], asked)):
-        known, rest = parts_of(errors.model, None if products is None else products[place], steadied)
+        by_block = None if means is None else (means[0][place], means[1][place])
+        along = None if products is None else products[place]
+        known, rest = parts_of(errors.model, along, steadied, blocks, by_block)
         noise = errors.design.variances * errors.weights[:, 0] ** 2
         counted = noise.sum() if errors.counts is None else errors.counts @ noise
         sure[place], doubtful[place] = float(known[0, 0]) + float(counted), float(rest[0, 0])

@@ -1,4 +1,4 @@
-"""Ends of sums that ask about one attribute, or all rows, where these were counted before anything was seen.
+"""Ends of sums that ask about one attribute, whole blocks or all rows, where these were counted before anything else.
 
 The counts were measured first, so that their noise hangs on nothing, and which of them enter is decided by the question
 alone: those of the fewest runs inside which all cells weigh alike. They and the rest of what was measured each get half
@@ -38,6 +38,8 @@ def runs_of(fit: Fit) -> list[Runs]:
     if isinstance(fit, MeasuredFit) and fit.steadied is not None:
         along = fit.steadied.along
         found += [Runs(along.labels(number), one) for number, one in enumerate(fit.steadied.measured)]
+    if isinstance(fit, MeasuredFit) and fit.blocks is not None:
+        found.append(Runs(fit.blocks.blocks.labels, fit.blocks.measured))
     inner = fit.inner if isinstance(fit, MeasuredFit) else fit
     if isinstance(inner, MovedFit) and inner.whole is not None:
         found.append(Runs(np.zeros(len(inner.estimate), dtype=np.int64), inner.whole))

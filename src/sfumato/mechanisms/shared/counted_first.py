@@ -10,16 +10,21 @@ from sfumato.domain import Domain, Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.frozen import dataclass
 from sfumato.inference.by_kind.scales import BLOCKS
-from sfumato.inference.fits.measured.steadied import Steadied, steadied
+from sfumato.inference.fits.measured.block_counts import BlockCounts, Blocks
+from sfumato.inference.fits.measured.fit import Brought
+from sfumato.inference.fits.measured.steadied import steadied
 from sfumato.inference.fits.moved import MovedFit, Moving, Spreading
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.mechanisms.shared.margins_first import (
     MarginsFirst,
+    blocks_of,
     margins_beside_cells,
     margins_beside_tree,
+    measure_blocks,
     part_for_all_rows,
+    part_for_blocks,
     shared_out,
 )
 from sfumato.mechanisms.shared.measured_errors import part_of_budget
@@ -36,6 +41,7 @@ class Shares:
     errors: Budget
     margins: Budget | None
     all_rows: Budget | None = None
+    blocks: Budget | None = None
 
     @classmethod
     def beside_tree(cls, domain: Domain, tree: BinaryTree, budget: Budget) -> Shares:
@@ -50,40 +56,57 @@ class Shares:
         """Where cells are measured, or buckets of them that were chosen unseen; a tree over these has all rows."""
         first = margins_beside_cells(domain, pure=budget.is_pure)
         known, whole = first.known, part_for_all_rows(domain) if seen else Fraction(0)
-        parts = part_of_budget(domain, known, seen=seen), first.part, whole
-        most, errors, (margins, all_rows) = shared_out(budget, *parts)
-        return cls(first, known, most, errors, margins, all_rows)
+        parts = part_of_budget(domain, known, seen=seen), first.part, whole, part_for_blocks(domain, seen=seen)
+        most, errors, (margins, all_rows, blocks) = shared_out(budget, *parts)
+        return cls(first, known, most, errors, margins, all_rows, blocks)
 
     def measure(self, curator: Curator) -> Counted:
         """Everything that comes first."""
         margins = self.first.measure(curator, self.margins)
-        if self.all_rows is None:
-            return Counted(self.first, margins, None)
-        together = curator.reduce(Partition(curator.domain, np.zeros(curator.domain.size, dtype=np.int64)))
-        return Counted(self.first, margins, together.measure(Identity(1), self.all_rows))
+        whole = None
+        if self.all_rows is not None:
+            together = curator.reduce(Partition(curator.domain, np.zeros(curator.domain.size, dtype=np.int64)))
+            whole = together.measure(Identity(1), self.all_rows)
+        return Counted(self.first, margins, whole, _blocks(curator, self.blocks))
 
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Noisy counts that an estimate is brought to: along attributes, and of all rows."""
+    """Noisy counts that an estimate is brought to: along attributes, of all rows, and of blocks."""
 
     first: MarginsFirst
     margins: list[Measurement]
     whole: Measurement | None
+    blocks: tuple[Blocks, Measurement] | None = None
 
-    def bring(self, fit: Moving) -> tuple[Moving, Steadied | None]:
+    def bring(self, fit: Moving) -> Brought:
         """A fit that can be moved, moved to the margins, if there are any."""
-        return (fit, None) if self.first.along is None else steadied(fit, self.first.along, self.margins)
+        return Brought(fit) if self.first.along is None else Brought(*steadied(fit, self.first.along, self.margins))
 
-    def bring_all(self, fit: Spreading) -> tuple[Spreading, Steadied | None]:
-        """Any other, to all rows and then to margins."""
-        if self.whole is None and self.first.along is None:
-            return fit, None
-        return self.bring(MovedFit.brought(fit, self.whole))
+    def bring_all(self, fit: Spreading) -> Brought:
+        """Any other, to all rows, then to margins, then to blocks."""
+        if self.whole is None and self.first.along is None and self.blocks is None:
+            return Brought(fit)
+        moved, along = MovedFit.brought(fit, self.whole), None
+        if self.first.along is not None:
+            moved, along = steadied(moved, self.first.along, self.margins)
+        if self.blocks is None:
+            return Brought(moved, along)
+        return Brought(*BlockCounts.brought(moved, along, *self.blocks))
 
 
 def counted_beside_shape(curator: Curator, budget: Budget) -> tuple[Counted, Budget]:
     """Margins that pay beside a shape that is learned from queries, and what they leave of a budget."""
     first = margins_beside_cells(curator.domain, pure=budget.is_pure)
-    most, margins = budget.split(1 - first.part, first.part) if first.part else (budget, None)
-    return Counted(first, first.measure(curator, margins), None), most
+    wanted = {"margins": first.part, "blocks": part_for_blocks(curator.domain)}
+    wanted = {name: part for name, part in wanted.items() if part}
+    most, *shares = budget.split(1 - sum(wanted.values()), *wanted.values())
+    each = dict(zip(wanted, shares, strict=True))
+    margins = first.measure(curator, each.get("margins"))
+    return Counted(first, margins, None, _blocks(curator, each.get("blocks"))), most
+
+
+def _blocks(curator: Curator, budget: Budget | None) -> tuple[Blocks, Measurement] | None:
+    """A coarse grid and its noisy counts, where a budget is for it."""
+    blocks = blocks_of(curator.domain)
+    return None if blocks is None or budget is None else (blocks, measure_blocks(curator, blocks, budget))

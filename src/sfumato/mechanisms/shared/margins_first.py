@@ -19,6 +19,7 @@ from sfumato.domain.binary_tree import BinaryTree
 from sfumato.frozen import dataclass
 from sfumato.inference.adaptive_descent import error_if_full
 from sfumato.inference.by_kind.scales import ONE_WAY
+from sfumato.inference.fits.measured.block_counts import MOST_BLOCKS, Blocks
 from sfumato.inference.fits.measured.steadied import MOST_NUMBERS, MOST_RUNS, Along
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
@@ -31,6 +32,8 @@ FEWEST = 3  # attributes: with two, a value is a line of the table, which a tree
 STEPS, FINEST = 10, 40  # parts of the budget that are tried: up to 10 / 40
 FEW_NUMBERS = 2**22  # cells times runs, where covariances with all cells take longer than over a tree
 FOR_ALL = Fraction(1, 20)  # of the budget, for all rows, where cells are measured and more than its square are
+FOR_BLOCKS = Fraction(1, 10)  # of the budget, for a coarse grid
+FEWEST_RUNS, MOST_CUT, OF_CELLS = 3, 3, 16  # of an attribute, attributes of a grid, cells for each block
 OTHERS = 3.0  # kinds of question that a part for margins makes worse: pairs, larger sets and cells
 
 
@@ -79,6 +82,30 @@ def margins_beside_cells(domain: Domain, *, pure: bool) -> MarginsFirst:
 def part_for_all_rows(domain: Domain) -> Fraction:
     """What counting all rows by themselves takes of a budget where all cells are measured, if it is less far off."""
     return FOR_ALL if FOR_ALL**2 * domain.size > 1 else Fraction(0)
+
+
+def part_for_blocks(domain: Domain, *, seen: bool = False) -> Fraction:
+    """What counting blocks takes of a budget. seen: whether every cell was looked at, so that in two attributes, where
+    a range has few regions, blocks would tell nothing new.
+    """
+    return FOR_BLOCKS if blocks_of(domain) and len(domain.shape) >= (FEWEST if seen else 2) else Fraction(0)
+
+
+def blocks_of(domain: Domain) -> Blocks | None:
+    """A coarse grid of the longest ordered attributes, at most three; None where cells are hardly more than blocks."""
+    able = [place for place, axis in enumerate(domain) if axis.ordered and axis.size >= FEWEST_RUNS]
+    axes = sorted(sorted(able, key=lambda place: -domain.shape[place])[:MOST_CUT])
+    if not axes:
+        return None
+    most, runs = min(MOST_BLOCKS, domain.size // OF_CELLS, FEW_NUMBERS // domain.size), dict[int, int]()
+    for left, axis in zip(range(len(axes), 0, -1), sorted(axes, key=lambda place: domain.shape[place]), strict=True):
+        runs[axis] = min(domain.shape[axis], int(most ** (1.0 / left) + 1e-9), MOST_RUNS)
+        most //= max(runs[axis], 1)
+    return Blocks(domain, tuple(sorted(runs.items()))) if min(runs.values()) >= FEWEST_RUNS else None
+
+
+def measure_blocks(curator: Curator, blocks: Blocks, budget: Budget) -> Measurement:
+    return curator.reduce(Partition(curator.domain, blocks.labels)).measure(Identity(blocks.number), budget)
 
 
 def _worth_measuring(

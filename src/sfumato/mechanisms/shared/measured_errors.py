@@ -15,8 +15,7 @@ import numpy as np
 
 from sfumato.domain import Domain
 from sfumato.inference.by_kind.scales import BLOCKS, EMPTY, ONE_WAY, TILES, TWO_WAY, Scales
-from sfumato.inference.fits.base import Fit
-from sfumato.inference.fits.measured.steadied import Steadied
+from sfumato.inference.fits.measured.fit import Brought
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
@@ -52,22 +51,22 @@ def part_of_budget(domain: Domain, without: Collection[int] = (), *, seen: bool 
 
 def measure_errors(
     curator: Curator,
-    fit: Fit,
+    brought: Brought,
     budget: Budget,
     whole: Budget,
-    steadied: Steadied | None = None,
     without: Collection[int] = (),
     *,
     seen: bool = True,
 ) -> tuple[Scales, tuple[Measurement, ...]]:
     """Measure by how much errors of every kind differ from what a fit claims.
 
-    budget: for this; whole: what all of the count's measurements had. without: kinds that need not be measured.
-    seen: whether every cell was looked at, so that one with far more rows than noise cannot be missed.
+    brought: the fit, with the counts that it was brought to. budget: for this; whole: what all of the count's
+    measurements had. without: kinds that need not be measured. seen: whether every cell was looked at, so that one with
+    far more rows than noise cannot be missed.
     """
     unit = noise_for(whole, curator.charge.contributions, l1=Fraction(1), l2_squared=Fraction(1)).variance ** 0.5
     weights = _weights(curator.domain, without, seen=seen)
-    finished = Finished(curator, fit, steadied, whole, unit, seen)
+    finished = Finished(curator, brought, whole, unit, seen)
     found: list[Found] = []
     measured: list[Measurement] = []
     for kind, share in zip(weights, budget.split(*weights.values()), strict=True):

@@ -22,7 +22,7 @@ from sfumato.inference.by_kind.factor import CLAIMED, chances_of, expected_sizes
 from sfumato.inference.by_kind.hidden import hidden_deviation, thin_deviation
 from sfumato.inference.by_kind.scales import BLOCKS, EMPTY, FILLED, ONE_WAY, TILES, TWO_WAY
 from sfumato.inference.fits.base import PARTS, Fit
-from sfumato.inference.fits.measured.steadied import Steadied
+from sfumato.inference.fits.measured.fit import Brought
 from sfumato.inference.model_error import NORMAL_END
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
@@ -54,16 +54,19 @@ class Found:
 class Finished:
     """An estimate whose errors are to be measured.
 
-    steadied: counts along attributes that it was brought to. whole: all of the budget; unit: the deviation of the noise
-    that it buys. seen: whether a cell that holds far more rows than that cannot be missed.
+    brought: with the counts that it was brought to. whole: all of the budget; unit: the deviation of the noise that it
+    buys. seen: whether a cell that holds far more rows than that cannot be missed.
     """
 
     curator: Curator
-    fit: Fit
-    steadied: Steadied | None
+    brought: Brought
     whole: Budget
     unit: float
     seen: bool = True
+
+    @property
+    def fit(self) -> Fit:
+        return self.brought.fit
 
     @property
     def domain(self) -> Domain:
@@ -76,7 +79,7 @@ class Finished:
 
     def expected(self, partition: Partition, answers: Floats, targets: Codes, chosen: Codes) -> Floats:
         """The mean misfit of some regions, for every possible factor on what is claimed of their errors."""
-        claimed = claims(self.fit, self.steadied, partition.labels, chosen)
+        claimed = claims(self.brought, partition.labels, chosen)
         return expected_sizes(targets[chosen] - answers[chosen], *claimed)
 
 
@@ -206,7 +209,7 @@ def _groups(
         return []
     some = np.sort(_some(np.arange(len(along)), GROUPS * LOOKED_AT))
     chosen = along[some]
-    off, claimed = targets[chosen] - answers[chosen], claims(finished.fit, finished.steadied, partition.labels, chosen)
+    off, claimed = targets[chosen] - answers[chosen], claims(finished.brought, partition.labels, chosen)
     for number in range(min(GROUPS, len(some)), 0, -1):
         ends = np.arange(number + 1) * len(along) // number
         made = []

@@ -165,13 +165,13 @@ def shaped_fit(
     assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon only)
     mean, scale = float(measured.answers[0]) / asked.rows, float(noise.scale) / asked.rows
     spread = deviation_of_shape(allow_for_noise(mean, scale), *fit.variances(asked))
-    brought, steady = counted.bring_all(fit.with_spread(spread, measured))
+    brought = counted.bring_all(fit.with_spread(spread, measured))
     known = counted.first.known
-    scales, misfits = measure_errors(curator, brought, for_kinds, whole, steady, known, seen=False)
+    scales, misfits = measure_errors(curator, brought, for_kinds, whole, known, seen=False)
     # The mean over a kind says little of its largest question, where rows are heaped: none is claimed to be better
     # known than the workload's queries are.
     factors = np.where(scales.kinds == EMPTY, scales.factors, np.maximum(scales.factors, 1.0))
-    return MeasuredShape(brought, curator.domain, replace(scales, factors=factors), misfits, steady)
+    return MeasuredShape.of_brought(brought, curator.domain, replace(scales, factors=factors), misfits)
 
 
 def shape_refuses(schema: Schema, workload: Workload | None) -> str | None:

@@ -57,9 +57,9 @@ def release_regions(
     regions = curator.reduce(Partition(schema.domain, labels))
     totals = LinearFit.of_answers(regions.measure(Identity(int(labels.max()) + 1), for_regions))
 
-    fit, steady = counted.bring_all(both_used(schema.domain, labels, cells, totals))
-    scales, misfits = measure_errors(curator, fit, shares.errors, for_count, steady, shares.known)
-    count = MeasuredShrinkage(fit, schema.domain, scales, misfits, steady)
+    brought = counted.bring_all(both_used(schema.domain, labels, cells, totals))
+    scales, misfits = measure_errors(curator, brought, shares.errors, for_count, shares.known)
+    count = MeasuredShrinkage.of_brought(brought, schema.domain, scales, misfits)
     return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
 
 

@@ -21,16 +21,26 @@ from sfumato.inference.by_kind.questions import Questions
 from sfumato.inference.by_kind.scales import Scales
 from sfumato.inference.fits.base import Arrays, Errors, Fit, FitReader, TotalByNoise
 from sfumato.inference.fits.grouped import ByGroup, Grouped
+from sfumato.inference.fits.measured.block_counts import BlockCounts
 from sfumato.inference.fits.measured.steadied import NO_NOISE, Steadied
 from sfumato.inference.fits.moved import MovedFit, Spreading
 from sfumato.measurement import Measurement
 
 
 @dataclass(frozen=True, eq=False)
+class Brought:
+    """A fit, and the counts measured besides that it was brought to: along attributes, and of blocks."""
+
+    fit: Fit
+    along: Steadied | None = None
+    blocks: BlockCounts | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class MeasuredFit:
     """inner: the fit. scales: factors by kind. misfits: what was measured in order to know them.
 
-    steadied: counts along attributes that the fit was brought to, if any.
+    steadied, blocks: counts along attributes, and of blocks, that the fit was brought to, if any.
     """
 
     family = "measured"
@@ -41,6 +51,11 @@ class MeasuredFit:
     scales: Scales
     misfits: tuple[Measurement, ...]
     steadied: Steadied | None = None
+    blocks: BlockCounts | None = None
+
+    @classmethod
+    def of_brought(cls, brought: Brought, domain: Domain, scales: Scales, misfits: tuple[Measurement, ...]) -> Self:
+        return cls(brought.fit, domain, scales, misfits, brought.along, brought.blocks)
 
     @property
     def of(self) -> str:
@@ -52,12 +67,15 @@ class MeasuredFit:
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        return (*self.inner.measurements, *(self.steadied.measured if self.steadied else ()), *self.misfits)
+        along = self.steadied.measured if self.steadied else ()
+        counted = (*along, self.blocks.measured) if self.blocks else along
+        return (*self.inner.measurements, *counted, *self.misfits)
 
     def errors(self, columns: Floats) -> Errors:
         found = with_total(self.inner, columns)
         products = None if self.steadied is None else self.steadied.model.with_cells.T @ columns
-        return self._scaled(found, products, Questions.of_columns(self.domain, columns, self.estimate))
+        means = None if self.blocks is None else (self.blocks.means(columns), self.blocks.with_cells.T @ columns)
+        return self._scaled(found, products, means, Questions.of_columns(self.domain, columns, self.estimate))
 
     def errors_by_group(self, asked: Grouped) -> list[Errors] | None:
         """The same for many groups; None where they have to be found group by group."""
@@ -68,15 +86,20 @@ class MeasuredFit:
             return None
         questions = Questions.of_groups(self.domain, asked, self.estimate)
         products = None if self.steadied is None else self.steadied.products_by_group(asked)
+        means = None if self.blocks is None else self.blocks.by_group(asked)
         each = []
         for group, errors in enumerate(found):
             own = slice(group * asked.sums, (group + 1) * asked.sums)
-            each.append(self._scaled(errors, None if products is None else products[group], questions.some(own)))
+            along = None if products is None else products[group]
+            blocks = None if means is None else (means[0][group], means[1][group])
+            each.append(self._scaled(errors, along, blocks, questions.some(own)))
         return each
 
-    def _scaled(self, found: Errors, products: Floats | None, questions: Questions) -> Errors:
-        """found: with the errors of all rows last."""
-        sure, rest = parts_of(found.model, products, self.steadied)
+    def _scaled(
+        self, found: Errors, products: Floats | None, means: tuple[Floats, Floats] | None, questions: Questions
+    ) -> Errors:
+        """found: with the errors of all rows last. products, means: of the sums, along attributes and by block."""
+        sure, rest = parts_of(found.model, products, self.steadied, self.blocks, means)
         factors, hidden = self.scales.of(questions, len(self.domain.axes))
         claimed = np.diagonal(rest)
         sizes = factors**2 * claimed + hidden
@@ -87,13 +110,15 @@ class MeasuredFit:
 
     def record(self, domain: Domain) -> Arrays:
         along = {} if self.steadied is None else self.steadied.record()
-        return {**self.inner.record(domain), **along, **self.scales.record()}
+        blocks = {} if self.blocks is None else self.blocks.record()
+        return {**self.inner.record(domain), **along, **blocks, **self.scales.record()}
 
     @classmethod
     def read_around(cls, file: FitReader, inner: Spreading) -> Self:
         """The rest of a file around the fit that was read from it."""
         along = Steadied.read(file, inner)
-        return cls(inner, file.domain, Scales.read(file), file.others(), along)
+        blocks = BlockCounts.read(file, inner, along)
+        return cls(inner, file.domain, Scales.read(file), file.others(), along, blocks)
 
 
 def with_total(fit: Fit, columns: Floats) -> Errors:
@@ -129,11 +154,20 @@ def with_all_rows(asked: Grouped, cells: int) -> Grouped:
     return replace(asked, weights=weights, whole=np.column_stack([whole, np.ones(cells)]))
 
 
-def parts_of(model: Floats, products: Floats | None, steadied: Steadied | None) -> tuple[Floats, Floats]:
+def parts_of(
+    model: Floats,
+    products: Floats | None,
+    steadied: Steadied | None,
+    blocks: BlockCounts | None = None,
+    means: tuple[Floats, Floats] | None = None,
+) -> tuple[Floats, Floats]:
     """A covariance of sums, all rows being the last, as what is known of it for sure, and the rest.
 
-    products: of the sums, all rows aside, with what was measured along attributes.
+    products: of the sums, all rows aside, with what was measured along attributes. means: over blocks, and the sums'
+    covariances with these.
     """
+    if blocks is not None and means is not None:
+        model, products = blocks.departing(model, products, *means)
     sure = np.zeros_like(model[:-1, :-1])
     if model[-1, -1] > NO_NOISE * float(np.diagonal(model).max()):
         sure = np.outer(model[:-1, -1], model[:-1, -1]) / model[-1, -1]
@@ -141,6 +175,8 @@ def parts_of(model: Floats, products: Floats | None, steadied: Steadied | None) 
     if steadied is not None and products is not None:
         known, less = steadied.parts(products)
         sure, rest = sure + known, rest - less
+    if blocks is not None and means is not None:
+        sure = sure + blocks.of_means(means[0])
     np.fill_diagonal(rest, np.maximum(np.diagonal(rest), 0.0))  # rounding may leave nothing below zero
     return sure, rest
 

@@ -10,6 +10,7 @@ proportion to its own covariances, while the number of all rows stays.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -93,6 +94,12 @@ class Steadied:
     @cached_property
     def model(self) -> Model:
         return Model.of(self.fit, self.along)
+
+    def around(self, fit: Spreading) -> Steadied:
+        """The same counts beside a fit with another estimate."""
+        found = replace(self, fit=fit)
+        vars(found)["model"] = self.model  # covariances stay as they were when an estimate moves
+        return found
 
     def parts(self, products: Floats) -> tuple[Floats, Floats]:
         """What the counts say of sums, and by how much they lessen the covariance: products, as Model has them."""
