@@ -136,6 +136,8 @@ def _against_engine(world: World, statement: Statement, answer: Result, asked: A
     if not statement.ordered:
         ours, theirs = sorted(ours, key=_order), sorted(theirs, key=_order)
     if len(ours) != len(theirs):
+        if any(word in statement.text for word in ("VAR", "STDDEV")):
+            return None, False  # a variance that is a whole number comes out a little less or more, and is compared
         return f"{len(ours)} rows and not {len(theirs)}", True
     for mine, other in zip(ours, theirs, strict=True):
         if not all(_same(a, b) for a, b in zip(mine, other, strict=True)):

@@ -41,6 +41,14 @@ def test_whole_numbers_stay_whole():
     assert KNOWN.to_pandas()["n_low"].tolist() == [2, 3] and str(KNOWN.to_arrow().schema.field("n_low").type) == "int64"
 
 
+def test_whole_numbers_beyond_64_bits_are_fractions_in_frames():
+    """`CEIL(CASE WHEN COUNT(*) > 0 THEN 9223372036854775807 END)` is 2^63, which no frame holds as a whole number."""
+    long = Result(("k", "n"), ((1, 2**63), (2, -(2**63) - 1), (3, None)), 0.95, numbers=frozenset({"n"}))
+    assert long.to_arrow()["n"].to_pylist() == [2.0**63, -(2.0**63), None]
+    assert long.to_arrow()["k"].to_pylist() == [1, 2, 3] and long.to_polars()["n"].to_list()[0] == 2.0**63
+    assert long.to_pandas()["n"].dtype == float
+
+
 def test_a_library_that_is_not_there_is_named_with_what_to_do():
     with pytest.raises(SfumatoError, match=r"needs nosuchlibrary.*`pip install .*\[plot\]'?`"):
         needed("nosuchlibrary.pyplot", "plot")

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from sfumato.releases.answers.result import Result
 
 
+LONGEST = 2**63  # whole numbers of a frame are shorter
+
+
 def as_arrow(result: Result) -> pa.Table:
     import pyarrow as pa
 
@@ -49,7 +52,15 @@ def needed(library: str, extra: str | None = None) -> Any:
 
 def _columns(result: Result) -> list[tuple[str, list[Any]]]:
     records = result.typed_records()
-    return [(name, [record.get(name) for record in records]) for name in result.headers]
+    return [(name, _in_64_bits([record.get(name) for record in records])) for name in result.headers]
+
+
+def _in_64_bits(values: list[Any]) -> list[Any]:
+    """A column whose whole numbers are beyond 64 bits has fractions instead, as frames hold no longer ones."""
+    whole = [value for value in values if isinstance(value, int)]
+    if all(-LONGEST <= value < LONGEST for value in whole):
+        return values
+    return [float(value) if isinstance(value, int) else value for value in values]
 
 
 def _all_unknown(name: str, values: list[Any], result: Result) -> bool:
