@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
-from sfumato.inference.margins.errors import JoinedErrors
+from sfumato.inference.margins.errors import Coarse, JoinedErrors
 from sfumato.intervals.noise_terms import normal_terms
 from sfumato.releases.answers.cell_weights import ByStatistic
 from sfumato.releases.answers.gathered import Gathered
@@ -87,7 +87,12 @@ class JoinedNoise:
             if (split is None and whole is None) or len(parts) * prod(self.shape) > MOST_TOLD_APART:
                 continue
             for places, each in parts.items():
-                alone = replace(errors.model, variances={places: each}, apart={})
+                blocks = [
+                    Coarse(scale.shares, {places: scale.variances[places]})
+                    for scale in errors.model.coarse
+                    if places in scale.variances
+                ]
+                alone = replace(errors.model, variances={places: each}, apart={}, coarse=blocks)
                 found = float(alone.covariances([split], [whole], axes)[..., 0, 0].sum())
                 shares[places] = shares.get(places, 0.0) + found
         if not shares or max(shares.values()) <= 0.0:
