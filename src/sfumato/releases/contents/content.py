@@ -179,9 +179,8 @@ class ContentOfCells(Content):
 
     def select(self, select: Select, confidence: float) -> Result:
         from sfumato.releases.answers.intervals.manner import Manner
-        from sfumato.releases.answers.intervals.select import select_as
 
-        return select_as(self, select, confidence, Manner())
+        return self.select_as(select, confidence, Manner())
 
     def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
         from sfumato.releases.answers.intervals.select import select_as

@@ -70,8 +70,9 @@ def test_it_answers_the_counts_that_it_was_learnt_from_and_refuses_others_by_nam
     assert all(abs(n.value - true) < 60 for n, true in zip(by_target, table().sum(axis=(0, 1)), strict=True))
     with pytest.raises(QueryError, match=r"age, smoker; release margins" if learner != "perceptron" else "by ill; it"):
         opened.query("SELECT COUNT(*) FROM patients WHERE age < 40 AND smoker")
-    with pytest.raises(QueryError, match="no sums of bill"):
-        opened.query("SELECT AVG(bill) FROM patients")
+    for manner in ({}, {"possible": True}, {"simultaneous": True}, {"confidence": 0.5}):
+        with pytest.raises(QueryError, match="no sums of bill"):
+            opened.query("SELECT ill, AVG(bill) AS b FROM patients GROUP BY ill", **manner)
     with pytest.raises(QueryError, match="no column 'smoker'"):
         opened.predict([{"age": 3}])
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from sfumato.intervals.fieller import Interval
     from sfumato.releases.answers.alike import Kinds
+    from sfumato.releases.answers.intervals.manner import Manner
     from sfumato.releases.answers.result import Result
     from sfumato.releases.answers.view import View
     from sfumato.sql import Select
@@ -145,11 +146,11 @@ class Classifier(ContentOfCells):
 
     # -- SQL
 
-    def select(self, select: Select, confidence: float) -> Result:
+    def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
         sums = {each.of or each.present for each in select.amounts} & {*self.schema.measures}
         if sums:
             raise QueryError(f"this release holds a classifier and counts, no sums of {min(sums, key=str)}; count rows")
-        return super().select(select, confidence)
+        return super().select_as(select, confidence, manner)
 
     def view(self, kinds: Kinds) -> View:
         from sfumato.releases.contents.special.classifier_counts import view_of_counts
