@@ -56,7 +56,7 @@ class Settings:
     one_way: Fraction = Fraction(1, 200)
     most_one_way: Fraction = Fraction(8, 100)
     misfit: Fraction = Fraction(1, 2500)
-    contrasts: Fraction = Fraction(8, 100)
+    contrasts: Fraction = Fraction(15, 100)
     most_misfits: Fraction = Fraction(4, 100)
     check: Fraction = Fraction(5, 100)
     most_searched: int = 20
@@ -154,8 +154,8 @@ class _Survey:
 
     def _broad_pairs(
         self, one_way: list[Floats], misfits: dict[Places, float], worth: dict[Places, float], budget: Budget
-    ) -> dict[Places, tuple[Haar, Haar]]:
-        """Pairs whose halves and quarters are worth measuring, with the signs of both axes."""
+    ) -> dict[Places, tuple[tuple[Haar, Haar], int]]:
+        """Pairs whose blocks are worth measuring, with the signs of both axes and to which depth."""
         from sfumato.inference.margins.scales import Haar, worth_measuring
 
         contributions, total = self.curator.charge.contributions, sum(worth.values())
@@ -170,21 +170,23 @@ class _Survey:
                     told += (each**2 / 2.0 if budget.is_pure else 2.0 * each) / prod(shape[place] for place in places)
             by_views = 1.0 / sqrt(told) if told > 0 else inf
             before.append(min(max(0.0, misfits[pair]) / 2.0, by_views))
-        cost = np.array([signs[a].levels * signs[b].levels for a, b in pairs], dtype=np.float64)
         share = float(self.settings.contrasts) * amount
         alone = 2.0 / share**2 if budget.is_pure else 0.5 / share
-        some = np.flatnonzero(cost > 0)
-        found = some[worth_measuring(np.array(before)[some], cost[some], alone, budget.is_pure)]
-        return {pairs[place]: (signs[pairs[place][0]], signs[pairs[place][1]]) for place in found.tolist()}
+        both = [(signs[a], signs[b]) for a, b in pairs]
+        depths = worth_measuring(np.array(before), both, alone, budget.is_pure).tolist()
+        return {pair: (each, depth) for pair, each, depth in zip(pairs, both, depths, strict=True) if depth}
 
-    def _contrasts(self, chosen: dict[Places, tuple[Haar, Haar]], budget: Budget) -> dict[Places, Contrasts]:
+    def _contrasts(
+        self, chosen: dict[Places, tuple[tuple[Haar, Haar], int]], budget: Budget
+    ) -> dict[Places, Contrasts]:
         """The noisy contrasts of pairs, all with the same noise."""
+        from sfumato.inference.margins.scales import levels_of
         from sfumato.mechanisms.shared.margins_check import measure_contrasts
 
-        shares = budget.split(*(first.levels * second.levels for first, second in chosen.values()))
-        asked = zip(chosen.items(), shares, strict=True)
+        shares = budget.split(*(len(levels_of(*each)) for each in chosen.values()))
         found = {
-            places: measure_contrasts(self.curator, self.schema, places, signs, each) for (places, signs), each in asked
+            places: measure_contrasts(self.curator, self.schema, places, signs, share, depth)
+            for (places, (signs, depth)), share in zip(chosen.items(), shares, strict=True)
         }
         self.measured.extend(((), one) for _, one in found.values())
         return {places: contrasts for places, (contrasts, _) in found.items()}

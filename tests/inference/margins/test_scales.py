@@ -1,4 +1,4 @@
-"""Contrasts of halves and quarters: what they are, how errors are learned from them, and what they correct."""
+"""Contrasts of blocks: what they are, how errors are learned from them, and what they correct."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from sfumato.inference.margins.scales import (
+    FALL,
     LEVELS,
+    MEASURED,
     SIZES,
     WIDER,
     Contrasts,
@@ -14,6 +16,7 @@ from sfumato.inference.margins.scales import (
     corrected,
     halved,
     learned_sizes,
+    levels_of,
     of_three,
     posterior,
     worth_measuring,
@@ -28,7 +31,7 @@ ROWS, SIDE = 100_000.0, 16
 
 def test_an_axis_is_halved_by_its_rows():
     even = halved(np.ones(8))
-    assert [each.tolist() for each in even] == [[v // size for v in range(8)] for size in (4, 2, 1)]
+    assert [each.tolist() for each in even] == [[v // size for v in range(8)] for size in (4, 2, 1, 1)]
     uneven = halved(np.array([6.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]))  # the first holds half of all rows
     assert uneven[0].tolist() == [0, 1, 1, 1, 1, 1, 1]
     for margin in (np.ones(8), np.array([6.0, 1, 1, 1, 1, 1, 1]), np.zeros(5), np.array([0.0, 3, -2, 4])):
@@ -111,21 +114,36 @@ def test_a_posterior_of_one_size_is_the_textbook_one():
 
 # -- which pairs
 
+FINE, FLAGS = (Haar.of(np.ones(8)),) * 2, (Haar.of(np.ones(2)),) * 2
+BARE = Haar.of(np.ones(1)), Haar.of(np.ones(8))
+
+
+def test_levels_that_add_up_to_little_are_measured():
+    assert levels_of(FINE) == [(0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (2, 0)]
+    assert levels_of(FINE, 2) == [(0, 0), (0, 1), (1, 0)] and levels_of(FINE, 0) == []
+    assert levels_of((FLAGS[0], FINE[0])) == [(0, 0), (0, 1), (0, 2)] and levels_of(FLAGS) == [(0, 0)]
+    assert levels_of(BARE) == []
+    three = tuple(Haar.of(np.ones(8), 1) for _ in range(3))
+    assert levels_of(three) == [(0, 0, 0)]
+
 
 @pytest.mark.parametrize("pure", [True, False])
 def test_pairs_are_measured_where_noise_does_not_hide_them(pure):
-    cost = np.full(4, 4.0)
-    assert worth_measuring(np.full(4, 5.0), cost, 400.0, pure).tolist() == []
-    assert worth_measuring(np.zeros(0), np.zeros(0), 1.0, pure).tolist() == []
-    assert worth_measuring(np.full(4, 1e6), cost, 1.0, pure).tolist() == [0, 1, 2, 3]
-    assert worth_measuring(np.array([1.0, 1e5, 2.0, 9e4]), cost, 100.0, pure).tolist() == [1, 3]
+    pairs = [FINE] * 4
+    assert worth_measuring(np.full(4, 5.0), pairs, 400.0, pure).tolist() == [0, 0, 0, 0]
+    assert worth_measuring(np.zeros(0), [], 1.0, pure).tolist() == []
+    assert worth_measuring(np.full(4, 1e6), pairs, 1.0, pure).tolist() == [MEASURED] * 4
+    assert worth_measuring(np.array([1.0, 1e5, 2.0, 9e4]), pairs, 100.0, pure).tolist() == [0, MEASURED, 0, MEASURED]
+    assert worth_measuring(np.full(3, 1e6), [FLAGS, BARE, FINE], 1.0, pure).tolist() == [1, 0, MEASURED]
+    assert worth_measuring(np.full(1, 1e6), [BARE], 1.0, pure).tolist() == [0]
 
 
-def test_a_pair_that_costs_more_leaves_more_noise():
-    """Alone its noise is 4 times that of one contrast: 100 rows of error are worth it then, and not at 16 times."""
-    assert worth_measuring(np.array([100.0]), np.array([4.0]), 20.0**2, True).tolist() == [0]
-    assert worth_measuring(np.array([100.0]), np.array([16.0]), 20.0**2, True).tolist() == []
-    assert worth_measuring(np.array([100.0]), np.array([16.0]), 20.0**2, False).tolist() == [0]
+def test_finer_contrasts_are_left_out_where_noise_would_hide_them():
+    """Six families together have six times the noise of one, which all are smaller than at 25 rows: only some pay."""
+    depths = [worth_measuring(np.array([100.0]), [FINE], noise**2, True)[0] for noise in (2.0, 25.0, 99.0, 101.0)]
+    assert depths[0] == MEASURED and depths[-1] == 0
+    assert 1 <= depths[2] < MEASURED and sorted(depths, reverse=True) == depths
+    assert worth_measuring(np.array([100.0]), [FINE], 25.0**2, False)[0] > depths[1]
 
 
 # -- corrections
@@ -163,8 +181,49 @@ def test_a_smooth_dependence_that_was_taken_for_a_product_is_found(told):
     before, after = (np.abs(quarters(each) - quarters(truth)).mean() for each in (table.estimate, estimate))
     assert before > 1000 and after < before / 15
     assert np.array_equal(found[0, 1].noise, table.noise)
-    assert len(spreads[0, 1].noise) == len(spreads[0, 1].model) == 2
+    assert len(spreads[0, 1].noise) == len(spreads[0, 1].model) == LEVELS
     assert min(spreads[0, 1].noise + spreads[0, 1].model) >= 0
+
+
+def striped(depth: int) -> np.ndarray:
+    """A pair whose rows go up and down by pieces of the first axis, of which 2^depth lie in one half of the other."""
+    way = np.where(np.arange(SIDE) * 2**depth // SIDE % 2, -1.0, 1.0)
+    return ROWS / SIDE**2 * (1.0 + 0.5 * np.outer(way, np.repeat([1.0, -1.0], SIDE // 2)))
+
+
+@pytest.mark.parametrize("told", [[], [(0, 1)]])
+def test_eighths_in_halves_are_found(told):
+    """Half of all rows of a cell are off, and neither halves nor quarters of both axes tell it."""
+    truth = striped(3)
+    contrasts = measured(truth, 30.0, np.random.default_rng(4))
+    found, spreads = corrected({(0, 1): as_product(truth)}, {(0, 1): contrasts}, told)
+    assert np.abs(found[0, 1].estimate - truth).sum() < 0.02 * ROWS
+    assert np.abs(as_product(truth).estimate - truth).sum() == pytest.approx(0.5 * ROWS)
+    assert spreads[0, 1].noise[2] > 0
+
+
+def test_what_is_finer_than_was_measured_is_as_rough_as_that_was_before():
+    """Eighths were off by 12,500 rows of 25,000 and are corrected; sixteenths were not: theirs falls from it."""
+    truth = striped(3)
+    contrasts = measured(truth, 30.0, np.random.default_rng(5))
+    _, spreads = corrected({(0, 1): as_product(truth, 1000.0)}, {(0, 1): contrasts}, [])
+    eighths, sixteenths = spreads[0, 1].model[2:]
+    before = (ROWS / 8) ** 2 / (ROWS / 4)
+    assert eighths < before / 50
+    assert before / FALL / 10 < sixteenths < before and sixteenths > 5 * eighths and spreads[0, 1].noise[3] == 0
+
+
+def test_contrasts_beyond_the_depth_change_nothing():
+    truth = striped(3)
+    whole = measured(truth, 30.0, np.random.default_rng(6))
+    few = Contrasts(whole.signs, np.where(whole.families() < 1, whole.noisy, 0.0), whole.variance, 1)
+    other = Contrasts(whole.signs, np.where(whole.families() < 1, whole.noisy, 1e6), whole.variance, 1)
+    found, spreads = corrected({(0, 1): as_product(truth)}, {(0, 1): few}, [])
+    again, same = corrected({(0, 1): as_product(truth)}, {(0, 1): other}, [])
+    assert np.array_equal(found[0, 1].estimate, again[0, 1].estimate) and spreads == same
+    assert np.abs(found[0, 1].estimate - as_product(truth).estimate).sum() < 0.01 * ROWS
+    assert spreads[0, 1].noise[0] > 0 and not any(spreads[0, 1].noise[1:])
+    assert spreads[0, 1].model[3] == pytest.approx(spreads[0, 1].model[2] / FALL)
 
 
 def test_no_cell_becomes_negative_where_contrasts_ask_for_it():
@@ -179,17 +238,18 @@ def test_no_cell_becomes_negative_where_contrasts_ask_for_it():
 def test_pairs_without_contrasts_are_left_alone():
     table, bare = (
         as_product(smooth(0.5)),
-        Contrasts((Haar.of(np.ones(1)), Haar.of(np.ones(SIDE))), np.zeros((0, 3)), 1.0),
+        Contrasts((Haar.of(np.ones(1)), Haar.of(np.ones(SIDE))), np.zeros((0, 7)), 1.0),
     )
     found, spreads = corrected({(0, 1): table, (0, 2): table}, {(0, 1): bare}, [])
     assert found == {(0, 1): table, (0, 2): table} and spreads == {}
 
 
 def test_what_is_left_is_told():
-    """200 draws of noise: mean squared errors of halves and quarters, over the variances that are told.
+    """200 draws of noise: mean squared errors of halves, quarters and eighths, over the variances that are told.
 
-    Each draw gives one contrast of halves and eight with quarters. Of 200 squares of normal numbers the mean has a
-    deviation of 10 %; 5 of them have a chance of 6e-7. Told are variances of `WIDER`^2 times what is left.
+    Each draw gives one contrast of halves, eight with quarters and eight of halves with eighths. Of 200 squares of
+    normal numbers the mean has a deviation of 10 %; 5 of them have a chance of 6e-7. Told are variances of `WIDER`^2
+    times what is left.
     """
     truth = smooth(0.6)
     ratios = []
@@ -199,11 +259,10 @@ def test_what_is_left_is_told():
         off = contrasts.of(found[0, 1].estimate - truth) ** 2
         told = contrasts.rows(found[0, 1].estimate)
         scaled = np.add(spreads[0, 1].noise, spreads[0, 1].model)
-        families = contrasts.families()
-        ratios.append([(off / (scaled[level] * told))[(families > 0) == bool(level)].mean() for level in (0, 1)])
-    halves, finer = np.mean(ratios, axis=0) * WIDER**2
-    assert halves == pytest.approx(1.0, abs=0.5)
-    assert finer == pytest.approx(1.0, abs=0.5)
+        here = np.where(contrasts.families() < MEASURED, contrasts.finest(), -1)
+        ratios.append([(off / (scaled[level] * told))[here == level].mean() for level in range(MEASURED)])
+    for each in np.mean(ratios, axis=0) * WIDER**2:
+        assert each == pytest.approx(1.0, abs=0.5)
 
 
 def test_contrasts_of_three_are_drawn_towards_what_is_joined():

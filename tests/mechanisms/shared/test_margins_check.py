@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from curators import curator_of
 
+from sfumato.inference.margins.scales import MEASURED, Contrasts, Haar
 from sfumato.inference.margins.spreads import Spreads
 from sfumato.inference.margins.table import Table, subsets, sum_out
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms.shared.margins_check import BY_CHANCE, LEAST, LOOKS, WIDER, check, looks
+from sfumato.mechanisms.shared.margins_check import BY_CHANCE, LEAST, LOOKS, WIDER, check, looks, measure_contrasts
 from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
 
@@ -128,3 +129,20 @@ def test_what_nobody_looks_at_deviates_as_rows_do():
     """With one or two attributes no three are looked at: were they asked for, no interval would be of noise alone."""
     for axes in (1, 2):
         assert checked(even(axes))[0].spreads.of((0, 1, 2)) == 1.0
+
+
+@pytest.mark.parametrize("depth", [1, 2, MEASURED])
+def test_contrasts_are_measured_to_a_depth_and_cost_a_count_for_each_two_levels(depth):
+    """With 10^6 of rho noise is less than a row; a row enters one contrast of one, three and six pairs of levels."""
+    schema, counts = schema_of(16, 9), np.random.default_rng(7).integers(0, 90, (16, 9))
+    curator = curator_of(schema, counts, entropy=TestingEntropy(2), rho=Fraction(10**6))
+    signs = Haar.of(counts.sum(axis=1).astype(float)), Haar.of(counts.sum(axis=0).astype(float))
+    found, handed = measure_contrasts(curator, schema, (0, 1), signs, Budget.zcdp(Fraction(10**6)), depth)
+    inside = found.families() < depth
+    assert found.depth == depth and len(handed.answers) == inside.sum()
+    assert np.allclose(found.noisy, np.where(inside, Contrasts(signs, np.zeros(()), 0.0).of(counts), 0.0), atol=1)
+    assert curator.charge.fullest == curator.charge.limit
+    wanted = Fraction(1, 1000)
+    costly = curator_of(schema, counts, entropy=TestingEntropy(2), rho=wanted)
+    noise = measure_contrasts(costly, schema, (0, 1), signs, Budget.zcdp(wanted), depth)[0].variance
+    assert noise == pytest.approx((1, 3, 6)[depth - 1] * 500, rel=0.01)

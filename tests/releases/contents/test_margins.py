@@ -237,8 +237,19 @@ ASKED = (
 )
 
 
-def test_a_file_gives_back_errors_of_blocks(tmp_path):
-    made = with_blocks()
+SIXTEENTHS = replace(
+    SCALED,
+    blocks_by_order={3: Scaled((0.0,) * 4, (0.3, 0.7, 1.1, 1.2))},
+    blocks={
+        (0, 1): Scaled((0.11, 0.07, 0.03, 0.02), (2.0, 1.0, 0.6, 0.9), (0.4, 0.2)),
+        (0, 1, 2): Scaled((0.0,) * 4, (0.4, 0.8, 1.6, 2.0)),
+    },
+)
+
+
+@pytest.mark.parametrize("spreads", [SCALED, SIXTEENTHS])  # as files had them at first, and as they have them
+def test_a_file_gives_back_errors_of_blocks(spreads, tmp_path):
+    made = with_blocks(spreads)
     opened = Release.load(made.save(tmp_path / "r.sfumato"))
     assert contents_of(made).manifest.version == 5 and contents_of(release()).manifest.version == 3
     for sql in ASKED:

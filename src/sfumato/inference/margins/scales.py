@@ -1,19 +1,23 @@
-"""Errors of pairs at the scale of broad questions: contrasts of halves and quarters, measured, corrected and sized.
+"""Errors of pairs at the scale of broad questions: contrasts of their blocks, measured, corrected and sized.
 
 An estimate that was drawn towards products and neighbours is off by little in each cell and to the same side in whole
-regions. So the values of every axis are halved by rows, twice, and for a pair the Haar contrasts of its blocks are
-measured: sums of rows with a sign for each half. A row enters one contrast of each two levels, with weight 1, so that
-all contrasts of a pair cost as much as four counts, or fewer where an axis cannot be halved twice.
+regions. So the values of every axis are halved by rows, three times, and for a pair the Haar contrasts of its blocks
+are measured: sums of rows with a sign for each half. A row enters one contrast of each two levels, with weight 1. What
+errors are left is smooth along at least one axis, so that only levels that add up to little are measured, halves with
+eighths and quarters with quarters (a hyperbolic cross, as of sparse grids): six counts' worth, and fewer for pairs of
+which less is worth it.
 
 What is left of a measured contrast beyond the estimate's is error and noise. How large errors are is learned by
 likelihood from all pairs (empirical Bayes, a mixture of variances on a grid, as multiples of what is claimed), and the
 posterior mean corrects the estimate, by proportions that leave its margins. The posterior variance is what is left:
-the spread of errors at that scale, in rows of variance for each row of a block.
+the spread of errors at that scale, in rows of variance for each row of a block. Blocks that are finer than those which
+were measured were not corrected either: their spread falls, level by level, from what the finest had beforehand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -24,8 +28,9 @@ from sfumato.inference.margins.pairs import fit_margins
 from sfumato.inference.margins.spreads import Scaled
 from sfumato.inference.margins.table import Places, Table
 
-LEVELS = 3  # halvings of every axis that errors are known at: halves, quarters, eighths
-MEASURED = 2  # those of which contrasts of pairs are measured
+LEVELS = 4  # halvings of every axis that errors are known at: halves, quarters, eighths, sixteenths
+MEASURED = 3  # those of which contrasts of pairs are measured
+FALL = 4.0  # by which the spread of uncorrected errors falls to the next level: 2 for steps, 8 for slopes
 SIZES = np.exp(np.arange(-4.0, 9.0, 0.5))  # of errors' variances at a scale, over what is claimed
 SOME = 0.1  # contrasts' families' worth of belief in each size, before any is seen
 LEARNING = 30  # rounds in which all families teach each other how large errors are
@@ -40,7 +45,7 @@ def halved(margin: Floats, levels: int = LEVELS) -> list[Codes]:
     """For each level the block of every value, numbered from 0: an axis halved by its rows so many times.
 
     >>> [each.tolist() for each in halved(np.array([1.0, 1.0, 5.0, 1.0]))]
-    [[0, 0, 1, 1], [0, 0, 1, 2], [0, 1, 2, 3]]
+    [[0, 0, 1, 1], [0, 0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3]]
     """
     rows = np.maximum(margin, 0.0)
     share = rows / rows.sum() if rows.sum() > 0 else np.full(len(rows), 1.0 / len(rows))
@@ -80,11 +85,15 @@ class Haar:
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """The noisy contrasts of some attributes, an array by rows of the signs of each, and the variance of the noise."""
+    """The noisy contrasts of some attributes, an array by rows of the signs of each, and the variance of the noise.
+
+    depth: only families below it are measured; the others are told as 0.
+    """
 
     signs: tuple[Haar, ...]
     noisy: Floats
     variance: float
+    depth: int = MEASURED
 
     def of(self, table: Floats) -> Floats:
         """The contrasts of a table."""
@@ -105,30 +114,46 @@ class Contrasts:
         return contrasts
 
     def families(self) -> Codes:
-        """The family of each contrast: 0 for halves of all axes, more where some are quarters."""
+        """The family of each contrast, the sum of its levels: 0 for halves of all axes, more where some are finer."""
         found: Codes = np.zeros((), dtype=np.int64)
         for haar in self.signs:
             found = found[..., None] + haar.level
         return found
 
+    def finest(self) -> Codes:
+        """The finest level of each contrast."""
+        found: Codes = np.zeros((), dtype=np.int64)
+        for haar in self.signs:
+            found = np.maximum(found[..., None], haar.level)
+        return found
 
-def worth_measuring(before: Floats, cost: Floats, variance_of: float, pure: bool) -> Codes:
-    """Which pairs to measure contrasts of: those that make errors least.
 
-    before: the standard deviation of each pair's contrasts by now. cost: how many contrasts a row enters. variance_of:
-    what the noise's variance is if one contrast is measured alone.
+def levels_of(signs: Sequence[Haar], depth: int = MEASURED) -> list[tuple[int, ...]]:
+    """The levels of each axis whose contrasts a pair has, in families below a depth; a row enters one of each."""
+    levels = product(*(range(haar.levels) for haar in signs))
+    return sorted((each for each in levels if sum(each) < depth), key=sum)
+
+
+def worth_measuring(before: Floats, pairs: Sequence[Sequence[Haar]], variance_of: float, pure: bool) -> Codes:
+    """To which depth contrasts of each pair are worth measuring, so that errors are least; 0 for not at all.
+
+    before: the standard deviation of the contrast of each pair's halves by now; that of finer ones falls with the root
+    of their rows. pairs: the signs of both axes. variance_of: of the noise, if one contrast is measured alone.
     """
-    order = np.argsort(-before, kind="stable")
-    costs = np.cumsum(cost[order])
-    noise = np.sqrt(variance_of) * (costs if pure else np.sqrt(costs))
-    gains = [
-        float((before[order[:k]] * (1.0 - 1.0 / np.hypot(1.0, before[order[:k]] / sd))).sum())
-        for k, sd in enumerate(noise, 1)
-    ]
-    best = int(np.argmax(gains)) + 1 if gains else 0
-    if not best or before[order[0]] < noise[0]:
-        return np.zeros(0, dtype=np.int64)
-    return np.sort(order[:best])
+    costs = [[sum(sum(each) == family for each in levels_of(signs)) for family in range(MEASURED)] for signs in pairs]
+    depths: Codes = np.zeros(len(pairs), dtype=np.int64)
+    places, families = np.nonzero(np.array(costs).reshape(len(pairs), MEASURED))
+    if not len(places):
+        return depths
+    order = np.argsort(-before[places] * 0.5 ** (families / 2.0), kind="stable")
+    places, families = places[order], families[order]
+    cost, sizes = np.array(costs, dtype=np.float64)[places, families], before[places] * 0.5 ** (families / 2.0)
+    noise = np.sqrt(variance_of) * (np.cumsum(cost) if pure else np.sqrt(np.cumsum(cost)))
+    gained = cost * sizes * (1.0 - 1.0 / np.hypot(1.0, sizes / noise[:, None]))  # with so many, by each
+    if sizes[0] >= noise[0]:
+        best = int(np.argmax(np.tril(gained).sum(axis=1))) + 1
+        np.maximum.at(depths, places[:best], families[:best] + 1)
+    return depths
 
 
 def corrected(
@@ -143,9 +168,9 @@ def corrected(
     claimed = {p: np.maximum(each.rows(tables[p].noise + tables[p].model), LEAST) for p, each in looked.items()}
     found, spreads, roughness = dict(tables), dict[Places, Scaled](), dict[Places, float]()
     means, left, noises = ({places: np.zeros(each.shape) for places, each in off.items()} for _ in range(3))
-    for family in range(2 * MEASURED - 1):
+    for family in range(MEASURED):
         for measured in (False, True):
-            every = [p for p in looked if (p in told) == measured]
+            every = [p for p in looked if (p in told) == measured and family < looked[p].depth]
             items = [(p, np.nonzero(looked[p].families() == family)) for p in every]
             items = [(p, here) for p, here in items if len(here[0])]
             sizes = learned_sizes([(off[p][at], claimed[p][at], looked[p].variance) for p, at in items])
@@ -164,7 +189,7 @@ def corrected(
         table, estimate = tables[places], _tilted(tables[places].estimate, each, means[places])
         model = table.model if places in told else estimate * (1.0 + roughness[places] / FINER)
         found[places] = Table(places, estimate, table.noise, model)
-        spreads[places] = _spread(each, table.estimate, left[places], noises[places])
+        spreads[places] = _spread(each, table.estimate, left[places], noises[places], roughness[places])
     return found, spreads
 
 
@@ -202,23 +227,31 @@ def posterior(off: Floats, claimed: Floats, variance: float, sizes: Floats) -> t
 def _tilted(table: Floats, contrasts: Contrasts, change: Floats) -> Floats:
     """A table with the same margins and, as nearly as no cell is negative, other contrasts."""
     wanted, rows, columns = contrasts.of(table) + change, table.sum(axis=1), table.sum(axis=0)
+    told = contrasts.families() < contrasts.depth
     for _ in range(ROUNDS):
-        lacking = wanted - contrasts.of(table)
+        lacking = told * (wanted - contrasts.of(table))
         step = contrasts.back(lacking / np.maximum(contrasts.rows(table), 1.0))
         factor = np.clip(1.0 + step, 1.0 / MOST_CHANGE, MOST_CHANGE)
         table = fit_margins(table * factor, rows, columns, 3)
     return fit_margins(table, rows, columns)
 
 
-def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats) -> Scaled:
-    """Variances that are left, for each row that contrasts are about: of halves, then of quarters."""
-    rows, family = np.maximum(contrasts.rows(table), 1.0), contrasts.families()
-    by_level: list[list[float]] = [[], []]
-    for part, found in ((noise, by_level[0]), (WIDER**2 * left - noise, by_level[1])):
-        for level in range(MEASURED):
-            here = family == 0 if not level else family > 0
-            found.append(float((part[here]).sum() / rows[here].sum()) if here.any() else (found[-1] if found else 0.0))
-    return Scaled(tuple(by_level[0]), tuple(by_level[1]))
+def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats, rough: float) -> Scaled:
+    """Variances that are left, for each row that contrasts are about: of halves, then of quarters, and so on.
+
+    rough: the same of the finest that were measured, before they were corrected.
+    """
+    rows, levels = np.maximum(contrasts.rows(table), 1.0), contrasts.finest()
+    known, found = contrasts.families() < contrasts.depth, list[tuple[float, float]]()
+    for level in range(LEVELS):
+        here = known & (levels == level)
+        if here.any():
+            by_noise, whole = (float(each[here].sum() / rows[here].sum()) for each in (noise, WIDER**2 * left))
+            found.append((by_noise, whole - by_noise))
+        else:
+            rough = rough / FALL
+            found.append((0.0, rough))
+    return Scaled(tuple(each for each, _ in found), tuple(each for _, each in found))
 
 
 @dataclass(frozen=True)

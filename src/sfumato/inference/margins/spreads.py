@@ -2,8 +2,8 @@
 
 The deviation of a cell is taken to grow with the root of the rows that are expected in it: variance = spread * rows.
 Where a release measured how far a set of attributes is off, its own spread is known; else that of sets of its size.
-Errors of neighbouring cells are alike, so that blocks of cells, halves and quarters of every axis, have spreads of
-their own, as variance for each row of a block.
+Errors of neighbouring cells are alike, so that blocks of cells, halves of every axis down to sixteenths, have spreads
+of their own, as variance for each row of a block.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sfumato.inference.margins.table import Places
 
 @dataclass(frozen=True)
 class Scaled:
-    """The spread of errors of blocks, halves first, then quarters and eighths: what noise makes, and what was assumed.
+    """The spread of errors of blocks, halves first, then quarters and finer: what noise makes, and what was assumed.
 
     stripes: for each attribute of a pair, the spread beyond that of cells of a value of it with halves of the other.
     """

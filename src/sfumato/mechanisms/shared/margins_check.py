@@ -17,18 +17,18 @@ import numpy as np
 from sfumato.arrays import Codes, Floats, Whole
 from sfumato.frozen import dataclass
 from sfumato.inference.margins.calibration import Doubt, scale_of
-from sfumato.inference.margins.scales import LEVELS, MEASURED, Contrasts, Haar, OfThree, of_three
+from sfumato.inference.margins.scales import LEVELS, MEASURED, Contrasts, Haar, OfThree, levels_of, of_three
 from sfumato.inference.margins.spreads import Scaled, Spreads
 from sfumato.inference.margins.table import Places, Table, sum_kinds
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.misfits import noise_of_margins
 from sfumato.measurement import Measurement
-from sfumato.queries import Identity, Kron, Weighted
+from sfumato.queries import Identity, Kron, Stack, Weighted
 from sfumato.releases.contents.margins import Margins
 from sfumato.schema import Schema
 
-ALL = LEVELS  # every value of an attribute by itself, where levels are halves, quarters and eighths
+ALL = LEVELS  # every value of an attribute by itself, where levels are halves, quarters and so on
 # Shares of what is looked at, by the number of attributes and the level of each.
 LOOKS: dict[int, dict[tuple[int, ...], int]] = {
     2: {(ALL, ALL): 4, (ALL, 0): 2, (0, ALL): 2, (2, 2): 2},
@@ -176,15 +176,26 @@ class _Sizing:
 
 
 def measure_contrasts(
-    curator: Curator, schema: Schema, places: Places, signs: tuple[Haar, ...], budget: Budget
+    curator: Curator, schema: Schema, places: Places, signs: tuple[Haar, ...], budget: Budget, depth: int = MEASURED
 ) -> tuple[Contrasts, Measurement]:
-    """The noisy contrasts of some attributes, by the signs of each."""
+    """The noisy contrasts of some attributes, by the signs of each, in families below a depth."""
     seen = curator.margin([schema.domain.names[place] for place in places])
-    queries = Kron(*(Weighted(each.signs.astype(np.int64)) for each in signs))
-    one = seen.measure(queries, budget)
-    noisy = one.answers.astype(np.float64).reshape([len(each.level) for each in signs])
+    listed = [
+        [np.flatnonzero(haar.level == level) for haar, level in zip(signs, levels, strict=True)]
+        for levels in levels_of(signs, depth)
+    ]
+
+    def of_family(rows: list[Codes]) -> Kron:
+        return Kron(*(Weighted(haar.signs[here].astype(np.int64)) for haar, here in zip(signs, rows, strict=True)))
+
+    queries = Stack(*map(of_family, listed))
+    one, noisy, ahead = seen.measure(queries, budget), np.zeros([len(haar.level) for haar in signs]), 0
+    for rows in listed:
+        shape = [len(here) for here in rows]
+        noisy[np.ix_(*rows)] = one.answers[ahead : ahead + prod(shape)].reshape(shape)
+        ahead += prod(shape)
     handed = Measurement("contrast", Identity(queries.rows), one.answers, (one.noise,))
-    return Contrasts(signs, noisy, one.noise.continuous_variance), handed
+    return Contrasts(signs, noisy, one.noise.continuous_variance, depth), handed
 
 
 def _scales(found: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> list[float]:
@@ -260,8 +271,9 @@ def _scaled(
         cells, claimed = noise[0] + model[0], sum(of_table)
         stripes = tuple(max(0.0, scales[levels] * claimed - cells) for levels in ((ALL, 0), (0, ALL)))
     for level in reversed(range(LEVELS)):
-        if level < MEASURED and known is not None:
-            now = known.noise[level], known.model[level]
+        if known is not None:  # noise of what was not measured is that of finer blocks, which are off by no more
+            whole, by_noise = known.noise[level] + known.model[level], known.noise[level] or noise[0]
+            now = by_noise, max(whole - by_noise, 0.0 if level < MEASURED else model[0])
         elif (level,) * order in scales:
             now = scales[(level,) * order] * of_table[0], scales[(level,) * order] * of_table[1]
         elif not level and halves is not None:

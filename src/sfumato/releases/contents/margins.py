@@ -218,7 +218,7 @@ class Margins(ContentOfCells):
         )
 
     def _of_blocks(self, of: str, kinds: Mapping[int, Codes]) -> tuple[list[Coarse], list[Coarse]]:
-        """Errors of blocks of cells, from noise and from what was assumed: halves, quarters, eighths, stripes.
+        """Errors of blocks of cells, from noise and from what was assumed: halves, quarters and finer, stripes.
 
         What blocks are off by is known as a whole, so what smaller blocks and cells would add up to is taken away.
         """
@@ -234,10 +234,10 @@ class Margins(ContentOfCells):
             by_noise: dict[Places, Floats] = {}
             by_model: dict[Places, Floats] = {}
             for part, scaled in known.items():
-                if scaled is not None:
+                if scaled is not None and level < len(scaled.noise):
                     within = tuple(places[axis] for axis in part)
                     rows, noise, model = self._in_blocks(of, within, (level,) * len(part))
-                    if level < LEVELS - 1:
+                    if level < len(scaled.noise) - 1:
                         less = sum(scaled.stripes) if not level else 0.0
                         noise, model = scaled.noise[level + 1] * rows, (scaled.model[level + 1] + less) * rows
                     by_noise[part], by_model[part] = (

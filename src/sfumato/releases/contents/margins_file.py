@@ -8,8 +8,9 @@ measured    for each measurement: its statistic, how many attributes, which nois
 along       the attributes of all measurements
 answers     the noisy answers of all measurements
 blocks      for each set of attributes whose blocks have errors of their own: its statistic, how many attributes it has,
-            whether it stands for all sets of its size, spreads by noise and by assumption of halves, quarters and
-            eighths, those of stripes, and the contrast of its halves, if it has one
+            whether it stands for all sets of its size, spreads by noise and by assumption of halves, quarters,
+            eighths and sixteenths (or no finer than eighths), those of stripes, and the contrast of its halves, if it
+            has one
 among       the attributes of these sets
 """
 
@@ -57,18 +58,7 @@ COLUMNS = {
     "along": ["attribute"],
     "answers": ["answer"],
 }
-OF_BLOCKS = {
-    BLOCKS: [
-        "statistic",
-        "attributes",
-        "all",
-        *(f"{part} {level}" for part in ("noise", "model") for level in range(LEVELS)),
-        *(f"stripe {axis}" for axis in range(2)),
-        "contrasted",
-        "contrast",
-    ],
-    "among": ["attribute"],
-}
+FEWEST_LEVELS = 3  # of blocks; files of versions that told no sixteenths have so many
 CONTRASTED = 3  # attributes of a set whose contrast is kept
 CELL_BY_CELL = 0, 0  # how margins are measured that need no contrasts
 FINEST = 2**20  # parts of a spread
@@ -88,6 +78,14 @@ class MarginsRecord:
     guessed: list[list[int]] = field(default_factory=list)  # all rows and one-way margins, in 1024ths
 
 
+def of_blocks(levels: int) -> dict[str, list[str]]:
+    """The columns of the errors of blocks at so many levels."""
+    spreads = [f"{part} {level}" for part in ("noise", "model") for level in range(levels)]
+    stripes = [f"stripe {axis}" for axis in range(2)]
+    listed = ["statistic", "attributes", "all", *spreads, *stripes, "contrasted", "contrast"]
+    return {BLOCKS: listed, "among": ["attribute"]}
+
+
 def rounded(table: Table) -> Table:
     """A table as a file holds it: estimates and standard errors in 1024ths."""
     errors = (in_parts(np.sqrt(np.maximum(each, 0.0))) ** 2 for each in (table.noise, table.model))
@@ -104,6 +102,10 @@ def rounded_spreads(spreads: Spreads) -> Spreads:
 
 def _of_blocks(spreads: Spreads) -> tuple[Mapping[Any, Scaled], Mapping[Any, Scaled]]:
     return spreads.blocks_by_order, spreads.blocks
+
+
+def _every(spreads: Spreads) -> list[Scaled]:
+    return [each for every in _of_blocks(spreads) for each in every.values()]
 
 
 def _rounded_blocks(each: Scaled) -> Scaled:
@@ -136,10 +138,11 @@ def written(content: Margins) -> Written:
         "along": [_flat(places for places, _ in content.measured)],
         "answers": [_joined([one.answers for _, one in content.measured])],
     }
-    if of_blocks := [row for of, each in content.spreads.items() for row in _blocks(statistics.index(of), each)]:
-        columns[BLOCKS] = _columns([row for row, _ in of_blocks], len(OF_BLOCKS[BLOCKS]))
-        columns["among"] = [_flat(places for _, places in of_blocks)]
-    named = COLUMNS | OF_BLOCKS
+    levels = max((len(one.noise) for each in content.spreads.values() for one in _every(each)), default=LEVELS)
+    named = COLUMNS | of_blocks(levels)
+    if blocks := [row for of, each in content.spreads.items() for row in _blocks(statistics.index(of), each)]:
+        columns[BLOCKS] = _columns([row for row, _ in blocks], len(named[BLOCKS]))
+        columns["among"] = [_flat(places for _, places in blocks)]
     kept = {name: dict(zip(named[name], each, strict=True)) for name, each in columns.items()}
     orders = [content.spreads.get(of, Spreads()).by_order for of in statistics]
     about: dict[str, Any] = {
@@ -155,8 +158,8 @@ def written(content: Margins) -> Written:
 def check(manifest: Manifest, schema: Schema) -> None:
     """Refuse a manifest whose members are not those of margins."""
     details_as(MarginsRecord, manifest)
-    wanted = COLUMNS | OF_BLOCKS if BLOCKS in manifest.members else COLUMNS
-    if {name: member.columns for name, member in manifest.members.items()} != wanted:
+    told = {name: member.columns for name, member in manifest.members.items()}
+    if told not in (COLUMNS, *(COLUMNS | of_blocks(levels) for levels in range(FEWEST_LEVELS, LEVELS + 1))):
         raise refusal("its members are not those of margins")
     if manifest.statistics != _statistics(schema, list(schema.units)):
         raise refusal("its statistics are not those of its schema")
@@ -240,13 +243,14 @@ def _read_blocks(
     if (listed["all"] > 1).any() or (listed["contrasted"] > 1).any() or (listed["attributes"] < 2).any():
         raise refusal("its errors of blocks are not spelled as Sfumato spells them")
     sets = _sets(np.where(listed["all"] > 0, 0, listed["attributes"]), member("among")["attribute"], axes)
-    spreads = [[int(each) / FINEST for each in listed[name].tolist()] for name in OF_BLOCKS[BLOCKS][3:-2]]
+    levels = sum(name.startswith("noise ") for name in listed)
+    spreads = [[int(each) / FINEST for each in listed[name].tolist()] for name in of_blocks(levels)[BLOCKS][3:-2]]
     orders, told, contrasts = (listed[name].tolist() for name in ("attributes", "contrasted", "contrast"))
     for row, (of, places) in enumerate(zip(_named(listed["statistic"], statistics), sets, strict=True)):
         by_order, single, kept = found.setdefault(of, ({}, {}, {}))
         each = [numbers[row] for numbers in spreads]
-        stripes = tuple(each[2 * LEVELS :]) if orders[row] == 2 else ()
-        scaled = Scaled(tuple(each[:LEVELS]), tuple(each[LEVELS : 2 * LEVELS]), stripes)
+        stripes = tuple(each[2 * levels :]) if orders[row] == 2 else ()
+        scaled = Scaled(tuple(each[:levels]), tuple(each[levels : 2 * levels]), stripes)
         if places in single or (not places and orders[row] in by_order):
             raise refusal("it lists the errors of a set's blocks twice")
         if places:
