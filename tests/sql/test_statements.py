@@ -377,6 +377,8 @@ REFUSED = {
     "SELECT COUNT(*) FROM visits TABLESAMPLE 10": "TABLESAMPLE",
     "SELECT COUNT(*) FROM visits WHERE LOWER(ward)": "is not a condition",
     "SELECT COUNT(*) FROM visits WHERE ward = 5 + LOWER(ward)": "cannot be put together",
+    "SELECT COUNT(*) FROM visits WHERE age * '2' = '22'": "cannot be put together",  # Python writes a text twice
+    "SELECT COUNT(*) FROM visits WHERE ward = ward + 'x'": "cannot be put together",
     "SELECT COUNT(*) FROM visits LIMIT -1": "LIMIT needs a whole number",
     "DELETE FROM visits": "DELETE",
 }

@@ -219,6 +219,13 @@ def _piece(text: Any, start: int, length: int | None = None) -> str:
     return _text(text)[begin : None if length is None else begin + int(length)]
 
 
+def _numbers(*args: Any) -> bool:
+    """Texts are neither added nor multiplied: Python would write one after the other, thousands of times."""
+    if any(isinstance(arg, str) for arg in args):
+        raise TypeError("a text in arithmetic")
+    return True
+
+
 def _to_boolean(value: Any) -> bool:
     return str(value).lower() in ("true", "t", "1", "yes") if isinstance(value, str) else bool(value)
 
@@ -237,9 +244,9 @@ _WITH_NULLS: dict[str, Callable[..., Any]] = {
     "concat": _joined,
 }
 _STRICT: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
+    "add": lambda a, b: _numbers(a, b) and a + b,
     "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
+    "mul": lambda a, b: _numbers(a, b) and a * b,
     "div": _divided,
     "mod": lambda a, b: math.fmod(a, b) if b else None,
     "intdiv": lambda a, b: math.trunc(a / b) if b else None,
