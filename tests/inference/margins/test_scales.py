@@ -123,6 +123,8 @@ def test_levels_that_add_up_to_little_are_measured():
     assert levels_of(FINE, 2) == [(0, 0), (0, 1), (1, 0)] and levels_of(FINE, 0) == []
     assert levels_of((FLAGS[0], FINE[0])) == [(0, 0), (0, 1), (0, 2)] and levels_of(FLAGS) == [(0, 0)]
     assert levels_of(BARE) == []
+    heaped = Haar.of(np.array([60.0, 38.0, 2.0]))  # halves and eighths, and no block that two quarters part
+    assert levels_of((heaped, FLAGS[0])) == [(0, 0), (2, 0)]
     three = tuple(Haar.of(np.ones(8), 1) for _ in range(3))
     assert levels_of(three) == [(0, 0, 0)]
 

@@ -130,7 +130,7 @@ class Contrasts:
 
 def levels_of(signs: Sequence[Haar], depth: int = MEASURED) -> list[tuple[int, ...]]:
     """The levels of each axis whose contrasts a pair has, in families below a depth; a row enters one of each."""
-    levels = product(*(range(haar.levels) for haar in signs))
+    levels = product(*(np.unique(haar.level).tolist() for haar in signs))  # an axis may have quarters and no halves
     return sorted((each for each in levels if sum(each) < depth), key=sum)
 
 
