@@ -9,19 +9,16 @@ from sfumato.inference.margins.scales import (
     FALL,
     LEVELS,
     MEASURED,
-    SIZES,
-    WIDER,
     Contrasts,
     Haar,
     corrected,
     halved,
-    learned_sizes,
     levels_of,
     of_three,
-    posterior,
     worth_measuring,
 )
 from sfumato.inference.margins.table import Table, sum_kinds
+from sfumato.inference.scale_posterior import SIZES, WIDER, learned_sizes, posterior
 
 ROWS, SIDE = 100_000.0, 16
 

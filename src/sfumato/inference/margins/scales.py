@@ -27,18 +27,14 @@ from sfumato.inference.margins.errors import along
 from sfumato.inference.margins.pairs import fit_margins
 from sfumato.inference.margins.spreads import Scaled
 from sfumato.inference.margins.table import Places, Table
+from sfumato.inference.scale_posterior import LEAST, SIZES, WIDER, learned_sizes, posterior
 
 LEVELS = 4  # halvings of every axis that errors are known at: halves, quarters, eighths, sixteenths
 MEASURED = 3  # those of which contrasts of pairs are measured
 FALL = 4.0  # by which the spread of uncorrected errors falls to the next level: 2 for steps, 8 for slopes
-SIZES = np.exp(np.arange(-4.0, 9.0, 0.5))  # of errors' variances at a scale, over what is claimed
-SOME = 0.1  # contrasts' families' worth of belief in each size, before any is seen
-LEARNING = 30  # rounds in which all families teach each other how large errors are
 ROUNDS = 4  # of bringing a table to its contrasts
 MOST_CHANGE = 4.0  # by which a block's rows are multiplied in one round at most
 FINER = 8.0  # by which the spread of single cells is smaller than that of quarters, where only these were seen
-WIDER = 1.4  # times the deviations that are left, as errors have longer tails than normal ones
-LEAST = 1e-9
 
 
 def halved(margin: Floats, levels: int = LEVELS) -> list[Codes]:
@@ -191,37 +187,6 @@ def corrected(
         found[places] = Table(places, estimate, table.noise, model)
         spreads[places] = _spread(each, table.estimate, left[places], noises[places], roughness[places])
     return found, spreads
-
-
-def learned_sizes(items: Sequence[tuple[Floats, Floats, float]]) -> list[Floats]:
-    """For each family of contrasts, how likely each of `SIZES` is, with a prior that all of them teach each other.
-
-    items: what each contrast is off by, the variance claimed of it, and that of its noise.
-    """
-    if not items:
-        return []
-    logs = []
-    for off, claimed, variance in items:
-        expected = SIZES[:, None] * claimed.reshape(-1) + variance
-        logs.append(-0.5 * (np.log(expected) + off.reshape(-1) ** 2 / expected).sum(axis=1))
-    likely = np.exp([each - each.max() for each in logs])
-    prior = np.full(len(SIZES), 1.0 / len(SIZES))
-    for _ in range(LEARNING):
-        belief = likely * prior
-        belief /= belief.sum(axis=1, keepdims=True)
-        prior = belief.sum(axis=0) + SOME
-        prior = prior / prior.sum()
-    belief = likely * prior
-    return list(belief / belief.sum(axis=1, keepdims=True))
-
-
-def posterior(off: Floats, claimed: Floats, variance: float, sizes: Floats) -> tuple[Floats, Floats, Floats]:
-    """The posterior mean of errors, the variance that is left, and which part of that is the noise's."""
-    prior = SIZES[:, None] * claimed
-    kept = prior / (prior + variance)
-    trust = sizes @ kept
-    left = trust * variance + np.maximum(sizes @ kept**2 - trust**2, 0.0) * off**2
-    return trust * off, left, np.minimum(trust**2 * variance, left)
 
 
 def _tilted(table: Floats, contrasts: Contrasts, change: Floats) -> Floats:

@@ -30,7 +30,7 @@ from sfumato.inference.fits.base import Arrays, FitReader, keep_in_parts
 from sfumato.inference.fits.grouped import Grouped, summed
 from sfumato.inference.fits.measured.steadied import AT_ONCE, MOST_NUMBERS, MOST_SPREAD, NO_NOISE, Steadied
 from sfumato.inference.fits.moved import MovedFit
-from sfumato.inference.margins.scales import LEAST, WIDER, learned_sizes, posterior
+from sfumato.inference.scale_posterior import LEAST, WIDER, learned_sizes, posterior
 from sfumato.measurement import Measurement
 from sfumato.queries import Identity
 
