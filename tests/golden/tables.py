@@ -88,7 +88,7 @@ def two() -> Golden:
     }
     options = {
         "quantiles": {"of": "x", "by": "g", "quantiles": "0,0.5,0.75,1"},
-        "mldp": {"features": "16", "model": "kernel"},
+        "mldp": {"features": "16", "model": "gaussian"},
         "sq": {"target": "g", "learner": "perceptron", "rounds": "3"},
         "pac": {"target": "g", "positive": "a"},
         "halfspace": {"directions": "6", "offsets": "8"},
@@ -149,7 +149,7 @@ def kept() -> Golden:
             "stay": {"lower": 0, "upper": 20, "missing": "keep"},
         },
     }
-    options = {"quantiles": {"of": "day", "by": "ward"}}
+    options = {"quantiles": {"of": "day", "by": "ward"}, "pac": {"target": "ward", "positive": "A"}}
     return Golden(Schema.from_dict(schema), rows, ASKED_OF_KEPT, options=options)
 
 
