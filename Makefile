@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint bench site clean
+.PHONY: demo test lint golden bench site clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/sfumato demo
@@ -17,6 +17,9 @@ lint: $(VENV)/.test-ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+golden: $(VENV)/.test-ready
+	$(BIN)/python tests/golden/golden.py
 
 bench: $(VENV)/.test-ready
 	$(BIN)/python benchmarks/noise.py
