@@ -98,12 +98,10 @@ class Counted:
 def counted_beside_shape(curator: Curator, budget: Budget) -> tuple[Counted, Budget]:
     """Margins that pay beside a shape that is learned from queries, and what they leave of a budget."""
     first = margins_beside_cells(curator.domain, pure=budget.is_pure)
-    wanted = {"margins": first.part, "blocks": part_for_blocks(curator.domain)}
-    wanted = {name: part for name, part in wanted.items() if part}
-    most, *shares = budget.split(1 - sum(wanted.values()), *wanted.values())
-    each = dict(zip(wanted, shares, strict=True))
-    margins = first.measure(curator, each.get("margins"))
-    return Counted(first, margins, None, _blocks(curator, each.get("blocks"))), most
+    wanted = first.part, part_for_blocks(curator.domain)
+    most, *shares = budget.split(1 - sum(wanted), *(part for part in wanted if part))
+    margins, blocks = (shares.pop(0) if part else None for part in wanted)
+    return Counted(first, first.measure(curator, margins), None, _blocks(curator, blocks)), most
 
 
 def _blocks(curator: Curator, budget: Budget | None) -> tuple[Blocks, Measurement] | None:
