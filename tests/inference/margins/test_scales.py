@@ -26,11 +26,14 @@ ROWS, SIDE = 100_000.0, 16
 # -- halves and their signs
 
 
-def test_an_axis_is_halved_by_its_rows():
+def test_an_axis_is_halved_by_its_rows_and_values_alike():
     even = halved(np.ones(8))
     assert [each.tolist() for each in even] == [[v // size for v in range(8)] for size in (4, 2, 1, 1)]
-    uneven = halved(np.array([6.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]))  # the first holds half of all rows
-    assert uneven[0].tolist() == [0, 1, 1, 1, 1, 1, 1]
+    uneven = np.array([6.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])  # the first holds half of all rows
+    assert halved(uneven, by_rows=True)[0].tolist() == [0, 1, 1, 1, 1, 1, 1]
+    assert halved(uneven)[0].tolist() == [0, 0, 0, 1, 1, 1, 1]
+    tail = np.array([50.0, 50.0, *[0.5] * 14])  # 7 rows of 107 in 14 values of 16: not one block of eight, but four
+    assert len({*halved(tail)[2][2:].tolist()}) == 4 and len({*halved(tail, by_rows=True)[2][2:].tolist()}) == 1
     for margin in (np.ones(8), np.array([6.0, 1, 1, 1, 1, 1, 1]), np.zeros(5), np.array([0.0, 3, -2, 4])):
         levels = halved(margin)
         assert len(levels) == LEVELS
@@ -120,7 +123,7 @@ def test_levels_that_add_up_to_little_are_measured():
     assert levels_of(FINE, 2) == [(0, 0), (0, 1), (1, 0)] and levels_of(FINE, 0) == []
     assert levels_of((FLAGS[0], FINE[0])) == [(0, 0), (0, 1), (0, 2)] and levels_of(FLAGS) == [(0, 0)]
     assert levels_of(BARE) == []
-    heaped = Haar.of(np.array([60.0, 38.0, 2.0]))  # halves and eighths, and no block that two quarters part
+    heaped = Haar(np.array([[1.0, 1.0, -1.0], [1.0, -1.0, 0.0]]), np.array([0, 2]))  # no block that two quarters part
     assert levels_of((heaped, FLAGS[0])) == [(0, 0), (2, 0)]
     three = tuple(Haar.of(np.ones(8), 1) for _ in range(3))
     assert levels_of(three) == [(0, 0, 0)]

@@ -26,28 +26,51 @@ from sfumato.frozen import dataclass
 from sfumato.inference.margins.errors import along
 from sfumato.inference.margins.pairs import fit_margins
 from sfumato.inference.margins.spreads import Scaled
-from sfumato.inference.margins.table import Places, Table
+from sfumato.inference.margins.table import Places, Table, independent
 from sfumato.inference.scale_posterior import LEAST, SIZES, WIDER, learned_sizes, posterior
 
 LEVELS = 4  # halvings of every axis that errors are known at: halves, quarters, eighths, sixteenths
 MEASURED = 3  # those of which contrasts of pairs are measured
 FALL = 4.0  # by which the spread of uncorrected errors falls to the next level: 2 for steps, 8 for slopes
-ROUNDS = 4  # of bringing a table to its contrasts
+ROUNDS = 12  # of bringing a table to its contrasts, at most
+CLOSER = 0.9  # of what squared contrasts are missed by, as long as a further round is made
 MOST_CHANGE = 4.0  # by which a block's rows are multiplied in one round at most
 FINER = 8.0  # by which the spread of single cells is smaller than that of quarters, where only these were seen
 
 
-def halved(margin: Floats, levels: int = LEVELS) -> list[Codes]:
-    """For each level the block of every value, numbered from 0: an axis halved by its rows so many times.
+def measure_of(margin: Floats, *, by_rows: bool = False) -> Floats:
+    """The measure by which an axis is halved, with sum 1: half of it as rows lie, half of it evenly over values.
+
+    By rows alone, as in older files, a long tail is one block, and averages and variances hang on how it is spread.
+
+    >>> measure_of(np.array([6.0, 2.0, 0.0, 0.0])).tolist()
+    [0.5, 0.25, 0.125, 0.125]
+    """
+    rows, even = np.maximum(margin, 0.0), np.full(len(margin), 1.0 / len(margin))
+    if not rows.sum() > 0:
+        return even
+    return np.asarray(rows / rows.sum() if by_rows else (rows / rows.sum() + even) / 2.0)
+
+
+def halved(margin: Floats, levels: int = LEVELS, *, by_rows: bool = False) -> list[Codes]:
+    """For each level the block of every value, numbered from 0: an axis halved so many times, by `measure_of`.
 
     >>> [each.tolist() for each in halved(np.array([1.0, 1.0, 5.0, 1.0]))]
-    [[0, 0, 1, 1], [0, 0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3]]
+    [[0, 0, 1, 1], [0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3]]
     """
-    rows = np.maximum(margin, 0.0)
-    share = rows / rows.sum() if rows.sum() > 0 else np.full(len(rows), 1.0 / len(rows))
+    share = measure_of(margin, by_rows=by_rows)
     middle = np.cumsum(share) - share / 2.0
     places = [np.minimum((middle * 2**level).astype(np.int64), 2**level - 1) for level in range(1, levels + 1)]
     return [np.asarray(np.unique(each, return_inverse=True)[1], dtype=np.int64) for each in places]
+
+
+def sizes_of(rows: Floats, measures: Sequence[Floats], total: float) -> Floats:
+    """What errors of cells or blocks grow with: half of it their rows, half of it the product of their axes' measures.
+
+    >>> sizes_of(np.array([[8.0, 0.0], [0.0, 0.0]]), [np.array([0.75, 0.25])] * 2, 8.0).tolist()
+    [[6.25, 0.75], [0.75, 0.25]]
+    """
+    return np.asarray((rows + independent([total * each for each in measures], total)) / 2.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,12 +216,17 @@ def _tilted(table: Floats, contrasts: Contrasts, change: Floats) -> Floats:
     """A table with the same margins and, as nearly as no cell is negative, other contrasts."""
     wanted, rows, columns = contrasts.of(table) + change, table.sum(axis=1), table.sum(axis=0)
     told = contrasts.families() < contrasts.depth
+    best, least = table, np.inf
     for _ in range(ROUNDS):
         lacking = told * (wanted - contrasts.of(table))
+        missed = float(np.square(lacking).sum())
+        if missed >= CLOSER * least:  # as near as it gets: some contrasts cannot be had together
+            break
+        best, least = table, missed
         step = contrasts.back(lacking / np.maximum(contrasts.rows(table), 1.0))
         factor = np.clip(1.0 + step, 1.0 / MOST_CHANGE, MOST_CHANGE)
         table = fit_margins(table * factor, rows, columns, 3)
-    return fit_margins(table, rows, columns)
+    return fit_margins(best, rows, columns)
 
 
 def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats, rough: float) -> Scaled:
@@ -206,7 +234,8 @@ def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats, ro
 
     rough: the same of the finest that were measured, before they were corrected.
     """
-    rows, levels = np.maximum(contrasts.rows(table), 1.0), contrasts.finest()
+    sizes = sizes_of(table, [measure_of(table.sum(axis=1)), measure_of(table.sum(axis=0))], float(table.sum()))
+    rows, levels = np.maximum(contrasts.rows(sizes), 1.0), contrasts.finest()
     known, found = contrasts.families() < contrasts.depth, list[tuple[float, float]]()
     for level in range(LEVELS):
         here = known & (levels == level)

@@ -23,7 +23,7 @@ from sfumato.frozen import dataclass
 from sfumato.inference.margins.errors import Coarse, JoinedErrors
 from sfumato.inference.margins.joining import CLOSE, NONE, join_counts, join_sums, join_unbiased
 from sfumato.inference.margins.one_way import level_of
-from sfumato.inference.margins.scales import LEVELS, halved
+from sfumato.inference.margins.scales import LEVELS, halved, measure_of, sizes_of
 from sfumato.inference.margins.spreads import Spreads
 from sfumato.inference.margins.table import Places, Table, independent, spread_out, subsets, sum_kinds, sum_out
 from sfumato.measurement import Measurement, Noise
@@ -261,17 +261,22 @@ class Margins(ContentOfCells):
         return found
 
     def _in_blocks(self, of: str, places: Places, levels: Places) -> tuple[Floats, Floats, Floats]:
-        """Rows in the blocks of some axes, and the variances that their cells add up to: of noise, and of the model."""
+        """What errors of the blocks of some axes grow with, and the variances that their cells add up to.
+
+        These are of noise, and of the model.
+        """
         if (of, places, levels) not in self._known_blocks:
             blocks = [self.blocks(place)[level] for place, level in zip(places, levels, strict=True)]
-            table = self._table(of, places)
+            table, total = self._table(of, places), float(self.tables["count"][()].estimate)
             if table is not None:
                 rows, noise, model = (sum_kinds(each, blocks) for each in (table.estimate, table.noise, table.model))
             else:
-                total = float(self.tables["count"][()].estimate)
                 held = [sum_kinds(total * self._rows_of[p], [b]) for p, b in zip(places, blocks, strict=True)]
                 rows = independent(held, total)
                 noise, model = np.zeros(rows.shape), self.spreads[of].of(places) * rows
+            if not self._by_rows:
+                along = [sum_kinds(self._measures[p], [b]) for p, b in zip(places, blocks, strict=True)]
+                rows = sizes_of(rows, along, total)
             self._known_blocks[of, places, levels] = rows, noise, model
         return self._known_blocks[of, places, levels]
 
@@ -290,8 +295,19 @@ class Margins(ContentOfCells):
 
     @cached_property
     def _halved(self) -> list[list[Codes]]:
-        sizes = enumerate(self.domain.shape)
-        return [[*halved(self.tables["count"][place,].estimate), np.arange(size)] for place, size in sizes]
+        margins = [self.tables["count"][place,].estimate for place in range(len(self.domain.shape))]
+        return [[*halved(margin, by_rows=self._by_rows), np.arange(len(margin))] for margin in margins]
+
+    @cached_property
+    def _measures(self) -> list[Floats]:
+        return [measure_of(self.tables["count"][place,].estimate) for place in range(len(self.domain.shape))]
+
+    @cached_property
+    def _by_rows(self) -> bool:
+        """Whether axes were halved by rows alone, as they were while errors were known at fewer levels."""
+        known = [(*each.blocks.values(), *each.blocks_by_order.values()) for each in self.spreads.values()]
+        levels = {len(scaled.noise) for blocks in known for scaled in blocks}
+        return bool(levels) and max(levels) < LEVELS
 
     def _of_each_block(self, place: int, kind: Codes, level: int) -> Floats:
         """For every block and kind of values of an attribute, the part of the block's rows that are of the kind."""
