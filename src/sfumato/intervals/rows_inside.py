@@ -11,17 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.frozen import dataclass
-from sfumato.inference.fits.base import Fit
-from sfumato.inference.fits.buckets import OverBuckets
-from sfumato.inference.fits.measured.fit import innermost
-from sfumato.inference.fits.shrinkage import ShrinkageFit
-from sfumato.inference.fits.tree import TreeFit
+from sfumato.inference.fits.base import Fit, Sets
 from sfumato.intervals.noise_sum import upper_quantile
 from sfumato.measurement import Measurement, Noise
-from sfumato.queries import Identity, Ranges
 
 FAR = 25.0  # deviations of the noise, beyond which no noise gets within any confidence that is asked
-Sets = NDArray[np.bool_]  # of cells, a column each
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,29 +39,10 @@ def signs_of_rows(fit: Fit, within: Sets) -> list[Sign] | None:
 
     within: (cells, sets).
     """
-    parts = _measured_inside(fit, within)
+    parts = fit.measured_inside(within)
     if parts is None:
         return None
     return [_sign([(measured, rows[:, place]) for measured, rows in parts]) for place in range(within.shape[1])]
-
-
-def _measured_inside(fit: Fit, within: Sets) -> list[tuple[Measurement, Sets]] | None:
-    """Each measurement, with the rows of it that count cells of a set alone."""
-    fit = innermost(fit)
-    if isinstance(fit, TreeFit) and isinstance(fit.measurement.queries, Ranges):
-        ranges = fit.measurement.queries
-        before = np.zeros((len(within) + 1, within.shape[1]), dtype=np.int64)
-        np.cumsum(~within[fit.tree.order], axis=0, out=before[1:])
-        return [(fit.measurement, before[ranges.highs + 1] == before[ranges.lows])]
-    if not isinstance(fit, OverBuckets):
-        return None
-    outside = np.stack([np.bincount(fit.labels, weights=~one) for one in within.T], axis=1)
-    found = _measured_inside(fit.totals, outside == 0.0)
-    if isinstance(fit, ShrinkageFit):
-        totals = fit.totals.measurements[0]
-        regions = [(totals, outside == 0.0)] if isinstance(totals.queries, Identity) else []
-        return [*regions, (fit.cells, within)]
-    return found
 
 
 def _sign(parts: list[tuple[Measurement, NDArray[np.bool_]]]) -> Sign:

@@ -12,9 +12,11 @@ import sfumato as sf
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError, ReleaseFileError
-from sfumato.inference.fits.base import Arrays, Errors, Fit, FitReader, OfOneMeasurement
+from sfumato.inference.fits.base import Arrays, ByModel, Errors, Fit, FitReader, OfOneMeasurement
 from sfumato.inference.fits.families import FAMILIES
 from sfumato.inference.fits.linear import LinearFit
+from sfumato.intervals.guaranteed.ends import Find
+from sfumato.intervals.guaranteed.regions import one_by_one
 from sfumato.measurement import Measurement
 from sfumato.releases.file.fits import Reading, WrittenFits, write_fits
 from sfumato.releases.file.query_records import Arrays as FileArrays
@@ -95,7 +97,7 @@ def test_an_estimate_of_another_length_or_from_elsewhere_is_refused(kind):
 
 
 @dataclass(frozen=True, eq=False)
-class Doubled(OfOneMeasurement):
+class Doubled(ByModel, OfOneMeasurement):
     """A toy: noisy cells, each counted as often as its weight says, and a doubt beside them."""
 
     family = "doubled"
@@ -113,6 +115,10 @@ class Doubled(OfOneMeasurement):
         weights, sums = self.weights[:, None] * columns, columns.shape[1]
         model = np.diag(((self.doubt[:, None] * columns) ** 2).sum(axis=0))
         return Errors(self.measurement.design, weights, model, np.zeros(sums, dtype=np.bool_))
+
+    def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        cells = one_by_one(self.measurement)
+        return lambda low, high, tail: cells(low * self.weights, high * self.weights, tail)
 
     def record(self, domain: Domain) -> Arrays:
         return {"weights": self.weights, "doubt": self.doubt}
@@ -144,7 +150,8 @@ def test_a_new_fit_is_one_class_and_one_line(monkeypatch, tmp_path):
         path = release.save(tmp_path / "r.sfumato")
         opened = sf.open(path, allow_not_private=True)
         assert type(opened.content.fits[0]) is Doubled
-        assert opened.query(SQL).records() == release.query(SQL).records()
+        for kind in ("typical", "guaranteed"):
+            assert opened.query(SQL, interval=kind).records() == release.query(SQL, interval=kind).records()
         odd = release_with(replace(doubled(), weights=-np.ones(SIZE, dtype=np.int64))).save(tmp_path / "odd.sfumato")
         with pytest.raises(ReleaseFileError, match="contradicts itself: every cell has a weight of 0 or more"):
             sf.open(odd, allow_not_private=True)

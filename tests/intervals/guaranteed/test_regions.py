@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sure_coverage import content_of
+from sure_coverage import TABLES, content_of
 
 from sfumato.errors import QueryError
 from sfumato.inference.fits.measured.fit import innermost
 from sfumato.inference.fits.partition import PartitionFit
-from sfumato.intervals.guaranteed.regions import finder, is_exact
+
+DOMAIN = TABLES["checkerboard"][0].domain
 
 
 def fit_of(mechanism: str, table: str = "checkerboard", epsilon: int = 1):
@@ -20,15 +21,15 @@ def test_least_squares_needs_nothing_else():
     fit = fit_of("hierarchical")
     weights = np.zeros(144)
     weights[5:60] = 1.0
-    found = finder(fit)(weights, weights, 0.025)
-    assert is_exact(fit) and found.low < weights @ fit.estimate < found.high
+    found = fit.guaranteed(DOMAIN)(weights, weights, 0.025)
+    assert fit.exact and found.low < weights @ fit.estimate < found.high
     assert found.high + found.low == pytest.approx(2 * weights @ fit.estimate)
 
 
 @pytest.mark.parametrize("mechanism", ["mwem", "pmw"])
 def test_a_learned_shape_has_none(mechanism):
     with pytest.raises(QueryError, match="no guaranteed interval"):
-        finder(fit_of(mechanism))
+        fit_of(mechanism).guaranteed(DOMAIN)
 
 
 def test_a_part_of_a_bucket_holds_between_nothing_and_all_of_it():
@@ -38,7 +39,7 @@ def test_a_part_of_a_bucket_holds_between_nothing_and_all_of_it():
     counts = np.zeros(144)
     counts[7 * 12 + 4] = 500.0
     inside = np.arange(144) % 2 == 0
-    found = finder(fit)(inside.astype(float), inside.astype(float), 0.025)
+    found = fit.guaranteed(DOMAIN)(inside.astype(float), inside.astype(float), 0.025)
     within = sum(counts[fit.labels == b].sum() for b in range(len(fit.sizes)) if inside[fit.labels == b].all())
     around = sum(counts[fit.labels == b].sum() for b in range(len(fit.sizes)) if inside[fit.labels == b].any())
     assert (found.low, found.high) == (within, around)
@@ -47,5 +48,5 @@ def test_a_part_of_a_bucket_holds_between_nothing_and_all_of_it():
 def test_cells_and_buckets_both_have_a_say():
     fit = fit_of("kdtree", "spike")
     every, one = np.ones(144), np.eye(144)[7 * 12 + 4]
-    total, cell = finder(fit)(every, every, 0.025), finder(fit)(one, one, 0.025)
+    total, cell = fit.guaranteed(DOMAIN)(every, every, 0.025), fit.guaranteed(DOMAIN)(one, one, 0.025)
     assert cell.high - cell.low < total.high - total.low < 120.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,10 +19,13 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.inference.averages.posterior import Effects, Posterior, Seen
 from sfumato.inference.averages.tables import MOST_IN_ALL, MOST_TABLES, Table
-from sfumato.inference.fits.base import PARTS, Arrays, Errors, FitReader, OfOneMeasurement, keep_in_parts
+from sfumato.inference.fits.base import PARTS, Arrays, ByModel, Errors, FitReader, OfOneMeasurement, keep_in_parts
 from sfumato.inference.fits.grouped import Grouped, squares_by_group, summed
 from sfumato.measurement import Design, Measurement
 from sfumato.queries import Stack
+
+if TYPE_CHECKING:
+    from sfumato.intervals.guaranteed.ends import Find
 
 FINE = 2**30  # variances are kept in whole multiples of 1 / FINE
 AT_ONCE = 2**22  # numbers that are laid out for many groups
@@ -29,7 +33,7 @@ CLOSE = 1e-6  # rows, and of a sum: what another machine may round otherwise
 
 
 @dataclass(frozen=True, eq=False)
-class AveragesFit(OfOneMeasurement):
+class AveragesFit(ByModel, OfOneMeasurement):
     """Counts times averages.
 
     measurement: noisy sums of tables, one below the other. sides: of the axes. rows: the estimated count of every cell.
@@ -73,6 +77,11 @@ class AveragesFit(OfOneMeasurement):
     def posterior(self) -> Posterior:
         """What is known of all sums, where a row adds at most 1."""
         return Posterior(self.rows, self.effects, seen_in(self.measurement, self.sides, self.unit))
+
+    def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        from sfumato.intervals.guaranteed.sums import of_sums
+
+        return super().guaranteed(domain) if rows is None else of_sums(self, domain, rows)
 
     def errors(self, columns: Floats) -> Errors:
         return self._all_model(self.posterior.covariance(columns))

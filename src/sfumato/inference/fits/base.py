@@ -9,7 +9,7 @@ keeps of it, and reads that back from a file that nobody has vouched for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,13 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Design, Measurement
 
+if TYPE_CHECKING:
+    from sfumato.intervals.guaranteed.ends import Find
+
 PARTS = 2**10  # an estimate is kept in whole multiples of 1 / PARTS, so that a file holds it exactly
 Arrays = dict[str, NDArray[Any]]  # whole numbers, and multiples of 1 / PARTS
+Sets = NDArray[np.bool_]  # of cells, a column each
+Inside = list[tuple[Measurement, Sets]]  # measurements, and which rows of each count cells of a set alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +49,12 @@ class Fit(Protocol):
     """An estimate of one statistic, cell by cell, and its errors.
 
     family: the word that files know its kind by. room: how many numbers are in memory, at most, for each that is read.
+    exact: whether its own intervals hold for every table.
     """
 
     family: str
     room: int
+    exact: bool
 
     @property
     def of(self) -> str:
@@ -63,6 +70,18 @@ class Fit(Protocol):
 
     def errors(self, columns: Floats) -> Errors:
         """The errors of weighted sums of cells; `columns` is (cells, sums)."""
+
+    def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        """How ends of sums are found that hold for every table; a QueryError where there are none.
+
+        rows: how those of the counts are, for statistics that lean on counts.
+        """
+
+    def measured_inside(self, within: Sets) -> Inside | None:
+        """Measurements, with the rows of each that count cells of a set alone; None where the fit does not tell.
+
+        within: (cells, sets).
+        """
 
     def record(self, domain: Domain) -> Arrays:
         """What a file keeps besides the measurements and the estimate."""
@@ -115,6 +134,34 @@ class FitReader:
         if name not in self.arrays or self.arrays[name].dtype != kind:
             raise QueryError("it lacks an array that goes with its kind")
         return self.arrays.pop(name)
+
+
+class Unbiased:
+    """A fit that is unbiased whatever the table is: the ends that its noise has hold for every table."""
+
+    exact = True
+
+    def guaranteed(self: Fit, domain: Domain, rows: Find | None = None) -> Find:
+        from sfumato.intervals.guaranteed.regions import of_squares
+
+        return of_squares(self)
+
+    def measured_inside(self, within: Sets) -> Inside | None:
+        return None
+
+
+class ByModel:
+    """A fit that leans on a model, and keeps nothing that bounds its sums for every table."""
+
+    exact = False
+
+    def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        from sfumato.intervals.guaranteed.none import NONE
+
+        raise QueryError(NONE)
+
+    def measured_inside(self, within: Sets) -> Inside | None:
+        return None
 
 
 class TotalByNoise:

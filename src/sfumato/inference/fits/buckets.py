@@ -8,10 +8,10 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
-from sfumato.inference.fits.base import Fit
+from sfumato.inference.fits.base import ByModel, Fit, Inside, Sets
 
 
-class OverBuckets:
+class OverBuckets(ByModel):
     """A fit whose cells lie in buckets, of which the totals were fitted.
 
     labels: the bucket of each cell, numbered from 0. totals: the fit of the buckets' totals.
@@ -32,6 +32,14 @@ class OverBuckets:
     def means(self, columns: Floats) -> Floats:
         """Means over the cells of each bucket."""
         return np.stack([np.bincount(self.labels, weights=one) for one in columns.T], axis=1) / self.sizes[:, None]
+
+    def measured_inside(self, within: Sets) -> Inside | None:
+        return self.totals.measured_inside(self.buckets_inside(within))
+
+    def buckets_inside(self, within: Sets) -> Sets:
+        """Which buckets lie wholly inside each set of cells."""
+        outside = [np.bincount(self.labels, weights=~one) for one in within.T]
+        return np.asarray(np.stack(outside, axis=1) == 0.0)
 
     def _check_labels(self) -> None:
         """Freeze the labels, looked at before anything is counted by them: a stranger's can be as large as it likes."""

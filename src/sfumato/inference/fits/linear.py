@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.frozen import dataclass
-from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, in_parts
+from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, Unbiased, in_parts
 from sfumato.least_squares.base import LeastSquares
 from sfumato.least_squares.families import least_squares
 from sfumato.measurement import Measurement
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.least_squares.merged import Merged
 
 
-class BySquares(OfOneMeasurement):
+class BySquares(Unbiased, OfOneMeasurement):
     """Least squares, wherever the estimate is kept: its errors follow from what was asked, with which noise."""
 
     @cached_property

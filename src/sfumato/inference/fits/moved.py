@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
@@ -20,10 +20,14 @@ from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.inference.by_kind.combined import combined
-from sfumato.inference.fits.base import Arrays, Errors, Fit, FitReader, keep_in_parts
+from sfumato.inference.fits.base import Arrays, ByModel, Errors, Fit, FitReader, Inside, Sets, keep_in_parts
 from sfumato.inference.fits.grouped import ByGroup, Grouped, summed
 from sfumato.measurement import Design, Measurement
 from sfumato.queries import Identity
+
+if TYPE_CHECKING:
+    from sfumato.intervals.guaranteed.along import Runs
+    from sfumato.intervals.guaranteed.ends import Find
 
 MOST_LEFT = 2.0**60
 
@@ -43,7 +47,7 @@ class Moving(Spreading, Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class MovedFit:
+class MovedFit(ByModel):
     """inner: the fit before. estimate: after.
 
     whole: the number of all rows, measured besides; None where the fit knows it well. left: the variance of what is
@@ -98,6 +102,20 @@ class MovedFit:
     @cached_property
     def _spread(self) -> float:
         return max(float(self._with_all.sum()), 1e-300)
+
+    def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        from sfumato.intervals.guaranteed.along import with_counts_along
+
+        return with_counts_along(self.runs(), self.inner.guaranteed(domain, rows))
+
+    def runs(self) -> list[Runs]:
+        """All rows, if they were counted besides."""
+        from sfumato.intervals.guaranteed.along import Runs
+
+        return [] if self.whole is None else [Runs(np.zeros(len(self.estimate), dtype=np.int64), self.whole)]
+
+    def measured_inside(self, within: Sets) -> Inside | None:
+        return self.inner.measured_inside(within)
 
     def errors(self, columns: Floats) -> Errors:
         return self._less(_covariance(self.inner.errors(columns)), self._with_all @ columns)

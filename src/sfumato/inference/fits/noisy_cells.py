@@ -9,12 +9,12 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.frozen import dataclass
-from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement
+from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, Unbiased
 from sfumato.measurement import Measurement
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyCells(OfOneMeasurement):
+class NoisyCells(Unbiased, OfOneMeasurement):
     """A measurement of every cell by itself, all with the same noise."""
 
     family = "noisy-cells"  # in no table: a file keeps such cells as they are

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,6 +34,9 @@ from sfumato.inference.fits.grouped import Grouped, in_buckets, summed
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.fits.tree import TreeFit
 from sfumato.measurement import Measurement
+
+if TYPE_CHECKING:
+    from sfumato.intervals.guaranteed.ends import Find
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +85,13 @@ class PartitionFit(OverBuckets):
             far, each = np.sqrt(self.means(beside**2)), (self.deviations / self.sizes)[:, None]
             found.append(np.divide(each, far, out=np.zeros_like(far), where=far > 0.0)[self.labels] * beside)
         return np.concatenate(found, axis=1)
+
+    def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        from sfumato.intervals.guaranteed.regions import of_fixed_tree, of_squares, over_buckets
+
+        if isinstance(self.totals, TreeFit):
+            return over_buckets(self.labels, of_fixed_tree(self.totals.measurement, self.totals.tree.order))
+        return over_buckets(self.labels, of_squares(self.totals))
 
     def errors(self, columns: Floats) -> Errors:
         expected = self.means(columns)

@@ -11,7 +11,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.inference.fits.base import Arrays, Errors, FitReader, TotalByNoise, in_parts
+from sfumato.inference.fits.base import Arrays, ByModel, Errors, FitReader, TotalByNoise, in_parts
 from sfumato.inference.fits.grouped import Grouped, squares_by_group, summed
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.measurement import Measurement
@@ -22,7 +22,7 @@ MOST_MASS = 2.0**62  # of all cells; with more, their sum in whole numbers might
 
 
 @dataclass(frozen=True, eq=False)
-class ScaledShape(TotalByNoise):
+class ScaledShape(ByModel, TotalByNoise):
     """A fit whose cells are a measured total in fixed proportions.
 
     total: a fit over the one bucket that holds all cells. mass: whole numbers in proportion to the cells.

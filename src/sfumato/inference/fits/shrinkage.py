@@ -20,6 +20,7 @@ it can be, unless the size of errors is measured besides (measured_families.py).
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,13 +28,16 @@ from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.inference.fits.base import Arrays, Errors, FitReader, TotalByNoise, in_parts, keep_in_parts
+from sfumato.inference.fits.base import Arrays, Errors, FitReader, Inside, Sets, TotalByNoise, in_parts, keep_in_parts
 from sfumato.inference.fits.buckets import OverBuckets, erring_together
 from sfumato.inference.fits.grouped import Grouped
 from sfumato.inference.fits.linear import LinearFit
 from sfumato.inference.halvings import Halvings
 from sfumato.measurement import Design, Measurement
 from sfumato.queries import Identity
+
+if TYPE_CHECKING:
+    from sfumato.intervals.guaranteed.ends import Find
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +90,17 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
         sums = np.bincount(self.labels, weights=noisy)
         totals = self.totals.estimate + self.lean * (sums - self.totals.estimate)
         return in_parts((totals / self.sizes)[self.labels] + self._kept(self._contrasts(noisy[:, None]))[:, 0])
+
+    def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        from sfumato.intervals.guaranteed.regions import of_both, one_by_one, over_buckets
+
+        # Cells by themselves and buckets by themselves: buckets hang on the noise of cells.
+        return of_both(one_by_one(self.cells), over_buckets(self.labels, one_by_one(self.totals.measurement)))
+
+    def measured_inside(self, within: Sets) -> Inside | None:
+        totals = self.totals.measurement
+        regions = [(totals, self.buckets_inside(within))] if isinstance(totals.queries, Identity) else []
+        return [*regions, (self.cells, within)]
 
     def errors(self, columns: Floats) -> Errors:
         expected = self.means(columns)

@@ -11,6 +11,7 @@ prior takes for granted; the posterior does not tell them apart, so all of it co
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,10 +20,22 @@ from sfumato.domain import Domain
 from sfumato.domain.binary_tree import BinaryTree, nodes_over
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.frozen import dataclass
-from sfumato.inference.fits.base import Arrays, Errors, FitReader, OfOneMeasurement, keep_in_parts
+from sfumato.inference.fits.base import (
+    Arrays,
+    ByModel,
+    Errors,
+    FitReader,
+    Inside,
+    OfOneMeasurement,
+    Sets,
+    keep_in_parts,
+)
 from sfumato.inference.fits.grouped import Grouped
 from sfumato.measurement import Design, Laplace, Measurement
 from sfumato.queries import Ranges
+
+if TYPE_CHECKING:
+    from sfumato.intervals.guaranteed.ends import Find
 
 FINE = 2**30  # slopes are kept in whole multiples of 1 / FINE
 MOST_LEAVES = 2**22  # of a tree of cells; with more the posterior takes longer than anyone waits
@@ -31,7 +44,7 @@ STEEPEST = 4 * FINE
 
 
 @dataclass(frozen=True, eq=False)
-class TreeFit(OfOneMeasurement):
+class TreeFit(ByModel, OfOneMeasurement):
     """A posterior over a tree whose leaves are cells, or buckets of cells.
 
     measurement: noisy counts of ranges of places in the tree. estimate: of every leaf. slopes: of every node that has
@@ -62,6 +75,19 @@ class TreeFit(OfOneMeasurement):
         if inner and not -STEEPEST <= int(self.slopes.min()) <= int(self.slopes.max()) <= STEEPEST:
             raise QueryError("a half gets about as many of its region's rows as there are; a slope is far from that")
         keep_in_parts(self, "estimate", "deviations", "leanings")
+
+    def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        from sfumato.intervals.guaranteed.descent import Descent
+
+        return Descent.of(self).ends
+
+    def measured_inside(self, within: Sets) -> Inside | None:
+        ranges = self.measurement.queries
+        if not isinstance(ranges, Ranges):
+            return None
+        before = np.zeros((len(within) + 1, within.shape[1]), dtype=np.int64)
+        np.cumsum(~within[self.tree.order], axis=0, out=before[1:])
+        return [(self.measurement, before[ranges.highs + 1] == before[ranges.lows])]
 
     def errors(self, columns: Floats) -> Errors:
         """The errors of weighted sums of leaves; `columns` is (leaves, sums)."""

@@ -13,9 +13,6 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
-from sfumato.inference.fits.base import Fit
-from sfumato.inference.fits.measured.fit import MeasuredFit
-from sfumato.inference.fits.moved import MovedFit
 from sfumato.intervals.guaranteed.ends import Ends, Find, lowest
 from sfumato.measurement import Measurement
 
@@ -32,27 +29,14 @@ class Runs:
         return self.measured.queries.rows
 
 
-def runs_of(fit: Fit) -> list[Runs]:
-    """All that were counted beside a fit, the fewest first."""
-    found: list[Runs] = []
-    if isinstance(fit, MeasuredFit) and fit.steadied is not None:
-        along = fit.steadied.along
-        found += [Runs(along.labels(number), one) for number, one in enumerate(fit.steadied.measured)]
-    if isinstance(fit, MeasuredFit) and fit.blocks is not None:
-        found.append(Runs(fit.blocks.blocks.labels, fit.blocks.measured))
-    inner = fit.inner if isinstance(fit, MeasuredFit) else fit
-    if isinstance(inner, MovedFit) and inner.whole is not None:
-        found.append(Runs(np.zeros(len(inner.estimate), dtype=np.int64), inner.whole))
-    return sorted(found, key=lambda runs: runs.number)
-
-
 def with_counts_along(counted: Sequence[Runs], others: Find) -> Find:
     """The ends that counts of runs give, where these are nearer. others: what else finds ends."""
     if not counted:
         return others
+    fewest = sorted(counted, key=lambda runs: runs.number)
 
     def find(low: Floats, high: Floats, tail: float) -> Ends:
-        for runs in counted:
+        for runs in fewest:
             below, above = (_alike(each, runs) for each in (low, high))
             if below is not None and above is not None:
                 rows = np.arange(runs.number)

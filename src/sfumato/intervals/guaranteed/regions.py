@@ -1,8 +1,9 @@
-"""Ends of a weighted sum of cells, from any fit that keeps what was measured.
+"""Ends of a weighted sum of cells, from what a fit keeps of its measurements.
 
 Least squares is unbiased whatever the table is: its ends are those of its noise. Buckets count with the least and the
 most that one of their cells weighs, and were chosen before they were measured. Noisy cells in which buckets were then
-found say something of every sum by themselves, and so do the buckets, each with half of the tail.
+found say something of every sum by themselves, and so do the buckets, each with half of the tail. Which of these a fit
+has is its own matter (`Fit.guaranteed`).
 """
 
 from __future__ import annotations
@@ -12,70 +13,40 @@ from math import inf
 
 import numpy as np
 
-from sfumato.arrays import Floats
+from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
-from sfumato.errors import QueryError
-from sfumato.inference.fits.averages import AveragesFit
 from sfumato.inference.fits.base import Fit
-from sfumato.inference.fits.buckets import OverBuckets
-from sfumato.inference.fits.linear import BySquares
-from sfumato.inference.fits.measured.fit import innermost
-from sfumato.inference.fits.noisy_cells import NoisyCells
-from sfumato.inference.fits.partition import PartitionFit
-from sfumato.inference.fits.shrinkage import ShrinkageFit
-from sfumato.inference.fits.tree import TreeFit
-from sfumato.intervals.guaranteed.along import runs_of, with_counts_along
-from sfumato.intervals.guaranteed.descent import Descent
 from sfumato.intervals.guaranteed.ends import ANYTHING, Ends, Find, lowest, reach
-from sfumato.intervals.guaranteed.none import NONE
-from sfumato.intervals.guaranteed.sums import of_sums
 from sfumato.measurement import Measurement
 from sfumato.queries import Ranges
 
 MOST_KNOWN = 1024  # sums of buckets whose ends are kept
 
 
-def is_exact(fit: Fit) -> bool:
-    """Whether a fit's own intervals hold for every table."""
-    return isinstance(fit, BySquares | NoisyCells)
-
-
 def finders(fits: Sequence[Fit], domain: Domain) -> dict[str, Find]:
     """How the ends of sums are found, by statistic; those of some measures lean on those of the count, the first."""
-    rows = finder(fits[0])
-    return {fit.of: of_sums(fit, domain, rows) if isinstance(fit, AveragesFit) else finder(fit) for fit in fits}
+    rows = fits[0].guaranteed(domain)
+    return {fits[0].of: rows} | {fit.of: fit.guaranteed(domain, rows) for fit in fits[1:]}
 
 
-def finder(fit: Fit) -> Find:
-    """How the ends of sums are found from a fit; a QueryError where there are none."""
-    return with_counts_along(runs_of(fit), _of_rest(innermost(fit)))
+def of_squares(fit: Fit) -> Find:
+    """Ends of an unbiased fit: those of its noise."""
+
+    def find(low: Floats, high: Floats, tail: float) -> Ends:
+        errors = fit.errors(np.stack([low, high], axis=1))
+        if errors.unknown.any():
+            return ANYTHING
+        rows = np.arange(len(errors.weights))
+        below, above = (reach(errors.design, rows, weights, tail) for weights in errors.weights.T)
+        return Ends(float(low @ fit.estimate) - below, float(high @ fit.estimate) + above)
+
+    return find
 
 
-def _of_rest(fit: Fit) -> Find:
-    if is_exact(fit):
-        return lambda low, high, tail: _of_squares(fit, low, high, tail)
-    if isinstance(fit, TreeFit):
-        return Descent.of(fit).ends
-    if isinstance(fit, PartitionFit):
-        return _over_buckets(fit, _of_totals(fit.totals))
-    if isinstance(fit, ShrinkageFit):
-        return _of_both(fit)
-    raise QueryError(NONE)
-
-
-def _of_squares(fit: Fit, low: Floats, high: Floats, tail: float) -> Ends:
-    columns = np.stack([low, high], axis=1)
-    errors = fit.errors(columns)
-    if errors.unknown.any():
-        return ANYTHING
-    rows = np.arange(len(errors.weights))
-    below, above = (reach(errors.design, rows, weights, tail) for weights in errors.weights.T)
-    return Ends(float(low @ fit.estimate) - below, float(high @ fit.estimate) + above)
-
-
-def _over_buckets(fit: OverBuckets, totals: Find) -> Find:
-    order = np.argsort(fit.labels, kind="stable")
-    starts = np.append(0, np.cumsum(fit.sizes)[:-1])
+def over_buckets(labels: Codes, totals: Find) -> Find:
+    """Ends from those of the totals of buckets. labels: the bucket of each cell."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.append(0, np.cumsum(np.bincount(labels))[:-1])
     known: dict[tuple[bytes, bytes, float], Ends] = {}  # cells of one bucket, asked one by one, have the same ends
 
     def find(low: Floats, high: Floats, tail: float) -> Ends:
@@ -91,10 +62,8 @@ def _over_buckets(fit: OverBuckets, totals: Find) -> Find:
     return find
 
 
-def _of_totals(totals: Fit) -> Find:
-    if not isinstance(totals, TreeFit):
-        return lambda low, high, tail: _of_squares(totals, low, high, tail)
-    measured, order = totals.measurement, totals.tree.order
+def of_fixed_tree(measured: Measurement, order: Codes) -> Find:
+    """Ends from a tree whose regions were all measured, whatever the noise was. order: of the leaves."""
 
     def find(low: Floats, high: Floats, tail: float) -> Ends:
         return Ends(_by_largest(measured, low[order], tail), -_by_largest(measured, -high[order], tail))
@@ -125,18 +94,17 @@ def _by_largest(measured: Measurement, weights: Floats, tail: float) -> float:
     return lowest(measured, chosen, weights[ranges.lows[chosen]], tail)
 
 
-def _of_both(fit: ShrinkageFit) -> Find:
-    """Cells by themselves and buckets by themselves: buckets hang on the noise of cells, so no mix of both is fresh."""
-    every, buckets = _one_by_one(fit.cells), _over_buckets(fit, _one_by_one(fit.totals.measurement))
+def of_both(one: Find, other: Find) -> Find:
+    """The nearer of two kinds of ends, each with half of the tail; no mix, as one may hang on the other's noise."""
 
     def find(low: Floats, high: Floats, tail: float) -> Ends:
-        one, other = every(low, high, tail / 2.0), buckets(low, high, tail / 2.0)
-        return Ends(max(one.low, other.low), min(one.high, other.high))
+        first, second = one(low, high, tail / 2.0), other(low, high, tail / 2.0)
+        return Ends(max(first.low, second.low), min(first.high, second.high))
 
     return find
 
 
-def _one_by_one(measured: Measurement) -> Find:
+def one_by_one(measured: Measurement) -> Find:
     """Ends from what was measured of every cell, or of every bucket, by itself."""
 
     def find(low: Floats, high: Floats, tail: float) -> Ends:

@@ -88,9 +88,7 @@ class Cube(ContentOfCells):
         return self.plain
 
     def exact_at(self, confidence: float) -> float | None:
-        from sfumato.intervals.guaranteed.regions import is_exact
-
-        return confidence if all(map(is_exact, self.fits)) else None
+        return confidence if all(fit.exact for fit in self.fits) else None
 
     def together(self, select: Select, confidence: float) -> float | None:
         from sfumato.releases.answers.intervals.together import together
@@ -129,8 +127,8 @@ class Cube(ContentOfCells):
         from sfumato.releases.answers.intervals.linear import in_kind, no_wider
 
         if interval == "typical":
-            return no_wider(queries, self.fits[0], found, confidence)
-        return in_kind(queries, self.fits[0], found, confidence, interval)
+            return no_wider(queries, self.fits[0], self.domain, found, confidence)
+        return in_kind(queries, self.fits[0], self.domain, found, confidence, interval)
 
     def cells(self) -> Floats:
         return self.fits[0].estimate

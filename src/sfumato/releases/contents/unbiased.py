@@ -93,9 +93,7 @@ def _tables(content: Margins) -> Iterator[tuple[Places, Measurement]]:
 
 def measured_cells(content: Cube) -> Cube:
     """A cube whose fits are unbiased, or the cells that they lean on, where these were measured one by one."""
-    from sfumato.intervals.guaranteed.regions import is_exact
-
-    if all(map(is_exact, content.fits)):
+    if all(fit.exact for fit in content.fits):
         return content
     cells = [_cells(fit, content.domain.size) for fit in content.fits]
     if None in cells:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -19,12 +19,16 @@ from sfumato.domain import Domain
 from sfumato.frozen import dataclass
 from sfumato.inference.by_kind.questions import Questions
 from sfumato.inference.by_kind.scales import Scales
-from sfumato.inference.fits.base import Arrays, Errors, Fit, FitReader, TotalByNoise
+from sfumato.inference.fits.base import Arrays, ByModel, Errors, Fit, FitReader, Inside, Sets, TotalByNoise
 from sfumato.inference.fits.grouped import ByGroup, Grouped
 from sfumato.inference.fits.measured.block_counts import BlockCounts
 from sfumato.inference.fits.measured.steadied import NO_NOISE, Steadied
 from sfumato.inference.fits.moved import MovedFit, Spreading
 from sfumato.measurement import Measurement
+
+if TYPE_CHECKING:
+    from sfumato.intervals.guaranteed.along import Runs
+    from sfumato.intervals.guaranteed.ends import Find
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +41,7 @@ class Brought:
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredFit:
+class MeasuredFit(ByModel):
     """inner: the fit. scales: factors by kind. misfits: what was measured in order to know them.
 
     steadied, blocks: counts along attributes, and of blocks, that the fit was brought to, if any.
@@ -70,6 +74,24 @@ class MeasuredFit:
         along = self.steadied.measured if self.steadied else ()
         counted = (*along, self.blocks.measured) if self.blocks else along
         return (*self.inner.measurements, *counted, *self.misfits)
+
+    def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        from sfumato.intervals.guaranteed.along import with_counts_along
+
+        return with_counts_along(self.runs(), innermost(self.inner).guaranteed(domain, rows))
+
+    def runs(self) -> list[Runs]:
+        """All that were counted besides: along attributes, blocks, all rows."""
+        from sfumato.intervals.guaranteed.along import Runs
+
+        found = self.inner.runs() if isinstance(self.inner, MovedFit) else []
+        if self.steadied is not None:
+            along = self.steadied.along
+            found += [Runs(along.labels(number), one) for number, one in enumerate(self.steadied.measured)]
+        return found if self.blocks is None else [*found, Runs(self.blocks.blocks.labels, self.blocks.measured)]
+
+    def measured_inside(self, within: Sets) -> Inside | None:
+        return self.inner.measured_inside(within)
 
     def errors(self, columns: Floats) -> Errors:
         found = with_total(self.inner, columns)

@@ -8,10 +8,10 @@ from math import inf
 
 import numpy as np
 
+from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.inference.fits.base import Fit
-from sfumato.intervals.guaranteed.ends import Ends
-from sfumato.intervals.guaranteed.regions import finder, is_exact
+from sfumato.intervals.guaranteed.ends import Ends, Find
 from sfumato.intervals.noise_terms import at_once
 from sfumato.queries import Queries
 from sfumato.releases.answers.estimate import Estimate
@@ -19,32 +19,37 @@ from sfumato.releases.answers.intervals.columns import around, narrower, with_en
 from sfumato.releases.answers.intervals.manner import MOST_COMPARED
 
 
-def in_kind(queries: Queries, fit: Fit, found: Sequence[Estimate], confidence: float, kind: str) -> list[Estimate]:
+def in_kind(
+    queries: Queries, fit: Fit, domain: Domain, found: Sequence[Estimate], confidence: float, kind: str
+) -> list[Estimate]:
     """Estimates with guaranteed ends, with both, or typical ones. found: with typical ones. fit: of the counts."""
     typical, sure = list[Estimate](), list[Estimate]()
-    for one, (ends, least, most) in zip(found, _ends(queries, fit, (1.0 - confidence) / 2.0), strict=True):
+    ends_of = _ends(queries, fit.guaranteed(domain), (1.0 - confidence) / 2.0)
+    for one, (ends, least, most) in zip(found, ends_of, strict=True):
         other = with_ends(one, around(one, ends))
         within = [replace(each, low=max(each.low, least), high=min(each.high, most)) for each in (one, other)]
-        typical += [one] if is_exact(fit) else narrower([one], [other], within[:1], within[1:])
+        typical += [one] if fit.exact else narrower([one], [other], within[:1], within[1:])
         sure.append(other)
     if kind == "both":
         return [replace(one, sure=(other.low, other.high)) for one, other in zip(typical, sure, strict=True)]
     return typical if kind == "typical" else sure
 
 
-def no_wider(queries: Queries, fit: Fit, found: Sequence[Estimate], confidence: float) -> Sequence[Estimate]:
+def no_wider(
+    queries: Queries, fit: Fit, domain: Domain, found: Sequence[Estimate], confidence: float
+) -> Sequence[Estimate]:
     """Typical estimates, none with a wider interval than the guaranteed one, where there is such and it is quick."""
-    if is_exact(fit) or queries.rows * queries.columns > MOST_COMPARED:
+    if fit.exact or queries.rows * queries.columns > MOST_COMPARED:
         return found
     try:
-        return in_kind(queries, fit, found, confidence, "typical")
+        return in_kind(queries, fit, domain, found, confidence, "typical")
     except QueryError:  # such a fit has no guaranteed intervals
         return found
 
 
-def _ends(queries: Queries, fit: Fit, tail: float) -> Iterator[tuple[Ends, float, float]]:
+def _ends(queries: Queries, find: Find, tail: float) -> Iterator[tuple[Ends, float, float]]:
     """Of every query, and what its answer cannot leave: no count is negative, so no sum of them with such weights."""
-    find, block = finder(fit), at_once(queries.columns)
+    block = at_once(queries.columns)
     for start in range(0, queries.rows, block):
         for row in queries[start : start + block].dense():
             weights = np.asarray(row, dtype=np.float64)
