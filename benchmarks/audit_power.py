@@ -11,9 +11,9 @@ import sys
 import time
 from fractions import Fraction
 
-from sfumato.audit.attacks.sampling import audit
-from sfumato.audit.subjects.primitives import plain_laplace
 from sfumato.kernel.sampling.entropy import SystemEntropy
+from sfumato.lab.audit.attacks.sampling import audit
+from sfumato.lab.audit.subjects.primitives import plain_laplace
 
 
 def main() -> None:

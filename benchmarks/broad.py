@@ -11,7 +11,7 @@ of guaranteed intervals, which the first releases are asked for besides. "All gr
 Last come the worst single questions. `auto` is asked of wide tables, what needs a cube of small ones.
 
 With --search the questions that held least in so many releases are asked again of twice as many new ones, and told with
-their SQL and bounds of 95 %: the search of the audit (src/sfumato/audit/calibration/worst_question.py).
+their SQL and bounds of 95 %: the search of the audit (src/sfumato/lab/audit/calibration/worst_question.py).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ import numpy as np
 import sfumato as sf
 from broad_tables import SMALL, WIDE, grounds, named
 from interval_pools import CONFIDENCE, Pool
-from sfumato.audit.calibration.kinds_of_question import KINDS, OF_BINS, Answer, Ground, Question
-from sfumato.audit.calibration.worst_question import Search, share_held, worst_questions
 from sfumato.errors import NewLedgerWarning
-from sfumato.mechanisms import find_mechanism
+from sfumato.lab.audit.calibration.kinds_of_question import KINDS, OF_BINS, Answer, Ground, Question
+from sfumato.lab.audit.calibration.worst_question import Search, share_held, worst_questions
+from sfumato.models import find_mechanism
 from sfumato.releases.release import Release
 
 NORMAL = 3.92  # widths of a 95 % interval in standard errors

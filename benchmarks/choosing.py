@@ -11,8 +11,8 @@ import argparse
 from dataclasses import replace
 
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import MECHANISMS
-from sfumato.mechanisms.sfumato import MECHANISM, error_if_full
+from sfumato.models import MECHANISMS
+from sfumato.models.tree.measure import MECHANISM, error_if_full
 from sfumato.planner.forecast import Question, outlook
 from sfumato.queries import default_workload
 from sfumato.schema import Schema

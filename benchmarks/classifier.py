@@ -19,8 +19,8 @@ from sfumato.kernel.cost import Cost
 from sfumato.kernel.opening import curator_of
 from sfumato.kernel.rows import Rows, short, words_of
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms.margins import MECHANISM
-from sfumato.releases.contents.margins import Margins
+from sfumato.models.margins.content import Margins
+from sfumato.models.margins.measure import MECHANISM
 from sfumato.releases.rows.draw import draw_blocks
 from sfumato.releases.rows.random_numbers import RandomNumbers
 from sfumato.schema import Schema

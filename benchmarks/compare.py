@@ -13,10 +13,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 from curators import curator_of
 
 import sfumato as sf
-from sfumato.comparisons.compare import compare
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
+from sfumato.public.comparison.compare import compare
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
 

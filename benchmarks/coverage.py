@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from sfumato.audit.calibration.calibrate import Answered, calibrate, pooled
-from sfumato.audit.calibration.known_coverage import complaints, pool_alpha, unlisted
-from sfumato.audit.calibration.tables import KINDS, cases
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms import MECHANISMS
+from sfumato.lab.audit.calibration.calibrate import Answered, calibrate, pooled
+from sfumato.lab.audit.calibration.known_coverage import complaints, pool_alpha, unlisted
+from sfumato.lab.audit.calibration.tables import KINDS, cases
+from sfumato.models import MECHANISMS
 
 
 def print_tables(names: list[str], runs: int, tables: list[str], tell: Callable[[str], None]) -> None:

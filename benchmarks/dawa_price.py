@@ -3,7 +3,7 @@
 `python benchmarks/dawa_price.py [--runs 4] [--full]`
 
 The price of a bucket is (price + halvings * per halving) scales of the noise on its deviation, where halvings says how
-often the whole line is halved to its length (mechanisms/dawa.py). Tables: pieces of the same count, a few full
+often the whole line is halved to its length (models/partition/dawa.py). Tables: pieces of the same count, a few full
 stretches, a smooth hill, heavy tails and independent cells, on lines of 1,024 and 4,096 cells. Printed, for each pair:
 the geometric mean, over tables and epsilons, of the root mean square error on 500 ranges, beside that of the pair which
 the mechanism takes; then the same by table, for the pairs that matter.
@@ -19,7 +19,7 @@ import numpy as np
 
 from releasing import curator_of_counts
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms.dawa import Settings, dawa
+from sfumato.models.partition.dawa import Settings, dawa
 from shapes import schema_of
 
 PRICES = Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2)

@@ -20,7 +20,7 @@ from boxes import Boxes
 from difficult_tables import KINDS
 from releasing import curator_of_counts
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 from sfumato.queries import default_workload
 from shapes import schema_of
 

@@ -20,7 +20,7 @@ from dpbench_data import CELLS, LINES, line, ranges
 from releasing import release_counts
 from sfumato.errors import SfumatoError
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 from sfumato.planner.choose import choose_mechanism
 from sfumato.queries import default_workload
 from sfumato.releases.contents.cube import Cube

@@ -50,7 +50,7 @@ print(len(psycopg.connect("{url}").execute("SELECT a, b, count(*) FROM visits GR
 """
 OF_SPARK = """
 from pathlib import Path
-from sfumato.kernel.source.engines.spark.java import use_java
+from sfumato.kernel.reading.engines.spark.sessions import use_java
 use_java()
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").getOrCreate()
@@ -78,7 +78,7 @@ def on_every_engine(folder: Path, rows: int, engines: list[str]) -> None:
     if "DuckDB" in engines:
         compared(folder, f"DuckDB, {rows:,} rows", BY_DUCKDB.format(table=table), [str(table)])
     if "PostgreSQL" in engines:
-        from sfumato.audit.reading.postgres_source import server_url
+        from sfumato.lab.audit.reading.postgres_source import server_url
 
         url = server_url()
         run(code=LOAD.format(url=url, csv=csv))

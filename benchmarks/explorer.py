@@ -124,8 +124,8 @@ def main() -> None:
 
 def _be_server(path: Path) -> None:
     """`sfumato serve`, with a few kinds of questions more."""
-    from sfumato.explorer.serving import serve
     from sfumato.publishing.publish import open_release
+    from sfumato.serve.web.serving import serve
 
     def ready(address: str, tools: int | None) -> None:
         print(address, tools, flush=True)

@@ -14,11 +14,11 @@ from math import sqrt
 
 import numpy as np
 
-from sfumato.inference.contingency.bound import margin_bound, raise_bound, theorem_bound
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.lab.papers.fourier.program import margin_bound, raise_bound, theorem_bound
+from sfumato.models import find_mechanism
 from sfumato.schema import Schema
 
 AXES, ORDER, ROWS, DELTA, EPSILON = 10, 3, 10_000, 0.05, Budget.pure(1)

@@ -41,21 +41,21 @@ LAB = [
     "lab/",
     "audit/",
     "reproduce/",
-    "cli/audit.py",
-    "cli/reproduce.py",
+    "lab/cli/audit.py",
+    "lab/cli/reproduce.py",
     "mechanisms/special/",
     "releases/contents/special/",
     "strategies/special/",
     "inference/classifiers/",
     "inference/contingency/",
     "inference/learned/",
-    "inference/network.py",
-    "inference/parities.py",
-    "intervals/parity_doubt.py",
+    "lab/papers/bayes/network.py",
+    "lab/papers/parity/parities.py",
+    "lab/papers/parity/doubt.py",
     *(f"mechanisms/shared/{name}.py" for name in ("examples", "growing", "learning_size", "promises", "rules")),
-    "mechanisms/shared/statistical_queries.py",
+    "lab/papers/sq/statistical_queries.py",
 ]
-SERVE = ["serve/", "explorer/", "cli/public/serve.py"]
+SERVE = ["serve/", "explorer/", "serve/cli.py"]
 
 SCHEMA = """
 dataset: census
@@ -151,7 +151,7 @@ def _mechanism(name: str) -> Callable[[set[str]], None]:
         from sfumato.kernel.budget import Budget
         from sfumato.kernel.given_counts import over_counts
         from sfumato.kernel.sampling.entropy import SystemEntropy
-        from sfumato.mechanisms import find_mechanism
+        from sfumato.models import find_mechanism
         from sfumato.schema import Schema
 
         schema, budget = Schema.of("s.yaml"), Budget.pure(1)

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from sfumato.audit.calibration.tables import wide_cases
+from sfumato.lab.audit.calibration.tables import wide_cases
 from sfumato.schema import Schema
 
 KINDS = "total", "one-way", "two-way", "range", "cell", "non-empty cell", "share", "average"

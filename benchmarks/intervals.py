@@ -22,12 +22,12 @@ from time import perf_counter
 
 from interval_pools import CONFIDENCE, FALSE_ALARM, Found, Key
 from interval_tables import KINDS, Asked, Table, questions, tables, tables_of
+from sfumato.answers.intervals.manner import Manner
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms import MECHANISMS, find_mechanism
-from sfumato.releases.answers.intervals.manner import Manner
+from sfumato.models import MECHANISMS, find_mechanism
 from sfumato.sql import Select, compile_statement
 
 WAYS = "typical", "guaranteed"

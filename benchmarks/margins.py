@@ -35,7 +35,7 @@ import numpy as np
 
 from margins_runs import NotDoneError, Run, Runs
 from margins_tables import Table, five_of_adult, six_of_adult, tables_in
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 
 DELTA = "1e-9"
 TARGETS = "33 / 28 / 18"  # of six attributes of Adult: 1-, 2- and 3-way

@@ -19,8 +19,8 @@ import sfumato as sf
 from margins_tables import Estimate, Places, Table
 from sfumato.kernel.cost import Cost as Price
 from sfumato.kernel.opening import curator_of
+from sfumato.kernel.reading.table import open_table
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.kernel.source.table import open_table
 from sfumato.queries import Identity
 
 # A small process starts the one that is measured: a child's peak is never below what its parent holds.

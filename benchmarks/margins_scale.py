@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.kernel.margin_counts import MarginCounts
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 
 VALUES = 10

@@ -13,12 +13,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.inference.learned.training import MODELS
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms import find_mechanism
-from sfumato.mechanisms.special.mldp import Options, mldp
-from sfumato.reproduce.mldp.ways import laplace_error, random_ranges
-from sfumato.reproduce.released import curator_of, released, schema_of
+from sfumato.lab.papers.mldp.measure import Options, mldp
+from sfumato.lab.papers.mldp.training import MODELS
+from sfumato.lab.reproduce.mldp.ways import laplace_error, random_ranges
+from sfumato.lab.reproduce.released import curator_of, released, schema_of
+from sfumato.models import find_mechanism
 
 EPSILON, QUERIES = 1, 1000
 CUBES = ("hierarchical", "sfumato")  # what `auto` takes for one attribute, by the size of the table
@@ -36,7 +36,7 @@ def tables(cells: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 def learnt(counts: np.ndarray, asked: np.ndarray, model: str) -> tuple[float, float, float]:
     """Mean absolute error, share of 95 % intervals that hold, and seconds."""
-    from sfumato.inference.learned.error_bars import parts_of
+    from sfumato.lab.papers.mldp.error_bars import parts_of
 
     began = time.perf_counter()
     curator = curator_of(counts, Fraction(EPSILON), SystemEntropy())

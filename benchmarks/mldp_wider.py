@@ -11,13 +11,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.inference.learned import error_bars
-from sfumato.inference.learned.error_bars import ErrorBars, parts_of
-from sfumato.inference.learned.kept_aside import boxes_of_tiles
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms.special.mldp import mldp
-from sfumato.reproduce.mldp.ways import random_ranges
-from sfumato.reproduce.released import curator_of, schema_of
+from sfumato.lab.papers.mldp import error_bars
+from sfumato.lab.papers.mldp.error_bars import ErrorBars, boxes_of_tiles, parts_of
+from sfumato.lab.papers.mldp.measure import mldp
+from sfumato.lab.reproduce.mldp.ways import random_ranges
+from sfumato.lab.reproduce.released import curator_of, schema_of
 
 WIDER = (0.0, 0.1, 0.15, 0.2, 0.3)
 

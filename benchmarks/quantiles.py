@@ -14,13 +14,13 @@ from time import process_time
 
 import numpy as np
 
-from sfumato.audit.mutants.limited_domain import limited_domain_loss
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.kernel.verbs.scores import Rank
-from sfumato.mechanisms import find_mechanism
-from sfumato.reproduce.tr_2010_003.largest import ALPHA, PRINTED, outcome
+from sfumato.lab.audit.mutants.limited_domain import limited_domain_loss
+from sfumato.lab.reproduce.tr_2010_003.largest import ALPHA, PRINTED, outcome
+from sfumato.models import find_mechanism
 from sfumato.schema import Schema
 
 ROWS, VALUES, FINE = 1_000_000, 100_000, 2**16

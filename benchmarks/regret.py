@@ -36,7 +36,7 @@ from dpbench_data import dpbench_cases
 from regret_tables import Row, print_tables
 from releasing import release_counts
 from sfumato.errors import SfumatoError
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 from sfumato.queries import default_workload
 from sfumato.releases.release import Release
 from shapes import Case, own_cases

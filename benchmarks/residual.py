@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
+from sfumato.models.linear.strategies.residual_basis import ResidualBasis, least_error, residual_basis
 from sfumato.schema import Schema
-from sfumato.strategies.residual_basis import ResidualBasis, least_error, residual_basis
 
 ADULT = (85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2)
 ORDERS = {"1-way": ((1,), 3.047), "2-way": ((2,), 6.359), "3-way": ((3,), 10.515), "up to 3-way": ((1, 2, 3), 10.665)}

@@ -27,7 +27,7 @@ import duckdb
 print(duckdb.sql("SELECT a, b, c, d, count(*) AS n FROM '{table}' GROUP BY a, b, c, d").to_arrow_table().num_rows)
 """
 READ = """
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 schema = Schema.load("{schema}")
 print(open_table("{table}", schema=schema).aggregate(schema, key=1).counts.sum())
@@ -35,7 +35,7 @@ print(open_table("{table}", schema=schema).aggregate(schema, key=1).counts.sum()
 PAIRS = """
 from itertools import combinations
 from sfumato.kernel.margin_counts import MarginCounts
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 schema = Schema.load("{schema}")
 margins = MarginCounts(schema.domain, open_table("{table}", schema=schema).read(schema, key=1, for_margins=True))

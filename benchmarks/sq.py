@@ -18,7 +18,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.opening import curator_of
 from sfumato.kernel.rows import Rows, short, words_of
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
 from sfumato.releases.rows.draw import draw_blocks
 from sfumato.releases.rows.random_numbers import RandomNumbers
 from sfumato.schema import Schema

@@ -18,8 +18,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from sfumato.audit.calibration.calibrate import release_of
 from sfumato.kernel.sampling.entropy import SystemEntropy
+from sfumato.lab.audit.calibration.calibrate import release_of
 from sfumato.schema import Schema
 
 MECHANISMS = ["cells", "hierarchical", "sfumato", "margins"]

@@ -18,13 +18,13 @@ from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.least_squares.expected_error import expected_errors
-from sfumato.mechanisms.hierarchical import hierarchical
-from sfumato.mechanisms.wavelet import wavelet
+from sfumato.models.linear.hierarchical import hierarchical
+from sfumato.models.linear.strategies.hdmm import best_strategy
+from sfumato.models.linear.strategies.trees import tree_strategy
+from sfumato.models.linear.strategies.wavelets import wavelet_strategy
+from sfumato.models.linear.wavelet import wavelet
 from sfumato.queries import AllRanges, Kron, Prefix, Queries, Workload
 from sfumato.schema import Schema
-from sfumato.strategies.hdmm import best_strategy
-from sfumato.strategies.trees import tree_strategy
-from sfumato.strategies.wavelets import wavelet_strategy
 
 CASES: list[tuple[str, Queries, tuple[int, ...], float, float | None]] = [
     ("all ranges, n = 256", AllRanges(256), (256,), 8.09, None),

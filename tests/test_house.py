@@ -86,7 +86,7 @@ def test_every_page_is_in_the_index():
 
 def test_what_the_pages_say_of_mechanisms_is_what_these_say_of_themselves():
     """Name, page, summary and paper in the README's table, in order; who takes a delta; who depends on the data."""
-    from sfumato.mechanisms import MECHANISMS
+    from sfumato.models import MECHANISMS
 
     every, index = list(MECHANISMS.values()), (ROOT / "docs" / "README.md").read_text()
     rows = re.findall(r"^\| \[`([a-z-]+)`\]\(docs/(\S+)\) \| (.*?) \| .*? \| (.*?) \|$", README, re.M)
@@ -101,7 +101,7 @@ def test_what_the_pages_say_of_mechanisms_is_what_these_say_of_themselves():
 
 def test_mechanisms_of_one_purpose_are_listed_by_what_a_user_wants():
     """Name, page and paper in the README's second table, and on the index, in the order of the registry."""
-    from sfumato.mechanisms import SPECIAL, find_mechanism
+    from sfumato.models import SPECIAL, find_mechanism
 
     every, index = [find_mechanism(name) for name in SPECIAL], (ROOT / "docs" / "README.md").read_text()
     rows = re.findall(r"^\| [a-z].*? \| \[`([a-z-]+)`\]\(docs/(\S+)\) \| (.*?) \|$", README, re.M)

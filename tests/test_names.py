@@ -182,7 +182,7 @@ def unknown_targets(code: str) -> Iterator[str]:
 
 
 def unknown_mechanisms(code: str) -> Iterator[str]:
-    from sfumato.mechanisms import every_name
+    from sfumato.models import every_name
 
     named = re.findall(r"""--mechanism[ =]([a-z][a-z-]*)|\bmechanism=["']([a-z][a-z-]*)["']""", code)
     after = [word for words in our_commands(code) if words[:1] == ["audit"] for word in words[1:]]
@@ -252,7 +252,7 @@ def test_files_that_the_code_names_in_its_comments_exist(folder):
         ("tests/test_names.py::test_nothing", "tests/test_names.py::test_nothing"),
         ("test_nobody_is_called_anything", "test_nobody_is_called_anything"),
         ("kernel/spells/", "kernel/spells/"),
-        ("sfumato.audit.spells", "sfumato.audit.spells"),
+        ("sfumato.lab.audit.spells", "sfumato.lab.audit.spells"),
         ("sfumato audit --mechanism yours", "sfumato audit --mechanism"),
         ("sfumato ledger show --epsilon 3", "sfumato ledger show --epsilon"),
         ("SFUMATO_LEDGER=x sfumato query r 'SELECT 1' --spell | cat", "sfumato query --spell"),
@@ -272,8 +272,8 @@ def test_what_is_not_there_is_found(code, name):
 def test_what_is_there_is_not_complained_about():
     for code in (
         "tests/test_names.py::test_what_is_not_there_is_found",
-        "releases/answers/evaluate.py",
-        "sfumato.mechanisms.cells",
+        "answers/evaluate.py",
+        "sfumato.models.cells.cells",
         "sfumato ledger set people --epsilon 4",
         "pytest tests/fire/test_noise.py --full -s",
         "make test",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.audit.hooks import HOOKS
+from sfumato.lab.audit.hooks import HOOKS
 
 ROOT = Path(__file__).parent.parent
 HOOKED = {name for names in HOOKS.values() for name in names}

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
-    from sfumato.certificates.certificate import certificate as certificate
-    from sfumato.comparisons.compare import compare as compare
     from sfumato.dbapi.connection import connect as connect
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.planner.plan import make_plan as plan
+    from sfumato.public.certificate.certificate import certificate
+    from sfumato.public.comparison.compare import compare
+    from sfumato.public.report.report import report
     from sfumato.publishing.publish import open_release as open  # noqa: A004
     from sfumato.publishing.publish import release as release
     from sfumato.releases.description.group_privacy import group_privacy as group_privacy
     from sfumato.releases.release import Release as Release
-    from sfumato.reports.report import report as report
     from sfumato.schema import Schema as Schema
 
 # Loaded when first used, so that the command line starts at once.
@@ -31,13 +31,13 @@ _PUBLIC = {
     "Release": ("sfumato.releases.release", "Release"),
     "Schema": ("sfumato.schema", "Schema"),
     "SfumatoError": ("sfumato.errors", "SfumatoError"),
-    "certificate": ("sfumato.certificates.certificate", "certificate"),
-    "compare": ("sfumato.comparisons.compare", "compare"),
+    "certificate": ("sfumato.public.certificate.certificate", "certificate"),
+    "compare": ("sfumato.public.comparison.compare", "compare"),
     "connect": ("sfumato.dbapi", "connect"),
     "group_privacy": ("sfumato.releases.description.group_privacy", "group_privacy"),
     "open": ("sfumato.publishing.publish", "open_release"),
     "plan": ("sfumato.planner.plan", "make_plan"),
-    "report": ("sfumato.reports.report", "report"),
+    "report": ("sfumato.public.report.report", "report"),
     "release": ("sfumato.publishing.publish", "release"),
 }
 

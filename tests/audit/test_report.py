@@ -8,13 +8,13 @@ from registering import leave_only
 from scipy.stats import binom
 from thinned import every_seventh_pair
 
-from sfumato.audit.attacks.sampling import audit, epsilon_bound
-from sfumato.audit.calibration.calibrate import Answered
-from sfumato.audit.report import FEWEST_RELEASES, QUICK, Effort, Row, affordable_releases, attack, with_coverage
-from sfumato.audit.subjects.subject import Subject
 from sfumato.errors import MechanismError
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import MECHANISMS
+from sfumato.lab.audit.attacks.sampling import audit, epsilon_bound
+from sfumato.lab.audit.calibration.calibrate import Answered
+from sfumato.lab.audit.report import FEWEST_RELEASES, QUICK, Effort, Row, affordable_releases, attack, with_coverage
+from sfumato.lab.audit.subjects.subject import Subject
+from sfumato.models import MECHANISMS
 
 LITTLE = Effort(primitives=4_000, choices=1_000, releases=200, coverage=10, pairs=2)
 KINDS = "cells", "sparse-cells", "hierarchical"  # a kind of cube each; test_subjects and test_replay attack all
@@ -44,7 +44,7 @@ def test_every_mechanism_is_attacked_and_nothing_is_found(full, monkeypatch):
 
 def coverage_of(monkeypatch, answers):
     """A clean row of mwem, to which these answers are all that its intervals have to show."""
-    monkeypatch.setattr("sfumato.audit.report.calibrate", lambda *given, **named: answers)
+    monkeypatch.setattr("sfumato.lab.audit.report.calibrate", lambda *given, **named: answers)
     return with_coverage(Row("mwem", "1", 0.5, 100, violated=False), "mwem", LITTLE)
 
 
@@ -87,7 +87,7 @@ def test_a_violation_is_called_one():
 def test_a_slow_mechanism_is_released_a_bounded_number_of_times(monkeypatch):
     """However long one release takes: the clock here goes on by an hour whenever it is looked at."""
     clock = iter(range(0, 10**9, 3600))
-    monkeypatch.setattr("sfumato.audit.report.process_time", lambda: next(clock))
+    monkeypatch.setattr("sfumato.lab.audit.report.process_time", lambda: next(clock))
     ran: list[int] = []
 
     def run(which, runs, entropy):

@@ -18,7 +18,7 @@ import sfumato as sf
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy, TestingEntropy
-from sfumato.mechanisms import every_name, find_mechanism
+from sfumato.models import every_name, find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
 from sfumato.schema import Schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from running import sfumato
 
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 
 
 def test_the_help_of_release_names_every_mechanism_and_auto():

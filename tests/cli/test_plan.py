@@ -11,7 +11,7 @@ import pytest
 from running import sfumato
 
 from sfumato.cli.census import SCHEMA as CENSUS
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 
 SCHEMA = """
 dataset: people

@@ -76,7 +76,7 @@ def test_a_release_that_was_reserved_and_never_made_counts_too(folder, monkeypat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr("sfumato.kernel.source.table.Table.read", stop)
+        broken.setattr("sfumato.kernel.reading.table.Table.read", stop)
         assert release().returncode == 130
     assert spent() == 1
     refused(release(), "reserved, and spent, but never published", "--again")
@@ -137,7 +137,7 @@ def test_a_dry_run_tells_everything_and_spends_nothing(folder, own_ledger, monke
     def read(*_: object, **__: object) -> None:
         raise AssertionError("a row was read")
 
-    monkeypatch.setattr("sfumato.kernel.source.table.Table.read", read)
+    monkeypatch.setattr("sfumato.kernel.reading.table.Table.read", read)
     before = own_ledger.read_bytes()
     run = release("--dry-run")
     assert run.returncode == 0, run.stderr

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from running import sfumato
 
-from sfumato.mechanisms import MODULES
+from sfumato.models import MODULES
 
 SCHEMA = """
 dataset: visits

@@ -7,7 +7,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.reproduce.papers import PAPERS, reproduce
+from sfumato.lab.reproduce.papers import PAPERS, reproduce
 
 
 def sfumato(*arguments, cwd):

@@ -7,7 +7,7 @@ from curators import curator_of
 from running import sfumato
 
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
 

@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.cli import show
 from sfumato.cli.shared import manner
-from sfumato.kernel.source.engines.progress import is_watched, tell
+from sfumato.kernel.reading.engines.silencing import is_watched, tell
 
 
 class Terminal(io.StringIO):

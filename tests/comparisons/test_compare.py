@@ -11,11 +11,11 @@ from curators import curator_of
 from scipy.stats import binom
 
 import sfumato as sf
-from sfumato.comparisons.compare import compare
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
+from sfumato.public.comparison.compare import compare
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
 

@@ -6,8 +6,8 @@ from math import exp, inf, log, nan
 
 import pytest
 
-from sfumato.comparisons.difference import LEAST, difference
-from sfumato.releases.answers.estimate import Estimate
+from sfumato.answers.estimate import Estimate
+from sfumato.public.comparison.difference import LEAST, difference
 
 
 def around(value: float, half: float) -> Estimate:

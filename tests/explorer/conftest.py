@@ -23,14 +23,14 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="session")
 def shelf(releases: list[Path]) -> Any:
-    from sfumato.explorer.shelf import Shelf
+    from sfumato.serve.web.shelf import Shelf
 
     return Shelf.of([(path, sf.open(path)) for path in releases])
 
 
 @pytest.fixture(scope="session")
 def catalogue(shelf: Any) -> Any:
-    from sfumato.explorer.wire.catalogue.database import Catalogue
+    from sfumato.serve.pgwire.catalogue.database import Catalogue
 
     return Catalogue(shelf)
 
@@ -41,8 +41,8 @@ def client(shelf: Any) -> Any:
         warnings.simplefilter("ignore")
         from starlette.testclient import TestClient
 
-    from sfumato.explorer.app import explorer
-    from sfumato.explorer.http.guards import LOOPBACK
+    from sfumato.serve.web.app import explorer
+    from sfumato.serve.web.http.guards import LOOPBACK
 
     app = explorer(shelf, desk_for(shelf), hosts=LOOPBACK)
     return TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)

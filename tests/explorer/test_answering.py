@@ -8,10 +8,10 @@ import random
 import pytest
 from exploring import InProcess
 
-from sfumato.explorer import answering
-from sfumato.explorer.answering import ENTRY_BYTES, Desk, Kept, Question, Stopped
-from sfumato.explorer.bounds import Limits
-from sfumato.explorer.refusals import Refusal
+from sfumato.serve.web import answering
+from sfumato.serve.web.answering import ENTRY_BYTES, Desk, Kept, Question, Stopped
+from sfumato.serve.web.bounds import Limits
+from sfumato.serve.web.refusals import Refusal
 
 
 class Solver(InProcess):

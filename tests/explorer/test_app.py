@@ -9,9 +9,9 @@ import pytest
 from exploring import HOSTILE, InProcess
 
 import sfumato as sf
-from sfumato.explorer.answering import Desk
-from sfumato.explorer.app import explorer
-from sfumato.explorer.http.guards import POLICY
+from sfumato.serve.web.answering import Desk
+from sfumato.serve.web.app import explorer
+from sfumato.serve.web.http.guards import POLICY
 
 
 def ask(client, kind, release="survey", **question):

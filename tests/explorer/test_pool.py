@@ -21,10 +21,10 @@ import hostile_server
 import pytest
 from raw_wire import Raw, code, kinds
 
-from sfumato.explorer.answering import Question
-from sfumato.explorer.bounds import Limits
-from sfumato.explorer.pool import Pool
-from sfumato.explorer.workers import Spawned
+from sfumato.serve.web.answering import Question
+from sfumato.serve.web.bounds import Limits
+from sfumato.serve.web.pool import Pool
+from sfumato.serve.web.workers import Spawned
 
 LIMITS = {"answer_seconds": 60, "quick_seconds": 0.1, "slow_seconds": 0.5}
 COUNT = "SELECT COUNT(*) AS n FROM survey WHERE age < {}0"

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from sfumato.errors import SfumatoError
-from sfumato.explorer.serving import bind
+from sfumato.serve.web.serving import bind
 
 
 def test_answers_are_sent_at_once():

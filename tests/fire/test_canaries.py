@@ -334,7 +334,7 @@ FAILURES: dict[str, tuple[Callable[[House], object], tuple[str, ...], bool]] = {
     "a workload that is no SQL": (write("w.sql", "SELEKT"), release("--workload", "w.sql"), True),
     "a ledger that is none": (write("l.sqlite", "hello" * 500), release("--ledger", "l.sqlite"), True),
     "a ledger in a file": (write("l", "x"), release("--ledger", "l/l.sqlite"), True),
-    "an error while reading": (raising("sfumato.kernel.source.table.Table.read", ValueError(SECRET_ROW)), release(), True),  # noqa: E501
+    "an error while reading": (raising("sfumato.kernel.reading.table.Table.read", ValueError(SECRET_ROW)), release(), True),  # noqa: E501
     "an error while measuring": (raising("sfumato.kernel.curator.draw", RuntimeError(f"{ROWS} {SECRET_ROW}")), release(), True),  # noqa: E501
     "no memory": (raising("sfumato.kernel.curator.Curator._dense", MemoryError(f"for {ROWS} rows")), release(), True),
     "interrupted": (raising("sfumato.kernel.curator.draw", KeyboardInterrupt(SECRET_ROW)), release(), True),

@@ -22,16 +22,16 @@ import pytest
 from curators import curator_of
 from scipy import stats
 
-from sfumato.inference.fits.base import PARTS
-from sfumato.inference.fits.solved import FINENESS, SolvedFit
+from sfumato.answers.fit import PARTS
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.measurement import Measurement
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
+from sfumato.models.linear.fit import FINENESS, SolvedFit
+from sfumato.models.margins.content import Margins
 from sfumato.publishing.publish import open_release, release
 from sfumato.queries import Identity, Total, Workload
 from sfumato.releases.contents.content import Content
-from sfumato.releases.contents.margins import Margins
 from sfumato.releases.file.artifact import read_artifact
 from sfumato.schema import Schema
 
@@ -50,7 +50,7 @@ FIELDS = {
 FOUND_ON_THE_WAY = ("dawa", "pmw")
 # These draw choices too, and how many random bits a choice takes follows the table.
 CHOOSING = [name for name, one in MECHANISMS.items() if one.checks_itself]
-# These publish cells; of margins the exact audit knows every distribution (audit/attacks/exact_margins.py).
+# These publish cells; of margins the exact audit knows every distribution (lab/audit/attacks/exact_margins.py).
 OF_CELLS = [name for name, one in MECHANISMS.items() if not one.by_margins]
 # Values whose sums in floating point depend on their order, or on each other's size.
 AWKWARD = [0.1, 0.2, 0.3, 1e-17, 1e-300, 5e-324, -0.0, 0.7 - 2**-53, 2.0**-30, 1 / 3, 1e300, -1e300, math.inf, math.nan]

@@ -104,7 +104,7 @@ def releases(only: list[str]) -> Iterator[tuple[str, dict[str, str], float]]:
     """For every mechanism and table a name, what was made as text by kind, and seconds of CPU; two at a time."""
     from tables import TABLES
 
-    from sfumato.mechanisms import every_name, find_mechanism
+    from sfumato.models import every_name, find_mechanism
 
     pairs = [(name, table) for name in every_name() for table in TABLES if (name, table) not in LEFT_OUT]
     pairs += [(name, "own") for name in every_name() if find_mechanism(name).example is not None]
@@ -119,7 +119,7 @@ def timed(name: str, table: str) -> tuple[str, dict[str, str], float]:
     """One of `releases`."""
     from tables import TABLES, own
 
-    from sfumato.mechanisms import find_mechanism
+    from sfumato.models import find_mechanism
 
     start, mechanism = time.process_time(), find_mechanism(name)
     if table == "own":

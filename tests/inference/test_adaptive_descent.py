@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from sfumato.domain import Axis, Domain
 from sfumato.domain.binary_tree import BinaryTree
-from sfumato.inference.adaptive_descent import PARTS, Frontier, Planned, next_measurements
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Laplace
+from sfumato.models.tree.descent import PARTS, Frontier, Planned, next_measurements
+from sfumato.models.tree.query_geometry import SAMPLED, geometry_of
 from sfumato.queries import AllRanges, Identity, Prefix, Total, Workload, default_workload
-from sfumato.strategies.query_geometry import SAMPLED, geometry_of
 
 
 def ranges(cells: int) -> Workload:

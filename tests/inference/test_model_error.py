@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sfumato.inference.model_error import allow_for_noise, deviation_in_buckets, deviation_of_shape
+from sfumato.models.calibration.model_error import allow_for_noise, deviation_in_buckets, deviation_of_shape
 
 
 def test_the_deviation_explains_the_mean_error():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.inference.margins.table import Table
-from sfumato.inference.network import Family, counted, larger_tables, raked, rows_of, smoothed
+from sfumato.lab.papers.bayes.network import Family, counted, larger_tables, raked, rows_of, smoothed
+from sfumato.models.margins.table import Table
 from sfumato.releases.rows.random_numbers import RandomNumbers
 
 SIZES = (2, 3, 2)

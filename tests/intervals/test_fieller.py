@@ -7,11 +7,11 @@ from math import exp, inf, isnan, sqrt
 import numpy as np
 import pytest
 
+from sfumato.answers.intervals import fieller as ratios
+from sfumato.answers.intervals.fieller import Functional, Term, linear_interval, ratio_interval
+from sfumato.answers.intervals.noise_sum import half_width, stderr, upper_quantile
+from sfumato.answers.intervals.noise_terms import Noises
 from sfumato.errors import QueryError
-from sfumato.intervals import fieller as ratios
-from sfumato.intervals.fieller import Functional, Term, linear_interval, ratio_interval
-from sfumato.intervals.noise_sum import half_width, stderr, upper_quantile
-from sfumato.intervals.noises import Noises
 from sfumato.measurement import Gaussian, Laplace
 
 ONE = Laplace(Fraction(1))

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from curators import curator_of
 
-from sfumato.inference.fits.linear import LinearFit
-from sfumato.intervals.noise_sum import half_width
+from sfumato.answers.intervals.noise_sum import half_width
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms.shared.measure_and_fit import measure_and_fit
+from sfumato.models.base.measure_and_fit import measure_and_fit
+from sfumato.models.linear.fit import LinearFit
 from sfumato.queries import Identity, Kron, Prefix, Stack, Total
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.contents.cube import Cube

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.inference.parities import learn, odd, transformed
-from sfumato.intervals.parity_doubt import parity_doubt, tail
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
+from sfumato.lab.papers.parity.doubt import parity_doubt, tail
+from sfumato.lab.papers.parity.parities import learn, odd, transformed
 from sfumato.measurement import Laplace
 
 

@@ -5,12 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sfumato.answers.intervals.rows_inside import signs_of_rows
 from sfumato.domain.binary_tree import BinaryTree
-from sfumato.inference.fits.tree import fit_tree
-from sfumato.intervals.rows_inside import signs_of_rows
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Gaussian, Laplace, Measurement
+from sfumato.models.tree.fit import fit_tree
 from sfumato.queries import Ranges
 
 LOWS, HIGHS = np.array([0, 0, 4, 0, 2, 6]), np.array([7, 3, 7, 1, 3, 7])  # of a line of eight cells

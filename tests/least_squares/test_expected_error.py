@@ -9,6 +9,7 @@ from sfumato.errors import QueryError
 from sfumato.least_squares import expected_error as expected
 from sfumato.least_squares import families
 from sfumato.least_squares.expected_error import expected_errors
+from sfumato.models.linear.strategies.per_axis import AxisPart, combined
 from sfumato.queries import (
     AllRanges,
     Haar,
@@ -27,7 +28,6 @@ from sfumato.queries import (
     Workload,
 )
 from sfumato.queries.strategy import Strategy
-from sfumato.strategies.per_axis import AxisPart, combined
 
 SOME_RANGES = Ranges(12, [0, 3, 5], [4, 9, 11])
 

@@ -8,10 +8,10 @@ from math import prod
 import numpy as np
 import pytest
 
-from sfumato.inference.fits.linear import LinearFit
 from sfumato.least_squares.classes import told_apart
 from sfumato.least_squares.merged import Merged
 from sfumato.measurement import Design, Gaussian, Laplace, Measurement
+from sfumato.models.linear.fit import LinearFit
 from sfumato.queries import (
     Haar,
     Identity,

@@ -11,7 +11,7 @@ from grid_tables import line
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms.dawa import MECHANISM, dawa
+from sfumato.models.partition.dawa import MECHANISM, dawa
 from sfumato.queries import default_workload
 from sfumato.schema import Schema
 

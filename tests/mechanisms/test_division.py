@@ -9,9 +9,9 @@ from curators import curator_of
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms.division import MECHANISM, division, division_strategy
-from sfumato.mechanisms.laplace import laplace
-from sfumato.mechanisms.shared.measure_and_fit import designs
+from sfumato.models.base.measure_and_fit import designs
+from sfumato.models.linear.division import MECHANISM, division, division_strategy
+from sfumato.models.linear.laplace import laplace
 from sfumato.queries import Predicates, Workload, default_workload
 from sfumato.schema import Schema
 

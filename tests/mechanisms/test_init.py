@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.errors import MechanismError
-from sfumato.mechanisms import BY_NAME_ONLY, MECHANISMS, MODULES, considered, find_mechanism, sparse_mechanism
+from sfumato.models import BY_NAME_ONLY, MECHANISMS, MODULES, considered, find_mechanism, sparse_mechanism
 
 SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 OTHER_MEANINGS = {
@@ -25,12 +25,12 @@ OTHER_MEANINGS = {
     "kernel/source/engines/": {"sfumato"},  # what a program calls itself to a server and to a keyring
     "releases/": {"sfumato", "cells", "matrix", "laplace", "margins"},  # the format, members, kinds, families of query
     "queries/": {"cells", "matrix"},  # families of query and what they are made of, as a file names them
-    "strategies/hdmm.py": {"cells"},  # a candidate among strategies
-    "audit/subjects/primitives.py": {"laplace"},  # the noise
-    "audit/report.py": {"margins"},  # what a curator is asked for
-    "audit/mutants/ledgers.py": {"cells"},  # what a forged entry says
-    "audit/mutants/outputs.py": {"cells"},  # what a forged file says
-    "mechanisms/sparse_cells.py": {"cells"},  # whose page it shares
+    "models/linear/strategies/hdmm.py": {"cells"},  # a candidate among strategies
+    "lab/audit/subjects/primitives.py": {"laplace"},  # the noise
+    "lab/audit/report.py": {"margins"},  # what a curator is asked for
+    "lab/audit/mutants/ledgers.py": {"cells"},  # what a forged entry says
+    "lab/audit/mutants/outputs.py": {"cells"},  # what a forged file says
+    "models/cells/sparse_cells.py": {"cells"},  # whose page it shares
     "reproduce/": set(MODULES),  # papers, by the mechanisms that they are about
 }
 
@@ -72,7 +72,7 @@ def test_no_mechanism_is_named_outside_its_own_file():
     own = {name: f"{module.removeprefix('sfumato.').replace('.', '/')}.py" for name, module in MODULES.items()}
     for path in SOURCE.rglob("*.py"):
         place = path.relative_to(SOURCE).as_posix()
-        if place == "mechanisms/__init__.py":
+        if place == "models/__init__.py":
             continue
         allowed = {name for name, file in own.items() if file == place}
         for start, words in OTHER_MEANINGS.items():
@@ -120,10 +120,10 @@ LOADED = "print([name for name in sys.modules if name in registry.MODULES.values
         ("import sfumato.cli.app", []),
         ("import sfumato.publishing.publish", []),  # by which a release is opened and queried
         ("list(registry.MECHANISMS)", []),
-        ('registry.find_mechanism("kdtree")', ["sfumato.mechanisms.kdtree"]),
+        ('registry.find_mechanism("kdtree")', ["sfumato.models.partition.kdtree"]),
     ],
 )
 def test_nothing_is_imported_before_it_is_asked_for(before, loaded):
-    code = f"import sys\nimport sfumato.mechanisms as registry\n{before}\n{LOADED}"
+    code = f"import sys\nimport sfumato.models as registry\n{before}\n{LOADED}"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == str(loaded)

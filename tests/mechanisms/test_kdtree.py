@@ -12,7 +12,7 @@ from grid_tables import GRID, SHAPES, X, Y
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms.kdtree import MECHANISM, Settings, kdtree
+from sfumato.models.partition.kdtree import MECHANISM, Settings, kdtree
 from sfumato.schema import Schema
 
 

@@ -14,13 +14,13 @@ from curators import curator_of
 from placed_rows import rows_of
 
 from sfumato.errors import SfumatoError
-from sfumato.inference.margins.joining import join_counts
-from sfumato.inference.margins.table import independent, sum_out
 from sfumato.kernel import opening
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms.hierarchical import hierarchical
-from sfumato.mechanisms.margins import MECHANISM, Settings, margins
+from sfumato.models.linear.hierarchical import hierarchical
+from sfumato.models.margins.joining import join_counts
+from sfumato.models.margins.measure import MECHANISM, Settings, margins
+from sfumato.models.margins.table import independent, sum_out
 from sfumato.schema import Schema
 
 PURE, GAUSSIAN = Budget.pure(Fraction(1, 3)), Budget.zcdp(Fraction(1, 50))

@@ -6,8 +6,8 @@ import pytest
 
 from sfumato.errors import MechanismError
 from sfumato.limits import MOST_DENSE
-from sfumato.mechanisms import MECHANISMS
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models import MECHANISMS
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.schema import Schema
 
 PLAIN = Mechanism("plain", "does nothing", lambda c, s, b, w=None: None)

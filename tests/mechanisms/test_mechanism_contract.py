@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from curators import curator_of
 
-from sfumato.audit.calibration.calibrate import calibrate, pooled
-from sfumato.audit.calibration.known_coverage import complaints
-from sfumato.audit.calibration.tables import KINDS, Case, small_cases, wide_cases
-from sfumato.inference.fits.measured.fit import innermost
-from sfumato.inference.fits.scaled_shape import ScaledShape
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.mechanisms import MECHANISMS
+from sfumato.lab.audit.calibration.calibrate import calibrate, pooled
+from sfumato.lab.audit.calibration.known_coverage import complaints
+from sfumato.lab.audit.calibration.tables import KINDS, Case, small_cases, wide_cases
+from sfumato.models import MECHANISMS
+from sfumato.models.calibration.fit import innermost
+from sfumato.models.weights.fit import ScaledShape
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import default_workload
 from sfumato.releases.contents.cube import Cube

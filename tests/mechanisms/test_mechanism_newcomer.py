@@ -15,11 +15,11 @@ import pytest
 from registering import leave_only
 from thinned import every_seventh_pair
 
-from sfumato.audit.report import Effort, attack
-from sfumato.audit.subjects.registry import all_subjects
 from sfumato.errors import MechanismError
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import MECHANISMS, MODULES, find_mechanism
+from sfumato.lab.audit.report import Effort, attack
+from sfumato.lab.audit.subjects.registry import all_subjects
+from sfumato.models import MECHANISMS, MODULES, find_mechanism
 from sfumato.planner.choose import choose_mechanism
 from sfumato.planner.plan import make_plan
 from sfumato.publishing.prepare import prepare
@@ -30,8 +30,8 @@ from sfumato.schema import Schema
 LINEAR = '''
 """Halves: noise on the total, and as much on either half and on every cell."""
 
-from sfumato.mechanisms.shared.measure_and_fit import linear
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models.base.measure_and_fit import linear
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.queries import Identity, Ranges, Stack, Total
 from sfumato.queries.strategy import Strategy
 
@@ -52,8 +52,8 @@ MECHANISM = Mechanism(
 TRIED = '''
 """Smoothed: noisy cells of which the plan knows nothing, as if they were smoothed afterwards."""
 
-from sfumato.mechanisms.shared.measure_and_fit import every_cell, measure_and_fit
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models.base.measure_and_fit import every_cell, measure_and_fit
+from sfumato.models.base.mechanism import Mechanism
 
 
 def toy(curator, schema, budget, workload=None):
@@ -84,7 +84,7 @@ def test_it_is_found_and_listed(file: Path):
     assert find_mechanism("toy") is MECHANISMS["toy"] and list(MECHANISMS)[-1] == "toy"
     with pytest.raises(MechanismError, match="laplace, toy"):
         find_mechanism("magic")
-    code = "from sfumato.mechanisms import MODULES; MODULES['toy'] = 'nothing'\n"
+    code = "from sfumato.models import MODULES; MODULES['toy'] = 'nothing'\n"
     code += "import sys; sys.argv = ['sfumato', 'release', '--help']; from sfumato.cli import main; main()"
     wide = os.environ | {"COLUMNS": "200"}
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=wide).stdout

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from curators import curator_of
 
-from sfumato.audit.attacks.replay import replay
-from sfumato.audit.subjects.small_tables import neighbouring_tables
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.mechanisms import MECHANISMS, SPECIAL, find_mechanism
+from sfumato.lab.audit.attacks.replay import replay
+from sfumato.lab.audit.subjects.small_tables import neighbouring_tables
+from sfumato.models import MECHANISMS, SPECIAL, find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.store import contents_of
 from sfumato.releases.release import Release

@@ -11,14 +11,8 @@ from shaped_tables import CELLS, SHAPES, X, coverage, line
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms.mwem import MECHANISM, SETTINGS, Settings, mwem
-from sfumato.mechanisms.shared.multiplicative_weights import (
-    measure_total,
-    rounds_for,
-    sampled,
-    shape_refuses,
-    with_rest,
-)
+from sfumato.models.weights.measure import measure_total, rounds_for, sampled, shape_refuses, with_rest
+from sfumato.models.weights.mwem import MECHANISM, SETTINGS, Settings, mwem
 from sfumato.queries import AllRanges, Identity, Kron, Scaled, Total, Weighted, Workload, default_workload
 
 

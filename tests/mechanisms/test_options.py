@@ -9,9 +9,9 @@ from typing import Literal
 import pytest
 
 from sfumato.errors import MechanismError
-from sfumato.mechanisms import find_mechanism
-from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.options import as_texts, read_options, stated_options
+from sfumato.models import find_mechanism
+from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.options import as_texts, read_options, stated_options
 
 
 @dataclass(frozen=True)

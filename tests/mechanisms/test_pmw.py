@@ -11,7 +11,7 @@ from shaped_tables import CELLS, SHAPES, coverage, line
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms.pmw import Settings, pmw, search_noise
+from sfumato.models.weights.pmw import Settings, pmw, search_noise
 from sfumato.queries import AllRanges
 
 

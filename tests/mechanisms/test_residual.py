@@ -17,12 +17,12 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.mechanisms.residual import MECHANISM, residual
+from sfumato.models.linear.residual import MECHANISM, residual
+from sfumato.models.linear.strategies.residual_basis import residual_basis
+from sfumato.models.linear.strategies.wanted_margins import wanted_margins
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
-from sfumato.strategies.residual_basis import residual_basis
-from sfumato.strategies.wanted_margins import wanted_margins
 
 SIZES = {"a": 5, "b": 2, "c": 3, "d": 20}
 GENERATOR = np.random.default_rng(8)

@@ -9,13 +9,13 @@ import pytest
 from curators import curator_of
 from grid_tables import line
 
-from sfumato.inference.fits.averages import AveragesFit
-from sfumato.inference.fits.tree import MOST_LEAVES, TreeFit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.measurement import Gaussian, Laplace
-from sfumato.mechanisms.sfumato import MECHANISM, sfumato
-from sfumato.mechanisms.shared.measured_errors import part_of_budget
+from sfumato.models.calibration.misfits_by_kind import part_of_budget
+from sfumato.models.sums.fit import AveragesFit
+from sfumato.models.tree.fit import MOST_LEAVES, TreeFit
+from sfumato.models.tree.measure import MECHANISM, sfumato
 from sfumato.queries import Prefix, Ranges, Workload, default_workload
 from sfumato.schema import Schema
 

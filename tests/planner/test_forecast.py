@@ -12,10 +12,10 @@ from sfumato.errors import MechanismError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import MECHANISMS
-from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.shared.measure_and_fit import design_of, measure_and_fit
-from sfumato.mechanisms.sparse_cells import sparse_cells
+from sfumato.models import MECHANISMS
+from sfumato.models.base.measure_and_fit import design_of, measure_and_fit
+from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.cells.sparse_cells import sparse_cells
 from sfumato.planner.choose import choose_among, choose_mechanism, with_hints
 from sfumato.planner.forecast import GAINS_OF_FEW, GAINS_OF_MANY, Outlook, Question, outlook
 from sfumato.planner.plan import explain

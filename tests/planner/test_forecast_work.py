@@ -10,7 +10,7 @@ import pytest
 
 import sfumato
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 from sfumato.planner import forecast as expect
 from sfumato.planner.plan import make_plan
 from sfumato.planner.report import as_text

@@ -8,12 +8,12 @@ from curators import CENSUS
 from registering import leave_only
 
 import sfumato as sf
+from sfumato.answers.intervals.noise_sum import half_width, stderr
 from sfumato.errors import BudgetError, MechanismError, QueryError
-from sfumato.intervals.noise_sum import half_width, stderr
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.cost import Cost
 from sfumato.measurement import Laplace
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 from sfumato.plain_text import as_rows
 from sfumato.planner import simulate
 from sfumato.planner.choose import choose_mechanism

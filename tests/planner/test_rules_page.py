@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 from sfumato.planner import forecast as expect
 from sfumato.planner import plan, price, rules, simulate
 from sfumato.planner import public_tables as priors

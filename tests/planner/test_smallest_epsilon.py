@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 from sfumato.planner import smallest_epsilon as least
 from sfumato.planner.forecast import Outlook, Question
 from sfumato.planner.price import Line

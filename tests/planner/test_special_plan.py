@@ -13,7 +13,7 @@ from scipy.stats import binom
 from sfumato.errors import MechanismError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import SPECIAL, find_mechanism
+from sfumato.models import SPECIAL, find_mechanism
 from sfumato.planner.plan import make_plan
 from sfumato.schema import Schema
 

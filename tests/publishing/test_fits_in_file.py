@@ -8,8 +8,8 @@ import pytest
 
 from sfumato.errors import BudgetError, MechanismError, ReleaseFileError, SchemaError, SfumatoError
 from sfumato.kernel.cost import Cost
-from sfumato.mechanisms import MECHANISMS
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models import MECHANISMS
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.publishing.fits_in_file import check_writable
 from sfumato.queries import Identity, Stack, Total, Workload, default_workload
 from sfumato.queries.strategy import Strategy

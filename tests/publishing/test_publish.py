@@ -37,9 +37,9 @@ from sfumato.kernel.budget import epsilon_for
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.measurement import Gaussian, Laplace
-from sfumato.mechanisms import MECHANISMS
-from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.shared.measure_and_fit import measure_and_fit
+from sfumato.models import MECHANISMS
+from sfumato.models.base.measure_and_fit import measure_and_fit
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.publishing.prepare import prepare
 from sfumato.publishing.publish import open_release
 from sfumato.publishing.publish import publish as publish_by_any

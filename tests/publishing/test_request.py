@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from sfumato.kernel.cost import Cost
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
 from sfumato.publishing.prepare import prepare
 from sfumato.publishing.request import digest_of_request, name_of_table
 from sfumato.schema import Schema

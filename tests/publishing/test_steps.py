@@ -15,7 +15,7 @@ from sfumato.kernel.cost import Cost
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.measurement import Gaussian
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 from sfumato.publishing.place import already_there
 from sfumato.publishing.prepare import prepare
 

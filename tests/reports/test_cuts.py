@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.reports.cuts import OTHERS, cut
+from sfumato.public.report.cuts import OTHERS, cut
 from sfumato.schema import Schema
 
 AXES = Schema.from_dict(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sfumato.releases.answers.estimate import Estimate
-from sfumato.reports.cuts import cut
-from sfumato.reports.distributions import Distribution
-from sfumato.reports.examples import examples
-from sfumato.reports.sections.reading import reading
+from sfumato.answers.estimate import Estimate
+from sfumato.public.report.cuts import cut
+from sfumato.public.report.distributions import Distribution
+from sfumato.public.report.examples import examples
+from sfumato.public.report.sections.reading import reading
 from sfumato.schema import Schema
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfumato.reports.markup import Markup, code, joined, name_of, shortened, tag, text
+from sfumato.public.report.markup import Markup, code, joined, name_of, shortened, tag, text
 
 EVIL = "</svg><script>alert('x')</script>\" onload=\"x\u202e"
 

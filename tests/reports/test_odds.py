@@ -9,8 +9,8 @@ from statistics import NormalDist
 import pytest
 
 from sfumato.kernel.budget import epsilon_for
+from sfumato.public.report.odds import belief_after, odds_of
 from sfumato.releases.file.manifest import CONCENTRATED, Guarantee
-from sfumato.reports.odds import belief_after, odds_of
 
 WORDS = {"unit": "any one row", "neighbours": "x", "statement": "x"}
 

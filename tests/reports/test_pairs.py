@@ -10,11 +10,11 @@ from curators import curator_of
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
+from sfumato.public.report.distributions import distribution_of
+from sfumato.public.report.pairs import strength_of, strongest_pairs
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
-from sfumato.reports.distributions import distribution_of
-from sfumato.reports.pairs import strength_of, strongest_pairs
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(

@@ -15,7 +15,7 @@ from curators import curator_of
 import sfumato as sf
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms import SPECIAL, find_mechanism
+from sfumato.models import SPECIAL, find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
 

@@ -19,12 +19,12 @@ from curators import curator_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.answers.estimate import Estimate
 from sfumato.errors import QueryError, SfumatoError, UnsupportedSQL
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 from sfumato.sql import compile_statement, read_workload, statements

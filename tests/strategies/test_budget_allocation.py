@@ -7,7 +7,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sfumato.strategies.budget_allocation import best_precisions, best_weights, squared_error, whole_weights
+from sfumato.models.linear.strategies.budget_allocation import (
+    best_precisions,
+    best_weights,
+    squared_error,
+    whole_weights,
+)
 
 
 @pytest.mark.parametrize("pure", [True, False])

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
+from sfumato.lab.reproduce.wd.example import W
+from sfumato.models.linear.strategies.budget_allocation import best_precisions
+from sfumato.models.linear.strategies.division import divide, divide_recursively
 from sfumato.queries import AllRanges, Identity, Kron, Predicates, Scaled, Total, Weighted, Workload
-from sfumato.reproduce.wd.example import W
-from sfumato.strategies.budget_allocation import best_precisions
-from sfumato.strategies.division import divide, divide_recursively
 
 # W: figure 1 of the paper.
 EXAMPLE = Workload(("figure 1",), (Weighted(W),))

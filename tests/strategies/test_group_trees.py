@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sfumato.domain import Axis, Domain
+from sfumato.models.linear.strategies.trees import tree_strategy
 from sfumato.queries import Identity, Predicates, Tree, Workload
-from sfumato.strategies.trees import tree_strategy
 
 SIZES = [1, 3, 40, 7, 25, 60, 4, 20]
 CUTS = np.cumsum(SIZES)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import combinations
 
+from sfumato.models.linear.strategies.wanted_margins import small_margins, wanted_margins
 from sfumato.queries import default_workload
 from sfumato.schema import Schema
 from sfumato.sql import compile_select
 from sfumato.sql.workload import workload_of
-from sfumato.strategies.wanted_margins import small_margins, wanted_margins
 
 SCHEMA = Schema.from_dict(
     {

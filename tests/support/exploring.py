@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.explorer.answering import Answered, Desk, Question, Solver
-from sfumato.explorer.shelf import Shelf
-from sfumato.explorer.working import WORKS, Room, understood
+from sfumato.serve.web.answering import Answered, Desk, Question, Solver
+from sfumato.serve.web.shelf import Shelf
+from sfumato.serve.web.working import WORKS, Room, understood
 
 HOSTILE = [
     "<script>document.title='owned'</script>",

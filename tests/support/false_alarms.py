@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sfumato.audit.attacks.sampling import audit
-from sfumato.audit.mutants.registry import MUTANTS
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
+from sfumato.lab.audit.attacks.sampling import audit
+from sfumato.lab.audit.mutants.registry import MUTANTS
 
 CONTROL_RUNS = 4_000  # on each input, after the first round
 

@@ -8,28 +8,27 @@ from fractions import Fraction
 import numpy as np
 from curators import curator_of
 
+from sfumato.answers.fit import Fit
 from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree
-from sfumato.inference.averages.posterior import Effects
-from sfumato.inference.averages.tables import Table
-from sfumato.inference.fits.averages import AveragesFit
-from sfumato.inference.fits.base import Fit
-from sfumato.inference.fits.linear import LinearFit
-from sfumato.inference.fits.measured.block_counts import BlockCounts, Blocks
-from sfumato.inference.fits.measured.families import MeasuredPartition, MeasuredShape, MeasuredShrinkage, MeasuredTree
-from sfumato.inference.fits.measured.fit import Brought, MeasuredFit
-from sfumato.inference.fits.measured.steadied import Along, steadied
-from sfumato.inference.fits.moved import MovedFit
-from sfumato.inference.fits.partition import PartitionFit
-from sfumato.inference.fits.scaled_shape import ScaledShape
-from sfumato.inference.fits.shrinkage import ShrinkageFit
-from sfumato.inference.fits.solved import SolvedFit
-from sfumato.inference.fits.tree import TreeFit, fit_tree
-from sfumato.inference.halvings import Halvings
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
-from sfumato.mechanisms.shared.measured_errors import measure_errors
+from sfumato.models.calibration.block_counts import BlockCounts, Blocks
+from sfumato.models.calibration.families import MeasuredPartition, MeasuredShape, MeasuredShrinkage, MeasuredTree
+from sfumato.models.calibration.fit import Brought, MeasuredFit
+from sfumato.models.calibration.gls_update import Along, steadied
+from sfumato.models.calibration.misfits_by_kind import measure_errors
+from sfumato.models.calibration.moved import MovedFit
+from sfumato.models.linear.fit import LinearFit, SolvedFit
+from sfumato.models.partition.fit import PartitionFit
+from sfumato.models.partition.halvings import Halvings
+from sfumato.models.partition.shrinkage import ShrinkageFit
+from sfumato.models.sums.fit import AveragesFit
+from sfumato.models.sums.posterior import Effects
+from sfumato.models.sums.tables import Table
+from sfumato.models.tree.fit import TreeFit, fit_tree
+from sfumato.models.weights.fit import ScaledShape
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import Identity, Kron, Ranges, Stack, Total, Tree
 from sfumato.releases.contents.cube import Cube

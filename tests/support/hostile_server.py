@@ -13,16 +13,16 @@ import sys
 import time
 from pathlib import Path
 
-from sfumato.explorer.serving import one_thread_each
+from sfumato.serve.web.serving import one_thread_each
 
 one_thread_each()
 
-from sfumato.explorer.answering import Question  # noqa: E402
-from sfumato.explorer.bounds import Limits  # noqa: E402
-from sfumato.explorer.serving import serve  # noqa: E402
-from sfumato.explorer.wire.asking import Asked  # noqa: E402
-from sfumato.explorer.working import WORKS, Room  # noqa: E402
 from sfumato.publishing.publish import open_release  # noqa: E402
+from sfumato.serve.pgwire.asking import Asked  # noqa: E402
+from sfumato.serve.web.answering import Question  # noqa: E402
+from sfumato.serve.web.bounds import Limits  # noqa: E402
+from sfumato.serve.web.serving import serve  # noqa: E402
+from sfumato.serve.web.working import WORKS, Room  # noqa: E402
 
 
 def spin(_room: Room, question: Question) -> bytes:

@@ -8,10 +8,10 @@ from types import ModuleType
 
 import pytest
 
-import sfumato.mechanisms as registry
+import sfumato.models as registry
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import MECHANISMS
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models import MECHANISMS
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.queries import default_workload
 from sfumato.schema import Schema
 

@@ -7,10 +7,10 @@ from math import exp, lgamma, log, log1p
 import numpy as np
 from curators import curator_of
 
+from sfumato.answers.intervals.manner import Manner
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms import find_mechanism
-from sfumato.releases.answers.intervals.manner import Manner
+from sfumato.models import find_mechanism
 from sfumato.releases.contents.content import Content
 from sfumato.schema import Schema
 from sfumato.sql import compile_statement

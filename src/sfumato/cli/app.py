@@ -7,24 +7,12 @@ from copy import copy
 
 import typer
 
-from sfumato.cli import (
-    audit,
-    check,
-    completion,
-    demo,
-    info,
-    init,
-    ledger,
-    plan,
-    predict,
-    query,
-    release,
-    reproduce,
-    sample,
-)
-from sfumato.cli.public import certificate, compare, report, serve, signing
+from sfumato.cli import check, completion, demo, info, init, ledger, plan, predict, query, release, sample
+from sfumato.cli.public import certificate, compare, report, signing
 from sfumato.cli.shared.exits import HELP
 from sfumato.cli.shared.stopping import Stoppable
+from sfumato.lab.cli import audit, reproduce
+from sfumato.serve import cli as serve
 
 app = typer.Typer(
     name="sfumato",

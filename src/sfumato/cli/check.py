@@ -13,7 +13,7 @@ import typer
 from sfumato.cli.input.file_options import Given, takes_file_options
 
 if TYPE_CHECKING:
-    from sfumato.kernel.source.checking import Checked, Part
+    from sfumato.kernel.reading.checking import Checked, Part
     from sfumato.schema import Schema
 
 MARK = "FOR YOUR EYES ONLY: exact figures and values of private rows. Do not publish, send or keep them."
@@ -37,7 +37,7 @@ def check(
     """What the schema would drop, clip or not read in a table. Exact and NOT PRIVATE: for the curator's eyes only."""
     from sfumato.cli.input.file_options import written
     from sfumato.errors import TableError
-    from sfumato.kernel.source.table import open_table
+    from sfumato.kernel.reading.table import open_table
     from sfumato.schema import Schema
 
     if not sys.stdout.isatty() and not even_if_not_a_terminal:

@@ -101,9 +101,9 @@ def _compare(made: Release, sql: str, table: Path) -> None:
     """Print a release's answers with the true ones beside them, and whether the interval holds the truth."""
     import duckdb
 
+    from sfumato.answers.estimate import Estimate
+    from sfumato.answers.result import decimals_for
     from sfumato.cli.show import table as show_table
-    from sfumato.releases.answers.estimate import Estimate
-    from sfumato.releases.answers.result import decimals_for
 
     result = made.query(sql)
     headers, rows = result.texts()

@@ -25,7 +25,7 @@ def init(
     from sfumato.cli.shared.pasting import command
     from sfumato.cli.shared.writing import write_text
     from sfumato.cli.show import say
-    from sfumato.kernel.source.table import open_table
+    from sfumato.kernel.reading.table import open_table
     from sfumato.schema.draft import draft
 
     dataset = name or Path(table).name.split(".")[0].replace("*", "") or "table"

@@ -38,7 +38,7 @@ def plan(
     Reads no data and spends nothing, so ask as often as you like.
     """
     from sfumato.cli.show import say, table, working
-    from sfumato.mechanisms.options import stated_options
+    from sfumato.models.base.options import stated_options
     from sfumato.planner.plan import make_plan
     from sfumato.planner.report import report
     from sfumato.schema import Schema

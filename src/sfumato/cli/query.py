@@ -14,7 +14,7 @@ import typer
 from sfumato.cli.shared.manner import ANSWER_ONLY, MANNER
 
 if TYPE_CHECKING:
-    from sfumato.releases.answers.result import Result
+    from sfumato.answers.result import Result
     from sfumato.releases.file.manifest import Guarantee
 
 RELEASE = typer.Argument(help="A release file.", show_default=False)
@@ -130,9 +130,9 @@ def _write(out: Path, page: str, many: int) -> None:
 def _print(answers: list[tuple[str, Result]], form: Format, promise: Guarantee, *, many: bool, notes: bool) -> None:
     """The answers, each under its statement if there may be several."""
     if form in (Format.json, Format.json_full):
+        from sfumato.answers.result import as_json
+        from sfumato.answers.shown.full_json import as_full_json
         from sfumato.cli.shared.statements import beside_their_statements
-        from sfumato.releases.answers.result import as_json
-        from sfumato.releases.answers.shown.full_json import as_full_json
 
         full = form is Format.json_full
         objects = [(text, as_full_json(one, promise) if full else as_json(one.records())) for text, one in answers]
@@ -152,8 +152,8 @@ def _print(answers: list[tuple[str, Result]], form: Format, promise: Guarantee, 
 
 
 def _print_table(result: Result) -> None:
+    from sfumato.answers.estimate import Estimate
     from sfumato.cli.show import table
-    from sfumato.releases.answers.estimate import Estimate
 
     headers, rows = result.texts()
     first = result.rows[0] if result.rows else ()

@@ -9,7 +9,7 @@ import typer
 
 from sfumato.cli.input.file_options import Given, takes_file_options
 from sfumato.cli.shared.manner import JSON, QUIET
-from sfumato.mechanisms import every_name
+from sfumato.models import every_name
 
 if TYPE_CHECKING:
     from sfumato.kernel.ledger.ledger import Ledger
@@ -112,7 +112,7 @@ def release(
             return
         how: dict[str, Any] = {"delta": delta, "mechanism": mechanism, "workload": workload, "ledger": book}
         if options:
-            from sfumato.mechanisms.options import stated_options
+            from sfumato.models.base.options import stated_options
 
             how["options"] = stated_options(options)
         how |= {"another_unit": another_unit, "table_name": name, "allow_views": allow_views}

@@ -102,7 +102,7 @@ def progress() -> Iterator[Callable[[str], None]]:
         if bar is None:
             yield lambda name: None
             return
-        from sfumato.kernel.source.engines.progress import watched
+        from sfumato.kernel.reading.engines.silencing import watched
 
         at, furthest = list[str](), [0.0]
 

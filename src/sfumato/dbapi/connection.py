@@ -7,10 +7,10 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Self
 
+from sfumato.answers.result import Result
 from sfumato.dbapi.failures import InterfaceError, NotSupportedError, Warning, as_standard_says  # noqa: A004
 from sfumato.dbapi.parameters import bind
 from sfumato.dbapi.types import DATETIME, NUMBER, STRING
-from sfumato.releases.answers.result import Result
 from sfumato.releases.release import Release
 
 Row = tuple[Any, ...]

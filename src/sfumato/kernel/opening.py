@@ -18,9 +18,9 @@ from sfumato.kernel.cost import Cost
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt
 from sfumato.kernel.ledger.wanted import Wanted
+from sfumato.kernel.reading.table import Table
 from sfumato.kernel.rows import Rows
 from sfumato.kernel.sampling.entropy import Entropy
-from sfumato.kernel.source.table import Table
 from sfumato.kernel.unit import Unit
 from sfumato.schema import Schema
 

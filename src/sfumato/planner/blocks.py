@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.kernel.budget import Budget
 from sfumato.measurement import Laplace
-from sfumato.mechanisms.shared.measure_and_fit import whole_noise, with_weight
+from sfumato.models.base.measure_and_fit import whole_noise, with_weight
 from sfumato.planner.release_without_data import linear_stand_in
 from sfumato.queries import Queries, Workload
 from sfumato.queries.strategy import Strategy

@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.domain import Axis
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.planner.blocks import expected_blocks
 from sfumato.queries import Identity, Queries, Total, Workload
 from sfumato.queries.marginals import over

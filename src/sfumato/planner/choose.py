@@ -13,8 +13,8 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.cost import Cost
 from sfumato.limits import MOST_DENSE
-from sfumato.mechanisms import MECHANISMS, considered
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models import MECHANISMS, considered
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.plain_text import as_rows
 from sfumato.planner.forecast import Outlook, Question, Tried, expected_error, outlook, takes_long
 from sfumato.planner.rules import MANY_CELLS, PRIVATE, Case, first_rule

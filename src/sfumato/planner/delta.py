@@ -8,7 +8,7 @@ from math import isfinite
 
 from sfumato.errors import SfumatoError
 from sfumato.kernel.cost import Cost
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.plain_text import as_rows
 from sfumato.planner.choose import choose_mechanism
 from sfumato.planner.forecast import Question, expected_error, outlook

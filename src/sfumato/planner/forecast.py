@@ -20,14 +20,14 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.cost import Cost
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.planner.blocks import expected_blocks
 from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:  # a choice prices strategies and lists no questions
-    from sfumato.mechanisms.shared.promises import Figure
+    from sfumato.models.base.promises import Figure
     from sfumato.planner.price import Line
     from sfumato.planner.questions import Item
     from sfumato.planner.simulate import Trials

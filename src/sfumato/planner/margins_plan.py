@@ -10,7 +10,7 @@ from statistics import NormalDist
 from sfumato.errors import QueryError, SfumatoError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.cost import Cost
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.plain_text import as_rows
 from sfumato.planner.choose import choose_for
 from sfumato.planner.delta import HINTED

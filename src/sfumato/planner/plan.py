@@ -13,9 +13,9 @@ from sfumato.errors import BudgetError, MechanismError, QueryError
 from sfumato.kernel.budget import Amount, Budget, as_epsilon
 from sfumato.kernel.cost import Cost
 from sfumato.limits import MOST_DENSE
-from sfumato.mechanisms import MECHANISMS, find_mechanism, sparse_mechanism
-from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.sparse_cells import planned_threshold
+from sfumato.models import MECHANISMS, find_mechanism, sparse_mechanism
+from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.cells.sparse_cells import planned_threshold
 from sfumato.planner.choose import Choice, choose_for, choose_mechanism, with_hints
 from sfumato.planner.delta import what_a_delta_buys
 from sfumato.planner.forecast import Outlook, Question, outlook

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.answers.estimate import Estimate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.queries import Queries
 from sfumato.queries.workload import places_among
-from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.contents.content import Content
 from sfumato.releases.contents.cube import Cube
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.inference.fits.base import Fit
-from sfumato.inference.fits.linear import LinearFit
+from sfumato.answers.fit import Fit
 from sfumato.kernel.budget import Budget
 from sfumato.measurement import Measurement
-from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.shared.measure_and_fit import designs, every_cell
+from sfumato.models.base.measure_and_fit import designs, every_cell
+from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.linear.fit import LinearFit
 from sfumato.queries import Identity, Total
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.contents.cube import Cube
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def sparse_stand_in(schema: Schema, budget: Budget) -> SparseCube:
     """The cube that the sparse form would publish of a table whose `expected_rows` all lie under the threshold."""
-    from sfumato.mechanisms.sparse_cells import planned_noises, planned_threshold
+    from sfumato.models.cells.sparse_cells import planned_noises, planned_threshold
     from sfumato.releases.contents.sparse_cube import SparseCube
 
     size, nothing = schema.domain.size, np.zeros(0, dtype=np.int64)

@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import inf, isfinite
 from string import ascii_uppercase
 
+from sfumato.answers.result import decimals_for
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import readable
 from sfumato.kernel.cost import Cost
@@ -15,7 +16,6 @@ from sfumato.planner.choose import Choice
 from sfumato.planner.forecast import Outlook
 from sfumato.planner.price import Line
 from sfumato.planner.public_tables import ROWS_PER_CELL
-from sfumato.releases.answers.result import decimals_for
 from sfumato.releases.description.group_privacy import group_privacy, in_words
 
 MOST_COMPARED = 7  # questions that fit beside each other

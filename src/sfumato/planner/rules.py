@@ -14,8 +14,8 @@ from math import inf, isfinite, log10
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.limits import MOST_DENSE
-from sfumato.mechanisms import MECHANISMS, considered, sparse_mechanism
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models import MECHANISMS, considered, sparse_mechanism
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.plain_text import as_rows
 from sfumato.planner.forecast import Outlook, noise_of_one_query
 from sfumato.queries import Workload, default_workload

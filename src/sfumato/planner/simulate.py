@@ -19,7 +19,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.planner.price import Line, price, sampled
 from sfumato.planner.public_tables import Counts, guessed_rows, prior_tables
 from sfumato.planner.release_without_data import sparse_stand_in, with_measures

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import ceil, floor, inf, isfinite, log10, sqrt
 
 from sfumato.errors import QueryError
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.planner.forecast import Outlook, Question, outlook, strategy_of
 from sfumato.planner.price import Line, price, worst_of
 from sfumato.planner.questions import Item

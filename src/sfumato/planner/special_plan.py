@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.planner.forecast import Outlook
 from sfumato.planner.questions import Statements, statement_items
 from sfumato.planner.report import Plan

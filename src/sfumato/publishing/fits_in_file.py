@@ -11,7 +11,7 @@ from sfumato.errors import BudgetError, MechanismError, SchemaError
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.sampling.noise import VARIANCES
 from sfumato.measurement import LARGEST_SCALE, Design, Laplace, Noise
-from sfumato.mechanisms.shared.measure_and_fit import designs, every_cell
+from sfumato.models.base.measure_and_fit import designs, every_cell
 from sfumato.releases.file.manifest import MOST_MANIFEST_BYTES
 from sfumato.releases.file.parquet import MOST_BYTES
 from sfumato.releases.file.query_records import Arrays, describe
@@ -20,7 +20,7 @@ from sfumato.releases.file.records import fraction_text
 if TYPE_CHECKING:
     from sfumato.kernel.budget import Budget
     from sfumato.kernel.cost import Cost
-    from sfumato.mechanisms.mechanism import Mechanism
+    from sfumato.models.base.mechanism import Mechanism
     from sfumato.queries import Workload
     from sfumato.schema import Schema
 
@@ -63,7 +63,7 @@ def planned_noises(
 ) -> dict[str, tuple[Noise, ...]]:
     """The noises that a release is sure to need for each statistic, the largest among them; reads no data."""
     if mechanism.is_sparse(schema):
-        from sfumato.mechanisms.sparse_cells import planned_noises as of_sparse_cells
+        from sfumato.models.cells.sparse_cells import planned_noises as of_sparse_cells
 
         return dict(of_sparse_cells(schema, cost.budget))
     if not mechanism.by_margins:

@@ -12,8 +12,8 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount
 from sfumato.kernel.cost import Cost
 from sfumato.limits import MOST_DENSE
-from sfumato.mechanisms import find_mechanism
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models import find_mechanism
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.queries import Workload, default_workload
 from sfumato.schema import Schema
 

@@ -15,8 +15,8 @@ from sfumato.kernel.cost import Cost
 from sfumato.kernel.ledger.ledger import Ledger, Receipt
 from sfumato.kernel.ledger.standing import telling_what_stays
 from sfumato.kernel.opening import Step, open_curator
+from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
-from sfumato.kernel.source.table import Table, open_table
 from sfumato.kernel.unit import Unit
 from sfumato.publishing.place import check_place
 from sfumato.publishing.prepare import Prepared, prepare

@@ -23,7 +23,7 @@ from sfumato.schema.values import exact
 
 if TYPE_CHECKING:
     from sfumato.kernel.cost import Cost
-    from sfumato.mechanisms.mechanism import Mechanism
+    from sfumato.models.base.mechanism import Mechanism
     from sfumato.queries import Workload
     from sfumato.schema import Schema
 

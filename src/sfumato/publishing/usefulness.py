@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sfumato.errors import BudgetError
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.models.base.mechanism import Mechanism
 from sfumato.plain_text import as_rows
 from sfumato.planner.by_kind import one_way_errors
 from sfumato.queries import Workload
@@ -24,7 +24,7 @@ def refuse_useless(schema: Schema, mechanism: Mechanism, workload: Workload | No
         return
     sizes = {axis.name: axis.size for axis in schema.domain}
     if mechanism.is_sparse(schema):
-        from sfumato.mechanisms.sparse_cells import planned_threshold
+        from sfumato.models.cells.sparse_cells import planned_threshold
 
         least, threshold = min(sizes.values()), planned_threshold(schema, budget)
         if rows < threshold * least:

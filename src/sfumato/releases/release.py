@@ -20,9 +20,9 @@ from sfumato.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.releases.answers.estimate import Estimate
-    from sfumato.releases.answers.intervals.manner import Manner
-    from sfumato.releases.answers.result import Result
+    from sfumato.answers.estimate import Estimate
+    from sfumato.answers.intervals.manner import Manner
+    from sfumato.answers.result import Result
     from sfumato.releases.description.description import Description
     from sfumato.releases.rows.to_file import Drawn
 
@@ -83,7 +83,7 @@ class Release:
 
             return describe_columns(self, confidence)
         if interval != "typical" or possible or simultaneous or unbiased:
-            from sfumato.releases.answers.intervals.manner import Manner
+            from sfumato.answers.intervals.manner import Manner
 
             manner = Manner(interval, possible, simultaneous, selected, unbiased)
             return self._query_in_manner(sql, confidence, strict, manner)
@@ -95,14 +95,14 @@ class Release:
         if isinstance(statement, Select) and not statement.chooses:
             found = self.content.select(statement, confidence)
         else:
-            from sfumato.releases.answers.intervals.manner import Manner
-            from sfumato.releases.tables.in_manner import run_in_manner
+            from sfumato.answers.intervals.manner import Manner
+            from sfumato.answers.tables.in_manner import run_in_manner
 
             found = run_in_manner(statement, self.content, confidence, Manner(selected=selected))
         return replace(found, counted=counted_in_short(self.schema))
 
     def _query_in_manner(self, sql: str, confidence: float, strict: bool, manner: Manner) -> Result:
-        from sfumato.releases.tables.in_manner import run_in_manner, text_in_manner
+        from sfumato.answers.tables.in_manner import run_in_manner, text_in_manner
         from sfumato.schema.what_is_counted import counted_in_short
         from sfumato.sql import compile_statement, selects_of, strict_check
 
@@ -127,7 +127,7 @@ class Release:
 
     def answer(self, queries: Queries, *, confidence: float = 0.95, interval: str = "typical") -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts, one estimate for each. interval: as in `query`."""
-        from sfumato.releases.answers.intervals.manner import Manner
+        from sfumato.answers.intervals.manner import Manner
 
         return self.content.linear(queries, confidence, Manner(interval).interval)
 
@@ -161,7 +161,7 @@ class Release:
         """
         import pyarrow as pa
 
-        from sfumato.releases.answers.shown.synthetic_rows import as_synthetic
+        from sfumato.answers.shown.synthetic_rows import as_synthetic
         from sfumato.releases.rows.decode import column_types
 
         table = pa.Table.from_batches(self.sample_batches(rows, seed=seed), column_types(self.schema))

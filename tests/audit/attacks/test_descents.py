@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from curators import curator_of
 
-from sfumato.audit.attacks.descents import CELLS, CROWDS, crowded_tables, descent_finding
-from sfumato.audit.mutants.curators import ForgetfulCurator
-from sfumato.audit.mutants.descents import descending, paid_twice, steered_by_the_table
-from sfumato.audit.subjects.small_tables import small_schema
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import MECHANISMS
+from sfumato.lab.audit.attacks.descents import CELLS, CROWDS, crowded_tables, descent_finding
+from sfumato.lab.audit.mutants.curators import ForgetfulCurator
+from sfumato.lab.audit.mutants.descents import descending, paid_twice, steered_by_the_table
+from sfumato.lab.audit.subjects.small_tables import small_schema
+from sfumato.models import MECHANISMS
 
 ONE = Budget.pure(1)
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from sfumato.audit.attacks.events import MOST_PAIRED, build_events
-from sfumato.audit.attacks.evidence import distinct_columns, telling_columns
-from sfumato.audit.subjects.subject import HIDDEN
 from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.lab.audit.attacks.events import MOST_PAIRED, build_events
+from sfumato.lab.audit.attacks.evidence import distinct_columns, telling_columns
+from sfumato.lab.audit.subjects.subject import HIDDEN
 
 
 def drawn(runs: int, columns: int, seed: int) -> np.ndarray:

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.audit.attacks.exact import (
+from sfumato.errors import PrivacyError
+from sfumato.kernel import curator as curator_module
+from sfumato.kernel.charge import noise_for
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.sampling.noise import draw, gaps_between_hits, sparse_hits
+from sfumato.kernel.verbs import sifting
+from sfumato.kernel.verbs.exponential import choose
+from sfumato.kernel.verbs.scores import MostRows, Rank
+from sfumato.lab.audit.attacks.exact import (
     above_threshold,
     counting,
     discrete_laplace,
@@ -22,17 +31,8 @@ from sfumato.audit.attacks.exact import (
     neighbours,
     selecting,
 )
-from sfumato.audit.attacks.watching import Watched, watching
-from sfumato.audit.mutants.limited_domain import limited_domain_loss, limited_domain_max
-from sfumato.errors import PrivacyError
-from sfumato.kernel import curator as curator_module
-from sfumato.kernel.charge import noise_for
-from sfumato.kernel.curator import Curator
-from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.kernel.sampling.noise import draw, gaps_between_hits, sparse_hits
-from sfumato.kernel.verbs import sifting
-from sfumato.kernel.verbs.exponential import choose
-from sfumato.kernel.verbs.scores import MostRows, Rank
+from sfumato.lab.audit.attacks.watching import Watched, watching
+from sfumato.lab.audit.mutants.limited_domain import limited_domain_loss, limited_domain_max
 from sfumato.measurement import Laplace
 
 ONE = Fraction(1)

@@ -4,18 +4,18 @@ from fractions import Fraction
 
 import pytest
 
-from sfumato.audit.attacks import twins
-from sfumato.audit.attacks.exact import largest_loss
-from sfumato.audit.attacks.exact_margins import SQUARE, margin_findings, measuring_margins, summing_margins
-from sfumato.audit.attacks.replay import replay
-from sfumato.audit.mutants.margins import (
+from sfumato.lab.audit.attacks import twins
+from sfumato.lab.audit.attacks.exact import largest_loss
+from sfumato.lab.audit.attacks.exact_margins import SQUARE, margin_findings, measuring_margins, summing_margins
+from sfumato.lab.audit.attacks.replay import replay
+from sfumato.lab.audit.mutants.margins import (
     MarginsApartCurator,
     MarginsAsOneCurator,
     PartsOverlapCurator,
     margins_until_refused,
     misfits_in_parts,
 )
-from sfumato.audit.subjects.small_tables import Row, square_schema
+from sfumato.lab.audit.subjects.small_tables import Row, square_schema
 
 ONE = Fraction(1)
 

@@ -8,9 +8,14 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from sfumato.audit.attacks import twins
-from sfumato.audit.attacks.exact import largest_loss
-from sfumato.audit.attacks.exact_verbs import (
+from sfumato.errors import PrivacyError
+from sfumato.kernel import curator as curator_module
+from sfumato.kernel.charge import Charge
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.partitioning import Cutting
+from sfumato.lab.audit.attacks import twins
+from sfumato.lab.audit.attacks.exact import largest_loss
+from sfumato.lab.audit.attacks.exact_verbs import (
     MISFITS,
     PRICES,
     cutting_four,
@@ -20,12 +25,7 @@ from sfumato.audit.attacks.exact_verbs import (
     summing,
     verb_findings,
 )
-from sfumato.audit.attacks.partition_law import WAYS, largest_gap, partition_law
-from sfumato.errors import PrivacyError
-from sfumato.kernel import curator as curator_module
-from sfumato.kernel.charge import Charge
-from sfumato.kernel.curator import Curator
-from sfumato.kernel.verbs.partitioning import Cutting
+from sfumato.lab.audit.attacks.partition_law import WAYS, largest_gap, partition_law
 from sfumato.measurement import Laplace
 
 ONE, FOUR = Fraction(1), Fraction(4)
@@ -56,9 +56,9 @@ def test_first_above_by_hand():
 @pytest.mark.parametrize("counts", [(2, 0, 1, 1), (0, 3, 3, 0)])
 def test_the_law_of_partitions_is_that_of_a_simulation(counts):
     """100,000 draws: 5 degrees of freedom, chi-square 36.9 has 6e-7."""
-    from sfumato.audit.mutants.verbs import PRICES as AT
-    from sfumato.audit.mutants.verbs import cut
     from sfumato.kernel.sampling.entropy import TestingEntropy
+    from sfumato.lab.audit.mutants.verbs import PRICES as AT
+    from sfumato.lab.audit.mutants.verbs import cut
 
     runs = 100_000
     seen = np.bincount(cut(counts, ONE, Fraction(2))(0, runs, TestingEntropy(2))[:, 0], minlength=len(WAYS))

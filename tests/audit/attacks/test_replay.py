@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 from registering import slow_mechanisms
 from thinned import EVERY, every_seventh_pair
 
-from sfumato.audit.attacks.replay import DRAWS, replay, replay_findings
-from sfumato.audit.mutants.fits import fitted_evenly, told_beside_the_fit
-from sfumato.audit.subjects.small_tables import Row, neighbouring_tables, small_schema
 from sfumato.domain import Partition
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
@@ -22,10 +19,13 @@ from sfumato.kernel.charge import Load
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.noise import draw
 from sfumato.kernel.verbs.scores import MostRows, Rank
+from sfumato.lab.audit.attacks.replay import DRAWS, replay, replay_findings
+from sfumato.lab.audit.mutants.fits import fitted_evenly, told_beside_the_fit
+from sfumato.lab.audit.subjects.small_tables import Row, neighbouring_tables, small_schema
 from sfumato.measurement import Gaussian, Laplace, Measurement
-from sfumato.mechanisms import MECHANISMS
-from sfumato.mechanisms.cells import cells
-from sfumato.mechanisms.sparse_cells import sparse_cells
+from sfumato.models import MECHANISMS
+from sfumato.models.cells.cells import cells
+from sfumato.models.cells.sparse_cells import sparse_cells
 from sfumato.queries import Identity, Total
 from sfumato.schema import Schema
 

@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.audit.attacks.replay import replay
-from sfumato.audit.subjects.small_tables import Row, neighbouring_tables, small_schema, square_schema
 from sfumato.kernel import curator as curator_module
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.noise import draw
 from sfumato.kernel.verbs.scores import Misfit
+from sfumato.lab.audit.attacks.replay import replay
+from sfumato.lab.audit.subjects.small_tables import Row, neighbouring_tables, small_schema, square_schema
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import AllRanges, Identity, Prefix
 

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.audit.attacks.sampling import BLOCK, audit, clopper_pearson, epsilon_bound, paired_bound
-from sfumato.audit.subjects.primitives import plain_laplace
-from sfumato.audit.subjects.subject import HIDDEN, Subject
 from sfumato.errors import QueryError
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
+from sfumato.lab.audit.attacks.sampling import BLOCK, audit, clopper_pearson, epsilon_bound, paired_bound
+from sfumato.lab.audit.subjects.primitives import plain_laplace
+from sfumato.lab.audit.subjects.subject import HIDDEN, Subject
 from sfumato.measurement import Laplace
 
 ONE = Fraction(1)
@@ -172,8 +172,8 @@ def test_runs_come_in_blocks_and_progress_is_told():
 
 
 def test_wide_outputs_choose_on_fewer_runs(monkeypatch):
-    monkeypatch.setattr("sfumato.audit.attacks.sampling.BLOCK", 100)
-    monkeypatch.setattr("sfumato.audit.attacks.sampling.MOST_HELD", 2_000)
+    monkeypatch.setattr("sfumato.lab.audit.attacks.sampling.BLOCK", 100)
+    monkeypatch.setattr("sfumato.lab.audit.attacks.sampling.MOST_HELD", 2_000)
     calls = []
 
     def run(which, count, entropy):

@@ -7,9 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from sfumato.audit.calibration.adversary import QUESTIONS, beginnings, grounds
-from sfumato.audit.calibration.breaking import FEWEST, Search, SureFinding, sure_finding
 from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.lab.audit.calibration.adversary import QUESTIONS, beginnings, grounds
+from sfumato.lab.audit.calibration.breaking import FEWEST, Search, SureFinding, sure_finding
 
 SHORT = Search(steps=3, releases=2, questions=4, worst=2, confirmations=12, at_once=0)
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from registering import register
 
-from sfumato.audit.calibration.betting import shares_at
-from sfumato.audit.calibration.calibrate import Answered, Pool, calibrate, pooled, true_answers
-from sfumato.audit.calibration.known_coverage import PARTS, POOLS, complaints, part_alpha, pool_alpha, unlisted
-from sfumato.audit.calibration.tables import KINDS, cases, small_cases, wide_cases
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import MECHANISMS
-from sfumato.mechanisms.cells import cells
-from sfumato.mechanisms.mechanism import Limit, Mechanism
+from sfumato.lab.audit.calibration.betting import shares_at
+from sfumato.lab.audit.calibration.calibrate import Answered, Pool, calibrate, pooled, true_answers
+from sfumato.lab.audit.calibration.known_coverage import PARTS, POOLS, complaints, part_alpha, pool_alpha, unlisted
+from sfumato.lab.audit.calibration.tables import KINDS, cases, small_cases, wide_cases
+from sfumato.models import MECHANISMS
+from sfumato.models.base.mechanism import Limit, Mechanism
+from sfumato.models.cells.cells import cells
 
 PAGE = Path(__file__).parents[3] / "docs" / "known-limits.md"
 

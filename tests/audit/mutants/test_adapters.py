@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.audit.mutants import adapters
-from sfumato.audit.mutants.adapters import ENGINES, broken, first_complaint
-from sfumato.audit.reading.sources import SOURCES
+from sfumato.lab.audit.mutants import adapters
+from sfumato.lab.audit.mutants.adapters import ENGINES, broken, first_complaint
+from sfumato.lab.audit.reading.sources import SOURCES
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")

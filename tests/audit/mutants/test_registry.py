@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from false_alarms import false_alarms
 
-from sfumato.audit.mutants import (
+from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
+from sfumato.lab.audit.mutants import (
     choices,
     curators,
     descents,
@@ -21,11 +22,10 @@ from sfumato.audit.mutants import (
     reading,
     verbs,
 )
-from sfumato.audit.mutants.catching import catch, mutant_report
-from sfumato.audit.mutants.registry import MUTANTS, Mutant
-from sfumato.audit.mutants.special import blr, pac, parity
-from sfumato.audit.subjects.subject import Subject
-from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
+from sfumato.lab.audit.mutants.catching import catch, mutant_report
+from sfumato.lab.audit.mutants.registry import MUTANTS, Mutant
+from sfumato.lab.audit.mutants.special import blr, pac, parity
+from sfumato.lab.audit.subjects.subject import Subject
 
 
 def test_there_are_enough_mutants_each_with_a_control_and_a_fault_in_words():
@@ -80,7 +80,7 @@ def test_a_flagged_control_is_counted(monkeypatch):
 
 def test_the_report_names_everyone_and_tells_how_far_it_is(monkeypatch):
     few = {name: MUTANTS[name] for name in ("fixed seed", "NaN through clip", "rank understated")}
-    monkeypatch.setattr("sfumato.audit.mutants.catching.MUTANTS", few)
+    monkeypatch.setattr("sfumato.lab.audit.mutants.catching.MUTANTS", few)
     steps = []
     report = mutant_report(TestingEntropy(2), lambda *step: steps.append(step))
     assert [(name, by) for name, by, _ in report] == list(zip(few, ("sampling", "reading", "exact"), strict=True))
@@ -102,4 +102,4 @@ def test_mutants_are_marked_and_leave_the_kernel_alone():
     for module in (*by_kind, outputs, readers, reading, verbs, blr, pac, parity):
         assert module.__doc__.startswith("NOT PRIVATE")
     assert curators.Curator.__module__ == "sfumato.kernel.curator"
-    assert curators.ForgetfulCurator.charging.__module__ == "sfumato.audit.mutants.curators"
+    assert curators.ForgetfulCurator.charging.__module__ == "sfumato.lab.audit.mutants.curators"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.audit.reading.attack import attack_source, reading_finding
-from sfumato.audit.reading.sources import SOURCES
+from sfumato.lab.audit.reading.attack import attack_source, reading_finding
+from sfumato.lab.audit.reading.sources import SOURCES
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -26,8 +26,8 @@ def test_no_unit_moves_more_than_is_charged(name, full):
 
 
 def test_an_attack_stops_at_the_first_complaint_unless_it_is_patient():
-    from sfumato.audit.mutants.readers import EngineReadsCsv
-    from sfumato.audit.reading.sources import csv_source
+    from sfumato.lab.audit.mutants.readers import EngineReadsCsv
+    from sfumato.lab.audit.reading.sources import csv_source
 
     broken = csv_source(",", ".csv", files=EngineReadsCsv)
     hasty = attack_source("broken", broken, 10_000, patient=False)

@@ -11,11 +11,10 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from sfumato.audit.reading.csv_grammar import records, text
-from sfumato.kernel.source.origins import csv_records
-from sfumato.kernel.source.origins.csv_grammar import CSV
-from sfumato.kernel.source.origins.csv_records import batches, first_record
-from sfumato.kernel.source.origins.unpacking import TextFile
+from sfumato.kernel.reading.formats import csv_records
+from sfumato.kernel.reading.formats.csv_records import CSV, batches, first_record
+from sfumato.kernel.reading.formats.files import TextFile
+from sfumato.lab.audit.reading.csv_grammar import records, text
 
 COMPRESSIONS = {
     ".csv": bytes,

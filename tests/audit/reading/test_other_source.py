@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sfumato.audit.reading.attack import attack_source
-from sfumato.audit.reading.other_source import duckdb_connection, other_source
-from sfumato.kernel.source.engines.other.engine import Other
+from sfumato.kernel.reading.engines.other.engine import Other
+from sfumato.lab.audit.reading.attack import attack_source
+from sfumato.lab.audit.reading.other_source import duckdb_connection, other_source
 
 PAIRS = 60  # in which it must be caught
 

@@ -13,13 +13,13 @@ from random import Random
 
 import pytest
 
-from sfumato.audit.statements import run
-from sfumato.audit.statements.grammar import Statement, draw
-from sfumato.audit.statements.run import SHARED, Round, fuzz, shrunk
-from sfumato.audit.statements.verdicts import Asked, judge
-from sfumato.audit.statements.worlds import FULL, World, makers
+from sfumato.answers.estimate import Estimate
 from sfumato.errors import QueryError
-from sfumato.releases.answers.estimate import Estimate
+from sfumato.lab.audit.statements import run
+from sfumato.lab.audit.statements.grammar import Statement, draw
+from sfumato.lab.audit.statements.run import SHARED, Round, fuzz, shrunk
+from sfumato.lab.audit.statements.verdicts import Asked, judge
+from sfumato.lab.audit.statements.worlds import FULL, World, makers
 from sfumato.schema import Schema
 
 

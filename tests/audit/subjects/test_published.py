@@ -10,12 +10,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.audit.subjects.primitives import BUDGET, aggregate_of, curator_of
-from sfumato.audit.subjects.published import Layout, Shown, in_order_of_size, numbers_and_words, shown
-from sfumato.audit.subjects.registry import CELLS, EMPTY_CELL, audit_schema
-from sfumato.audit.subjects.subject import HIDDEN
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import MECHANISMS
+from sfumato.lab.audit.subjects.primitives import BUDGET, aggregate_of, curator_of
+from sfumato.lab.audit.subjects.published import Layout, Shown, in_order_of_size, numbers_and_words, shown
+from sfumato.lab.audit.subjects.registry import CELLS, EMPTY_CELL, audit_schema
+from sfumato.lab.audit.subjects.subject import HIDDEN
+from sfumato.models import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.artifact import read_artifact
 from sfumato.releases.file.manifest import content_of

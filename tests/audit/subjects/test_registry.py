@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from registering import register
 
-from sfumato.audit.attacks.sampling import audit
-from sfumato.audit.mutants.fits import fitted_evenly, fitted_to_the_table
-from sfumato.audit.subjects.primitives import POOL, PooledEntropy
-from sfumato.audit.subjects.registry import (
+from sfumato.errors import ReleaseFileError
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.lab.audit.attacks.sampling import audit
+from sfumato.lab.audit.mutants.fits import fitted_evenly, fitted_to_the_table
+from sfumato.lab.audit.subjects.primitives import POOL, PooledEntropy
+from sfumato.lab.audit.subjects.registry import (
     CELLS,
     FIRST,
     all_subjects,
@@ -20,14 +22,12 @@ from sfumato.audit.subjects.registry import (
     mechanism_subjects,
     subject_of,
 )
-from sfumato.audit.subjects.subject import HIDDEN, Subject
-from sfumato.errors import ReleaseFileError
-from sfumato.inference.fits.linear import LinearFit
-from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import MECHANISMS, SPECIAL
-from sfumato.mechanisms.cells import cells
-from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.sparse_cells import sparse_cells
+from sfumato.lab.audit.subjects.subject import HIDDEN, Subject
+from sfumato.models import MECHANISMS, SPECIAL
+from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.cells.cells import cells
+from sfumato.models.cells.sparse_cells import sparse_cells
+from sfumato.models.linear.fit import LinearFit
 from sfumato.queries import Identity
 from sfumato.releases.contents.cube import Cube
 from sfumato.releases.contents.sparse_cube import SparseCube

@@ -66,17 +66,19 @@ def test_a_plan_for_scripts(folder):
 
 
 def test_an_audit_for_scripts(monkeypatch):
-    from sfumato.audit import report
+    from sfumato.lab.audit import report
 
-    monkeypatch.setattr("sfumato.audit.mutants.catching.mutant_report", lambda *_: [("weak noise", "exact", "loss 2")])
+    monkeypatch.setattr(
+        "sfumato.lab.audit.mutants.catching.mutant_report", lambda *_: [("weak noise", "exact", "loss 2")]
+    )
     row = report.Row("cells", "1", 0.98, 1000, violated=False, coverage=0.95)
-    monkeypatch.setattr("sfumato.audit.report.attack", lambda *_, **__: report.Report((row,), (), ()))
+    monkeypatch.setattr("sfumato.lab.audit.report.attack", lambda *_, **__: report.Report((row,), (), ()))
     run = sfumato("audit", "cells", "--json")
     found = json.loads(run.stdout)
     assert run.returncode == 0 and found["mechanisms"][0]["verdict"] == "no violation found"
     assert found["mutants"] == [{"name": "weak noise", "caught_by": "exact", "how": "loss 2"}]
     bad = report.Row("cells", "1", 1.5, 1000, violated=True)
-    monkeypatch.setattr("sfumato.audit.report.attack", lambda *_, **__: report.Report((bad,), (), ()))
+    monkeypatch.setattr("sfumato.lab.audit.report.attack", lambda *_, **__: report.Report((bad,), (), ()))
     run = sfumato("audit", "cells", "--json")
     assert run.returncode == 1 and json.loads(run.stdout)["violated"] is True  # one object, not two
 

@@ -101,11 +101,11 @@ STAGES = {
     "reading the schema": ("sfumato.schema.Schema.load", NOTHING, []),
     "planning": ("sfumato.publishing.publish.prepare", NOTHING, []),
     "looking at the table": ("sfumato.publishing.publish.open_table", NOTHING, []),
-    "checking": ("sfumato.kernel.source.table.Table.check", NOTHING, []),
+    "checking": ("sfumato.kernel.reading.table.Table.check", NOTHING, []),
     "reserving, not committed": ("sfumato.kernel.ledger.ledger.chained", NOTHING, []),
     "reserving, committed": ("sfumato.kernel.ledger.ledger.Receipt", STAYS, ["reserved"]),
-    "reading": ("sfumato.kernel.source.table.Table.read", STAYS, ["reserved"]),
-    "checking what was read": ("sfumato.kernel.source.answer.as_aggregate", STAYS, ["reserved"]),
+    "reading": ("sfumato.kernel.reading.table.Table.read", STAYS, ["reserved"]),
+    "checking what was read": ("sfumato.kernel.reading.answer.as_aggregate", STAYS, ["reserved"]),
     "adding noise": ("sfumato.kernel.curator.draw", STAYS, ["reserved"]),
     "writing": ("sfumato.releases.file.artifact.write_columns", STAYS, ["reserved"]),
     "putting the file in its place": ("sfumato.releases.file.artifact.os.fsync", STAYS, ["reserved"]),
@@ -165,11 +165,11 @@ def test_a_ledger_that_cannot_be_read_is_not_called_empty(folder, monkeypatch):
         (("query", "r.sfumato", "SELECT COUNT(*) FROM census"), "sfumato.publishing.publish.open_release"),
         (("sample", "r.sfumato", "--rows", "5", "-o", "x.csv"), "sfumato.publishing.publish.open_release"),
         (("plan", "--schema", "s.yaml", "--epsilon", "1"), "sfumato.planner.plan.make_plan"),
-        (("init", "t.csv"), "sfumato.kernel.source.table.open_table"),
+        (("init", "t.csv"), "sfumato.kernel.reading.table.open_table"),
         (("ledger", "show"), "sfumato.kernel.ledger.ledger.Ledger.show"),
         (("ledger", "set", "census", "--epsilon", "1"), "sfumato.kernel.ledger.ledger.Ledger.set_budget"),
-        (("audit", "cells"), "sfumato.audit.report.attack"),
-        (("reproduce", "wd", "--quick"), "sfumato.reproduce.papers.reproduce"),
+        (("audit", "cells"), "sfumato.lab.audit.report.attack"),
+        (("reproduce", "wd", "--quick"), "sfumato.lab.reproduce.papers.reproduce"),
         (("demo",), "sfumato.cli.census.write_census"),
         (("--help",), "typer.core.TyperGroup.format_help"),
         (("query", "--help"), "sfumato.cli.run"),
@@ -182,6 +182,6 @@ def test_every_other_command(folder, monkeypatch, command, place):
 
 
 def test_a_demo_says_what_stays(folder, monkeypatch):
-    interrupting(monkeypatch, "sfumato.kernel.source.table.Table.read")
+    interrupting(monkeypatch, "sfumato.kernel.reading.table.Table.read")
     run = sfumato("demo")
     assert run.returncode == 130 and f"sfumato: {STAYS}" in run.stderr

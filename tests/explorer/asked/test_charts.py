@@ -6,9 +6,9 @@ from math import nan
 
 import pytest
 
-from sfumato.explorer.asked.charts import leading
-from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.result import Result
+from sfumato.answers.estimate import Estimate
+from sfumato.answers.result import Result
+from sfumato.serve.web.asked.charts import leading
 
 
 def answer(*ends: tuple[float, float]) -> Result:

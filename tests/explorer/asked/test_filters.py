@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from exploring import HOSTILE
 
-from sfumato.explorer.asked.filters import where
-from sfumato.explorer.asked.questions import Filter
+from sfumato.serve.web.asked.filters import where
+from sfumato.serve.web.asked.questions import Filter
 from sfumato.sql import compile_select
 
 

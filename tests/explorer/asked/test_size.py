@@ -6,8 +6,8 @@ import tracemalloc
 
 import pytest
 
-from sfumato.explorer.asked.size import size_of
-from sfumato.explorer.refusals import Refusal
+from sfumato.serve.web.asked.size import size_of
+from sfumato.serve.web.refusals import Refusal
 
 
 def test_a_question_over_a_milliard_cells_is_refused_before_it_allocates(client, shelf):

@@ -11,8 +11,8 @@ import pytest
 import uvicorn
 from exploring import desk_for
 
-from sfumato.explorer.app import explorer
-from sfumato.explorer.http import bodies, patience
+from sfumato.serve.web.app import explorer
+from sfumato.serve.web.http import bodies, patience
 
 
 @contextmanager

@@ -10,15 +10,14 @@ from exact_release import save_visits
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.explorer.asked.questions import Query
-from sfumato.explorer.refusals import Refusal
-from sfumato.explorer.shelf import Shelf
-from sfumato.explorer.wire.asking import Asked, answer
-from sfumato.explorer.wire.catalogue.database import Catalogue, Who
-from sfumato.explorer.wire.decoding import Given
-from sfumato.explorer.wire.failures import Failure
-from sfumato.explorer.wire.packed import Answer
-from sfumato.explorer.wire.types import BOOL, DATE, FLOAT8, INT8, TEXT, TIMESTAMP
+from sfumato.serve.pgwire.asking import Asked, answer
+from sfumato.serve.pgwire.catalogue.database import Catalogue, Who
+from sfumato.serve.pgwire.decoding import Answer, Given
+from sfumato.serve.pgwire.encoding import BOOL, DATE, FLOAT8, INT8, TEXT, TIMESTAMP
+from sfumato.serve.pgwire.failures import Failure
+from sfumato.serve.web.asked.questions import Query
+from sfumato.serve.web.refusals import Refusal
+from sfumato.serve.web.shelf import Shelf
 
 ME = Who("me", "db")
 HOW = Query(sql="-")

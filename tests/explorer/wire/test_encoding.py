@@ -9,10 +9,22 @@ import psycopg
 import pytest
 from psycopg.adapt import PyFormat, Transformer
 
-from sfumato.explorer.wire.decoding import Given, decoded
-from sfumato.explorer.wire.encoding import as_binary, as_text
-from sfumato.explorer.wire.failures import Failure
-from sfumato.explorer.wire.types import BOOL, DATE, FLOAT8, INT8, INT8S, NUMERIC, TEXT, TEXTS, TIMESTAMP, type_of
+from sfumato.serve.pgwire.decoding import Given, decoded
+from sfumato.serve.pgwire.encoding import (
+    BOOL,
+    DATE,
+    FLOAT8,
+    INT8,
+    INT8S,
+    NUMERIC,
+    TEXT,
+    TEXTS,
+    TIMESTAMP,
+    as_binary,
+    as_text,
+    type_of,
+)
+from sfumato.serve.pgwire.failures import Failure
 
 DAY, TIME = datetime.date(1999, 12, 31), datetime.datetime(2024, 6, 1, 13, 59)
 SENT = [

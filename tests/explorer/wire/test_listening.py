@@ -13,8 +13,9 @@ import pytest
 from exploring import InProcess, desk_for
 from raw_wire import Raw, code, kinds
 
-from sfumato.explorer.answering import Desk
-from sfumato.explorer.wire import frames, listening
+from sfumato.serve.pgwire import listening
+from sfumato.serve.pgwire import packets as frames
+from sfumato.serve.web.answering import Desk
 
 COUNT = b"SELECT COUNT(*) AS n FROM survey\0"
 

@@ -6,12 +6,12 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import QueryError
-from sfumato.explorer.shelf import Shelf
-from sfumato.explorer.wire.decoding import Given, decoded
-from sfumato.explorer.wire.failures import Failure
-from sfumato.explorer.wire.parameters import places_of, put_values
-from sfumato.explorer.wire.statements import as_release_reads_it, release_asked
-from sfumato.explorer.wire.types import INT8S
+from sfumato.serve.pgwire.decoding import Given, decoded
+from sfumato.serve.pgwire.encoding import INT8S
+from sfumato.serve.pgwire.failures import Failure
+from sfumato.serve.pgwire.parameters import places_of, put_values
+from sfumato.serve.pgwire.statements import as_release_reads_it, release_asked
+from sfumato.serve.web.shelf import Shelf
 from sfumato.sql.reading import parse
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.inference.averages.learning import ANYWHERE, expected, learned
-from sfumato.inference.averages.posterior import Seen
-from sfumato.inference.averages.tables import Table
+from sfumato.models.sums.learning import ANYWHERE, expected, learned
+from sfumato.models.sums.posterior import Seen
+from sfumato.models.sums.tables import Table
 
 SIDES = (20, 40)
 TABLES = [Table(SIDES, (1, 1)), Table(SIDES, (20, 1)), Table(SIDES, (1, 40)), Table(SIDES, SIDES)]

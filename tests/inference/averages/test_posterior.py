@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.inference.averages.posterior import Effects, Posterior, Seen
-from sfumato.inference.averages.tables import Table
+from sfumato.models.sums.posterior import Effects, Posterior, Seen
+from sfumato.models.sums.tables import Table
 
 SIDES = (3, 10)
 ROWS = Table(SIDES, (3, 1))

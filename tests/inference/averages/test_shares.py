@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.inference.averages.design import Asked, of_anything, of_effects, precisions
-from sfumato.inference.averages.learning import expected
-from sfumato.inference.averages.posterior import Effects
-from sfumato.inference.averages.shares import MOST_LOST, Problem
-from sfumato.inference.averages.tables import Table
+from sfumato.models.sums.learning import expected
+from sfumato.models.sums.posterior import Effects
+from sfumato.models.sums.shares import MOST_LOST, Asked, Problem, of_anything, of_effects, precisions
+from sfumato.models.sums.tables import Table
 
 SIDES = (10, 20)
 TABLES = [Table(SIDES, (1, 1)), Table(SIDES, (10, 1)), Table(SIDES, (1, 20)), Table(SIDES, SIDES)]

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.inference.by_kind.hidden import hidden_deviation, thin_deviation
 from sfumato.measurement import Laplace, Measurement
+from sfumato.models.calibration.factor import hidden_deviation, thin_deviation
 from sfumato.queries import Identity
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.inference.classifiers.additive import Additive
+from sfumato.lab.papers.sq.classifiers import Additive
 
 MODEL = Additive((np.array([[0, 5], [0, -5]]), np.array([[0, 1], [0, 2], [0, 30]])), np.array([0, 1]), (3, 20))
 

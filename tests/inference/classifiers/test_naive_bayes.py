@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.inference.classifiers.naive_bayes import class_counts, naive_bayes, posterior
+from sfumato.lab.papers.sq.classifiers import class_counts, naive_bayes, posterior
 
 
 def test_without_noise_it_is_bayes_rule():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sfumato.domain import Axis
-from sfumato.inference.classifiers.perceptron import UNITS, coordinates, latest, learnt, points_of, pulls
+from sfumato.lab.papers.sq.classifiers import LARGEST as UNITS
+from sfumato.lab.papers.sq.classifiers import coordinates, latest, learnt, points_of, pulls
 
 NUMBER = Axis("x", "integer", np.arange(11.0))
 KIND = Axis("kind", "category", np.arange(3.0), ("a", "b"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.inference.classifiers.tree import Node, Tree, best_split
+from sfumato.lab.papers.sq.classifiers import Node, Tree, best_split
 
 
 def test_the_best_cut_of_an_ordered_attribute_and_the_best_value_of_another():

@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from sfumato.inference.contingency.implication import (
+from sfumato.lab.papers.conjunctions.implication import (
     best_subsets,
     direct_error,
     error_of,

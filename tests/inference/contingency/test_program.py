@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.inference.contingency.program import whole_table
-from sfumato.strategies.special.walsh import downward_closure, written_out
+from sfumato.lab.papers.fourier.program import whole_table
+from sfumato.lab.papers.fourier.walsh import downward_closure, written_out
 
 SIZES = (2, 3, 2, 2)
 

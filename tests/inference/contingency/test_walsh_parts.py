@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.inference.contingency.walsh_parts import least_raise, margin_of, parts_of
-from sfumato.strategies.special.walsh import downward_closure, walsh_table, written_out
+from sfumato.lab.papers.fourier.walsh import (
+    downward_closure,
+    least_raise,
+    margin_of,
+    parts_of,
+    walsh_table,
+    written_out,
+)
 
 
 @pytest.mark.parametrize(

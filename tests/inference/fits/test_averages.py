@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from fitted import SIZE, example
 
+from sfumato.answers.grouped import Grouped
 from sfumato.errors import QueryError
-from sfumato.inference.fits.averages import AveragesFit
-from sfumato.inference.fits.grouped import Grouped
+from sfumato.models.sums.fit import AveragesFit
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -8,16 +8,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sfumato.answers.grouped import ByGroup, Grouped
 from sfumato.domain import Axis, Domain
 from sfumato.domain.binary_tree import BinaryTree
-from sfumato.inference.fits.grouped import ByGroup, Grouped
-from sfumato.inference.fits.linear import LinearFit
-from sfumato.inference.fits.partition import PartitionFit
-from sfumato.inference.fits.scaled_shape import ScaledShape
-from sfumato.inference.fits.shrinkage import ShrinkageFit
-from sfumato.inference.fits.tree import FINE, TreeFit, has_slices, inner_nodes
-from sfumato.inference.halvings import Halvings
 from sfumato.measurement import Laplace, Measurement
+from sfumato.models.linear.fit import LinearFit
+from sfumato.models.partition.fit import PartitionFit
+from sfumato.models.partition.halvings import Halvings
+from sfumato.models.partition.shrinkage import ShrinkageFit
+from sfumato.models.tree.fit import FINE, TreeFit, has_slices, inner_nodes
+from sfumato.models.weights.fit import ScaledShape
 from sfumato.queries import Identity, Ranges
 
 THREE = Laplace(Fraction(3))

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from fitted import SCHEMA, SIZE, example
 
+from sfumato.answers.grouped import Grouped
 from sfumato.errors import QueryError
-from sfumato.inference.fits.grouped import Grouped
-from sfumato.inference.fits.measured.steadied import Along, steadied
-from sfumato.inference.fits.moved import MovedFit
 from sfumato.measurement import Laplace, Measurement
+from sfumato.models.calibration.gls_update import Along, steadied
+from sfumato.models.calibration.moved import MovedFit
 from sfumato.queries import Identity
 
 ALL = np.ones((SIZE, 1))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.inference.fits.linear import LinearFit
-from sfumato.inference.fits.partition import PartitionFit
 from sfumato.measurement import Laplace, Measurement
+from sfumato.models.linear.fit import LinearFit
+from sfumato.models.partition.fit import PartitionFit
 from sfumato.queries import Identity
 
 LABELS = np.array([0, 0, 0, 1, 1, 2])

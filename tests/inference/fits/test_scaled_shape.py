@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sfumato.answers.fit import PARTS
 from sfumato.errors import QueryError
-from sfumato.inference.fits.base import PARTS
-from sfumato.inference.fits.linear import LinearFit
-from sfumato.inference.fits.scaled_shape import ScaledShape
 from sfumato.measurement import Laplace, Measurement
+from sfumato.models.linear.fit import LinearFit
+from sfumato.models.weights.fit import ScaledShape
 from sfumato.queries import AllRanges, Identity, Weighted
 
 

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.inference.contrasts import kept_and_deviation
-from sfumato.inference.fits.linear import LinearFit
-from sfumato.inference.fits.shrinkage import ShrinkageFit
-from sfumato.inference.halvings import Halvings
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Laplace, Measurement
+from sfumato.models.linear.fit import LinearFit
+from sfumato.models.partition.halvings import Halvings, kept_and_deviation
+from sfumato.models.partition.shrinkage import ShrinkageFit
 from sfumato.queries import Identity, Tree
 
 LABELS = np.array([1, 0, 0, 1, 0, 2, 0])

@@ -9,11 +9,10 @@ import pytest
 from curators import curator_of
 from fitted import SCHEMA, SIZE
 
+from sfumato.answers.fit import PARTS, FitReader
 from sfumato.errors import QueryError
-from sfumato.inference.fits.base import PARTS, FitReader
-from sfumato.inference.fits.linear import LinearFit
-from sfumato.inference.fits.solved import FINENESS, SolvedFit
 from sfumato.measurement import Measurement
+from sfumato.models.linear.fit import FINENESS, LinearFit, SolvedFit
 from sfumato.queries import Identity, Kron, NominalHaar, Queries, Stack, Total, Tree
 
 TREE = Tree(7, 2)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sfumato.domain import Axis, Domain
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import QueryError
-from sfumato.inference.fits.tree import FINE, TreeFit, fit_tree, has_slices, inner_nodes
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.measurement import Gaussian, Laplace, Measurement, as_one
+from sfumato.models.tree.fit import FINE, TreeFit, fit_tree, has_slices, inner_nodes
 from sfumato.queries import Ranges
 
 LINE = BinaryTree.line(7)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from fitted import SIZE, example
 
-from sfumato.inference.fits.tree import FINE
-from sfumato.inference.fits.tree_products import covariances_with
+from sfumato.models.tree.fit import FINE
+from sfumato.models.tree.fit_groups import covariances_with
 
 
 def test_covariances_are_those_of_the_fit():

@@ -7,8 +7,7 @@ import pytest
 
 from sfumato.domain import Axis, Domain
 from sfumato.domain.blocks import Blocks
-from sfumato.inference.learned.error_bars import ErrorBars, parts_of
-from sfumato.inference.learned.kept_aside import boxes_of_tiles, tiles_beside
+from sfumato.lab.papers.mldp.error_bars import ErrorBars, boxes_of_tiles, parts_of, tiles_beside
 
 LINE = Domain((Axis("x", "integer", np.arange(129.0)),))
 

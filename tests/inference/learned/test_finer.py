@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.domain import Axis, Domain
 from sfumato.domain.blocks import Blocks
-from sfumato.inference.learned.finer import finer
+from sfumato.lab.papers.mldp.error_bars import finer
 
 
 def domain(*sizes: int) -> Domain:

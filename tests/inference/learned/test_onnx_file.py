@@ -8,10 +8,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from sfumato.errors import QueryError
-from sfumato.inference.learned import onnx_file
-from sfumato.inference.learned.graph import FEATURES, Building, Graph, Step
-from sfumato.inference.learned.runtime import Running
-from sfumato.inference.learned.trained import Bumps, Model, Network, Trees
+from sfumato.lab.papers.mldp import onnx_file
+from sfumato.lab.papers.mldp.graph import FEATURES, Building, Graph, Step
+from sfumato.lab.papers.mldp.onnx_file import Running
+from sfumato.lab.papers.mldp.training import Bumps, Model, Network, Trees
 
 RNG = np.random.default_rng(5)
 ROWS = RNG.random((40, 3))

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import MechanismError
-from sfumato.inference.learned import training
-from sfumato.inference.learned.lesson import Lesson
-from sfumato.inference.learned.training import MODELS, best_of, check_names, train
+from sfumato.lab.papers.mldp import training
+from sfumato.lab.papers.mldp.training import MODELS, Lesson, best_of, check_names, train
 
 COUNTS = np.array([50.0, 400.0, 10.0, 90.0, 0.0, 30.0, 220.0, 200.0])
 

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.allocation import price_of, shares
+from sfumato.models.margins.views import price_of, shares
 
 MARGINS = [np.array([600.0, 300.0, 100.0]), np.full(4, 250.0), np.array([900.0, 100.0]), np.full(5, 200.0)]
 PAIRS = list(combinations(range(4), 2))

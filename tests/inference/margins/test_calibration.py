@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.calibration import Doubt, scale_of
-from sfumato.inference.model_error import OF_NORMAL
+from sfumato.models.calibration.model_error import OF_NORMAL
+from sfumato.models.margins.calibration import Doubt, scale_of
 
 RNG = np.random.default_rng(1)
 DOUBTS = [Doubt(RNG.uniform(0, 3, 20), RNG.uniform(0.1, 2, 20)) for _ in range(5)]

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from sfumato.inference.margins.drawing import Drawing
-from sfumato.inference.margins.joining import join_counts
-from sfumato.inference.margins.table import sum_out
+from sfumato.models.margins.joining import join_counts
+from sfumato.models.margins.rows import Drawing
+from sfumato.models.margins.table import sum_out
 from sfumato.releases.rows.random_numbers import RandomNumbers
 
 ROWS, FALSE_ALARM = 20_000, 1e-6

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.errors import Coarse, JoinedErrors
-from sfumato.inference.margins.one_way import level_of, onto_total
-from sfumato.inference.margins.table import subsets
+from sfumato.models.margins.errors import Coarse, JoinedErrors
+from sfumato.models.margins.one_way import level_of, onto_total
+from sfumato.models.margins.table import subsets
 
 SHAPE = (3, 4, 2)
 

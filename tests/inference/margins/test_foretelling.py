@@ -8,8 +8,8 @@ from math import comb
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.foretelling import MOST_IN_THREES, NOISES, WHOLE, foretell
-from sfumato.inference.margins.table import independent
+from sfumato.models.margins.forecast import MOST_IN_THREES, NOISES, WHOLE, foretell
+from sfumato.models.margins.table import independent
 
 MARGINS = [np.array([600.0, 300.0, 100.0]), np.full(4, 250.0), np.array([900.0, 100.0])]
 

@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.joining import join_counts, join_sums, join_unbiased
-from sfumato.inference.margins.table import subsets, sum_out
+from sfumato.models.margins.joining import join_counts, join_sums, join_unbiased
+from sfumato.models.margins.table import subsets, sum_out
 
 
 def margins_of(table: np.ndarray, *orders: int) -> dict[tuple[int, ...], np.ndarray]:

@@ -7,9 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.joining import join_counts
-from sfumato.inference.margins.larger import larger_tables
-from sfumato.inference.margins.table import Table, subsets, sum_out
+from sfumato.models.margins.joining import join_counts
+from sfumato.models.margins.pairs import larger_tables
+from sfumato.models.margins.table import Table, subsets, sum_out
 
 
 def known_of(table: np.ndarray) -> dict:

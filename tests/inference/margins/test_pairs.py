@@ -10,8 +10,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.pairs import MOST_VALUES, all_pairs, fit_margins, mediated
-from sfumato.inference.margins.table import independent, sum_out
+from sfumato.models.margins.pairs import MOST_VALUES, all_pairs, fit_margins, mediated
+from sfumato.models.margins.table import independent, sum_out
 
 ROWS = 30_000.0
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.joining import join_unbiased
-from sfumato.inference.margins.parts import Observed, parts
+from sfumato.models.margins.joining import join_unbiased
+from sfumato.models.margins.views import Observed, parts
 
 GENERATOR = np.random.default_rng(3)
 

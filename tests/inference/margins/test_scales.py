@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.scales import (
+from sfumato.models.calibration.scale_posterior import SIZES, WIDER, learned_sizes, posterior
+from sfumato.models.margins.scales import (
     FALL,
     LEVELS,
     MEASURED,
@@ -17,8 +18,7 @@ from sfumato.inference.margins.scales import (
     of_three,
     worth_measuring,
 )
-from sfumato.inference.margins.table import Table, sum_kinds
-from sfumato.inference.scale_posterior import SIZES, WIDER, learned_sizes, posterior
+from sfumato.models.margins.table import Table, sum_kinds
 
 ROWS, SIDE = 100_000.0, 16
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.shrinking import Directions, shrink_cells, shrink_pairs
-from sfumato.inference.margins.table import independent
+from sfumato.models.margins.shrinking import Directions, shrink_cells, shrink_pairs
+from sfumato.models.margins.table import independent
 
 ROWS = 20_000.0
 PLACES = (0, 1)

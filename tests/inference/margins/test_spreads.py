@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfumato.inference.margins.spreads import Spreads
+from sfumato.models.margins.scales import Spreads
 
 
 def test_a_set_has_its_own_spread_or_that_of_its_order():

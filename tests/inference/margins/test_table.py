@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.table import Table, independent, pooled, spread_out, sum_kinds, sum_out
+from sfumato.models.margins.table import Table, independent, pooled, spread_out, sum_kinds, sum_out
 
 
 def test_values_of_one_kind_are_added_up():

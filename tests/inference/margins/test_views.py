@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.foretelling import NOISES, Foretold, foretell
-from sfumato.inference.margins.views import MOST_ATTRIBUTES, MOST_CELLS, Search
+from sfumato.models.margins.forecast import NOISES, Foretold, foretell
+from sfumato.models.margins.views import MOST_ATTRIBUTES, MOST_CELLS, Search
 
 
 def best(margins: list[np.ndarray], misfits: dict, budget: float, pure: bool = True, elsewhere: float = 0.0):

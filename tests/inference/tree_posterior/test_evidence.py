@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from sfumato.domain.binary_tree import BinaryTree
-from sfumato.inference.tree_posterior.evidence import UNKNOWN, Evidence
-from sfumato.inference.tree_posterior.mixture import Mixture
-from sfumato.inference.tree_posterior.observation import log_at_zero
+from sfumato.models.tree.hyperparameters import UNKNOWN, Evidence
+from sfumato.models.tree.observation import Mixture, log_at_zero
 
 NEVER = np.inf
 

@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.inference.tree_posterior.hyperparameters import Statistics, slice_shares
-from sfumato.inference.tree_posterior.mixture import Normal
-from sfumato.inference.tree_posterior.split_prior import EVEN as EVENLY
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Gaussian
+from sfumato.models.tree.hyperparameters import Statistics, slice_shares
+from sfumato.models.tree.observation import Normal
+from sfumato.models.tree.split_prior import EVEN as EVENLY
 
 ROWS, EVEN = 10_000, 0.4
 NOISE = Fraction(1000**2)  # the variance of each half's count

@@ -11,10 +11,10 @@ import pytest
 from sfumato.domain import Axis, Domain
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import QueryError
-from sfumato.inference.fits.tree import TreeFit, fit_tree, inner_nodes
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Gaussian, Laplace, Measurement
+from sfumato.models.tree.fit import TreeFit, fit_tree, inner_nodes
 from sfumato.queries import Identity, Ranges
 
 

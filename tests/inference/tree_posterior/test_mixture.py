@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.inference.tree_posterior.mixture import Mixture, Normal
+from sfumato.models.tree.observation import Mixture, Normal
 
 
 def test_a_mixture_becomes_the_normal_distribution_of_its_moments():

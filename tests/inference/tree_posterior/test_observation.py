@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from sfumato.inference.tree_posterior.observation import QUICK, log_phi, observe
+from sfumato.models.tree.observation import QUICK, log_phi, observe
 
 
 @pytest.mark.parametrize("laplace", [True, False])

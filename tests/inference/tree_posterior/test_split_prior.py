@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfumato.inference.tree_posterior.split_prior import (
+from sfumato.models.tree.split_prior import (
     AROUND,
     COMPONENTS,
     EVEN,

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfumato.inference.tree_posterior.mixture import Mixture, Normal
-from sfumato.inference.tree_posterior.split_prior import COMPONENTS, EVEN, FEW, FIRST_FEW, Halves, split
+from sfumato.models.tree.observation import Mixture, Normal
+from sfumato.models.tree.split_prior import COMPONENTS, EVEN, FEW, FIRST_FEW, Halves, split
 
 FOUR = np.where(FEW == 4.0, 1.0, 1e-300)
 OF_ONE_SIZE = np.array([[12.0], [30.0]]), np.array([[9.0], [16.0]])

@@ -9,12 +9,12 @@ import pytest
 
 from sfumato.domain import Axis, Domain
 from sfumato.domain.binary_tree import BinaryTree
-from sfumato.inference.fits.tree import fit_tree
-from sfumato.inference.tree_posterior.mixture import Normal
-from sfumato.inference.tree_posterior.trend import STEEPEST, factor, steps
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Laplace, Measurement
+from sfumato.models.tree.fit import fit_tree
+from sfumato.models.tree.observation import Normal
+from sfumato.models.tree.split_prior import STEEPEST, factor, steps
 from sfumato.queries import Ranges
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from fitted import SCHEMA, example, with_measured_errors
 
-from sfumato.intervals.guaranteed.along import with_counts_along
-from sfumato.intervals.guaranteed.ends import ANYTHING, Ends, lowest
+from sfumato.answers.guaranteed.along import with_counts_along
+from sfumato.answers.guaranteed.ends import ANYTHING, Ends, lowest
 
 FIT = with_measured_errors(along=True)
 DOMAIN = SCHEMA.domain

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from sure_coverage import most_misses
 
-from sfumato.intervals.guaranteed.boxes import Boxes
-from sfumato.intervals.guaranteed.margins import Tables
 from sfumato.measurement import Gaussian, Laplace, Measurement
+from sfumato.models.margins.guaranteed import Boxes, Tables
 from sfumato.queries import Identity
 
 SIZES = (3, 2, 4)

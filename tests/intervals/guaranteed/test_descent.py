@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 from sure_coverage import most_misses
 
-from sfumato.intervals.guaranteed.descent import Descent, rounds_of
 from sfumato.measurement import Laplace, Measurement
+from sfumato.models.tree.guaranteed import Descent, rounds_of
 from sfumato.queries import Ranges
 
 SCALE = 3

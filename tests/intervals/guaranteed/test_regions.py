@@ -7,8 +7,8 @@ import pytest
 from sure_coverage import TABLES, content_of
 
 from sfumato.errors import QueryError
-from sfumato.inference.fits.measured.fit import innermost
-from sfumato.inference.fits.partition import PartitionFit
+from sfumato.models.calibration.fit import innermost
+from sfumato.models.partition.fit import PartitionFit
 
 DOMAIN = TABLES["checkerboard"][0].domain
 

@@ -6,7 +6,7 @@ import numpy as np
 from curators import curator_of
 
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms.sfumato import sfumato
+from sfumato.models.tree.measure import sfumato
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
 from sfumato.schema import Schema

@@ -6,8 +6,8 @@ import pytest
 
 from sfumato.errors import PrivacyError
 from sfumato.kernel.aggregate import Aggregate
+from sfumato.kernel.reading.answer import checked
 from sfumato.kernel.rows import Rows
-from sfumato.kernel.source.answer import checked
 from sfumato.schema import Schema
 
 MEASURES = {"m": {"lower": -8, "upper": 8, "step": 1, "missing": "drop"}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 
 PUBLIC = Schema.from_dict(

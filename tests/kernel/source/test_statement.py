@@ -19,11 +19,11 @@ from sqlglot import exp
 
 from sfumato.domain import EPOCH
 from sfumato.errors import SchemaError
-from sfumato.kernel.source import lists
-from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.duckdb import DuckDB
-from sfumato.kernel.source.origins.origin import mounted_columns
-from sfumato.kernel.source.statement import LARGEST_SUM, aggregate_statement
+from sfumato.kernel.reading import lists
+from sfumato.kernel.reading.engines import Column
+from sfumato.kernel.reading.engines.duckdb import DuckDB
+from sfumato.kernel.reading.formats.origin import mounted_columns
+from sfumato.kernel.reading.statement import LARGEST_SUM, aggregate_statement
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Integer, Number
 
@@ -450,7 +450,7 @@ def test_the_same_statement_runs_in_duckdb():
 
 def test_doubles_keep_their_bits():
     values = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0, 2.0**53 + 2, 1e22, 123456789.123456789]
-    from sfumato.kernel.source.expressions import double
+    from sfumato.kernel.reading.expressions import double
 
     for value in values:
         ((found, kind),) = CONNECTION.sql(

@@ -10,13 +10,13 @@ from curators import curator_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.audit.attacks import twins
 from sfumato.domain import Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.verbs.misfits import PartsMisfit, group_sums
 from sfumato.kernel.verbs.scores import Misfit
+from sfumato.lab.audit.attacks import twins
 from sfumato.measurement import Gaussian, Laplace
 from sfumato.queries import AllRanges, Cells, Identity, Kron, Prefix, Queries, Scaled, Stack, Total, Weighted
 from sfumato.schema import Schema

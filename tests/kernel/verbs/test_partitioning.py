@@ -10,9 +10,6 @@ from curators import curator_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.audit.attacks import twins
-from sfumato.audit.attacks.partition_law import WAYS, partition_law
-from sfumato.audit.attacks.watching import Watched, watching
 from sfumato.domain import Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
@@ -21,6 +18,9 @@ from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.kernel.verbs.partitioning import MOST_CELLS, ROOM, UNITS, cheapest, cutting, line_up
 from sfumato.kernel.verbs.window_medians import WindowMedians
+from sfumato.lab.audit.attacks import twins
+from sfumato.lab.audit.attacks.partition_law import WAYS, partition_law
+from sfumato.lab.audit.attacks.watching import Watched, watching
 from sfumato.measurement import Laplace
 from sfumato.queries import Cells
 from sfumato.schema import Schema

@@ -8,8 +8,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.audit.attacks.exact import largest_loss, selecting
-from sfumato.audit.attacks.exact_verbs import CANDIDATES
 from sfumato.domain import Axis, Domain
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.aggregate import Aggregate
@@ -18,6 +16,8 @@ from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.verbs.rows_right import RowsRight
+from sfumato.lab.audit.attacks.exact import largest_loss, selecting
+from sfumato.lab.audit.attacks.exact_verbs import CANDIDATES
 
 EVERY_RULE = np.array([[code >> cell & 1 for cell in range(4)] for code in range(16)]) == 1
 

@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 from curators import curator_of
 
-from sfumato.audit.attacks import twins
-from sfumato.audit.attacks.exact_verbs import first_above_law
-from sfumato.audit.attacks.watching import Watched, watching
 from sfumato.domain import Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
@@ -16,6 +13,9 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.kernel.verbs.sparse_vector import LARGEST_VALUE, above_noises, first_exceeding
+from sfumato.lab.audit.attacks import twins
+from sfumato.lab.audit.attacks.exact_verbs import first_above_law
+from sfumato.lab.audit.attacks.watching import Watched, watching
 from sfumato.measurement import Laplace
 from sfumato.queries import Cells, Identity, Prefix, Scaled, Weighted
 from sfumato.schema import Schema

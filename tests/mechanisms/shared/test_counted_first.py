@@ -8,12 +8,12 @@ from curators import curator_of
 from grid_tables import line
 
 from sfumato.domain.binary_tree import BinaryTree
-from sfumato.inference.by_kind.scales import BLOCKS, ONE_WAY
-from sfumato.inference.fits.moved import MovedFit
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import find_mechanism
-from sfumato.mechanisms.shared.counted_first import Shares, counted_beside_shape
+from sfumato.models import find_mechanism
+from sfumato.models.calibration.first_stage import Shares, counted_beside_shape
+from sfumato.models.calibration.moved import MovedFit
+from sfumato.models.calibration.scales import BLOCKS, ONE_WAY
 from sfumato.schema import Schema
 
 SURVEY = Schema.from_dict(

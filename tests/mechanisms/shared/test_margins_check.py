@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 from curators import curator_of
 
-from sfumato.inference.margins.scales import MEASURED, Contrasts, Haar
-from sfumato.inference.margins.spreads import Spreads
-from sfumato.inference.margins.table import Table, subsets, sum_out
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms.shared.margins_check import BY_CHANCE, LEAST, LOOKS, WIDER, check, looks, measure_contrasts
-from sfumato.releases.contents.margins import Margins
+from sfumato.models.margins.calibration import BY_CHANCE, LEAST, LOOKS, WIDER, check, looks, measure_contrasts
+from sfumato.models.margins.content import Margins
+from sfumato.models.margins.scales import MEASURED, Contrasts, Haar, Spreads
+from sfumato.models.margins.table import Table, subsets, sum_out
 from sfumato.schema import Schema
 
 ROWS = 40_000

@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.cost import Cost
-from sfumato.mechanisms.shared.margins_forecast import FOR_TABLES, Forecast, foresee
+from sfumato.models.margins.forecast import FOR_TABLES, Forecast, foresee
 from sfumato.schema import Schema
 
 

@@ -11,9 +11,9 @@ from curators import curator_of
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.least_squares.expected_error import expected_errors
-from sfumato.mechanisms.hierarchical import hierarchical, hierarchical_strategy
-from sfumato.mechanisms.matrix import matrix, matrix_strategy
-from sfumato.mechanisms.wavelet import wavelet, wavelet_strategy
+from sfumato.models.linear.hierarchical import hierarchical, hierarchical_strategy
+from sfumato.models.linear.matrix import matrix, matrix_strategy
+from sfumato.models.linear.wavelet import wavelet, wavelet_strategy
 from sfumato.queries import default_workload
 from sfumato.schema import Schema
 

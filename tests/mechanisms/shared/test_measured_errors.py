@@ -11,12 +11,11 @@ from curators import curator_of
 from fitted import SCHEMA, SIZE, example
 from grid_tables import line
 
-from sfumato.inference.by_kind.scales import BLOCKS, EMPTY, FILLED, ONE_WAY, TILES
-from sfumato.inference.fits.measured.fit import Brought
 from sfumato.kernel.budget import Budget
 from sfumato.measurement import Laplace, Measurement
-from sfumato.mechanisms.shared.measured_errors import measure_errors, part_of_budget
-from sfumato.mechanisms.shared.misfits_by_kind import mean_error
+from sfumato.models.calibration.fit import Brought
+from sfumato.models.calibration.misfits_by_kind import mean_error, measure_errors, part_of_budget
+from sfumato.models.calibration.scales import BLOCKS, EMPTY, FILLED, ONE_WAY, TILES
 from sfumato.queries import Identity
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from curators import curator_of
 
-from sfumato.audit.attacks.replay import replay
-from sfumato.audit.subjects.small_tables import Row, small_schema
-from sfumato.inference.fits.averages import AveragesFit
-from sfumato.inference.fits.linear import LinearFit
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms.shared.measures_by_region import sums_by_region
+from sfumato.lab.audit.attacks.replay import replay
+from sfumato.lab.audit.subjects.small_tables import Row, small_schema
+from sfumato.models.linear.fit import LinearFit
+from sfumato.models.sums.fit import AveragesFit
+from sfumato.models.sums.measure import sums_by_region
 from sfumato.queries import Identity, Kron, Total, Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema

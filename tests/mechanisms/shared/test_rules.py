@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.mechanisms.shared.rules import conjunctions, given, how_many, literals_of, written_rules
-from sfumato.releases.rules.condition import condition_of, holds_in_cells
+from sfumato.lab.papers.pac.rules import (
+    condition_of,
+    conjunctions,
+    given,
+    holds_in_cells,
+    how_many,
+    literals_of,
+    written_rules,
+)
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(

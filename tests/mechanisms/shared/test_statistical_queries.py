@@ -12,7 +12,7 @@ from curators import curator_of
 from sfumato.errors import BudgetError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.mechanisms.shared.statistical_queries import (
+from sfumato.lab.papers.sq.statistical_queries import (
     Oracle,
     Questions,
     exact_rows,

@@ -13,8 +13,8 @@ from running import as_process, sfumato
 from sfumato.errors import MechanismError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import find_mechanism
-from sfumato.mechanisms.special.blr import Options, blr, most_rows, small_tables
+from sfumato.lab.papers.blr.measure import Options, blr, most_rows, small_tables
+from sfumato.models import find_mechanism
 from sfumato.queries import AllRanges, Identity
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema

@@ -15,9 +15,9 @@ from running import as_process, sfumato
 from sfumato.errors import MechanismError, QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.lab.papers.conjunctions.content import Conjunctions
+from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents.special.conjunctions import Conjunctions
 from sfumato.releases.file.artifact import write_artifact
 from sfumato.releases.file.store import contents_of
 from sfumato.releases.release import Release

@@ -12,12 +12,12 @@ from curators import curator_of
 from running import as_process, sfumato
 
 from sfumato.errors import MechanismError
-from sfumato.inference.contingency.bound import margin_bound, theorem_bound
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.lab.papers.fourier.content import Coefficients
+from sfumato.lab.papers.fourier.program import margin_bound, theorem_bound
+from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents.special.coefficients import Coefficients
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 from sfumato.sql import compile_select

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from running import as_process, sfumato
 
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
 from sfumato.schema import Schema
 
 YAML = """dataset: people

@@ -16,7 +16,7 @@ from sfumato.domain import ValueSet
 from sfumato.domain.predicates import Predicate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
 from sfumato.schema import Schema
 
 CELLS = 64

@@ -15,10 +15,10 @@ import sfumato as sf
 from sfumato.errors import MechanismError, QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import find_mechanism
-from sfumato.mechanisms.special.pac import Options, pac
+from sfumato.lab.papers.pac.content import Rule
+from sfumato.lab.papers.pac.measure import Options, pac
+from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents.special.rule import Rule
 from sfumato.releases.file.store import contents_of
 from sfumato.schema import Schema
 
@@ -90,7 +90,7 @@ def test_the_error_is_covered_and_the_promise_is_kept():
 
 
 def _cells(rule: Rule) -> np.ndarray:
-    from sfumato.releases.rules.condition import holds_in_cells
+    from sfumato.lab.papers.pac.rules import holds_in_cells
 
     return holds_in_cells(rule.condition, SCHEMA.domain).reshape(SCHEMA.domain.shape)[..., 0]
 

@@ -13,12 +13,12 @@ from running import as_process, sfumato
 
 import sfumato as sf
 from sfumato.errors import MechanismError, QueryError, ReleaseFileError
-from sfumato.inference.parities import odd
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import find_mechanism
-from sfumato.mechanisms.special.parity import Options, parity
-from sfumato.releases.contents.special.parity_cube import ParityCube
+from sfumato.lab.papers.parity.content import ParityCube
+from sfumato.lab.papers.parity.measure import Options, parity
+from sfumato.lab.papers.parity.parities import odd
+from sfumato.models import find_mechanism
 from sfumato.releases.file.store import contents_of
 from sfumato.schema import Schema
 

@@ -12,8 +12,8 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.verbs.scores import Rank
-from sfumato.mechanisms import find_mechanism
-from sfumato.releases.contents.special.quantiles import Quantiles
+from sfumato.lab.papers.quantiles.content import Quantiles
+from sfumato.models import find_mechanism
 from sfumato.schema import Schema
 
 VALUES, ROWS = 512, 20_000

@@ -13,7 +13,7 @@ from running import as_process, sfumato
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
 from sfumato.schema import Schema
 
 YAML = """dataset: patients

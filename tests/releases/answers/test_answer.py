@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from curators import curator_of
 
+from sfumato.answers.intervals.noise_sum import half_width, stderr
 from sfumato.errors import QueryError
-from sfumato.intervals.noise_sum import half_width, stderr
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import AllRanges, Identity, Prefix, Stack, Total, Weighted
 from sfumato.releases.release import Release

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.answers import gathered as module
+from sfumato.answers.gathered import gathered, gathered_by_kind
 from sfumato.domain import Axis, Domain
-from sfumato.releases.answers import gathered as module
-from sfumato.releases.answers.gathered import gathered, gathered_by_kind
 
 SHAPE = (6, 1, 5, 4)
 

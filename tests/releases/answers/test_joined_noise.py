@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.spreads import Spreads
-from sfumato.inference.margins.table import Table, subsets, sum_out
 from sfumato.kernel.budget import Budget
+from sfumato.models.margins.content import Margins
+from sfumato.models.margins.scales import Spreads
+from sfumato.models.margins.table import Table, subsets, sum_out
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents.margins import Margins
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.answers import fitted_noise
+from sfumato.answers.merging import merged_terms
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.releases.answers import fitted_noise
-from sfumato.releases.answers.merging import merged_terms
 
 SCHEMA = {
     "dataset": "t",

@@ -7,11 +7,11 @@ import pytest
 from curators import curator_of
 
 import sfumato as sf
+from sfumato.answers.estimate import Estimate
+from sfumato.answers.remarks import MODEL, NO_ROWS, OF_WIDTH, SHARES, model_note, naming
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.remarks import MODEL, NO_ROWS, OF_WIDTH, SHARES, model_note, naming
 from sfumato.releases.release import Release
 
 SCHEMA = sf.Schema(

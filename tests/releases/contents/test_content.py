@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from curators import curator_of
 
-from sfumato.audit.subjects.published import shown
+from sfumato.answers.estimate import Estimate
+from sfumato.answers.result import Result
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
+from sfumato.lab.audit.subjects.published import shown
 from sfumato.measurement import Laplace
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import Identity, Total
-from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.result import Result
 from sfumato.releases.contents.content import KINDS, About, Content, Written
 from sfumato.releases.contents.cube import Cube
 from sfumato.releases.file.manifest import Manifest, details_as

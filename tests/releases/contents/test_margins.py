@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError, ReleaseFileError
-from sfumato.inference.margins.spreads import Scaled, Spreads
-from sfumato.inference.margins.table import Table, subsets, sum_out
 from sfumato.kernel.budget import Budget
+from sfumato.models.margins.content import FINE, MOST_ATTRIBUTES, Margins
+from sfumato.models.margins.scales import Scaled, Spreads
+from sfumato.models.margins.table import Table, subsets, sum_out
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents.margins import FINE, MOST_ATTRIBUTES, Margins
 from sfumato.releases.file.artifact import write_artifact
 from sfumato.releases.file.store import contents_of
 from sfumato.releases.release import Release

@@ -13,7 +13,7 @@ from sure_coverage import most_misses
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.contents.unbiased import as_measured
 from sfumato.releases.release import Release

@@ -9,7 +9,7 @@ from curators import curator_of
 import sfumato as sf
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.cost import Cost
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
 

@@ -13,14 +13,14 @@ from fitted import SCHEMA, SIZE, example, release_with
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.answers.fit import PARTS, in_parts
 from sfumato.errors import ReleaseFileError
-from sfumato.inference.fits.base import PARTS, in_parts
-from sfumato.inference.fits.linear import LinearFit
 from sfumato.kernel.budget import Budget, rho_for
 from sfumato.kernel.cost import Cost
 from sfumato.measurement import Gaussian, Laplace
-from sfumato.mechanisms.sfumato import sfumato
-from sfumato.mechanisms.shared.measure_and_fit import measure_and_fit
+from sfumato.models.base.measure_and_fit import measure_and_fit
+from sfumato.models.linear.fit import LinearFit
+from sfumato.models.tree.measure import sfumato
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import Haar, Identity, Kron, NominalHaar, Stack, Total, Tree
 from sfumato.queries.strategy import Strategy
@@ -301,7 +301,7 @@ def test_a_tree_measured_by_something_else_or_with_too_many_leaves_is_refused(mo
     )
     with pytest.raises(ReleaseFileError, match="ranges"):
         Release.load(odd.save(tmp_path / "odd.sfumato"))
-    monkeypatch.setattr("sfumato.inference.fits.tree.MOST_LEAVES", SIZE - 1)
+    monkeypatch.setattr("sfumato.models.tree.fit.MOST_LEAVES", SIZE - 1)
     with pytest.raises(ReleaseFileError, match="more cells than"):
         Release.load(release.save(tmp_path / "large.sfumato"))
 

@@ -9,7 +9,7 @@ from curators import curator_of
 
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 from sfumato.queries import Identity, Workload
 from sfumato.releases.rows.draw import BATCH, draw_batches
 from sfumato.schema import Schema

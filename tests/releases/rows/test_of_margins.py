@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from sfumato.inference.margins.table import Table, subsets, sum_out
 from sfumato.kernel.budget import Budget
+from sfumato.models.margins.content import Margins
+from sfumato.models.margins.rows import row_means
+from sfumato.models.margins.table import Table, subsets, sum_out
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents.margins import Margins
 from sfumato.releases.release import Release
-from sfumato.releases.rows.of_margins import row_means
 from sfumato.schema import Schema
 
 ROWS, FALSE_ALARM = 40_000, 1e-6

@@ -4,7 +4,7 @@ import numpy as np
 from curators import curator_of
 
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 from sfumato.releases.rows.quality import Tally
 
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from sfumato.kernel.reading.table import open_table
 from sfumato.kernel.rows import Rows
-from sfumato.kernel.source.table import open_table
 from sfumato.releases.rows.decode import Decoder
 from sfumato.releases.rows.encode import codes_in, read_rows
 from sfumato.releases.rows.every_cell import RowsOfCells

@@ -7,17 +7,17 @@ import pytest
 from curators import curator_of
 from sure_coverage import most_misses
 
+from sfumato.answers.estimate import Estimate
+from sfumato.answers.intervals.manner import Manner
+from sfumato.answers.intervals.noise_sum import half_width
+from sfumato.answers.result import Result
+from sfumato.answers.tables.in_manner import text_in_manner
 from sfumato.errors import QueryError
-from sfumato.intervals.noise_sum import half_width
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.intervals.manner import Manner
-from sfumato.releases.answers.result import Result
 from sfumato.releases.release import Release
-from sfumato.releases.tables.in_manner import text_in_manner
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(

@@ -7,12 +7,12 @@ import pytest
 from curators import curator_of
 from sure_coverage import most_misses
 
+from sfumato.answers.tables.selection import chosen_by
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
-from sfumato.releases.tables.selection import chosen_by
 from sfumato.schema import Schema
 from sfumato.sql import compile_statement
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
+from sfumato.lab.reproduce.ispe.posterior import posterior
 from sfumato.measurement import Gaussian, Laplace
-from sfumato.reproduce.ispe.posterior import posterior
 
 NOISE = Laplace(Fraction(20))
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
+from sfumato.lab.reproduce.ispe import example
+from sfumato.lab.reproduce.ispe.hierarchy import SPLITS, hierarchy_errors
+from sfumato.lab.reproduce.ispe.neighbours import neighbourhood_means
+from sfumato.lab.reproduce.ispe.release import TABLES, Setting, cell_errors, publish, rectangle_errors
+from sfumato.lab.reproduce.ispe.tree_posterior import posterior_means
 from sfumato.least_squares.families import least_squares
 from sfumato.queries import Tree
-from sfumato.reproduce.ispe import example
-from sfumato.reproduce.ispe.hierarchy import SPLITS, hierarchy_errors
-from sfumato.reproduce.ispe.neighbours import neighbourhood_means
-from sfumato.reproduce.ispe.release import TABLES, Setting, cell_errors, publish, rectangle_errors
-from sfumato.reproduce.ispe.tree_posterior import posterior_means
 
 
 def test_the_worked_example_is_exact_where_the_paper_simulated():

@@ -7,9 +7,9 @@ import pytest
 
 from sfumato.errors import TableError
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.reproduce.mldp import claims, figures, ways
-from sfumato.reproduce.mldp.ratings import cosines, figure_2b, ratings
-from sfumato.reproduce.mldp.tables import CELLS, ROWS, tables
+from sfumato.lab.reproduce.mldp import claims, figures, ways
+from sfumato.lab.reproduce.mldp.ratings import cosines, figure_2b, ratings
+from sfumato.lab.reproduce.mldp.tables import CELLS, ROWS, tables
 
 MADE = tables()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.reproduce.survey.contingency import bound_exhibit, raise_exhibit
-from sfumato.reproduce.survey.data_inference import inference_exhibit, sample_exhibit
+from sfumato.lab.reproduce.survey.contingency import bound_exhibit, raise_exhibit
+from sfumato.lab.reproduce.survey.data_inference import inference_exhibit, sample_exhibit
 
 
 def number(text: str) -> float:

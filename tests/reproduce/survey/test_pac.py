@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.reproduce.survey.pac import CLASSES, beyond_best, pac_exhibit, wrong_rows
-from sfumato.reproduce.survey.sq import halfspace_table
+from sfumato.lab.reproduce.survey.pac import CLASSES, beyond_best, pac_exhibit, wrong_rows
+from sfumato.lab.reproduce.survey.sq import halfspace_table
 
 
 def number(text: str) -> float:

@@ -9,10 +9,10 @@ import pytest
 
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.kernel.sampling.noise import draw
+from sfumato.lab.reproduce.synthetic import WD_TABLE_1, like
+from sfumato.lab.reproduce.wd import example
+from sfumato.lab.reproduce.wd import hot_workloads as hot
 from sfumato.measurement import Laplace
-from sfumato.reproduce.synthetic import WD_TABLE_1, like
-from sfumato.reproduce.wd import example
-from sfumato.reproduce.wd import hot_workloads as hot
 
 
 def test_the_worked_example_corrected():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.domain import Axis
-from sfumato.strategies.special.halfspace_net import (
+from sfumato.lab.papers.halfspace.net import (
     Net,
     directions_at_random,
     grid_points,

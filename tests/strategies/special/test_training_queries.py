@@ -7,7 +7,7 @@ import pytest
 
 from sfumato.domain import Axis, Domain
 from sfumato.domain.blocks import Blocks
-from sfumato.strategies.special.training_queries import candidates, choose, fullest, training_sets
+from sfumato.lab.papers.mldp.training_queries import candidates, choose, fullest, training_sets
 
 SQUARE = Domain((Axis("a", "integer", np.arange(9.0)), Axis("b", "integer", np.arange(7.0))))
 

@@ -85,7 +85,7 @@ def stated(table: str, file: Given, dialect: Dialect | None = None) -> Dialect |
     A schema may say more than concerns the file, for the same one serves a CSV and the Parquet that is made of it.
     """
     from sfumato.errors import TableError
-    from sfumato.kernel.source.origins.files import format_of
+    from sfumato.kernel.reading.formats.files import format_of
     from sfumato.schema.dialect import PLAIN, overridden
 
     found = overridden(dialect, file)

@@ -39,7 +39,7 @@ def certificate(
     out: Path | None = OUT,
 ) -> None:
     """Print what a release promises: guarantee, unit, mechanism, receipt, software, hashes, signature."""
-    from sfumato.certificates.certificate import certificate as certificate_of
+    from sfumato.public.certificate.certificate import certificate as certificate_of
 
     found = certificate_of(release, facts=facts_in(stated), require_signature=require_signature, most_cells=most_cells)
     if form is Form.text:

@@ -40,8 +40,8 @@ def compare(
 ) -> None:
     """Compare two releases, of two years or two epsilons: which differences are larger than their noise explains."""
     from sfumato.cli.show import say, table, working
-    from sfumato.comparisons.compare import compare as compare_releases
-    from sfumato.comparisons.comparison import LEFT, SHOWN
+    from sfumato.public.comparison.compare import compare as compare_releases
+    from sfumato.public.comparison.comparison import LEFT, SHOWN
     from sfumato.publishing.publish import open_release
 
     with working("opening the releases") as step:

@@ -27,7 +27,7 @@ def report(
     """Write a page about a release: what it promises, what it shows, how far to trust it. Works from disk, offline."""
     from sfumato.cli.shared.writing import write_text
     from sfumato.cli.show import say, working
-    from sfumato.reports.report import report as report_of
+    from sfumato.public.report.report import report as report_of
 
     with working("writing a report") as step:
         page = report_of(

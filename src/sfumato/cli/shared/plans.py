@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato.audit.report import Report
-    from sfumato.audit.statements.run import Round
+    from sfumato.lab.audit.report import Report
+    from sfumato.lab.audit.statements.run import Round
     from sfumato.planner.price import Line
     from sfumato.planner.report import Plan
 

@@ -10,7 +10,7 @@ from sfumato.cli.shared.manner import MANNER, give
 from sfumato.cli.shared.pasting import command
 from sfumato.cli.shared.records import of_account, of_guarantee
 from sfumato.cli.show import exact, say, table
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
 from sfumato.plain_text import as_rows
 from sfumato.schema.what_is_counted import counted_in_short, what_is_counted
 

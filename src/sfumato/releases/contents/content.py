@@ -26,12 +26,12 @@ from sfumato.schema import Schema
 if TYPE_CHECKING:  # publishing needs neither SQL nor intervals nor rows, and starts the sooner without
     import pyarrow as pa
 
-    from sfumato.releases.answers.alike import Kinds
-    from sfumato.releases.answers.estimate import Estimate
-    from sfumato.releases.answers.intervals.manner import Manner
-    from sfumato.releases.answers.intervals.source import Source
-    from sfumato.releases.answers.result import Result
-    from sfumato.releases.answers.view import View
+    from sfumato.answers.alike import Kinds
+    from sfumato.answers.estimate import Estimate
+    from sfumato.answers.intervals.manner import Manner
+    from sfumato.answers.intervals.source import Source
+    from sfumato.answers.result import Result
+    from sfumato.answers.view import View
     from sfumato.releases.rows.model import RowModel
     from sfumato.sql import Select
 
@@ -40,15 +40,15 @@ KINDS = {
     "cube": "sfumato.releases.contents.cube.Cube",
     "fitted-cube": "sfumato.releases.contents.cube.Cube",
     "sparse-cube": "sfumato.releases.contents.sparse_cube.SparseCube",
-    "margins": "sfumato.releases.contents.margins.Margins",
-    "parity": "sfumato.releases.contents.special.parity_cube.ParityCube",
-    "rule": "sfumato.releases.contents.special.rule.Rule",
-    "quantiles": "sfumato.releases.contents.special.quantiles.Quantiles",
-    "coefficients": "sfumato.releases.contents.special.coefficients.Coefficients",
-    "conjunctions": "sfumato.releases.contents.special.conjunctions.Conjunctions",
-    "classifier": "sfumato.releases.contents.special.classifier.Classifier",
-    "halfspaces": "sfumato.releases.contents.special.halfspaces.Halfspaces",
-    "learned": "sfumato.releases.contents.special.learned.Learned",
+    "margins": "sfumato.models.margins.content.Margins",
+    "parity": "sfumato.lab.papers.parity.content.ParityCube",
+    "rule": "sfumato.lab.papers.pac.content.Rule",
+    "quantiles": "sfumato.lab.papers.quantiles.content.Quantiles",
+    "coefficients": "sfumato.lab.papers.fourier.content.Coefficients",
+    "conjunctions": "sfumato.lab.papers.conjunctions.content.Conjunctions",
+    "classifier": "sfumato.lab.papers.sq.content.Classifier",
+    "halfspaces": "sfumato.lab.papers.halfspace.content.Halfspaces",
+    "learned": "sfumato.lab.papers.mldp.content.Learned",
 }
 
 
@@ -112,7 +112,7 @@ class Content(ABC):
     def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
         """The same with intervals of a kind that is asked for."""
         if manner.interval != "typical":
-            from sfumato.intervals.guaranteed.none import NONE
+            from sfumato.answers.guaranteed.ends import NONE
 
             raise QueryError(NONE)
         return self.select(select, confidence)
@@ -178,12 +178,12 @@ class ContentOfCells(Content):
         """
 
     def select(self, select: Select, confidence: float) -> Result:
-        from sfumato.releases.answers.intervals.manner import Manner
+        from sfumato.answers.intervals.manner import Manner
 
         return self.select_as(select, confidence, Manner())
 
     def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
-        from sfumato.releases.answers.intervals.select import select_as
+        from sfumato.answers.intervals.select import select_as
 
         return select_as(self, select, confidence, manner)
 
@@ -197,7 +197,7 @@ class ContentOfCells(Content):
 
     def sure(self, kinds: Kinds) -> Source:
         """What finds the ends of guaranteed intervals, for the cells of a view; a QueryError where nothing does."""
-        from sfumato.intervals.guaranteed.none import NONE
+        from sfumato.answers.guaranteed.ends import NONE
 
         raise QueryError(NONE)
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from sfumato.answers.fit import PARTS, Fit
 from sfumato.arrays import Floats, Whole
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.frozen import dataclass
-from sfumato.inference.fits.base import PARTS, Fit
-from sfumato.inference.fits.families import WITHOUT_ESTIMATE
-from sfumato.inference.fits.measured.fit import MeasuredFit
-from sfumato.inference.fits.noisy_cells import NoisyCells
 from sfumato.measurement import Measurement, Noise
+from sfumato.models.calibration.fit import MeasuredFit
+from sfumato.models.cells.fit import NoisyCells
 from sfumato.queries import Identity, Queries
 from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file import members
+from sfumato.releases.file.families import WITHOUT_ESTIMATE
 from sfumato.releases.file.fits import Reading, from_whole_numbers, in_whole_numbers, write_fits
 from sfumato.releases.file.manifest import Manifest, Statistic
 from sfumato.releases.file.members import CELLS, NUMBERS, VALUE, Columns, parts_column
@@ -31,10 +31,10 @@ from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.releases.answers.alike import Kinds
-    from sfumato.releases.answers.estimate import Estimate
-    from sfumato.releases.answers.intervals.source import FromFits
-    from sfumato.releases.answers.view import View
+    from sfumato.answers.alike import Kinds
+    from sfumato.answers.estimate import Estimate
+    from sfumato.answers.intervals.source import FromFits
+    from sfumato.answers.view import View
     from sfumato.releases.rows.every_cell import RowsOfCells
     from sfumato.sql import Select
 
@@ -70,10 +70,10 @@ class Cube(ContentOfCells):
         return {fit.of: fit.measurements[0].noise for fit in self.fits}
 
     def view(self, kinds: Kinds) -> View:
-        from sfumato.releases.answers.counted_noise import CountedNoise
-        from sfumato.releases.answers.fitted_noise import FittedNoise
-        from sfumato.releases.answers.gathered import gathered, gathered_by_kind
-        from sfumato.releases.answers.view import View
+        from sfumato.answers.counted_noise import CountedNoise
+        from sfumato.answers.fitted_noise import FittedNoise
+        from sfumato.answers.gathered import gathered, gathered_by_kind
+        from sfumato.answers.view import View
 
         noises = CountedNoise(self.noises) if self.plain else FittedNoise(self.fits, self.domain)
         places = sorted(self.domain.place(name) for name in kinds)
@@ -91,20 +91,20 @@ class Cube(ContentOfCells):
         return confidence if all(fit.exact for fit in self.fits) else None
 
     def together(self, select: Select, confidence: float) -> float | None:
-        from sfumato.releases.answers.intervals.together import together
+        from sfumato.answers.intervals.together import together
 
         return together(select, self, confidence) if self.exact_at(confidence) is not None else None
 
     def sure(self, kinds: Kinds) -> FromFits:
-        from sfumato.intervals.guaranteed.regions import finders
-        from sfumato.releases.answers.intervals.source import FromFits
+        from sfumato.answers.guaranteed.regions import finders
+        from sfumato.answers.intervals.source import FromFits
 
         return FromFits(self.domain, finders(self.fits, self.domain), kinds)
 
     def _along(self, fit: Fit, places: Sequence[int]) -> Floats:
         """The estimates of one statistic along some axes, summed over the others."""
         if fit.family in WITHOUT_ESTIMATE:
-            from sfumato.inference.fits.solved import SolvedFit
+            from sfumato.models.linear.fit import SolvedFit
 
             if isinstance(fit, SolvedFit):
                 return fit.sums(self.domain, places)
@@ -112,8 +112,8 @@ class Cube(ContentOfCells):
         return np.asarray(fit.estimate.reshape(self.domain.shape).sum(axis=others)).reshape(-1)
 
     def linear(self, queries: Queries, confidence: float, interval: str = "typical") -> Sequence[Estimate]:
-        from sfumato.releases.answers.answer import check_confidence
-        from sfumato.releases.answers.linear import answer_by_cells, answer_by_fit
+        from sfumato.answers.answer import check_confidence
+        from sfumato.answers.linear import answer_by_cells, answer_by_fit
 
         check_confidence(confidence)
         if queries.columns != self.domain.size:
@@ -124,7 +124,7 @@ class Cube(ContentOfCells):
             found = answer_by_fit(queries, self.fits[0], confidence)
         if interval == "typical" and self.plain:
             return found
-        from sfumato.releases.answers.intervals.linear import in_kind, no_wider
+        from sfumato.answers.intervals.linear import in_kind, no_wider
 
         if interval == "typical":
             return no_wider(queries, self.fits[0], self.domain, found, confidence)

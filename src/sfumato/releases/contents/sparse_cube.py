@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from sfumato.answers.alike import Kinds
+from sfumato.answers.counted_noise import CountedNoise
+from sfumato.answers.gathered import gather_listed
+from sfumato.answers.suppressed import Suppressed
+from sfumato.answers.view import View
 from sfumato.arrays import Codes, Floats, Whole
 from sfumato.errors import ReleaseFileError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Cells, Identity, Total
-from sfumato.releases.answers.alike import Kinds
-from sfumato.releases.answers.counted_noise import CountedNoise
-from sfumato.releases.answers.gathered import gather_listed
-from sfumato.releases.answers.suppressed import Suppressed
-from sfumato.releases.answers.view import View
 from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file import members
 from sfumato.releases.file.manifest import Manifest
@@ -29,7 +29,7 @@ from sfumato.releases.rows.listed_cells import RowsOfListedCells
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.releases.answers.intervals.thresholded import FromThreshold
+    from sfumato.answers.guaranteed.thresholded import FromThreshold
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +88,7 @@ class SparseCube(ContentOfCells):
         return View(self.schema, cells, CountedNoise(self.noises, self.total_noises), self.suppressed)
 
     def sure(self, kinds: Kinds) -> FromThreshold:
-        from sfumato.intervals.guaranteed.thresholded import Thresholded
-        from sfumato.releases.answers.intervals.thresholded import FromThreshold
+        from sfumato.answers.guaranteed.thresholded import FromThreshold, Thresholded
 
         (total,) = (total for total in self.totals if total.of == "count")
         known = Thresholded(self.threshold, self.noises["count"], float(total.answers[0]), total.noise)

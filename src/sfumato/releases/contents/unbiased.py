@@ -3,7 +3,7 @@
 A model draws small counts towards their neighbours or towards nothing, and most values come out nearer to the truth;
 but a sum of many drawn values is off to one side. Numbers as measured carry noise of mean 0 and nothing else.
 
-Margins: least squares of all noisy tables, part by part (inference/margins/parts.py), tells every question whose
+Margins: least squares of all noisy tables, part by part (models/margins/views.py), tells every question whose
 attributes lie inside one of them. Cubes: cells that were measured one by one, before buckets were found in their noise;
 what was measured of buckets afterwards hangs on that noise, and does not enter. Counts that were asked because earlier
 noisy ones were large (sfumato, mwem, pmw) are chosen by noise: no combination of them is unbiased.
@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import QueryError
-from sfumato.inference.margins.parts import Observed, parts
+from sfumato.models.margins.content import Margins
+from sfumato.models.margins.file import CELL_BY_CELL
+from sfumato.models.margins.views import Observed, parts
 from sfumato.queries import Identity
 from sfumato.releases.contents.cube import Cube
-from sfumato.releases.contents.margins import Margins
-from sfumato.releases.contents.margins_file import CELL_BY_CELL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sfumato.inference.fits.base import Fit
-    from sfumato.inference.margins.table import Places
+    from sfumato.answers.alike import Kinds
+    from sfumato.answers.fit import Fit
+    from sfumato.answers.view import View
     from sfumato.measurement import Measurement
-    from sfumato.releases.answers.alike import Kinds
-    from sfumato.releases.answers.view import View
+    from sfumato.models.margins.table import Places
     from sfumato.releases.contents.content import Content
 
 NO_NOISE = 1e-100  # in the place of no variance at all, so that means by precision stay numbers

@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+from sfumato.answers.estimate import Estimate
+from sfumato.answers.shown.full_json import guarantee_record
 from sfumato.frozen import dataclass
 from sfumato.plain_text import aligned, as_rows, printable
-from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.shown.full_json import guarantee_record
 from sfumato.releases.description.examples import example_queries
 from sfumato.releases.description.group_privacy import GroupPromise, group_privacy, in_words
 from sfumato.releases.description.typical_errors import TypicalError, typical_errors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.releases.answers.result import Result
+from sfumato.answers.result import Result
 from sfumato.schema.columns import HEADERS, columns_of
 from sfumato.schema.what_is_counted import counted_in_short
 

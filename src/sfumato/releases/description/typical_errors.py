@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from sfumato.answers.estimate import Estimate
 from sfumato.domain import Axis
 from sfumato.domain.predicates import Predicate
 from sfumato.frozen import dataclass
 from sfumato.queries.workload import places_among, some_sets
-from sfumato.releases.answers.estimate import Estimate
 from sfumato.releases.contents.content import Content
 from sfumato.sql import Amount, Column, Select
 

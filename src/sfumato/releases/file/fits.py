@@ -13,16 +13,16 @@ from functools import partial
 
 import numpy as np
 
+from sfumato.answers.fit import PARTS, Fit, FitReader
+from sfumato.answers.fit import Arrays as FitArrays
 from sfumato.arrays import Floats, Whole
 from sfumato.domain import Domain
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.frozen import dataclass
-from sfumato.inference.fits.base import PARTS, Fit, FitReader
-from sfumato.inference.fits.base import Arrays as FitArrays
-from sfumato.inference.fits.families import FAMILIES, WITHOUT_ESTIMATE
 from sfumato.limits import MOST_SPANNED
 from sfumato.measurement import Measurement
 from sfumato.queries import Queries
+from sfumato.releases.file.families import FAMILIES, WITHOUT_ESTIMATE
 from sfumato.releases.file.query_records import Arrays, describe, rebuild
 from sfumato.releases.file.records import FitRecord, MeasurementRecord, QueriesRecord, noise_record
 from sfumato.releases.file.strict_json import refusal

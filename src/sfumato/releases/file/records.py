@@ -15,8 +15,8 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, PlainSerializ
 
 from sfumato.errors import ReleaseFileError
 from sfumato.frozen import dataclass
-from sfumato.inference.fits.families import FAMILIES
 from sfumato.measurement import LARGEST_SCALE, Gaussian, Laplace, Noise
+from sfumato.releases.file.families import FAMILIES
 from sfumato.releases.file.strict_json import MOST_DIGITS, refusal
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfumato.inference.fits.families import FAMILIES
 from sfumato.limits import MOST_SPANNED
+from sfumato.releases.file.families import FAMILIES
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.strict_json import refusal
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.audit.mutants.special import mldp
 from sfumato.kernel.curator import Curator
+from sfumato.lab.audit.mutants.special import mldp
 
 CASES = {
     "one by one": (mldp.trained_on, mldp.EachQueryAloneCurator),

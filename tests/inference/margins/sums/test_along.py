@@ -10,8 +10,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.sums.along import sums_along
-from sfumato.inference.margins.table import subsets, sum_out
+from sfumato.models.margins.sums import sums_along
+from sfumato.models.margins.table import subsets, sum_out
 
 LARGEST = 50.0
 SHAPE = (6, 5, 4)

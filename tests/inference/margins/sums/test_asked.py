@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.inference.margins.shrinking import Directions
-from sfumato.inference.margins.sums.asked import Asked, together
+from sfumato.models.margins.shrinking import Directions
+from sfumato.models.margins.sums import Asked, together
 
 SHARE = np.array([0.1, 0.4, 0.2, 0.25, 0.05])
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines.duckdb import Session
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.engines.duckdb import Session
+from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from sfumato.kernel.source.engines import progress
-from sfumato.kernel.source.engines.progress import followed, is_watched, tell, watched
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.engines import silencing as progress
+from sfumato.kernel.reading.engines.silencing import followed, is_watched, tell, watched
+from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import PrivacyError, TableError
-from sfumato.kernel.source.engines import duckdb as engine
-from sfumato.kernel.source.engines.silencing import silenced
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.engines import duckdb as engine
+from sfumato.kernel.reading.engines.silencing import silenced
+from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 
 CANARY = "Zyqqert-Vauxhall"

@@ -5,7 +5,7 @@ import pyarrow.feather
 import pytest
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 
 PUBLIC = Schema.from_dict(

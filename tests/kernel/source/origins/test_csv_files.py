@@ -3,7 +3,7 @@
 import pytest
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 
 PUBLIC = {

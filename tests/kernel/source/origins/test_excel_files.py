@@ -5,11 +5,11 @@ from zipfile import ZipFile
 
 import pytest
 
-from sfumato.audit.reading.record_sources import write_sheet
 from sfumato.errors import TableError
-from sfumato.kernel.source.origins import excel_files
-from sfumato.kernel.source.origins.arrow_values import text_of
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.formats import excel_files
+from sfumato.kernel.reading.formats.arrow import text_of
+from sfumato.kernel.reading.table import open_table
+from sfumato.lab.audit.reading.record_sources import write_sheet
 from sfumato.schema import Schema
 
 openpyxl = pytest.importorskip("openpyxl")

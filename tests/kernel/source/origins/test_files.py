@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.audit.reading.sources import SlowParquetFiles
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines.duckdb import over_origin
-from sfumato.kernel.source.origins.files import find_files
-from sfumato.kernel.source.origins.parquet_files import ParquetFiles
-from sfumato.kernel.source.table import Table, open_table
+from sfumato.kernel.reading.engines.duckdb import over_origin
+from sfumato.kernel.reading.formats.files import find_files
+from sfumato.kernel.reading.formats.parquet_files import ParquetFiles
+from sfumato.kernel.reading.table import Table, open_table
+from sfumato.lab.audit.reading.sources import SlowParquetFiles
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 
 UNIT = {"column": "who", "contributions": 1}
@@ -242,7 +242,7 @@ def test_no_frame_library_is_imported_to_read_a_file(tmp_path):
     path.write_text("x\n1\n")
     code = f"""
 import sys
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 assert not {{"duckdb", "sqlglot", "pyarrow", "pandas", "polars"}} & set(sys.modules)
 table = open_table({str(path)!r})

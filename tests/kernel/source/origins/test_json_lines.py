@@ -3,10 +3,10 @@
 import pytest
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines.duckdb import over_origin
-from sfumato.kernel.source.origins import json_lines
-from sfumato.kernel.source.origins.json_lines import JsonLines
-from sfumato.kernel.source.table import Table, open_table
+from sfumato.kernel.reading.engines.duckdb import over_origin
+from sfumato.kernel.reading.formats import json_lines
+from sfumato.kernel.reading.formats.json_lines import JsonLines
+from sfumato.kernel.reading.table import Table, open_table
 from sfumato.schema import Schema
 
 PUBLIC = Schema.from_dict(

@@ -11,7 +11,7 @@ from running import sfumato
 import sfumato as sf
 from sfumato.errors import TableError
 from sfumato.kernel.ledger.ledger import Ledger
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 from sfumato.schema.parts import missing_of
 

@@ -12,7 +12,7 @@ from sure_coverage import GRID, SIDE, TABLES, content_of, misses, most_misses
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import Identity
 from sfumato.releases.release import Release
@@ -140,7 +140,7 @@ def test_what_would_take_too_long_to_compare_is_left_typical(monkeypatch):
     content = content_of("kdtree", "spike")
     plan = compile_statement("SELECT COUNT(*) AS n FROM t GROUP BY x, y", GRID)
     cut = content.select(plan, 0.95).column("n")
-    monkeypatch.setattr("sfumato.releases.answers.intervals.select.MOST_COMPARED", SIDE**4 - 1)
+    monkeypatch.setattr("sfumato.answers.intervals.select.MOST_COMPARED", SIDE**4 - 1)
     whole = content.select(plan, 0.95).column("n")
     assert all(
         one.high - max(one.low, 0) <= other.high - max(other.low, 0) for one, other in zip(cut, whole, strict=True)
@@ -150,7 +150,7 @@ def test_what_would_take_too_long_to_compare_is_left_typical(monkeypatch):
 
 def test_what_is_asked_twice_is_worked_out_once(monkeypatch):
     """Five hundred names of one number cost one: their intervals are found once."""
-    from sfumato.releases.answers import answer
+    from sfumato.answers import answer
 
     asked, content = [], content_of("kdtree", "spike")
     real = answer.estimates_of

@@ -9,16 +9,16 @@ import pytest
 from curators import curator_of
 from sure_coverage import most_misses
 
-from sfumato.inference.margins.table import Table
-from sfumato.intervals.noise_sum import half_width
+from sfumato.answers.intervals.manner import Manner
+from sfumato.answers.intervals.noise_sum import half_width
+from sfumato.answers.tables.in_manner import run_in_manner
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.measurement import Laplace, Measurement
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
+from sfumato.models.margins.content import Margins
+from sfumato.models.margins.table import Table
 from sfumato.queries import Identity
-from sfumato.releases.answers.intervals.manner import Manner
-from sfumato.releases.contents.margins import Margins
-from sfumato.releases.tables.in_manner import run_in_manner
 from sfumato.schema import Schema
 from sfumato.sql import compile_statement
 
@@ -71,7 +71,7 @@ def test_hundreds_of_groups_of_a_wide_table_hold_together(monkeypatch):
     One in 1e6 such tests fails by chance (6 must miss); with a normal law's widths 9 in 10 releases miss a group.
     Guaranteed intervals, which go by the noise anyway, are not looked at.
     """
-    monkeypatch.setattr("sfumato.releases.answers.intervals.select.MOST_COMPARED", 0)
+    monkeypatch.setattr("sfumato.answers.intervals.select.MOST_COMPARED", 0)
     schema = Schema.from_dict(
         {
             "dataset": "t",

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sure_coverage import TABLES, content_of, most_misses
 
+from sfumato.answers.intervals import quantiles
+from sfumato.answers.intervals.manner import Manner
 from sfumato.errors import QueryError
-from sfumato.releases.answers.intervals import quantiles
-from sfumato.releases.answers.intervals.manner import Manner
 from sfumato.sql import compile_statement
 
 RELEASES = 12

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from sure_coverage import most_misses
 
+from sfumato.answers.intervals.manner import Manner
+from sfumato.answers.intervals.together import together
+from sfumato.answers.tables.in_manner import run_in_manner
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import find_mechanism
-from sfumato.releases.answers.intervals.manner import Manner
-from sfumato.releases.answers.intervals.together import together
+from sfumato.models import find_mechanism
 from sfumato.releases.contents.cube import Cube
-from sfumato.releases.tables.in_manner import run_in_manner
 from sfumato.schema import Schema
 from sfumato.sql import compile_statement
 

@@ -10,10 +10,10 @@ import pytest
 from exact_release import save_visits
 
 import sfumato as sf
+from sfumato.answers.estimate import Estimate
+from sfumato.answers.result import Result
+from sfumato.answers.shown.frames import needed
 from sfumato.errors import SfumatoError
-from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.result import Result
-from sfumato.releases.answers.shown.frames import needed
 
 COLUMNS = ["sex", "n", "n_stderr", "n_low", "n_high"]
 KNOWN = Result(

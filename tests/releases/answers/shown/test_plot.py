@@ -6,9 +6,9 @@ from math import inf
 
 import pytest
 
+from sfumato.answers.estimate import Estimate
+from sfumato.answers.result import Result
 from sfumato.errors import QueryError
-from sfumato.releases.answers.estimate import Estimate
-from sfumato.releases.answers.result import Result
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")

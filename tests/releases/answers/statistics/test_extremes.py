@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.audit.calibration.calibrate import release_of
 from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.lab.audit.calibration.calibrate import release_of
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(

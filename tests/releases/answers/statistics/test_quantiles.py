@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from curators import curator_of
 
-from sfumato.intervals.noise_sum import half_width
+from sfumato.answers.intervals.noise_sum import half_width
+from sfumato.answers.remarks import MODEL
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import MECHANISMS
+from sfumato.models import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.answers.remarks import MODEL
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 

@@ -11,9 +11,9 @@ from curators import curator_of
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.lab.papers.sq import file as classifier_file
+from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents.special import classifier_file
 from sfumato.releases.file.store import contents_of
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
@@ -115,7 +115,7 @@ def test_findings_say_how_often_it_is_right_and_the_tree_in_words():
 
 
 def test_where_cells_are_too_many_naive_bayes_is_not_tested_and_says_so(monkeypatch):
-    monkeypatch.setattr("sfumato.mechanisms.special.sq.MOST_CELLS", 30)
+    monkeypatch.setattr("sfumato.lab.papers.sq.measure.MOST_CELLS", 30)
     made = released("naive-bayes")
     assert "was not measured" in made.describe().findings[0]
     row = made.predict([{"age": 75, "smoker": True}]).to_pylist()[0]

@@ -10,7 +10,7 @@ from curators import curator_of
 
 from sfumato.errors import ReleaseFileError
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import find_mechanism
+from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.artifact import write_artifact
 from sfumato.releases.file.store import contents_of

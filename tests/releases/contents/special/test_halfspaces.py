@@ -11,9 +11,9 @@ from curators import curator_of
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.mechanisms import find_mechanism
+from sfumato.lab.papers.halfspace import file as halfspaces_file
+from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents.special import halfspaces_file
 from sfumato.releases.file.artifact import read_artifact
 from sfumato.releases.file.store import contents_of
 from sfumato.releases.release import Release
@@ -117,7 +117,7 @@ def test_sql_python_and_the_opened_file_agree(tmp_path):
 
 
 def test_on_many_cells_it_is_tried_in_parts(monkeypatch, tmp_path):
-    monkeypatch.setattr("sfumato.mechanisms.special.halfspace.MOST_TESTED", 20 * SIZE * (SIZE + 1))
+    monkeypatch.setattr("sfumato.lab.papers.halfspace.measure.MOST_TESTED", 20 * SIZE * (SIZE + 1))
     made = released(table("correlated"))
     assert [len(each.answers) for each in made.content.misfits] == [1, 1, 1] and made.content.tests == 48
     made.save(tmp_path / "r.sfumato")

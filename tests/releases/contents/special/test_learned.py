@@ -14,9 +14,9 @@ from curators import curator_of
 
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import find_mechanism
+from sfumato.lab.papers.mldp.content import Learned
+from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents.special.learned import Learned
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 from sfumato.version import install_command

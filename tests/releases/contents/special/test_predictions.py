@@ -9,8 +9,8 @@ from curators import curator_of
 
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.mechanisms import find_mechanism
-from sfumato.releases.contents.special.predictions import COLUMNS, with_predictions
+from sfumato.lab.papers.predictions import COLUMNS, with_predictions
+from sfumato.models import find_mechanism
 from sfumato.schema import Schema
 
 BITS = Schema.from_dict(

@@ -10,12 +10,12 @@ import pytest
 from awkward import ATTRIBUTES, COLUMNS, schema_of
 
 import sfumato as sf
-from sfumato.audit.reading import other_source
 from sfumato.errors import TableError
 from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.kernel.reading.engines.other.engine import Other
+from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.kernel.source.engines.other.engine import Other
-from sfumato.kernel.source.table import Table, open_table
+from sfumato.lab.audit.reading import other_source
 from sfumato.schema import Schema
 
 CLICKHOUSE = {

@@ -6,8 +6,8 @@ import duckdb
 import pytest
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines.other.failures import told
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.engines.other.session import told
+from sfumato.kernel.reading.table import open_table
 
 
 class OperationalError(Exception):

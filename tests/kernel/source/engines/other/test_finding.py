@@ -6,7 +6,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import TableError
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(

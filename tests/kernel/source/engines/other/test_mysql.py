@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.other.catalogue import quoted_table
-from sfumato.kernel.source.engines.other.engine import Other
-from sfumato.kernel.source.engines.other.mysql import MySQLWords
-from sfumato.kernel.source.statement import aggregate_statement
+from sfumato.kernel.reading.engines import Column
+from sfumato.kernel.reading.engines.other.engine import Other, quoted_table
+from sfumato.kernel.reading.engines.other.mysql import MySQLWords
+from sfumato.kernel.reading.statement import aggregate_statement
 from sfumato.schema import Schema
 
 COLUMNS = {"who": "TEXT", "c": "TEXT", "x": "DOUBLE", "at": "DATETIME", "d": "DATE", "n": "BIGINT UNSIGNED"}

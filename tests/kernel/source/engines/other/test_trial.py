@@ -7,10 +7,10 @@ import pytest
 from sqlglot import exp
 
 from sfumato.errors import SfumatoError, TableError
-from sfumato.kernel.source.engines.other.ducks import DuckWords
-from sfumato.kernel.source.engines.other.engine import Other, open_other
-from sfumato.kernel.source.expressions import cast
-from sfumato.kernel.source.table import Table
+from sfumato.kernel.reading.engines.other.ducks import DuckWords
+from sfumato.kernel.reading.engines.other.engine import Other, open_other
+from sfumato.kernel.reading.expressions import cast
+from sfumato.kernel.reading.table import Table
 from sfumato.schema import Schema
 
 FACTS = {

@@ -11,7 +11,7 @@ import pytest
 from postgres import own_schema
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 
 adbc = pytest.importorskip("adbc_driver_postgresql.dbapi")

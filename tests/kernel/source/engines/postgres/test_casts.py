@@ -11,12 +11,12 @@ import psycopg
 import pytest
 from postgres import own_schema
 
-from sfumato.audit.reading.reference import boolean_of, number_of
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.postgres.casts import DIALECT, LARGEST_STEP, LONGEST, NEAREST, safe_cast
-from sfumato.kernel.source.expressions import column
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.engines import Column
+from sfumato.kernel.reading.engines.postgres.casts import DIALECT, LARGEST_STEP, LONGEST, NEAREST, safe_cast
+from sfumato.kernel.reading.expressions import column
+from sfumato.kernel.reading.table import open_table
+from sfumato.lab.audit.reading.reference import boolean_of, number_of
 from sfumato.schema import Schema
 
 INF = math.inf

@@ -13,10 +13,10 @@ from postgres import own_schema
 import sfumato as sf
 from sfumato.errors import TableError
 from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.kernel.reading.engines.postgres.casts import spelled
+from sfumato.kernel.reading.statement import aggregate_statement
+from sfumato.kernel.reading.table import open_table
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.kernel.source.engines.postgres.spelling import spelled
-from sfumato.kernel.source.statement import aggregate_statement
-from sfumato.kernel.source.table import open_table
 from sfumato.schema import Schema
 
 

@@ -17,9 +17,8 @@ from postgres import own_schema
 from running import sfumato
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines.postgres.address import Address
-from sfumato.kernel.source.engines.postgres.session import SETTINGS, Session
-from sfumato.kernel.source.table import open_table
+from sfumato.kernel.reading.engines.postgres.session import SETTINGS, Address, Session
+from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 from sfumato.version import install_command
 

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 from sparks import needs_spark
 
-from sfumato.audit.reading.spark_source import small_session
 from sfumato.errors import TableError
 from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.kernel.reading.table import open_table
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.kernel.source.table import open_table
+from sfumato.lab.audit.reading.spark_source import small_session
 from sfumato.publishing.publish import release
 from sfumato.schema import Schema
 
@@ -278,7 +278,7 @@ def test_a_job_that_somebody_else_ends_is_told_in_one_line(capfd):
 
 
 def test_what_spark_cannot_plan_is_refused_before_anything_is_reserved(visits, tmp_path, monkeypatch):
-    from sfumato.kernel.source.engines.spark import engine
+    from sfumato.kernel.reading.engines.spark import engine
 
     refusing = partial(engine.Spark.scramble, None)
     monkeypatch.setattr(engine.Spark, "scramble", lambda self, parts: _unknown(refusing(parts)))

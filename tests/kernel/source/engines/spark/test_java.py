@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from sfumato.errors import TableError
-from sfumato.kernel.source.engines.spark import java
+from sfumato.kernel.reading.engines.spark import sessions as java
 
 
 def fake(folder, version: str):

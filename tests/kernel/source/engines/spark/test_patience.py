@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sfumato.kernel.source.engines.spark import patience
-from sfumato.kernel.source.engines.spark.patience import Allowance
+from sfumato.kernel.reading.engines.spark import watching as patience
+from sfumato.kernel.reading.engines.spark.watching import Allowance
 
 
 def test_all_calls_together_have_a_minute(monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 from running import as_process, sfumato
 from sparks import cluster, connect_server, free_port, needs_spark, small, spark_folder
 
-from sfumato.kernel.source.engines.spark import sessions
+from sfumato.kernel.reading.engines.spark import sessions
 from sfumato.version import install_command
 
 SCHEMA = """

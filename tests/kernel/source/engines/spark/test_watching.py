@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from sfumato.kernel.source.engines.progress import watched
-from sfumato.kernel.source.engines.spark.watching import followed_tasks, share_of_tasks
+from sfumato.kernel.reading.engines.silencing import watched
+from sfumato.kernel.reading.engines.spark.watching import followed_tasks, share_of_tasks
 
 
 class Tracker:

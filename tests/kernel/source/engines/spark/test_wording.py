@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp, parse_one
 
-from sfumato.kernel.source.engines import Column
-from sfumato.kernel.source.engines.spark.engine import Spark
-from sfumato.kernel.source.engines.spark.tables import Found
-from sfumato.kernel.source.engines.spark.wording import in_sparks_words
-from sfumato.kernel.source.expressions import cast, column, try_cast
-from sfumato.kernel.source.statement import aggregate_statement
+from sfumato.kernel.reading.engines import Column
+from sfumato.kernel.reading.engines.spark.engine import Spark, in_sparks_words
+from sfumato.kernel.reading.engines.spark.tables import Found
+from sfumato.kernel.reading.expressions import cast, column, try_cast
+from sfumato.kernel.reading.statement import aggregate_statement
 from sfumato.schema import Schema
 
 COLUMNS = tuple(

@@ -1,0 +1,196 @@
+"""What an estimate of all cells is off by: for any later query, the noise it carries and the model it leans on.
+
+A fit holds an estimate of one statistic in every cell. Whoever asks for the error of a weighted sum of cells gets the
+weights with which each noise of the measurements enters that sum, so that its exact distribution is known, and the
+covariance of what the fit takes for granted without having measured it (the model's share). A fit also says what a file
+keeps of it, and reads that back from a file that nobody has vouched for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.arrays import Floats, Whole
+from sfumato.domain import Domain
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.measurement import Design, Measurement
+
+if TYPE_CHECKING:
+    from sfumato.answers.guaranteed.ends import Find
+
+PARTS = 2**10  # an estimate is kept in whole multiples of 1 / PARTS, so that a file holds it exactly
+Arrays = dict[str, NDArray[Any]]  # whole numbers, and multiples of 1 / PARTS
+Sets = NDArray[np.bool_]  # of cells, a column each
+Inside = list[tuple[Measurement, Sets]]  # measurements, and which rows of each count cells of a set alone
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """The errors of several weighted sums of cells, a column each.
+
+    weights: for every measured row, with which weight its noise enters each sum. noises: what each row carries.
+    model: the covariance of the sums' model errors. unknown: sums that the measurements do not determine at all.
+    counts: how many measured rows each row stands for; None: one.
+    """
+
+    design: Design
+    weights: Floats
+    model: Floats
+    unknown: NDArray[np.bool_]
+    counts: Whole | None = None
+
+
+class Fit(Protocol):
+    """An estimate of one statistic, cell by cell, and its errors.
+
+    family: the word that files know its kind by. room: how many numbers are in memory, at most, for each that is read.
+    exact: whether its own intervals hold for every table.
+    """
+
+    family: str
+    room: int
+    exact: bool
+
+    @property
+    def of(self) -> str:
+        """The statistic: "count" or the name of a measure."""
+
+    @property
+    def estimate(self) -> Floats:
+        """The estimate for every cell, in steps of the statistic."""
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """Everything the curator handed out for it."""
+
+    def errors(self, columns: Floats) -> Errors:
+        """The errors of weighted sums of cells; `columns` is (cells, sums)."""
+
+    def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        """How ends of sums are found that hold for every table; a QueryError where there are none.
+
+        rows: how those of the counts are, for statistics that lean on counts.
+        """
+
+    def measured_inside(self, within: Sets) -> Inside | None:
+        """Measurements, with the rows of each that count cells of a set alone; None where the fit does not tell.
+
+        within: (cells, sets).
+        """
+
+    def record(self, domain: Domain) -> Arrays:
+        """What a file keeps besides the measurements and the estimate."""
+
+    @classmethod
+    def read(cls, file: FitReader) -> Self:
+        """The fit again, or a QueryError where its pieces do not go together."""
+
+
+@dataclass
+class FitReader:
+    """What a stranger's file keeps of one fit; every piece but the estimate is taken once, and none is left.
+
+    kept: the estimate, None where it is left to be solved for. arrays: what `record` returned, of any length and
+    with any numbers. measurements: each is made when it is known how many cells or buckets it must span; None for one,
+    of any statistic, that no estimate leans on.
+    """
+
+    domain: Domain
+    kept: Floats | None
+    arrays: Arrays
+    measurements: list[Callable[[int | None], Measurement]]
+
+    @property
+    def estimate(self) -> Floats:
+        """The estimate that the file keeps."""
+        if self.kept is None:
+            raise QueryError("it lacks an estimate")
+        return self.kept
+
+    def whole(self, name: str) -> Whole:
+        """An array of whole numbers."""
+        return self._array(name, np.int64)
+
+    def numbers(self, name: str) -> Floats:
+        """An array of multiples of 1 / PARTS."""
+        return self._array(name, np.float64)
+
+    def measurement(self, columns: int | None) -> Measurement:
+        """The next measurement."""
+        if not self.measurements:
+            raise QueryError("it lacks a measurement")
+        return self.measurements.pop(0)(columns)
+
+    def others(self) -> tuple[Measurement, ...]:
+        """All measurements that are left, which no estimate leans on."""
+        return tuple(self.measurement(None) for _ in self.measurements[:])
+
+    def _array(self, name: str, kind: type) -> NDArray[Any]:
+        if name not in self.arrays or self.arrays[name].dtype != kind:
+            raise QueryError("it lacks an array that goes with its kind")
+        return self.arrays.pop(name)
+
+
+class Unbiased:
+    """A fit that is unbiased whatever the table is: the ends that its noise has hold for every table."""
+
+    exact = True
+
+    def guaranteed(self: Fit, domain: Domain, rows: Find | None = None) -> Find:
+        from sfumato.answers.guaranteed.regions import of_squares
+
+        return of_squares(self)
+
+    def measured_inside(self, within: Sets) -> Inside | None:
+        return None
+
+
+class ByModel:
+    """A fit that leans on a model, and keeps nothing that bounds its sums for every table."""
+
+    exact = False
+
+    def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        from sfumato.answers.guaranteed.ends import NONE
+
+        raise QueryError(NONE)
+
+    def measured_inside(self, within: Sets) -> Inside | None:
+        return None
+
+
+class TotalByNoise:
+    """A fit whose model says nothing of the number of all rows: it has the noise of what was measured alone."""
+
+
+class OfOneMeasurement:
+    """A fit to a single measurement."""
+
+    measurement: Measurement
+
+    @property
+    def of(self) -> str:
+        return self.measurement.of
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        return (self.measurement,)
+
+
+def keep_in_parts(fit: object, *names: str) -> None:
+    """Round attributes of a frozen value to what a file holds."""
+    for name in names:
+        object.__setattr__(fit, name, in_parts(np.asarray(getattr(fit, name), dtype=np.float64)))
+
+
+def in_parts(estimate: Floats) -> Floats:
+    """An estimate rounded to what a file holds."""
+    rounded: Floats = np.asarray(estimate * PARTS, dtype=np.float64)
+    np.rint(rounded, out=rounded)
+    rounded /= PARTS
+    return rounded

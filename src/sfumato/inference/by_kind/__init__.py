@@ -1,1 +1,0 @@
-"""Errors by kind of question, brought to the size that was measured."""

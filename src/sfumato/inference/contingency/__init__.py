@@ -1,1 +1,0 @@
-"""Contingency tables from noisy Walsh-Hadamard coefficients (Barak et al. 2007)."""

@@ -1,1 +1,0 @@
-"""Fits whose errors were measured: by kind of question, and along single attributes."""

@@ -1,1 +1,0 @@
-"""Tables of many attributes from their margins: estimating margins, joining them for a question, and the errors."""

@@ -1,1 +1,0 @@
-"""Sums of a measure along margins."""

@@ -1,0 +1,266 @@
+"""How an attribute's value becomes a cell along its axis, in SQL: cell for cell as `sfumato.domain.Axis` says."""
+
+from __future__ import annotations
+
+import math
+
+from sqlglot import exp
+
+from sfumato.domain import Axis
+from sfumato.errors import SchemaError
+from sfumato.kernel.reading.engines import Column, Engine
+from sfumato.kernel.reading.expressions import (
+    SQL,
+    TEXTS,
+    at_most,
+    cast,
+    choose,
+    clip,
+    column,
+    day,
+    double,
+    in_plain_digits,
+    is_float,
+    is_present,
+    missing_if_nan,
+    moment,
+    over,
+    type_of,
+    whole,
+    whole_text,
+)
+from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
+from sfumato.schema.recoding import BLANKS, LOWER, UPPER
+
+MOST_UNEVEN_CELLS = 10_000  # each edge of uneven cells is written into the statement
+_EXACT = 2**53  # whole numbers below are exact as doubles
+_TYPES = exp.DataType.Type
+_WITHIN_64_BITS = {
+    _TYPES.TINYINT,
+    _TYPES.SMALLINT,
+    _TYPES.INT,
+    _TYPES.BIGINT,
+    _TYPES.UTINYINT,
+    _TYPES.USMALLINT,
+    _TYPES.UINT,
+}
+_NEAR = 2**50  # and up to here three roundings and that of an edge, 1/8 each, put a guess one cell off at most
+
+
+def read_value(attribute: Attribute, source: Column, engine: Engine) -> SQL:
+    """A column as what the attribute compares; NULL if it is missing or cannot be read."""
+    if isinstance(attribute, Boolean):
+        return _read_boolean(attribute, source, engine)
+    if isinstance(attribute, Date):
+        to = "timestamp" if attribute.has_time else "date"
+        return engine.safe_cast(read_time(source, engine), source, to)
+    if isinstance(attribute, Category) and not attribute.numeric:
+        return engine.bytes_of(_folded(_text(source, engine), attribute.fold or ()))
+    if reads_whole(attribute, source, engine):
+        return engine.safe_cast(column(source.reference), source, "bigint")
+    return read_number(source, engine)
+
+
+def _read_boolean(attribute: Boolean, source: Column, engine: Engine) -> SQL:
+    """A column as true or false: as the schema's map says of its text, or as is usual."""
+    usual = engine.safe_cast(column(source.reference), source, "boolean")
+    if not attribute.spellings:
+        return usual
+    text = engine.bytes_of(_folded(_text(source, engine), attribute.fold or ()))
+    told = [
+        (exp.EQ(this=text, expression=engine.bytes_of(exp.Literal.string(spelling))), exp.Boolean(this=truth))
+        for spelling, truth in attribute.spellings.items()
+    ]
+    return choose(told, usual)
+
+
+def reads_whole(attribute: Attribute, source: Column, engine: Engine) -> bool:
+    """Whether whole numbers are read as such: several times as fast as by way of doubles, and into the same cells.
+
+    Rounding to doubles keeps order, and leaves bounds below 2^53 where they are: clipped, both are the same number.
+    """
+    if not isinstance(attribute, Integer) or type_of(source, engine.dialect) not in _WITHIN_64_BITS:
+        return False
+    return max(abs(attribute.lower), abs(attribute.upper)) < _EXACT
+
+
+def read_time(source: Column, engine: Engine) -> SQL:
+    """A column as what a date can be made of: as it is, or read from text in the form that was stated."""
+    value, written = column(source.reference), source.spelling.dates
+    if written is None:
+        return value
+    time = engine.time_of(value, written)
+    if "%Y" not in written:
+        return time
+    year = exp.Extract(this=exp.var("YEAR"), expression=time.copy())
+    return choose([(year >= whole(1000), time)], exp.Null())  # four digits: 1.2.20 is not a day of the year 20
+
+
+def read_number(source: Column, engine: Engine) -> SQL:
+    """A column as a number. Where all is text, true and false are 1 and 0, as they are in columns of booleans."""
+    spelling = source.spelling
+    spelled = in_plain_digits(column(source.reference), spelling.decimal, spelling.thousands)
+    value = missing_if_nan(engine.safe_cast(spelled, source, "double"))
+    if source.type is not None:
+        return value
+    words = [
+        (exp.EQ(this=column(source.reference), expression=exp.Literal.string(word)), double(place))
+        for place, word in enumerate(("false", "true"))
+    ]
+    return exp.Coalesce(this=value, expressions=[choose(words, exp.Null())])
+
+
+def read_unit(source: Column, engine: Engine) -> SQL:
+    """Whom a row is about; NULL if nobody.
+
+    For privacy: texts are compared by their bytes, because a collation that takes two persons for one would let one of
+    them decide which rows of the other are kept, and NaN would be a person whom many can join. Where each value has a
+    type of its own, its type is part of who it is (`sfumato.kernel.reading.formats.arrow.identity_of`).
+    """
+    if source.who is not None:
+        return column(source.who)
+    value = column(source.reference)
+    found = type_of(source, engine.dialect)
+    if found is None or found in TEXTS:
+        return engine.bytes_of(_text(source, engine))
+    return engine.without_nan(value, source)
+
+
+def _text(source: Column, engine: Engine) -> SQL:
+    """A column as text; a whole float as a whole number, so that a listed 3 finds it; NaN is missing."""
+    value = column(source.reference)
+    text = engine.safe_cast(value, source, "text")
+    if not is_float(source, engine.dialect):
+        return text
+    return choose([(exp.NEQ(this=value, expression=double(math.nan)), whole_text(value, text))], exp.Null())
+
+
+def _folded(text: SQL, how: tuple[str, ...]) -> SQL:
+    """A text folded as `sfumato.schema.recoding.folded` does it: by ASCII letters and blanks, whatever the locale."""
+    if "spaces" in how:
+        text = exp.Trim(this=text, expression=exp.Literal.string(BLANKS))
+    if "case" in how:
+        text = exp.Anonymous(this="translate", expressions=[text, *map(exp.Literal.string, (UPPER, LOWER))])
+    return text
+
+
+def within_bounds(attribute: Attribute, value: SQL, *, in_whole: bool = False) -> SQL:
+    """A value that is present, moved to the nearest bound if it lies outside. in_whole: it was read so.
+
+    Where missing values are kept a missing one stays so; elsewhere its row is left out.
+    """
+    bounded = _bounded(attribute, value, in_whole)
+    return choose([(is_present(value), bounded)], exp.Null()) if attribute.keeps_missing else bounded
+
+
+def _bounded(attribute: Attribute, value: SQL, in_whole: bool) -> SQL:
+    if in_whole and isinstance(attribute, Integer):
+        return clip(value, *(cast(whole(bound), "bigint") for bound in (attribute.lower, attribute.upper)))
+    if isinstance(attribute, Date):
+        return clip(value, *map(moment, attribute.moments) if attribute.has_time else map(day, attribute.bounds))
+    if isinstance(attribute, Integer | Number):
+        bounded = clip(value, double(attribute.lower), double(attribute.upper))
+        return exp.Floor(this=bounded) if isinstance(attribute, Integer) else bounded
+    return value
+
+
+def cell_along(attribute: Attribute, axis: Axis, name: str, *, in_whole: bool = False) -> SQL:
+    """The cell along an axis, for a column of values within bounds (for a category: of places in its list)."""
+    cell = _cell_of_value(attribute, axis, name, in_whole)
+    if not attribute.keeps_missing or isinstance(attribute, Category):
+        return cell
+    return choose([(is_present(column(name)), cell)], whole(axis.places))
+
+
+def _cell_of_value(attribute: Attribute, axis: Axis, name: str, in_whole: bool) -> SQL:
+    if isinstance(attribute, Category):
+        return column(name)
+    if isinstance(attribute, Boolean):
+        return choose([(column(name), whole(1))], whole(0))
+    if isinstance(attribute, Date):
+        return _date_cell(attribute, name)
+    if isinstance(attribute, Integer):
+        return _integer_cell(attribute, axis, name, in_whole)
+    return _number_cell(attribute, axis, name)
+
+
+def _number_cell(attribute: Number, axis: Axis, name: str) -> SQL:
+    """Guess by division, then compare with the edges on both sides, so that rounding cannot misplace a value."""
+    grid = attribute.grid
+    if grid is None or abs(grid[0]) + (axis.places + 1) * grid[1] > _NEAR:
+        return _search(axis, name)
+    first, step, parts = map(double, grid)
+    guess = exp.Floor(this=over(column(name) * parts - first, step))
+    beyond = guess + double(1)
+
+    def edge(place: SQL) -> SQL:
+        # Whole numbers that doubles hold, divided once: the double nearest to the edge, as in the axis.
+        return over(place * step + first, parts)
+
+    too_far, too_near = column(name) < edge(guess), column(name) >= edge(beyond)
+    cell = choose([(too_far, guess - double(1)), (too_near, beyond)], guess)
+    return at_most(cell, double(axis.places - 1))  # the upper bound belongs to the last cell
+
+
+def _integer_cell(attribute: Integer, axis: Axis, name: str, in_whole: bool) -> SQL:
+    """floor((offset * times + rest) / by), which is exact: a quotient of whole numbers that doubles hold never rounds
+    up to a whole number."""
+    span = attribute.upper - attribute.lower + 1
+    times, rest, by = 1, 0, attribute.width or 1
+    if attribute.bins:  # cells start at floor(i * span / bins)
+        times, rest, by = attribute.bins, attribute.bins - 1, span
+    if attribute.cuts is not None or span * times >= _EXACT:
+        return _search(axis, name)
+    offset: SQL = column(name) - (whole(attribute.lower) if in_whole else double(attribute.lower))
+    if by == 1:
+        return offset
+    if in_whole:
+        offset = cast(exp.paren(offset), "double")
+    return exp.Floor(this=over(offset * double(times) + double(rest), double(by)))
+
+
+def _date_cell(attribute: Date, name: str) -> SQL:
+    first, value = attribute.bounds[0], column(name)
+    if attribute.recurring:
+        return _part("HOUR", value) if attribute.has_time else _part("ISODOW", value) - whole(1)
+    if attribute.has_time:
+        return exp.DateDiff(this=value, expression=moment(attribute.moments[0]), unit=exp.var("HOUR"))
+    days = exp.DateDiff(this=value, expression=day(first), unit=exp.var("DAY"))
+    months = (_part("YEAR", value) - whole(first.year)) * whole(12) + _part("MONTH", value)
+    cells: dict[str, SQL] = {
+        "day": days,
+        "week": _in_steps(days, first.weekday(), 7),
+        "month": months - whole(first.month),
+        "quarter": _in_steps(months, -1, 3) - double((first.month - 1) // 3),
+        "year": _part("YEAR", value) - whole(first.year),
+    }
+    return cells[attribute.by]
+
+
+def _part(unit: str, value: SQL) -> SQL:
+    return cast(exp.Extract(this=exp.var(unit), expression=value.copy()), "bigint")
+
+
+def _in_steps(number: SQL, plus: int, by: int) -> SQL:
+    """floor((number + plus) / by), as exact as that of whole numbers: see `_integer_cell`."""
+    return exp.Floor(this=over(cast(exp.paren(number + whole(plus)), "double"), double(by)))
+
+
+def _search(axis: Axis, name: str) -> SQL:
+    """The cell among uneven edges, by halving."""
+    if axis.places > MOST_UNEVEN_CELLS:
+        raise SchemaError(
+            f"attributes.{axis.name} has more than {MOST_UNEVEN_CELLS:,} cells that are not evenly spaced in numbers "
+            "a computer holds exactly; use fewer cells, or bounds with fewer digits"
+        )
+
+    def among(low: int, high: int) -> SQL:
+        if high - low == 1:
+            return whole(low)
+        middle = (low + high) // 2
+        return exp.Case(
+            ifs=[exp.If(this=column(name) < double(axis.edges[middle]), true=among(low, middle))],
+            default=among(middle, high),
+        )
+
+    return among(0, axis.places)

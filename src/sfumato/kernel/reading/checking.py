@@ -1,0 +1,170 @@
+"""NOT PRIVATE: what a schema would leave out of a table, move or not read, for the curator who holds the table anyway.
+
+Nothing of this may be published: it counts rows exactly and quotes values. It is outside the guarantee, as
+docs/privacy.md says, spends nothing, and nothing that releases a table uses it. Rows are read and placed by the
+release's own statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sqlglot import exp
+
+from sfumato.errors import TableError
+from sfumato.frozen import dataclass
+from sfumato.kernel.reading.engines import Column, Engine
+from sfumato.kernel.reading.expressions import SQL, choose, column, is_present, named, select, whole
+from sfumato.kernel.reading.statement import every_row, placed_units
+from sfumato.schema import Schema
+from sfumato.schema.attributes import Category, Integer
+
+SPELLINGS = 5  # of values that are not listed or cannot be read; the most frequent are shown
+
+
+@dataclass(frozen=True, repr=False)  # no repr: it quotes private values
+class Part:
+    """What was met in the column of one attribute or measure, in rows.
+
+    odd: the most frequent spellings of what is not listed or cannot be read, and how many rows have each.
+    """
+
+    name: str
+    kind: str
+    missing: int
+    unreadable: int
+    outside: int
+    unlisted: int
+    odd: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class Checked:
+    """rows: those of the table. unfit: records of the file that are no rows of it. nobody: rows without a unit.
+
+    placed: rows that reach a cell. units, over: whom they are about, and those with more rows than are used.
+    counted: rows that a release would count.
+    """
+
+    rows: int
+    unfit: int
+    nobody: int
+    parts: tuple[Part, ...]
+    placed: int
+    units: int
+    over: int
+    counted: int
+
+
+def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema) -> Checked:
+    """Read the table, several times."""
+    if getattr(getattr(engine, "origin", None), "only_once", False):
+        raise TableError("a check reads the table more than once, which the standard input does not allow; use a file")
+    used = [each for each in engine.columns if each in columns.values()]
+    raw = {f"r{n}": _raw(columns[name], engine) for n, name in enumerate(_columns(schema))}
+    tests = [*_tests(schema)]
+    counts = [named(exp.Count(this=exp.Star()), "rows")]
+    counts += [named(_counted(test), f"n{place}") for place, (_, _, test, _) in enumerate(tests)]
+    unit = schema.privacy_unit.column
+    counts.append(named(whole(0) if unit is None else _counted(_is_missing("unit")), "nobody"))
+    found = engine.run(select(counts, every_row(schema, engine, columns, raw)), used).to_pylist()[0]
+    tally = getattr(getattr(engine, "origin", None), "tally", None)
+    unfit = 0 if tally is None else tally.records - tally.fitting
+    met = {(name, what): found[f"n{place}"] or 0 for place, (name, what, _, _) in enumerate(tests)}
+    parts = []
+    for name, kind in _parts(schema):
+        odd: list[tuple[str, int]] = []
+        for at, what, test, text in tests:
+            if at == name and what in ("unreadable", "unlisted") and met[name, what]:
+                rows = every_row(schema, engine, columns, raw)
+                answer = engine.run(_frequent(rows, text, test), used).to_pylist()
+                odd += [(str(row["spelling"]), row["n"]) for row in answer]
+        counted = {what: met.get((name, what), 0) for what in ("missing", "unreadable", "outside", "unlisted")}
+        parts.append(Part(name, kind, odd=tuple(odd[:SPELLINGS]), **counted))
+    placed, units, over, kept = _kept(engine, columns, schema, used)
+    return Checked(found["rows"], unfit, found["nobody"] or 0, tuple(parts), placed, units, over, kept)
+
+
+def _raw(source: Column, engine: Engine) -> SQL:
+    return engine.safe_cast(column(source.reference), source, "text")
+
+
+def _parts(schema: Schema) -> list[tuple[str, str]]:
+    return [
+        *((f"attributes.{name}", part.type) for name, part in schema.attributes.items()),
+        *((f"measures.{name}", "measure") for name in schema.measures),
+    ]
+
+
+def _columns(schema: Schema) -> list[str]:
+    return [part.column for part in (*schema.attributes.values(), *schema.measures.values())]
+
+
+def _tests(schema: Schema) -> Iterator[tuple[str, str, SQL, str]]:
+    """What is counted: of which part, under which word, which rows, and the column of its text."""
+    for place, (name, part) in enumerate(schema.attributes.items()):
+        path, text, cell, value = f"attributes.{name}", f"r{place}", column(f"a{place}"), column(f"v{place}")
+        yield path, "missing", _is_missing(text), text
+        if isinstance(part, Category):
+            apart = exp.Is(this=cell, expression=exp.Null())
+            other = exp.EQ(this=cell.copy(), expression=whole(len(part.values)))
+            listed_not = _either(apart, other) if part.other else apart
+            yield path, "unlisted", _both(_is_there(text), listed_not), text
+            continue
+        yield path, "unreadable", _both(_is_there(text), _is_missing(f"v{place}", text=False)), text
+        was = exp.Floor(this=value) if isinstance(part, Integer) else value
+        yield path, "outside", _both(is_present(value.copy()), exp.NEQ(this=cell, expression=was)), text
+    for place, name in enumerate(schema.measures):
+        path, text, value = f"measures.{name}", f"r{place + len(schema.attributes)}", column(f"w{place}")
+        yield path, "missing", _is_missing(text), text
+        yield path, "unreadable", _both(_is_there(text), _is_missing(f"w{place}", text=False)), text
+        moved = exp.NEQ(this=column(f"m{place}"), expression=value)
+        yield path, "outside", _both(is_present(value.copy()), moved), text
+
+
+def _is_missing(name: str, *, text: bool = True) -> SQL:
+    absent = exp.Is(this=column(name), expression=exp.Null())
+    if name == "unit" or not text:
+        return absent
+    return _either(absent, exp.EQ(this=column(name), expression=exp.Literal.string("")))
+
+
+def _both(one: SQL, other: SQL) -> SQL:
+    return exp.And(this=exp.paren(one), expression=exp.paren(other))
+
+
+def _either(one: SQL, other: SQL) -> SQL:
+    return exp.Or(this=exp.paren(one), expression=exp.paren(other))
+
+
+def _is_there(text: str) -> SQL:
+    return exp.Not(this=exp.paren(_is_missing(text)))
+
+
+def _counted(test: SQL) -> SQL:
+    return exp.Count(this=choose([(test, whole(1))], exp.Null()))
+
+
+def _frequent(rows: exp.Select, text: str, test: SQL) -> SQL:
+    spelled = select([named(column(text), "spelling"), named(exp.Count(this=exp.Star()), "n")], rows).where(test)
+    spelled.set("group", exp.Group(expressions=[column(text)]))
+    most, first = exp.Ordered(this=column("n"), desc=True), exp.Ordered(this=column("spelling"))
+    spelled.set("order", exp.Order(expressions=[most, first]))
+    return spelled.limit(SPELLINGS)
+
+
+def _kept(
+    engine: Engine, columns: Mapping[str, Column], schema: Schema, used: list[Column]
+) -> tuple[int, int, int, int]:
+    """Rows that reach a cell, units they are about, units with too many of them, rows that are kept."""
+    rows, most = placed_units(schema, engine, columns), schema.privacy_unit.contributions
+    if schema.privacy_unit.column is None:
+        total = engine.run(select([named(exp.Count(this=exp.Star()), "n")], rows), used).to_pylist()[0]["n"]
+        return total, total, 0, total
+    each = select([column("unit"), named(exp.Count(this=exp.Star()), "n")], rows)
+    each.set("group", exp.Group(expressions=[column("unit")]))
+    kept = exp.Least(this=column("n"), expressions=[whole(most)], ignore_nulls=True)
+    wanted = [named(exp.Sum(this=column("n")), "placed"), named(exp.Count(this=exp.Star()), "units")]
+    wanted += [named(_counted(column("n") > whole(most)), "over"), named(exp.Sum(this=kept), "kept")]
+    found = engine.run(select(wanted, each), used).to_pylist()[0]
+    return tuple(int(found[name] or 0) for name in ("placed", "units", "over", "kept"))  # type: ignore[return-value]

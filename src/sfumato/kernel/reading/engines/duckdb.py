@@ -1,0 +1,227 @@
+"""DuckDB: embedded, the default engine. Reads CSV, Parquet, DuckDB files and frames in memory."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import TableError
+from sfumato.frozen import dataclass
+from sfumato.kernel.reading.engines import Column
+from sfumato.kernel.reading.engines.silencing import followed, is_watched, silenced
+from sfumato.kernel.reading.formats.origin import SOURCE, Origin
+from sfumato.schema.dialect import PLAIN, Dialect
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+MEMORY = "60%"  # of what this machine, or this container, has
+SCRATCH = 0.5  # of the free disk, for what does not fit in memory
+_ADDRESS = re.compile("(duckdb|sqlite):|.*://", re.DOTALL)
+
+
+class Session:
+    """A database in memory with everything switched off that could reach out, remember or guess.
+
+    Connecting takes longer than a small statement, so one connection serves to look at names and types and then to run
+    the statement. As a context it is closed at the end; nobody may use it for a second statement.
+    """
+
+    def __init__(self) -> None:
+        self._close: Callable[[], object] = _nothing_to_close
+
+    def open(self) -> Any:
+        """A new connection, in place of the one before."""
+        import duckdb
+
+        self.close()
+        # For privacy: what does not fit in memory is spilled where only this user may look, and is removed.
+        scratch = tempfile.TemporaryDirectory(prefix="sfumato-")
+        free = shutil.disk_usage(scratch.name).free
+        self.connection = duckdb.connect(
+            ":memory:",
+            config={
+                "memory_limit": MEMORY,
+                "temp_directory": scratch.name,
+                "max_temp_directory_size": f"{int(free * SCRATCH) // 2**20}MiB",
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+                "python_enable_replacements": False,  # a name must never find a variable of the calling program
+                "preserve_insertion_order": False,
+                "enable_external_file_cache": False,  # a file that was written anew must be read anew
+            },
+        )
+        self._close = weakref.finalize(self, _close, self.connection, scratch)
+        self.connection.execute(
+            # Kept for whoever waits, and never printed by the engine itself.
+            f"SET enable_progress_bar = {str(is_watched()).lower()}; SET enable_progress_bar_print = false; "
+            "SET TimeZone = 'UTC'; "  # the day of a time must not depend on the machine
+            "SET lock_configuration = true"
+        )
+        return self.connection
+
+    def close(self) -> None:
+        self._close()
+        self._close = _nothing_to_close
+
+    def __enter__(self) -> Any:
+        return self.open() if self._close is _nothing_to_close else self.connection
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _nothing_to_close() -> None:
+    """No connection is open."""
+
+
+def _close(connection: Any, scratch: tempfile.TemporaryDirectory[str]) -> None:
+    connection.close()
+    scratch.cleanup()
+
+
+@dataclass(frozen=True)
+class DuckDB:
+    """An engine over one source, with one connection that is closed after its statement and leaves nothing behind."""
+
+    origin: Origin
+    columns: tuple[Column, ...]
+    session: Session = field(default_factory=Session, repr=False)
+    dialect: str = "duckdb"
+    subqueries: bool = True
+
+    def table(self) -> exp.Expression:
+        """What the statement reads FROM."""
+        from sqlglot import exp
+
+        return exp.to_table(SOURCE)
+
+    def bytes_of(self, text: exp.Expression) -> exp.Expression:
+        """DuckDB's BLOB, which has no collation."""
+        from sqlglot import exp
+
+        return exp.Anonymous(this="encode", expressions=[text])
+
+    def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
+        """DuckDB's TRY_CAST."""
+        from sfumato.kernel.reading.expressions import try_cast
+
+        return try_cast(value, to)
+
+    def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
+        """Floats are the only numbers of DuckDB that can be NaN."""
+        from sfumato.kernel.reading.expressions import is_float, missing_if_nan
+
+        return missing_if_nan(value) if is_float(source, self.dialect) else value
+
+    def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
+        """DuckDB's strptime that does not fail."""
+        from sqlglot import exp
+
+        return exp.Anonymous(this="try_strptime", expressions=[text, exp.Literal.string(written)])
+
+    def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
+        """DuckDB's own hash."""
+        from sqlglot import exp
+
+        return exp.Anonymous(this="hash", expressions=list(parts))
+
+    def check(self, statement: exp.Expression) -> None:
+        """The statement was written for DuckDB: what it can refuse are values, and none may be looked at yet."""
+
+    def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
+        """The statement's result."""
+        text = statement.sql(dialect=self.dialect, identify=True, copy=False)
+        failed = "could not be read to its end; it may be damaged, or memory or free disk space may have run out"
+
+        def work() -> pa.Table:
+            with self.session as connection, followed(lambda: _share(connection)):
+                self.origin.mount(connection, used)
+                return self._answer(connection, text, used)
+
+        return silenced(work, f"{self.origin.shown} {failed}")
+
+    def close(self) -> None:
+        """Close the connection, if it is still open."""
+        self.session.close()
+
+    def _answer(self, connection: Any, text: str, used: Sequence[Column]) -> pa.Table:
+        """The answer; where the reader of a file stops at a value, from a slower one that does not.
+
+        For privacy a value must not stop a reading. Nothing was drawn yet, and the time taken is all that differs.
+        """
+        import duckdb
+
+        slowly = getattr(self.origin, "mount_slowly", None)
+        try:
+            return connection.sql(text).to_arrow_table()
+        except (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutOfRangeException):
+            if slowly is None:
+                raise
+        slowly(connection, used)
+        return connection.sql(text).to_arrow_table()
+
+
+def _share(connection: Any) -> float | None:
+    """What DuckDB has read of its sources; it cannot say for rows that are handed to it."""
+    done = float(connection.query_progress())
+    return done / 100 if done > 0 else None
+
+
+def open_duckdb(table: object, name: str | None, dialect: Dialect = PLAIN, wanted: Sequence[str] = ()) -> DuckDB:
+    """The engine for a path, a pattern, a duckdb:/// URL or a frame.
+
+    dialect: how a file is written. wanted: the columns that a schema uses, for files that do not say what they hold.
+    """
+    failed = "the table cannot be opened; check that it may be read"
+    return over_origin(silenced(lambda: _find_origin(table, name, dialect, wanted), failed))
+
+
+def over_origin(origin: Origin, engine: type[DuckDB] = DuckDB) -> DuckDB:
+    """The engine over something that it can read. engine: the audit's broken ones are kinds of it."""
+    session = Session()
+    columns = silenced(
+        lambda: tuple(origin.describe(session.open())), f"{origin.shown} cannot be opened; check that it is complete"
+    )
+    return engine(origin, columns, session)
+
+
+def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequence[str]) -> Origin:
+    if isinstance(table, Path) or (isinstance(table, str) and not _ADDRESS.match(table)):
+        from sfumato.kernel.reading.formats.files import find_files
+
+        _refuse_name(name)
+        return find_files(table, dialect, wanted)
+    if isinstance(table, str) and table.startswith("duckdb:"):
+        from sfumato.kernel.reading.formats.sqlite import find_database
+
+        return find_database(table, name)
+    from sfumato.kernel.reading.formats.sqlite import file_behind, find_sqlite
+
+    if (url := file_behind(table)) is not None or (isinstance(table, str) and table.startswith("sqlite:")):
+        return find_sqlite(url or str(table), name)
+    if isinstance(table, str):
+        scheme = table.split("://")[0]
+        known = "postgresql://, spark://, sqlite:/// or duckdb:/// with a table name"
+        raise TableError(f"{scheme}:// cannot be read; use a CSV or Parquet file, or {known}")
+    from sfumato.kernel.reading.formats.frames import find_frame
+
+    if (frame := find_frame(table)) is not None:
+        _refuse_name(name)
+        return frame
+    kinds = (
+        "a path, a pattern, a database URL, a connection to PostgreSQL or SQLite, or a pandas, polars or Arrow frame"
+    )
+    raise TableError(f"a table cannot be a {type(table).__name__}; use {kinds}")
+
+
+def _refuse_name(name: str | None) -> None:
+    if name is not None:
+        raise TableError(f"the table name {name!r} was given, but only a database has named tables; leave it out")

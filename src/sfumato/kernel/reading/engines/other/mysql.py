@@ -1,0 +1,313 @@
+"""What a dialect must bring for the kernel's statement to mean there what it means everywhere.
+
+A column has a declared type, so most casts cannot fail; those that can, from text, are each dialect's own. Whatever a
+dialect does not bring is refused, and what it brings is tried on constants before anything is reserved (`trial.py`).
+
+MariaDB and MySQL: doubles are finite there, a day can have no number, and a bad cast makes up a value.
+
+Texts are compared by their bytes in UTF-8, whatever the column's collation and the connection's character set. People
+are told apart by a SHA-256 of those bytes: a sort looks at the first thousand bytes of a text alone, and would let
+two whose names begin alike take turns.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+from sfumato.errors import TableError
+from sfumato.kernel.reading.engines import Column
+from sfumato.kernel.reading.engines.other.engine import chosen, literal, quoted_table
+from sfumato.kernel.reading.expressions import SQL, TEXTS, cast, choose, double, is_present, named, type_of, whole
+
+TRUE, FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
+_TYPES = exp.DataType.Type
+
+
+class Session(Protocol):
+    """What a dialect asks a connection."""
+
+    def rows(self, text: str) -> list[tuple[object, ...]]:
+        """All rows of a small result."""
+
+
+class Words(ABC):
+    """A dialect. A class for each, because words differ and nothing of a connection is kept in them.
+
+    dialect: as sqlglot names it. subqueries: as an engine has it. shown: what a message calls it. not_finite: whether
+    its doubles can be NaN or infinite. settings: what is said to a connection first, each with how it was before.
+    who, end: asks for the number of a connection, and ends what it does from another one, where that can be done.
+    """
+
+    dialect: str
+    shown: str
+    subqueries = False
+    not_finite = True
+    settings: Sequence[tuple[str, str]] = ()
+    who: str | None = None
+    end = ""
+
+    def must_serve(self, session: Session) -> None:  # noqa: B027 (any will do, unless a dialect says otherwise)
+        """Refuse a server that is too old for the statement."""
+
+    @abstractmethod
+    def found(self, session: Session, name: str | None) -> tuple[SQL, tuple[Column, ...]]:
+        """The table of this name, and its columns, from the catalogue alone."""
+
+    @abstractmethod
+    def bytes_of(self, text: SQL) -> SQL:
+        """The bytes of a text: equal only if the texts are the same, and in one order."""
+
+    @abstractmethod
+    def number_of(self, text: SQL) -> SQL:
+        """A text as a double; NULL where it is none, no error."""
+
+    @abstractmethod
+    def scramble(self, parts: Sequence[SQL]) -> SQL:
+        """A hash of these values."""
+
+    @abstractmethod
+    def spelled(self, statement: SQL) -> str:
+        """The statement's text."""
+
+    @abstractmethod
+    def planned(self, text: str) -> str:
+        """What to say for a statement to be planned and no row to be read."""
+
+    def constant(self, value: SQL, kind: str) -> SQL:
+        """A constant of a trial, of this kind."""
+        return cast(value, kind)
+
+    def text_constant(self, text: str) -> SQL:
+        """A text of a trial."""
+        return cast(exp.Literal.string(text), "text")
+
+    def text_of(self, value: SQL, source: Column) -> SQL:
+        """A value of a column as text."""
+        return cast(value, "text")
+
+    def day_of(self, value: SQL, source: Column, to: str) -> SQL:
+        """A date or a time of a column as a date or a timestamp."""
+        return cast(value, to)
+
+    def safe_cast(self, value: SQL, source: Column, to: str) -> SQL:
+        """A value of a column as text, double, bigint, boolean, date or timestamp; NULL if it cannot be, no error."""
+        found = type_of(source, self.dialect)
+        if to == "boolean":
+            return self._boolean(value, source, found)
+        if to in ("date", "timestamp"):
+            return self.day_of(value, source, to)
+        if found == _TYPES.BOOLEAN and to in ("text", "double"):
+            no, yes = map(exp.Literal.string, ("false", "true")) if to == "text" else map(double, (0, 1))
+            return choose([(value, yes), (exp.Not(this=value), no)], exp.Null())
+        if to == "text":
+            return self.text_of(value, source)
+        return self.number_of(self.text_of(value, source)) if found in TEXTS else cast(value, to)
+
+    def _boolean(self, value: SQL, source: Column, found: exp.DType | None) -> SQL:
+        if found == _TYPES.BOOLEAN:
+            return value
+        if found not in TEXTS:
+            return choose([(exp.NEQ(this=value, expression=whole(0)), exp.true())], _unless_missing(value))
+        word = self.bytes_of(exp.Lower(this=self.text_of(value, source)))
+        told: list[tuple[SQL, SQL]] = [
+            (exp.EQ(this=word, expression=self.bytes_of(exp.Literal.string(one))), exp.Boolean(this=truth))
+            for spelled, truth in ((TRUE, True), (FALSE, False))
+            for one in spelled
+        ]
+        return choose(told, exp.Null())
+
+
+def _unless_missing(value: SQL) -> SQL:
+    return choose([(exp.Is(this=value, expression=exp.Null()), exp.Null())], exp.false())
+
+
+def is_nan(node: object) -> bool:
+    """Whether an expression is the NaN of the kernel's statement."""
+    return isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.this == "nan"
+
+
+OLDEST = (10, 5)
+LONGEST = 100  # characters of a text that is searched by a pattern: MySQL stops a search that takes long, at a value
+LARGEST = 1.7976931348623157e308  # stands for what is infinite, which no double is here
+TYPES = {
+    **{word: word.upper() for word in ("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double")},
+    **{word: word.upper() for word in ("decimal", "date", "datetime", "timestamp")},
+    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum"), "TEXT"),
+}
+_NUMBER = r"^[ \t\n\v\f\r]*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,4})?[ \t\n\v\f\r]*$"
+_TABLES = """
+SELECT table_schema, table_name, CONCAT(table_type, ' ', COALESCE(engine, '')) FROM information_schema.tables
+WHERE table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')
+"""
+_COLUMNS = """
+SELECT column_name, data_type, column_type, extra FROM information_schema.columns
+WHERE table_schema = {} AND table_name = {} ORDER BY ordinal_position
+"""
+STORED = {"BASE TABLE InnoDB", "BASE TABLE MyISAM", "BASE TABLE Aria"}
+
+
+class MySQLWords(Words):
+    """The words of MariaDB and MySQL."""
+
+    dialect, shown, not_finite = "mysql", "the database", False
+    settings = (
+        ("SET @sfumato_zone = @@SESSION.time_zone, time_zone = '+00:00'", "SET time_zone = @sfumato_zone"),
+        # Without modes quotes, blanks and bad casts mean what they are taken to mean here.
+        ("SET @sfumato_mode = @@SESSION.sql_mode, sql_mode = ''", "SET sql_mode = @sfumato_mode"),
+    )
+
+    who, end = "SELECT CONNECTION_ID()", "KILL QUERY {}"
+
+    def must_serve(self, session: Session) -> None:
+        """Refuse a server that is not MariaDB, or too old."""
+        ((version,),) = session.rows("SELECT VERSION()")
+        if "mariadb" not in str(version).lower():  # near to it, but nobody has tried whether near enough
+            raise TableError("MySQL was never tried here, MariaDB is; write the table to Parquet and release that")
+        if tuple(int(part) for part in re.findall(r"\d+", str(version))[:3]) < OLDEST:
+            least = ".".join(map(str, OLDEST))
+            raise TableError(f"this MariaDB cannot run what a release asks; use version {least} or later")
+
+    def found(self, session: Session, name: str | None) -> tuple[SQL, tuple[Column, ...]]:
+        """A table of the connection's database, or database.table."""
+        ((usual,),) = session.rows("SELECT DATABASE()")
+        database, own, kind = chosen(session.rows(_TABLES), name, str(usual), self.shown)
+        rows = session.rows(_COLUMNS.format(literal(database, self.dialect), literal(own, self.dialect)))
+        columns = [
+            Column(str(column), _type(str(kind_of), str(in_full)), str(column), derived=_derived(kind, str(extra)))
+            for column, kind_of, in_full, extra in rows
+        ]
+        return quoted_table(own, database), tuple(columns)
+
+    def bytes_of(self, text: SQL) -> SQL:
+        """A BINARY of UTF-8; of a text in the statement, its bytes as they are."""
+        bare = text.this if isinstance(text, exp.Cast) else text
+        if isinstance(bare, exp.Literal):
+            return exp.HexString(this=bare.this.encode().hex())
+        return cast(text, "binary")
+
+    def text_of(self, value: SQL, source: Column) -> SQL:
+        """In UTF-8: in the connection's own character set two texts can be one."""
+        return _utf8(value) if type_of(source, self.dialect) in TEXTS else cast(value, "text")
+
+    def text_constant(self, text: str) -> SQL:
+        """A text by its bytes, whatever the connection's character set."""
+        return _utf8(exp.HexString(this=text.encode().hex()))
+
+    def constant(self, value: SQL, kind: str) -> SQL:
+        """A constant of this kind; a NULL of a text in UTF-8."""
+        return _utf8(value) if kind == "text" else cast(value, kind)
+
+    def number_of(self, text: SQL) -> SQL:
+        """A number, if the text is one."""
+        short = exp.LTE(this=_call("CHAR_LENGTH", text), expression=whole(LONGEST))
+        spelled = exp.GT(this=_call("REGEXP_INSTR", text, exp.Literal.string(_NUMBER)), expression=whole(0))
+        bare = _binary(exp.Lower(this=text))
+        words: list[tuple[SQL, SQL]] = [
+            (exp.EQ(this=bare, expression=self.bytes_of(exp.Literal.string(f"{sign}{word}"))), double(value))
+            for sign, value in (("", LARGEST), ("+", LARGEST), ("-", -LARGEST))
+            for word in ("inf", "infinity")
+        ]
+        words.insert(0, (spelled, cast(text, "double")))
+        return choose([(short, choose(words, exp.Null()))], exp.Null())
+
+    def day_of(self, value: SQL, source: Column, to: str) -> SQL:
+        """NULL for a day or a month without a number, with which nothing can be worked out."""
+        month, number = (exp.GT(this=_call(part, value), expression=whole(0)) for part in ("MONTH", "DAYOFMONTH"))
+        there: SQL = exp.And(this=month, expression=number)
+        return choose([(there, cast(value, to))], exp.Null())
+
+    def scramble(self, parts: Sequence[SQL]) -> SQL:
+        """A digest of all parts."""
+        return _call("MD5", _call("CONCAT_WS", exp.Literal.string("|"), *parts))
+
+    def spelled(self, statement: SQL) -> str:
+        """In the words of MySQL."""
+        own = statement.copy()
+        for node in reversed(list(own.walk())):  # from the inside out: what is replaced is not looked at again
+            if (instead := _own_words(node)) is not None:
+                node.replace(instead)
+        return own.sql(dialect=self.dialect, identify=True)
+
+    def planned(self, text: str) -> str:
+        """An answer of no rows, for which none is read."""
+        return f"SELECT * FROM ({text}) AS answer LIMIT 0"
+
+
+def _type(kind: str, in_full: str) -> str:
+    """A type as sqlglot knows it; one that cannot be read as `type NAME`, which it does not.
+
+    >>> _type("bigint", "bigint(20) unsigned"), _type("varbinary", "varbinary(9)")
+    ('BIGINT UNSIGNED', 'type varbinary')
+    """
+    word = TYPES.get(kind.lower(), f"type {kind.lower()}")
+    return f"{word} UNSIGNED" if word.endswith("INT") and "unsigned" in in_full.lower() else word
+
+
+def _derived(kind: str, extra: str) -> bool:
+    return kind not in STORED or "VIRTUAL" in extra.upper()
+
+
+def _call(name: str, *parts: SQL) -> SQL:
+    return exp.Anonymous(this=name, expressions=[part.copy() for part in parts])
+
+
+def _utf8(value: SQL) -> SQL:
+    return exp.Cast(this=value, to=exp.DataType(this=exp.DataType.Type.CHARACTER_SET, kind=exp.var("utf8mb4")))
+
+
+def _binary(text: SQL) -> SQL:
+    return cast(text, "binary")
+
+
+def _own_words(node: Any) -> SQL | None:
+    """What stands in MySQL for something; None if that is the same."""
+    found: SQL | None = None
+    if isinstance(node, exp.Nullif | exp.NEQ) and is_nan(node.expression):  # which no double is
+        found = node.this if isinstance(node, exp.Nullif) else is_present(node.this)
+    elif isinstance(node, exp.Ordered):
+        # As it is here; and nothing that is ordered is NULL.
+        found = exp.Ordered(this=node.this, desc=node.args.get("desc"), nulls_first=True)
+    elif isinstance(node, exp.Trim):
+        found = _trimmed(node.this, node.expression.name)
+    elif isinstance(node, exp.Anonymous) and node.name == "translate":
+        found = _lowered(node.expressions[0])
+    elif isinstance(node, exp.Alias) and node.alias == "unit" and _is_binary(node.this):
+        found = named(_call("UNHEX", _call("SHA2", node.this, whole(256))), "unit")
+    # Times to the microsecond, weekdays from Monday, differences in whole hours.
+    elif isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.TIMESTAMP:
+        found = exp.Cast(this=node.this, to=_to_the_microsecond().copy())
+    elif isinstance(node, exp.DateDiff) and node.text("unit") == "HOUR":
+        found = _call("TIMESTAMPDIFF", exp.var("HOUR"), node.expression, node.this)
+    elif isinstance(node, exp.Extract) and node.name.upper() == "ISODOW":
+        found = exp.paren(_call("WEEKDAY", node.expression) + whole(1))
+    return found
+
+
+@lru_cache
+def _to_the_microsecond() -> exp.DataType:
+    return exp.DataType.build("DATETIME(6)", dialect="mysql")
+
+
+def _is_binary(node: SQL) -> bool:
+    return isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.BINARY
+
+
+def _trimmed(text: SQL, blanks: str) -> SQL:
+    pattern = exp.Literal.string(f"^[{blanks}]+|[{blanks}]+$")
+    short = exp.LTE(this=_call("CHAR_LENGTH", text), expression=whole(LONGEST))
+    return choose([(short, _call("REGEXP_REPLACE", text, pattern, exp.Literal.string("")))], text.copy())
+
+
+def _lowered(text: SQL) -> SQL:
+    """A text with the capitals of ASCII made small, byte by byte."""
+    found = _binary(text)
+    for upper, lower in zip(string.ascii_uppercase, string.ascii_lowercase, strict=True):
+        found = _call("REPLACE", found, exp.Literal.string(upper), exp.Literal.string(lower))
+    return found

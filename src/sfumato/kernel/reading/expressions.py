@@ -1,0 +1,147 @@
+"""What kind of values a column holds, from the word that an engine has for its type.
+
+Small words of SQL that mean the same in every engine, as sqlglot expressions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import date, datetime
+from functools import lru_cache
+from typing import SupportsFloat
+
+from sqlglot import exp
+
+from sfumato.kernel.reading.engines import Column
+
+TEXTS = exp.DataType.TEXT_TYPES | {exp.DataType.Type.ENUM}
+
+
+def type_of(source: Column, dialect: str) -> exp.DType | None:
+    """The column's type, without what an engine calls it; None where all is text."""
+    return None if source.type is None else exp.DataType.build(source.type, dialect=dialect).this
+
+
+def is_float(source: Column, dialect: str) -> bool:
+    """Whether the column holds floats."""
+    return type_of(source, dialect) in exp.DataType.FLOAT_TYPES
+
+
+SQL = exp.Expression
+_WHOLE = 2.0**63  # a double below this is a 64-bit number if it is whole
+
+
+def column(name: str, table: str | None = None) -> SQL:
+    """A column, its name quoted."""
+    return exp.column(name, table=table, quoted=True)
+
+
+def named(expression: SQL, name: str) -> SQL:
+    """An expression under a name."""
+    return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True))
+
+
+def whole(value: int) -> SQL:
+    """A whole number."""
+    return exp.Literal.number(value)
+
+
+def double(value: SupportsFloat) -> SQL:
+    """A double that reads back to the same bits; a bare 0.3 is a decimal to most engines.
+
+    >>> double(0.3).sql()
+    "CAST('0.3' AS DOUBLE)"
+    """
+    return cast(exp.Literal.string(repr(float(value))), "double")
+
+
+def day(value: date) -> SQL:
+    """A date."""
+    return cast(exp.Literal.string(value.isoformat()), "date")
+
+
+def moment(value: datetime) -> SQL:
+    """A time of a day, to the microsecond."""
+    return cast(exp.Literal.string(value.isoformat(" ")), "timestamp")
+
+
+def cast(value: SQL, to: str) -> SQL:
+    """A value as another type, which it is known to have a place in."""
+    return exp.Cast(this=value, to=_type(to).copy())
+
+
+def try_cast(value: SQL, to: str) -> SQL:
+    """A value as another type; NULL if it cannot be."""
+    return exp.TryCast(this=value, to=_type(to).copy(), safe=True)
+
+
+@lru_cache(maxsize=32)
+def _type(name: str) -> exp.DataType:
+    return exp.DataType.build(name)  # it parses a text, which takes longer than all else about a cast
+
+
+def missing_if_nan(value: SQL) -> SQL:
+    """A float, NULL if it is NaN (engines rank it above every number, so it would count as the largest)."""
+    return exp.Nullif(this=value, expression=double(math.nan))
+
+
+def in_plain_digits(value: SQL, decimal: str, thousands: str) -> SQL:
+    """A text's number with a decimal point and nothing between thousands; NULL if it is not spelled so.
+
+    Not merely by replacing: 1.5 must not become 15 where points part thousands.
+    """
+    if decimal == "." and not thousands:
+        return value
+    marks = (" ", "\u00a0", "\u202f") if thousands == " " else (thousands,) * bool(thousands)
+    between = f"[{''.join(marks)}]"
+    whole_part = f"[0-9]+|[0-9]{{1,3}}({between}[0-9]{{2,3}})*{between}[0-9]{{3}}" if marks else "[0-9]+"
+    pattern = f"^ *[+-]?({whole_part})?([{decimal}][0-9]*)?([eE][+-]?[0-9]+)? *$"
+    plain = value.copy()
+    for mark, instead in [*((mark, "") for mark in marks), (decimal, ".")]:
+        parts = [plain, exp.Literal.string(mark), exp.Literal.string(instead)]
+        plain = exp.Anonymous(this="REPLACE", expressions=parts)
+    spelled = exp.RegexpLike(this=value, expression=exp.Literal.string(pattern))
+    return choose([(spelled, plain)], exp.Null())
+
+
+def whole_text(value: SQL, otherwise: SQL) -> SQL:
+    """A double as text, a whole one as the whole number it is, 3 and not 3.0; or else as `otherwise` has it."""
+    exact = exp.and_(value.copy() > double(-_WHOLE), value.copy() < double(_WHOLE))
+    is_whole = exp.and_(exact, exp.EQ(this=exp.Floor(this=value.copy()), expression=value.copy()))
+    as_whole: SQL = cast(cast(value.copy(), "bigint"), "text")
+    return exp.Case(ifs=[exp.If(this=is_whole, true=as_whole)], default=otherwise)
+
+
+def is_present(value: SQL) -> SQL:
+    """Whether a value is not NULL."""
+    return exp.Not(this=exp.Is(this=value, expression=exp.Null()))
+
+
+def clip(value: SQL, low: SQL, high: SQL) -> SQL:
+    """A value moved into bounds. GREATEST and LEAST pass over NULL, so the value must be present.
+
+    >>> clip(column("x"), whole(0), whole(9)).sql()
+    'LEAST(GREATEST("x", 0), 9)'
+    """
+    return at_most(exp.Greatest(this=value, expressions=[low], ignore_nulls=True), high)
+
+
+def at_most(value: SQL, high: SQL) -> SQL:
+    """A value that is present, or `high` if that is less."""
+    return exp.Least(this=value, expressions=[high], ignore_nulls=True)
+
+
+def over(numerator: SQL, denominator: SQL) -> SQL:
+    """A quotient of doubles."""
+    return exp.Div(this=exp.paren(numerator), expression=denominator.copy(), typed=True, safe=False)
+
+
+def choose(cases: Sequence[tuple[SQL, SQL]], otherwise: SQL) -> SQL:
+    """The result of the first test that holds."""
+    return exp.Case(ifs=[exp.If(this=test.copy(), true=result.copy()) for test, result in cases], default=otherwise)
+
+
+def select(wanted: list[SQL], rows: exp.Select) -> exp.Select:
+    """SELECT wanted FROM (rows)."""
+    return exp.Select(expressions=wanted).from_(rows.subquery("rows", copy=False), copy=False)

@@ -1,0 +1,149 @@
+"""Hints where a header line looks like that of another dialect. The header is public; no row is looked at.
+
+CSV files as a source: names from the first record or from the schema, no types, all values text.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import TableError
+from sfumato.frozen import dataclass
+from sfumato.kernel.reading.engines import Column, Spelling
+from sfumato.kernel.reading.formats.csv_records import BLOCK, CSV, Grammar, Tally, batches, first_record
+from sfumato.kernel.reading.formats.files import STANDARD_INPUT, TextFile
+from sfumato.kernel.reading.formats.origin import SOURCE, shown_files
+from sfumato.schema.dialect import PLAIN, Dialect
+
+_DELIMITERS = {";": ("semicolon", "';'"), "\t": ("tab", "tab"), "|": ("bar", "'|'"), ",": ("comma", "','")}
+
+
+def refuse_other_encoding(line: bytes, file: TextFile) -> None:
+    """Refuse a first line that is not in the encoding that was stated, and name one that it could be in."""
+    if file.encoding == "utf-8" and (line[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in line):
+        raise TableError(
+            f"the header of {file.name} looks like UTF-16; add --encoding utf-16, or encoding to the schema"
+        )
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        pass
+    else:
+        return
+    raise TableError(
+        f"the header of {file.name} is not {file.encoding.upper()} text; add --encoding cp1252 (Windows), latin-1 or "
+        "what it was saved in, or encoding to the schema"
+    )
+
+
+def refuse_other_dialect(names: Sequence[str], file: TextFile, dialect: Dialect, separator: str) -> None:
+    """Refuse a header of one name that holds other separators, and one whose names stand in other quotes."""
+    if dialect.delimiter is None and len(names) == 1:
+        counts = {mark: names[0].count(mark) for mark in _DELIMITERS if mark != separator}
+        mark = max(counts, key=lambda one: counts[one])
+        if counts[mark]:
+            word, spelled = _DELIMITERS[mark]
+            many = f"{counts[mark]} {word}" + "s" * (counts[mark] > 1)
+            none = _DELIMITERS.get(separator, (repr(separator), ""))[0]
+            raise TableError(
+                f"the header of {file.name} has no {none}s but {many}: add --delimiter {spelled}, or to the schema "
+                f"file: {{delimiter: {spelled}}}"
+            )
+    if dialect.quote is None and all(len(name) > 2 and name[0] == name[-1] == "'" for name in names):
+        raise TableError(
+            f'the names in the header of {file.name} stand in single quotes: add --quote "\'", or to the schema '
+            'file: {quote: "\'"}'
+        )
+
+
+LONGEST_HEADER = 2**20
+
+
+@dataclass(frozen=True)
+class CsvFiles:
+    """CSV files with one header, or with none, read as one table."""
+
+    paths: tuple[Path, ...]
+    header: tuple[str, ...]
+    grammar: Grammar = CSV
+    dialect: Dialect = PLAIN
+    block: int = BLOCK  # bytes that are looked at together; what is read does not depend on it
+    files: tuple[TextFile, ...] = ()
+    tally: Tally = field(default_factory=Tally, repr=False)
+
+    @property
+    def shown(self) -> str:
+        """What a message calls them."""
+        return shown_files(self.paths)
+
+    @property
+    def only_once(self) -> bool:
+        """Whether they can be read once only."""
+        return STANDARD_INPUT in self.paths
+
+    def describe(self, connection: Any) -> list[Column]:
+        """Their columns, which have no types: detecting them would be reading values."""
+        return [
+            Column(name, None, f"c{place}", spelling=spelling_of(self.dialect, name))
+            for place, name in enumerate(self.header)
+        ]
+
+    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+        """Make the used columns readable."""
+        import pyarrow as pa
+
+        places = sorted(int(column.reference[1:]) for column in used)
+        schema = pa.schema([pa.field(f"c{place}", pa.string()) for place in places])
+        encoding = self.dialect.encoding or "utf-8"
+        records = batches(
+            self.files or [TextFile(path, encoding) for path in self.paths],
+            self.grammar,
+            len(self.header),
+            places,
+            header=self.dialect.columns is None,
+            block=self.block,
+            tally=self.tally,
+        )
+        connection.register(SOURCE, pa.RecordBatchReader.from_batches(schema, records))
+
+
+def find_csv(paths: tuple[Path, ...], dialect: Dialect = PLAIN, separator: str = ",") -> CsvFiles:
+    """The files as one table; their headers must be equal. separator: where the dialect does not state another."""
+    quote = '"' if dialect.quote is None else dialect.quote
+    grammar = Grammar(dialect.delimiter or separator, quote)
+    files = tuple(TextFile(path, dialect.encoding or "utf-8") for path in paths)
+    if dialect.columns is not None:
+        return CsvFiles(paths, dialect.columns, grammar, dialect, files=files)
+    header, *others = (_header(file, grammar, dialect) for file in files)
+    if any(other != header for other in others):
+        raise TableError(f"{shown_files(paths)} do not all have the same header line; make them equal")
+    return CsvFiles(paths, header, grammar, dialect, files=files)
+
+
+def spelling_of(dialect: Dialect, column: str) -> Spelling:
+    """How numbers and dates of a column of text are spelled."""
+    return Spelling(dialect.decimal or ".", dialect.thousands or "", dialect.date_format(column))
+
+
+def _header(file: TextFile, grammar: Grammar, dialect: Dialect) -> tuple[str, ...]:
+    """The names in a file's first record, and nothing of what follows it."""
+    try:
+        start = file.start(LONGEST_HEADER)
+    except (OSError, EOFError, ValueError, zlib.error):
+        start = None
+    if start is None:
+        raise TableError(f"{file.name} cannot be opened; check that it may be read and is complete")
+    refuse_other_encoding(start.split(b"\n", 1)[0], file)
+    fields = first_record(start if len(start) >= LONGEST_HEADER else start + b"\n", grammar)
+    if fields is None or not any(field.strip() for field in fields):
+        raise TableError(f"{file.name} has no header; the first line must name the columns, or --columns does")
+    if any(b"\r" in field for field in fields):
+        raise TableError(f"the lines of {file.name} end with bare carriage returns; save it with line feeds")
+    refuse_other_encoding(b"".join(fields), file)
+    names = tuple(field.decode() for field in fields)
+    refuse_other_dialect(names, file, dialect, grammar.separator)
+    return names

@@ -1,0 +1,156 @@
+"""JSON lines as a source: a line is a record, an object on it a row; values are text as they are written.
+
+A line feed cannot stand inside a JSON text, so lines part records whatever they hold, and each is read by itself: a
+line that is no object, is not UTF-8 or is longer than LONGEST falls out alone. Which names the lines use would be known
+from rows only, so columns are those that the schema asks for; a name that a line lacks is a missing value there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from sfumato.errors import TableError
+from sfumato.frozen import dataclass
+from sfumato.kernel.reading.engines import Column
+from sfumato.kernel.reading.formats.csv_files import spelling_of
+from sfumato.kernel.reading.formats.csv_records import BLOCK, LONGEST, Tally
+from sfumato.kernel.reading.formats.files import STANDARD_INPUT, TextFile
+from sfumato.kernel.reading.formats.origin import SOURCE, shown_files
+from sfumato.schema.dialect import PLAIN, Dialect
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """Files of JSON lines, read as one table of some columns."""
+
+    paths: tuple[Path, ...]
+    names: tuple[str, ...]
+    dialect: Dialect = PLAIN
+    block: int = BLOCK  # bytes that are looked at together; what is read does not depend on it
+    tally: Tally = field(default_factory=Tally, repr=False)
+
+    @property
+    def shown(self) -> str:
+        """What a message calls them."""
+        return shown_files(self.paths)
+
+    @property
+    def only_once(self) -> bool:
+        """Whether they can be read once only."""
+        return STANDARD_INPUT in self.paths
+
+    def describe(self, connection: Any) -> list[Column]:
+        """The columns that were asked for, without types."""
+        return [
+            Column(name, None, f"c{place}", spelling=spelling_of(self.dialect, name))
+            for place, name in enumerate(self.names)
+        ]
+
+    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+        """Make the used columns readable."""
+        import pyarrow as pa
+
+        schema = pa.schema([pa.field(column.reference, pa.string()) for column in used])
+        wanted = [column.name for column in used]
+        files = [TextFile(path, self.dialect.encoding or "utf-8") for path in self.paths]
+        rows = _batches(files, wanted, schema, self.block, self.tally, reader_of(self.dialect.decimal))
+        connection.register(SOURCE, pa.RecordBatchReader.from_batches(schema, rows))
+
+
+def find_json(paths: tuple[Path, ...], dialect: Dialect, wanted: Sequence[str]) -> JsonLines:
+    """The files as one table of the wanted columns."""
+    names = dialect.columns or tuple(wanted)
+    if not names:
+        raise TableError(
+            f"{shown_files(paths)} names its columns row by row, and rows are not read for that; list them, with "
+            "commas between, in --columns"
+        )
+    if dialect.encoding == "utf-16":
+        # For privacy: the order of bytes would be told by the first character, which is one row's own.
+        raise TableError(
+            "JSON lines have no header to tell the order of bytes; write --encoding utf-16-le or utf-16-be"
+        )
+    return JsonLines(paths, names, dialect)
+
+
+def reader_of(decimal: str | None) -> json.JSONDecoder:
+    """What reads a line, its numbers as text: spelled as those are that stand in quotes.
+
+    >>> reader_of(",").decode('[1.5, "1,5", 2]')
+    ['1,5', '1,5', '2']
+    """
+    spelled = (lambda text: text.replace(".", ",")) if decimal == "," else str
+    return json.JSONDecoder(parse_int=str, parse_float=spelled, parse_constant=str)
+
+
+def _batches(
+    files: Iterable[TextFile],
+    wanted: Sequence[str],
+    schema: pa.Schema,
+    block: int,
+    tally: Tally,
+    reader: json.JSONDecoder,
+) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for each in files:
+        with each.opened() as file:
+            for lines in _lines(file, block, tally):
+                rows = [row for line in lines if (row := _row(line, reader)) is not None]
+                tally.fitting += len(rows)
+                columns = [pa.array([_text(row.get(name)) for row in rows], pa.string()) for name in wanted]
+                yield pa.record_batch(columns, schema=schema)
+
+
+def _lines(file: IO[bytes], block: int, tally: Tally) -> Iterator[list[bytes]]:
+    """The lines of a file that are not empty nor too long, a block at a time."""
+    rest, long = b"", False  # long: what waits is the end of a line that is too long already
+    while True:
+        read = bytes(file.read(block))
+        *whole, rest = (rest + read).split(b"\n")
+        if not read:
+            whole, rest = [*whole, rest], b""
+        if whole and long:
+            whole[0], long = b"x" * (LONGEST + 1), False
+        there = [line for line in whole if line.strip()]
+        tally.records += len(there)
+        yield [line for line in there if len(line) <= LONGEST]
+        if not read:
+            return
+        if long or len(rest) > LONGEST:  # of which only that is kept, so that no line can fill the memory
+            rest, long = b"", True
+
+
+def _row(line: bytes, reader: json.JSONDecoder) -> dict[str, object] | None:
+    """The object that a line holds, numbers as they are written; None if it holds none.
+
+    For privacy nothing that a line holds may stop a reading, and no other line has a part in what it means.
+    """
+    try:
+        # A byte order mark before a line, any line, is no part of it.
+        found = reader.decode(line.removeprefix(_BOM).decode())
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _text(value: object) -> str | None:
+    """A value as text; lists and objects are no values, and half a surrogate is no text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return None
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return None
+    return value

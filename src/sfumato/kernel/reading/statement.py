@@ -1,0 +1,229 @@
+"""The statement: the only code that touches private rows, as one SQL expression that every engine can run.
+
+    read     each row's values, as numbers, dates or text; what cannot be read is missing
+    bound    clip to the bounds, look up in the lists; rows without a value or a unit fall out, but a measure may be
+             missing
+    place    the row's cell number and its measures in whole steps; the number comes in short words where rows are
+             wanted one by one (`sfumato.kernel.rows`)
+    cap      at most `contributions` rows per unit
+    gather   rows and sums of steps by cell; rows that come in words are left as they are
+
+Privacy leans on four properties of it, which docs/privacy.md uses and the tests check.
+1. Read, bound and place look at one row at a time: a person's rows become the same placed rows whoever else is there.
+2. Cap looks at one person's placed rows and the key only: the order is by hash, then by all that is kept, so rows that
+   tie are equal. Hence adding or removing a person changes what is gathered by at most `contributions` rows, each in
+   one cell and, for each measure, of at most `half_units` steps or one missing value, never both.
+3. Every row becomes one placed row at most, because a cell is worked out by scalar expressions and nothing is joined:
+   where several listed values match, whatever the column's collation, one of them is taken; texts are compared by
+   their bytes.
+4. No value of a row can make it fail: casts yield NULL, numbers are clipped before they are made whole, and sums are
+   taken in 38 digits and then clipped to 64 bits, which never widens the distance between two sums.
+
+Whether rows are gathered depends on the schema and the mechanism alone. Where they are not, each comes as one row of
+the answer, in no order that means anything, and adding them up is the kernel's work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from functools import reduce
+from typing import TypeVar
+
+from sqlglot import exp
+
+from sfumato.domain import LARGEST_NUMBER
+from sfumato.errors import SchemaError
+from sfumato.kernel.reading.binning import cell_along, read_number, read_unit, read_value, reads_whole, within_bounds
+from sfumato.kernel.reading.engines import Column, Engine
+from sfumato.kernel.reading.expressions import SQL, cast, clip, column, double, is_present, named, over, select, whole
+from sfumato.kernel.reading.lists import cell_in_list, long_lists
+from sfumato.kernel.rows import words_of
+from sfumato.limits import MOST_DENSE
+from sfumato.schema import Measure, Schema
+from sfumato.schema.attributes import Category
+
+LARGEST_SUM = 2**62
+T = TypeVar("T")
+
+
+def aggregate_statement(
+    schema: Schema, engine: Engine, columns: Mapping[str, Column], key: int, *, row_by_row: bool = False
+) -> SQL:
+    """Rows and sums by cell, in the columns cell, n, s0, s1, ... and in the order of cells, or row by row.
+
+    Row by row the columns are word0, word1, ..., m0, missing0, m1, ... A measure has two sums, of its steps and of rows
+    in which it is missing; one where such rows fall out.
+    columns: the engine's column for each name that the schema uses.
+    key: which of a unit's rows survive the cap depends on it, and on that unit's rows.
+    row_by_row: as `comes_by_rows` says.
+    """
+    steps = _names_of_sums(schema)
+    in_whole = _in_whole(schema, engine, columns)
+    cells = _cells(schema, in_whole, split=row_by_row)
+    rows = _placed(schema, cells, _bounded(schema, engine, in_whole, _read(schema, engine, columns)))
+    if schema.privacy_unit.column is not None:
+        rows = _capped(rows, [*cells, *steps], schema.privacy_unit.contributions, engine, key)
+    if row_by_row:
+        return rows
+    sums = [named(_clipped_sum(column(step)), f"s{place}") for place, step in enumerate(steps)]
+    gathered = select([column("cell"), named(exp.Count(this=exp.Star()), "n"), *sums], rows)
+    gathered.set("group", exp.Group(expressions=[column("cell")]))
+    gathered.set("order", exp.Order(expressions=[exp.Ordered(this=column("cell"))]))
+    return gathered
+
+
+def placed_units(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> exp.Select:
+    """The units of the rows that reach a cell, before the cap: for the curator's own check."""
+    values = _bounded(schema, engine, _in_whole(schema, engine, columns), _read(schema, engine, columns))
+    return _placed(schema, {"cell": whole(0)}, values)
+
+
+def every_row(schema: Schema, engine: Engine, columns: Mapping[str, Column], raw: Mapping[str, SQL]) -> exp.Select:
+    """Every row, none left out: what was read, v0, v1, ..., beside what it became, a0, a1, ...; w0 and m0 for measures.
+
+    raw: further columns to carry along, by name. For the curator's own check, with the release's own reading.
+    """
+    values = _read(schema, engine, columns, raw)
+    return _bounded(schema, engine, _in_whole(schema, engine, columns), values, beside=list(raw))
+
+
+def _in_whole(schema: Schema, engine: Engine, columns: Mapping[str, Column]) -> set[str]:
+    return {name for name, part in schema.attributes.items() if reads_whole(part, columns[part.column], engine)}
+
+
+def comes_by_rows(schema: Schema, *, for_margins: bool) -> bool:
+    """Whether rows come one by one: for margins where cells are too many to lay out, else where they have no number."""
+    return schema.domain.size > (MOST_DENSE if for_margins else LARGEST_NUMBER)
+
+
+def _read(
+    schema: Schema, engine: Engine, columns: Mapping[str, Column], beside: Mapping[str, SQL] | None = None
+) -> exp.Select:
+    attributes = _numbered(schema.attributes)
+    wanted = [named(read_value(part, columns[part.column], engine), f"a{place}") for place, part in attributes]
+    wanted += [named(read_number(columns[part.column], engine), f"m{i}") for i, part in _numbered(schema.measures)]
+    if schema.privacy_unit.column is not None:
+        wanted.append(named(read_unit(columns[schema.privacy_unit.column], engine), "unit"))
+    wanted += [named(value, name) for name, value in (beside or {}).items()]
+    return exp.Select(expressions=wanted).from_(engine.table(), copy=False)
+
+
+def _bounded(
+    schema: Schema, engine: Engine, in_whole: Set[str], values: exp.Select, beside: Sequence[str] | None = None
+) -> exp.Select:
+    """Rows whose every value is within its bounds; a category's value becomes its cell.
+
+    in_whole: the attributes that are read as whole numbers and not as doubles.
+    beside: if given, no row falls out, and what was read and these columns are carried along.
+    """
+    wanted: list[SQL] = []
+    present: list[SQL] = []
+    looked_up = long_lists(schema.attributes)
+    for place, (own_name, attribute) in enumerate(schema.attributes.items()):
+        name, value = f"a{place}", column(f"a{place}", "rows")
+        if isinstance(attribute, Category):
+            cell = cell_in_list(attribute, value, f"list{place}", engine, looked_up=own_name in looked_up)
+            wanted.append(named(cell, name))
+        else:
+            if not attribute.keeps_missing:
+                present.append(is_present(value))
+            wanted.append(named(within_bounds(attribute, value.copy(), in_whole=own_name in in_whole), name))
+    for place, measure in _numbered(schema.measures):
+        value = column(f"m{place}", "rows")
+        if measure.missing == "drop":
+            present.append(is_present(value))
+        clipped = clip(value.copy(), double(measure.lower), double(measure.upper))
+        # Not clipped alone: to the least and greatest of several values NULL is nothing.
+        wanted.append(named(exp.Case(ifs=[exp.If(this=is_present(value.copy()), true=clipped)]), f"m{place}"))
+    if schema.privacy_unit.column is not None:
+        wanted.append(column("unit", "rows"))
+        present.append(is_present(column("unit", "rows")))  # for privacy: a row of nobody could not be capped
+    if beside is not None:
+        read = [(f"a{place}", f"v{place}") for place in range(len(schema.attributes))]
+        read += [(f"m{place}", f"w{place}") for place in range(len(schema.measures))]
+        wanted += [named(column(name, "rows"), was) for name, was in read]
+        return select([*wanted, *(column(name, "rows") for name in beside)], values)
+    rows = select(wanted, values)
+    return rows.where(*present, copy=False) if present else rows
+
+
+def _cells(schema: Schema, in_whole: Set[str], *, split: bool) -> dict[str, SQL]:
+    """The number of a row's cell, or its words, by the names of their columns."""
+    domain = schema.domain
+    runs = {f"word{n}": run for n, run in enumerate(words_of(domain))} if split else {"cell": range(len(domain.axes))}
+    found: dict[str, SQL] = {}
+    for name, run in runs.items():
+        parts: list[SQL] = []
+        for place in run:
+            axis = domain.axes[place]
+            along = cell_along(schema.attributes[axis.name], axis, f"a{place}", in_whole=axis.name in in_whole)
+            cell = cast(along, "int" if split else "bigint")
+            parts.append(exp.Mul(this=cell, expression=whole(math.prod(domain.shape[place + 1 : run.stop]))))
+        found[name] = reduce(lambda left, right: exp.Add(this=left, expression=right), parts)
+    return found
+
+
+def _placed(schema: Schema, cells: Mapping[str, SQL], values: exp.Select) -> exp.Select:
+    """Rows as cell numbers, steps and unit; nothing else is carried on, so that the cap sorts little.
+
+    Rows whose value is not listed, and that have no cell for such values, fall out here.
+    """
+    attributes = list(schema.attributes.values())
+    wanted = [named(cell, name) for name, cell in cells.items()]
+    closed = [place for place, one in enumerate(attributes) if isinstance(one, Category) and not one.other]
+    listed = [is_present(column(f"a{place}")) for place in closed]
+    for place, measure in _numbered(schema.measures):
+        wanted.append(named(_steps(measure, f"m{place}"), f"m{place}"))
+        if measure.missing == "keep":
+            wanted.append(named(_is_missing(column(f"m{place}")), f"missing{place}"))
+    if schema.privacy_unit.column is not None:
+        wanted.append(column("unit"))
+    rows = select(wanted, values)
+    return rows.where(*listed, copy=False) if listed else rows
+
+
+def _steps(measure: Measure, name: str) -> SQL:
+    """A measure in whole steps from its centre; none where it is missing, which is counted apart."""
+    if float(measure.step) == 0.0:
+        raise SchemaError(f"the measure of {measure.column} has bounds too small for floating-point numbers; scale it")
+    value = exp.Coalesce(this=column(name), expressions=[double(measure.centre)])
+    steps = exp.Floor(this=over(value - double(measure.centre), double(measure.step)) + double(0.5))
+    # For privacy: whatever rounding did, a row adds no more than the noise is made for.
+    return cast(clip(steps, double(-measure.half_units), double(measure.half_units)), "bigint")
+
+
+def _is_missing(value: SQL) -> SQL:
+    """1 for a row in which a measure is missing, else 0."""
+    test = exp.Case(ifs=[exp.If(this=is_present(value), true=whole(0))], default=whole(1))
+    return cast(test, "bigint")
+
+
+def _names_of_sums(schema: Schema) -> list[str]:
+    """The columns that are added up, in the order of the schema's statistics: steps, and rows without a value."""
+    found = []
+    for place, measure in _numbered(schema.measures):
+        found.append(f"m{place}")
+        if measure.missing == "keep":
+            found.append(f"missing{place}")
+    return found
+
+
+def _capped(rows: exp.Select, kept: list[str], most: int, engine: Engine, key: int) -> exp.Select:
+    """At most `most` rows of each unit, chosen by a hash of the row itself."""
+    drawn = engine.scramble([column("unit"), *map(column, kept), whole(key % 2**63)])
+    order = exp.Order(expressions=[exp.Ordered(this=part) for part in (drawn, *map(column, kept))])
+    place = exp.Window(this=exp.RowNumber(), partition_by=[column("unit")], order=order)
+    numbered = select([*map(column, kept), named(place, "place")], rows)
+    return select([*map(column, kept)], numbered).where(column("place") <= whole(most), copy=False)
+
+
+def _clipped_sum(steps: SQL) -> SQL:
+    def wide(value: SQL) -> SQL:
+        return cast(value, "decimal(38, 0)")
+
+    return cast(clip(exp.Sum(this=wide(steps)), wide(whole(-LARGEST_SUM)), wide(whole(LARGEST_SUM))), "bigint")
+
+
+def _numbered(parts: Mapping[str, T]) -> list[tuple[int, T]]:
+    return list(enumerate(parts.values()))

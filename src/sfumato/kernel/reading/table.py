@@ -1,0 +1,212 @@
+"""The private source: a table that is checked by names and types, then read once, as counts by cell."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import TableError
+from sfumato.frozen import dataclass
+from sfumato.kernel.aggregate import Aggregate
+from sfumato.kernel.reading.engines import Column, Engine
+from sfumato.kernel.rows import Rows
+from sfumato.plain_text import file_safe
+from sfumato.schema import Schema
+from sfumato.schema.dialect import PLAIN, Dialect, same_name
+
+if TYPE_CHECKING:
+    from sfumato.kernel.reading.checking import Checked
+
+__all__ = ["Aggregate", "Table", "open_table"]
+
+
+def open_table(
+    table: Any,
+    *,
+    name: str | None = None,
+    allow_views: bool = False,
+    schema: Schema | None = None,
+    file: Dialect | None = None,
+    dialect: str | None = None,
+) -> Table:
+    """Open a table: its column names and types are looked at, no row is read.
+
+    table: a path or pattern (csv, json lines, parquet, arrow, xlsx), - for the standard input, a URL (duckdb:///FILE,
+    postgresql://USER@HOST/DATABASE, spark://, sc://), a connection to a server, a Spark session, or a pandas, polars,
+    Arrow or Spark frame.
+    name: which table of a database.
+    schema: says how a file is written (`file`) and which columns it has, where the file itself does not.
+    file: how it is written, where there is no schema yet.
+    dialect: the SQL that a connection speaks, as sqlglot names it, where that cannot be told from the connection.
+    allow_views: take a view, a lazy frame or a relation too. What one of its rows means may depend on others, so the
+    promise is about the rows it gives.
+    """
+    from sfumato.kernel.reading.engines.choosing import open_engine
+
+    written = file or (schema and schema.file) or PLAIN
+    wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in _wanted(schema)))
+    return Table(open_engine(table, name, written, wanted, dialect), allow_views)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A private table. `check` looks at names and types; `read` is the only reading of rows."""
+
+    engine: Engine = field(repr=False)  # for privacy: it may hold a frame, whose repr shows rows
+    allow_views: bool = False
+
+    def __enter__(self) -> Table:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of the connection, where no statement was run that would have done so."""
+        self.engine.close()
+
+    @property
+    def columns(self) -> list[tuple[str, str | None]]:
+        """Names and types as the engine words them; a CSV file has no types."""
+        return [(column.name, column.type) for column in self.engine.columns]
+
+    def check(self, schema: Schema) -> None:
+        """Refuse, before anything is spent, a schema that this table cannot serve.
+
+        What is refused depends on names, types and the schema, never on a row; an empty table is accepted, because to
+        refuse it would tell that it is empty.
+        """
+        from sfumato.kernel.reading.statement import aggregate_statement
+
+        columns = self._columns(schema)
+        trial = getattr(self.engine, "trial", None)  # of servers that nobody can know to keep the meaning
+        if trial is not None:
+            trial(schema, columns)
+        self.engine.check(aggregate_statement(schema, self.engine, columns, key=0))
+
+    def read(self, schema: Schema, key: int, *, for_margins: bool = False) -> Aggregate | Rows:
+        """Rows and sums of measures in every cell that holds rows; or row by row, where `comes_by_rows` says so.
+
+        See `sfumato.kernel.reading.statement` for the rules.
+        Values outside their bounds count at the bound. A row falls out if an attribute is missing or unreadable
+        (unless it keeps such rows) or not listed (unless the category has `other`), or if its privacy unit is missing.
+        Where a measure is missing or unreadable its row is counted as one without a value, or falls out
+        (`missing: drop`).
+        key: chooses which rows of a unit are kept; draw it afresh for every reading.
+        for_margins: whether margins alone will be counted.
+        """
+        from sfumato.kernel.reading.answer import checked
+        from sfumato.kernel.reading.statement import aggregate_statement, comes_by_rows
+
+        columns, row_by_row = self._columns(schema), comes_by_rows(schema, for_margins=for_margins)
+        statement = aggregate_statement(schema, self.engine, columns, key, row_by_row=row_by_row)
+        unit = columns.get(schema.privacy_unit.column or "")
+        used = [
+            column if column == unit else replace(column, who=None)  # identities are worked out where they are used
+            for column in self.engine.columns
+            if column in columns.values()
+        ]
+        try:
+            return checked(self.engine.run(statement, used), schema, row_by_row=row_by_row)
+        finally:
+            self.engine.close()
+
+    def aggregate(self, schema: Schema, key: int) -> Aggregate:
+        """The same by cell, wherever cells can be numbered."""
+        found = self.read(schema, key)
+        return found.gathered if isinstance(found, Rows) else found
+
+    def look(self, schema: Schema) -> Checked:
+        """NOT PRIVATE: what the schema would leave out, move or not read. For the curator's eyes; nothing is spent."""
+        from sfumato.kernel.reading.checking import looked_at
+
+        return looked_at(self.engine, self._columns(schema), schema)
+
+    def derived(self, schema: Schema) -> bool:
+        """Whether values that the schema uses are worked out by a view or a lazy frame when they are read."""
+        return any(column.derived for column in self._columns(schema).values())
+
+    def _columns(self, schema: Schema) -> dict[str, Column]:
+        """The column for each name that the schema uses."""
+        found = {}
+        for role, kind, wanted in _wanted(schema):
+            column = _match(self.engine.columns, role, wanted)
+            if column.derived and not self.allow_views:
+                raise TableError(
+                    f"{role} asks for the column {wanted!r} of a view, a lazy frame, a foreign table, rows behind "
+                    "a policy or an expression, where one row can depend on others or fail on a value; write it to a "
+                    "table or file first, or allow it (--allow-views): "
+                    "the promise is then about the rows of the view, not about those behind it"
+                )
+            _refuse_unfit(role, kind, column, self.engine.dialect)
+            found[wanted] = column
+        return found
+
+
+def _wanted(schema: Schema) -> Iterator[tuple[str, str, str]]:
+    """Every use of a column: what asks for it, as what kind, under which name."""
+    for name, attribute in schema.attributes.items():
+        yield f"attributes.{name}", attribute.type, attribute.column
+    for name, measure in schema.measures.items():
+        yield f"measures.{name}", "measure", measure.column
+    if schema.privacy_unit.column is not None:
+        yield "privacy_unit", "unit", schema.privacy_unit.column
+
+
+def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
+    """The column of this name: spelled exactly so, or else the only one that differs in case or outer blanks."""
+    close = [column for column in columns if column.name == wanted]
+    if not close:
+        close = [column for column in columns if same_name(column.name) == same_name(wanted)]
+    if not close:  # as synthetic rows have it where a spreadsheet would run the name
+        close = [column for column in columns if column.name == file_safe(wanted)]
+    if len(close) == 1:
+        return close[0]
+    names = [column.name if column.name.isprintable() else repr(column.name) for column in columns]
+    if close:
+        there = ", ".join(repr(column.name) for column in close)
+        raise TableError(f"{role} asks for the column {wanted!r}, and the table has {there}; rename all but one")
+    if any(column.type is None and not re.search(r"[^\W\d_]", column.name) for column in columns):
+        # For privacy: a first line with a number in it may be a row, which a message must not show.
+        raise TableError(
+            f"{role} asks for the column {wanted!r}, but the first line does not name every column; add names, "
+            "or list them all in --columns"
+        )
+    guess = difflib.get_close_matches(wanted.lower(), {name.lower(): name for name in names}, 1)
+    hint = next((f"; did you mean {name!r}?" for name in names if [name.lower()] == guess), "")
+    shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    raise TableError(f"{role} asks for the column {wanted!r}, which the table lacks; it has {shown}{hint}")
+
+
+def _refuse_unfit(role: str, kind: str, column: Column, dialect: str) -> None:
+    """Refuse a column whose type cannot serve; a source without types, such as CSV, is read as far as it can be."""
+    if kind == "unit" and column.inexact:
+        raise TableError(
+            f"the column {column.name!r} says who a row is about, but pandas holds it as floats, in which two large "
+            "numbers can become one; turn it into text or into Int64 where the frame is made"
+        )
+    if column.type is None:
+        return
+    from sqlglot import errors, exp
+
+    types = exp.DataType.Type
+    whole, text = exp.DataType.INTEGER_TYPES - {types.BIT}, exp.DataType.TEXT_TYPES
+    numbers = whole | exp.DataType.REAL_TYPES | {types.BOOLEAN}
+    days = exp.DataType.TEMPORAL_TYPES - {types.TIME, types.TIMETZ}
+    names = text | numbers | {types.ENUM, types.UUID, types.DATE}
+    serves, words = {
+        "date": (days, "dates or times"),
+        "boolean": (whole | text | {types.BOOLEAN}, "booleans, whole numbers or text"),
+        "category": (names, "text, numbers, booleans or dates"),
+        "unit": (names, "text, numbers, booleans or dates"),
+    }.get(kind, (numbers, "numbers"))
+    try:
+        found = exp.DataType.build(column.type, dialect=dialect).this
+    except errors.SqlglotError:
+        found = None
+    if found in serves or found == types.NULL:
+        return
+    what = f"holds text ({column.type})" if found in text else f"is of type {column.type}"
+    raise TableError(
+        f"{role} needs {words}, but the column {column.name!r} {what}; convert it when the table is written"
+    )

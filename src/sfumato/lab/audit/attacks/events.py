@@ -1,0 +1,182 @@
+"""Events by which an observer might tell two neighbouring tables apart.
+
+A leak shows in some event: a set of outputs that is much more likely on one table than on the other. Histograms miss
+many of them, so the families here look at thresholds, single values, low bits, zeros, grids, what is published at all,
+pairs of numbers, and a score that gathers evidence over all numbers at once. The list is built from outputs that are
+used for nothing else, so that what is bounded later was fixed before it was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.frozen import dataclass
+from sfumato.lab.audit.attacks.evidence import Values, distinct_columns, scores, telling_columns
+from sfumato.lab.audit.subjects.subject import HIDDEN, Outputs
+
+Mask = NDArray[np.bool_]
+
+MOST_PAIRED = 16  # columns that are looked at in pairs
+FREQUENT = 12  # values of a column that are events of their own
+LISTED = 10_000  # runs on each input from which thresholds and frequent values are taken
+QUANTILES = np.concatenate([[0.002, 0.005, 0.01, 0.02], np.arange(1, 24) / 24, [0.98, 0.99, 0.995, 0.998]])
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One number computed from each run's outputs."""
+
+    name: str
+    values: Callable[[Outputs], Values]
+
+
+@dataclass(frozen=True)
+class Event:
+    """A set of outputs: those for which `test` holds on the feature, or does not if `negated`.
+
+    rare: too seldom to show on a few runs, however telling it is.
+    """
+
+    feature: Feature
+    name: str
+    test: Callable[[Values], Mask]
+    negated: bool = False
+    rare: bool = False
+
+    def holds(self, outputs: Outputs) -> Mask:
+        """For each run whether the event happened."""
+        return np.asarray(self.test(self.feature.values(outputs)) != self.negated)
+
+    def __str__(self) -> str:
+        name = f"{self.feature.name} {self.name}"
+        return f"not ({name})" if self.negated else name
+
+
+def occurrences(events: list[Event], outputs: Outputs) -> NDArray[np.int64]:
+    """In how many runs each event happened. Events of one feature that stand together share its computation."""
+    counts = np.zeros(len(events), dtype=np.int64)
+    feature, values = None, np.empty(0)
+    for place, event in enumerate(events):
+        if event.feature is not feature:
+            feature, values = event.feature, event.feature.values(outputs)  # type: ignore[assignment]
+        happened = int(np.count_nonzero(event.test(values)))
+        counts[place] = len(outputs) - happened if event.negated else happened
+    return counts
+
+
+def build_events(zero: Outputs, one: Outputs) -> list[Event]:
+    """Candidate events, learnt from outputs on either input. Their complements are left to whoever chooses."""
+    pooled = np.concatenate([zero[:LISTED], one[:LISTED]])
+    order = telling_columns(zero, one)
+    events: list[Event] = []
+    for column in order:
+        feature = _column(column)
+        events += _thresholds(feature, pooled) + _values(feature, pooled) + _bits(feature)
+        events += _grids(feature, zero) + _grids(feature, one) + _ends(feature, zero, one)
+    for feature in (_published(), _sum_of_all()):
+        events += _thresholds(feature, pooled) + _values(feature, pooled)
+    distinct = distinct_columns(zero, one, order)
+    for a, b in combinations(sorted(distinct[:MOST_PAIRED]), 2):
+        difference, total = _difference(a, b), _sum(a, b)
+        events += [_at_least(difference, 0), _at_least(difference, 1), _equals(difference, 0)]
+        events += _thresholds(difference, pooled, every=3) + _values(difference, pooled)
+        events += _thresholds(total, pooled, every=3) + _values(total, pooled)
+    for count, score in scores(zero, one, distinct):
+        events += _thresholds(Feature(f"evidence of {count} numbers", score), pooled)
+    return events
+
+
+# -- features
+
+
+def _column(place: int) -> Feature:
+    return Feature(f"number {place}", lambda outputs: outputs[:, place])
+
+
+def _both_shown(outputs: Outputs, a: int, b: int, combined: Values) -> Values:
+    hidden = (outputs[:, a] == HIDDEN) | (outputs[:, b] == HIDDEN)
+    return np.where(hidden, HIDDEN, combined)
+
+
+def _difference(a: int, b: int) -> Feature:
+    return Feature(
+        f"number {a} - number {b}", lambda outputs: _both_shown(outputs, a, b, outputs[:, a] - outputs[:, b])
+    )
+
+
+def _sum(a: int, b: int) -> Feature:
+    return Feature(
+        f"number {a} + number {b}", lambda outputs: _both_shown(outputs, a, b, outputs[:, a] + outputs[:, b])
+    )
+
+
+def _published() -> Feature:
+    return Feature("published numbers", lambda outputs: np.count_nonzero(outputs != HIDDEN, axis=1))
+
+
+def _sum_of_all() -> Feature:
+    return Feature("sum of all numbers", lambda outputs: np.where(outputs == HIDDEN, 0, outputs).sum(axis=1))
+
+
+# -- events on a feature
+
+
+def _at_least(feature: Feature, bound: int | float) -> Event:
+    return Event(feature, f">= {bound:.6g}", lambda values: values >= bound)
+
+
+def _equals(feature: Feature, value: int) -> Event:
+    return Event(feature, "unpublished" if value == HIDDEN else f"== {value}", lambda values: values == value)
+
+
+def _thresholds(feature: Feature, outputs: Outputs, *, every: int = 1) -> list[Event]:
+    values = feature.values(outputs)
+    shown = values[values != HIDDEN]
+    if not shown.size:
+        return []
+    bounds = np.unique(np.quantile(shown, QUANTILES[::every], method="nearest"))
+    return [_at_least(feature, bound) for bound in bounds.tolist()]
+
+
+def _ends(feature: Feature, zero: Outputs, one: Outputs) -> list[Event]:
+    """Lying beyond everything seen on one of the inputs: noise that is cut off gives a table away there."""
+    shown = [values[values != HIDDEN] for values in (feature.values(zero), feature.values(one))]
+    if not all(values.size for values in shown):
+        return []
+    inner = max(values.min() for values in shown), min(values.max() for values in shown) + 1
+    return [replace(_at_least(feature, int(bound)), rare=True) for bound in inner]
+
+
+def _values(feature: Feature, outputs: Outputs) -> list[Event]:
+    """Being one of the most frequent values, zero, or unpublished."""
+    distinct, times = np.unique(feature.values(outputs), return_counts=True)
+    frequent = distinct[np.argsort(-times, kind="stable")[:FREQUENT]]
+    repeated = {int(value) for value in frequent if times[np.searchsorted(distinct, value)] > 1}
+    return [_equals(feature, value) for value in sorted(repeated | {0, HIDDEN})]
+
+
+def _bits(feature: Feature) -> list[Event]:
+    return [_on_grid(feature, residue, size) for size in (2, 4, 8) for residue in range(size)][1:]
+
+
+def _on_grid(feature: Feature, start: int, step: int) -> Event:
+    def test(values: Values) -> Mask:
+        return np.asarray((values != HIDDEN) & (values % step == start % step))
+
+    return Event(feature, f"% {step} == {start % step}", test)
+
+
+def _grids(feature: Feature, outputs: Outputs) -> list[Event]:
+    """Lying on the coarsest grid that holds all values seen on one input, through zero or not."""
+    values = feature.values(outputs)
+    shown = values[values != HIDDEN]
+    if shown.size < 2:
+        return []
+    first = int(shown[0])
+    steps = {(first, int(np.gcd.reduce(shown - first))), (0, int(np.gcd.reduce(shown)))}
+    return [_on_grid(feature, start, step) for start, step in sorted(steps) if step > 8]

@@ -1,0 +1,171 @@
+"""The exact audit of the verbs that look at misfits or cut a line of cells: both output distributions, compared.
+
+As in `exact`, scales and scores are those of the curator at work. The first answer above a threshold is a sum over the
+noise of the threshold, and all its terms are positive; floating point is right to about 12 digits then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cache
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import PrivacyError
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.largest_misfit import LargestMisfit
+from sfumato.kernel.verbs.revenue import Revenue
+from sfumato.kernel.verbs.rows_right import RowsRight
+from sfumato.kernel.verbs.scores import Misfit
+from sfumato.lab.audit.attacks import twins
+from sfumato.lab.audit.attacks.exact import (
+    Counts,
+    Distribution,
+    ExactFinding,
+    Law,
+    curator_over,
+    discrete_laplace,
+    largest_loss,
+    neighbours,
+    selecting,
+)
+from sfumato.lab.audit.attacks.partition_law import largest_gap, partition_law
+from sfumato.lab.audit.attacks.watching import Drawn, watching
+from sfumato.measurement import Laplace
+from sfumato.queries import AllRanges, Identity, Prefix, Weighted
+
+Chances = Callable[[Counts], Sequence[float]]
+
+REACH = 60  # scales of the threshold's noise that are summed over
+MISFITS = {
+    "prefixes": Misfit(Prefix(3), np.array([0, 2, 1])),
+    "ranges": Misfit(AllRanges(3), np.array([1, 0, 3, 0, 2, 1])),
+    "weights": Misfit(Weighted(np.array([[2, -1, 0], [1, 0, -2], [0, 1, 1]])), np.array([1, -1, 4])),
+    # One query against many guesses: a row of data raises the first misfits and lowers the last.
+    "guesses": Misfit(Weighted(np.array([[1, 0, 0]] * 21)), np.array([0] * 20 + [1])),
+}
+# Every rule on three cells, and tables that a row of data brings closer or further away.
+CANDIDATES: dict[str, RowsRight | LargestMisfit] = {
+    "rows that rules get right": RowsRight(
+        np.array([[code >> cell & 1 for cell in range(3)] for code in range(8)]) == 1
+    ),
+    "table by its cells": LargestMisfit(Identity(3), np.array([[0, 0, 0], [4, 0, 0], [1, 1, 2], [2, 2, 0]])),
+    "table by weights": LargestMisfit(Weighted(np.array([[2, -1, 0], [0, 1, 1]])), np.array([[0, 0], [3, 1], [-2, 4]])),
+}
+PRICED = {"steep prices": np.array([1, 2, 9]), "flat prices": np.array([0, 3, 3])}
+PRICES = ((1, 1, 1), (2, 2, 6))  # of buckets of 1, 2 and 4 cells
+
+
+def first_above_law(values: Sequence[int], threshold: int, of_threshold: Fraction, of_values: Fraction) -> list[float]:
+    """The chance that each value is the first above a threshold, then that none is, for noise of these scales."""
+    ratio = np.exp(-1 / float(of_threshold))
+    reach = ceil(REACH * of_threshold)
+    noise = np.arange(-reach, reach + 1)
+    still = (1 - ratio) / (1 + ratio) * ratio ** np.abs(noise)  # and none so far
+    distribution = []
+    for value in values:
+        gap = threshold + noise - value
+        distribution.append(float((still * _more_than(gap, of_values)).sum()))
+        still = still * _more_than(-gap - 1, of_values)  # its noise is symmetric
+    return [*distribution, float(still.sum())]
+
+
+def _more_than(values: NDArray[np.int64], scale: Fraction) -> NDArray[np.float64]:
+    """The chance that discrete Laplace noise exceeds each of these, without cancellation."""
+    ratio = np.exp(-1 / float(scale))
+    tail = ratio ** np.maximum(values + 1, -values).astype(float) / (1 + ratio)
+    return np.asarray(np.where(values >= 0, tail, 1 - tail))
+
+
+def summing(
+    misfit: Misfit, labels: Sequence[int], epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
+) -> Law:
+    """Noisy sums of misfits by group."""
+
+    def distribution(counts: Counts, last: int) -> Sequence[Distribution]:
+        curator, entropy = curator_over(counts, epsilon, contributions, kind)
+        with watching(kind):
+            curator.measure_misfit(misfit, Budget.pure(epsilon), np.array(labels))
+        (scale,) = _scales(entropy.log)
+        sums = twins.sums_by_group(twins.misfits(misfit.queries, misfit.targets.tolist(), counts), labels)
+        return [discrete_laplace(each, scale, 100) for each in sums]
+
+    return distribution
+
+
+def looking(
+    misfit: Misfit, threshold: int, epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
+) -> Chances:
+    """The first misfit above a threshold."""
+
+    def distribution(counts: Counts) -> Sequence[float]:
+        curator, entropy = curator_over(counts, epsilon, contributions, kind)
+        with watching(kind):
+            curator.first_above(misfit, threshold, Budget.pure(epsilon))
+        of_values, of_threshold = _scales(entropy.log)
+        values = twins.misfits(misfit.queries, misfit.targets.tolist(), counts)
+        return first_above_law(values, threshold, of_threshold, of_values)
+
+    return distribution
+
+
+def cutting_four(
+    prices: tuple[int, int, int], epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
+) -> Chances:
+    """The best partition of four cells."""
+
+    def distribution(counts: Counts) -> Sequence[float]:
+        curator, entropy = curator_over(counts, epsilon, contributions, kind)
+        with watching(kind):
+            curator.best_partition(Budget.pure(epsilon), order=np.arange(4), price=[Fraction(p) for p in prices])
+        single, longer = _scales(entropy.log)
+        return partition_law(counts, prices, single, longer)
+
+    return distribution
+
+
+def largest_ratio(distribution: Chances, cells: int, rows: int, contributions: int) -> tuple[float, int]:
+    """The largest loss of a distribution over all neighbouring tables of so many rows, and how many pairs there are."""
+    distribution = cache(distribution)
+    pairs = list(neighbours(cells, rows, contributions))
+    return max(largest_gap(distribution(one), distribution(other)) for one, other in pairs), len(pairs)
+
+
+def verb_findings(epsilon: Fraction = Fraction(4)) -> list[ExactFinding]:
+    """Every verb on misfits over all tables of up to 4 rows on 3 cells, partitions over those of 3 rows on 4."""
+    findings = []
+    for k in (1, 2):
+        found: dict[str, tuple[float, int]] = {}
+        for name, misfit in MISFITS.items():
+            labels = [row % 2 for row in range(misfit.queries.rows)]
+            found[f"select misfit of {name}"] = largest_loss(selecting(misfit, epsilon, k), (3,), 4, k)
+            found[f"sums of misfits of {name}"] = largest_loss(summing(misfit, labels, epsilon, k), (3,), 4, k)
+            for threshold in (0, 4):
+                distribution = looking(misfit, threshold, epsilon, k)
+                found[f"first misfit of {name} above {threshold}"] = largest_ratio(distribution, 3, 4, k)
+        for name, score in CANDIDATES.items():
+            found[f"select {name}"] = largest_loss(selecting(score, epsilon, k), (3,), 4, k)
+        for name, coins in PRICED.items():
+            found[f"select revenue at {name}"] = largest_loss(selecting(Revenue(coins), epsilon, k), (3,), 4, k)
+        findings += [
+            ExactFinding(f"{name}, {k} row{'s' * (k > 1)} per person", epsilon, loss, pairs)
+            for name, (loss, pairs) in found.items()
+        ]
+    for k, prices in ((1, PRICES[0]), (1, PRICES[1]), (2, PRICES[1])):
+        loss, pairs = largest_ratio(cutting_four(prices, k * epsilon, k), 4, 3, k)
+        name = f"best partition at prices {prices}, {k} row{'s' * (k > 1)} per person"
+        findings.append(ExactFinding(name, k * epsilon, loss, pairs))
+    return findings
+
+
+def _scales(log: Sequence[object]) -> list[Fraction]:
+    """The scales of all draws of Laplace noise, in order."""
+    noises = [call.noise if isinstance(call, Drawn) else None for call in log]
+    scales = [noise.scale for noise in noises if isinstance(noise, Laplace)]
+    if len(scales) != len(noises):
+        raise PrivacyError("the noise drawn is not Laplace noise, so no closed form holds")
+    return scales

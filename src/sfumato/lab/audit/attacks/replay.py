@@ -1,0 +1,328 @@
+"""The replay audit: run a mechanism on two neighbouring tables with the noise frozen, and compare every call.
+
+As long as all that was published is the same, the next call must be the same too: queries, scales, thresholds, charges,
+and in the end what is made of the answers: the value that the mechanism returns, and what its file would hold. That is
+the premise of theorem 2 in docs/privacy.md. Its conclusion is then computed from the answers themselves: an answer that
+moves by d under Laplace noise of scale b changes the probability of any outcome by a factor of at most exp(|d| / b),
+and each such sum must be covered by what was charged and, over all calls, by what was claimed. How rows are read into
+counts is not audited here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from math import inf
+from random import Random
+from typing import cast
+
+from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.lines import Lines
+from sfumato.lab.audit.attacks.exact import TOLERANCE, exact_loss, exponential
+from sfumato.lab.audit.attacks.recorder import Recorder, fingerprint
+from sfumato.lab.audit.attacks.tape import Apart, Call, Tape
+from sfumato.lab.audit.attacks.watching import Watched, watching
+from sfumato.lab.audit.subjects.small_tables import (
+    Row,
+    Table,
+    curator_of,
+    difference,
+    neighbouring_tables,
+    small_schema,
+    square_schema,
+)
+from sfumato.measurement import Laplace, Measurement
+from sfumato.models import SPECIAL, find_mechanism
+from sfumato.publishing.publish import describe_guarantee
+from sfumato.releases.contents.content import Content
+from sfumato.releases.file.manifest import content_of
+from sfumato.releases.file.store import contents_of
+from sfumato.releases.release import Release
+from sfumato.schema import Schema
+
+Run = Callable[[Curator, Schema, Budget], object]
+FEW_CELLS = 8  # of a mechanism's own example, on which tables of three rows are tried
+DRAWS = 8  # runs from which a transcript is taken
+MOST_COMPLAINTS = 20  # a broken mechanism is broken on most pairs
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """What went wrong on which two neighbouring tables. call: its place among the calls, if it is about one of them."""
+
+    what: str
+    call: int | None
+    one: tuple[Row, ...]
+    other: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """loss: a bound on |log P(y) - log P'(y)| for whatever is published; in rho where the budget is."""
+
+    loss: float
+    complaints: list[Complaint]
+
+
+@dataclass(frozen=True)
+class ReplayFinding:
+    """The largest loss over so many neighbouring tables, and the first complaints."""
+
+    name: str
+    claimed: Fraction
+    loss: float
+    pairs: int
+    complaints: list[Complaint]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was found."""
+        return not self.complaints
+
+
+def replay(
+    run: Run,
+    schema: Schema,
+    one: Table,
+    other: Table,
+    budget: Budget | None = None,
+    *,
+    curator: type[Curator] = Curator,
+    seed: int = 0,
+) -> Replay:
+    """Run a mechanism on two neighbouring tables, feeding the second run what the first one published.
+
+    budget: what the mechanism is given and claims; epsilon 1 if not said.
+    curator: the class to run it with. Views are made by that class itself, in `reduce` and `split`.
+    """
+    budget = budget or Budget.pure(1)
+    person = difference(one, other, schema.privacy_unit.contributions)
+    first = _taped(run, schema, one, budget, curator, seed)
+    second = _taped(run, schema, other, budget, curator, seed, first.tape)
+    found = _compared(first, second, person, budget, schema.privacy_unit.contributions)
+    return Replay(found.loss, [Complaint(what, call, tuple(one), tuple(other)) for what, call in found.faults])
+
+
+def replay_findings(
+    name: str, run: Run | None = None, *, budget: Budget | None = None, curator: type[Curator] = Curator, seed: int = 0
+) -> list[ReplayFinding]:
+    """A mechanism on all tables of up to 4 rows on 4 cells, and of up to 3 rows on 3 cells with a measure.
+
+    And on those of up to 3 rows on a square of two attributes, which have margins.
+    run: what to run; the mechanism of that name if not said. A row's measure is at either bound, between, or missing.
+    budget: epsilon 8 if not said, under which a few rows pass a threshold and what is then done with them is audited.
+    seed: of the noise, and of the tables on which transcripts are drawn.
+    """
+    budget, findings = budget or Budget.pure(8), []
+    for words, schema, rows in _shapes(name):
+        if run is None:
+            mechanism = find_mechanism(name)
+            run = cast(Run, mechanism.with_options(mechanism.tried_with).run)  # the default workload
+        contributions = schema.privacy_unit.contributions
+        pairs, worst, complaints = 0, 0.0, list[Complaint]()
+        for most in range(rows, 0, -1):
+            drawn_on = _drawn_table(schema, most, seed, crowded=most == rows)
+            heard = _Transcript(run, schema, budget, curator, seed + most, drawn_on)
+            found = heard.complaints(neighbouring_tables(schema.domain.size, most, contributions, _levels(schema)))
+            pairs, worst = max(pairs, found.pairs), max(worst, found.loss)
+            complaints += found.complaints
+            if len(complaints) >= MOST_COMPLAINTS:
+                break
+        shape = f"{contributions} row{'s' * (contributions > 1)} per person{words}"
+        findings.append(ReplayFinding(f"{name}, {shape}", budget.amount, worst, pairs, complaints))
+    return findings
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One run of a mechanism. output: what it made of the answers, unless it ended early. faults: why it did."""
+
+    tape: Tape
+    output: Hashable
+    faults: tuple[tuple[str, int | None], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    loss: float
+    faults: list[tuple[str, int | None]]
+
+
+def _taped(
+    run: Run, schema: Schema, table: Table, budget: Budget, curator: type[Curator], seed: int, heard: Tape | None = None
+) -> _Run:
+    """Run a mechanism on a table; with the published answers of another run, if there is one to be heard."""
+    tape, entropy = Tape(heard), Watched(seed)
+    with watching(curator, Lines):
+        recorder = Recorder(curator_of(schema, table, budget, curator, entropy), entropy, tape)
+        try:
+            made = run(cast(Curator, recorder), schema, budget)
+            return _Run(tape, (fingerprint(made), _file(made, schema, budget)))
+        except Apart as apart:
+            return _Run(tape, None, ((str(apart), len(tape.calls) - 1),))
+        except SfumatoError as error:
+            return _Run(tape, None, ((f"the mechanism was refused: {error}", len(tape.calls)),))
+        except Exception as error:
+            # Whatever it is: a mechanism that fails on some tables tells them from the others.
+            return _Run(tape, None, ((f"the mechanism failed: {type(error).__name__}", len(tape.calls)),))
+
+
+def _compared(one: _Run, other: _Run, person: list[Row], budget: Budget, contributions: int) -> _Comparison:
+    """Bound what two runs with the same published answers tell apart; both tables differ by a person's rows."""
+    faults = [*one.faults, *other.faults]
+    if not faults and len(one.tape.calls) != len(other.tape.calls):
+        calls = min(len(one.tape.calls), len(other.tape.calls))
+        faults.append(("there are more calls on one table than on the other", calls))
+    elif not faults and one.output != other.output:
+        faults.append(("what is made of the answers depends on the table", None))
+    faults += [(fault, None) for fault in dict.fromkeys(one.tape.faults + other.tape.faults)]
+
+    total: Fraction | float = Fraction(0)
+    for place, (mine, its) in enumerate(zip(one.tape.calls, other.tape.calls, strict=False)):
+        if mine.asked != its.asked:
+            break
+        loss = _loss(mine, its, pure=budget.is_pure)
+        if loss > _charged(mine, person, budget, contributions) + TOLERANCE:
+            faults.append(("the answers move by more than what was charged", place))
+        total += loss
+    if total > budget.amount + TOLERANCE:
+        faults.append(("the answers move by more than what was claimed", None))
+    return _Comparison(float(total), faults)
+
+
+@dataclass(frozen=True, eq=False)
+class _Transcript:
+    """Everything that one run publishes, handed out to runs on many other tables.
+
+    With the same answers all tables must be asked the same, whichever table the answers were drawn on; so every table
+    is run once for a transcript, and is then compared with all of its neighbours. The noise is each run's own.
+    """
+
+    run: Run
+    schema: Schema
+    budget: Budget
+    curator: type[Curator]
+    seed: int
+    drawn_on: Table
+
+    @cached_property
+    def first(self) -> _Run:
+        """Of some runs the one that publishes most: little is done with what passes no threshold."""
+        named = self.run, self.schema, self.drawn_on, self.budget, self.curator
+        return max((_taped(*named, self.seed + draw) for draw in range(DRAWS)), key=_published)
+
+    @cached_property
+    def runs(self) -> dict[Hashable, _Run]:
+        return {_alike(self.drawn_on): self.first}
+
+    def on(self, table: Table) -> _Run:
+        """The run on a table that hears the transcript; there is one for each table."""
+        alike = _alike(table)
+        if alike not in self.runs:
+            seed, heard = self.seed + len(self.runs), self.first.tape
+            self.runs[alike] = _taped(self.run, self.schema, table, self.budget, self.curator, seed, heard)
+        return self.runs[alike]
+
+    def complaints(self, tables: Iterable[tuple[Table, Table]]) -> ReplayFinding:
+        """All pairs of neighbouring tables, until there are complaints enough."""
+        pairs, worst, complaints, contributions = 0, 0.0, list[Complaint](), self.schema.privacy_unit.contributions
+        for one, other in tables:
+            person = difference(one, other, contributions)
+            found = _compared(self.on(one), self.on(other), person, self.budget, contributions)
+            pairs, worst = pairs + 1, max(worst, found.loss)
+            complaints += [Complaint(what, call, tuple(one), tuple(other)) for what, call in found.faults]
+            if len(complaints) >= MOST_COMPLAINTS:
+                break
+        return ReplayFinding("", self.budget.amount, worst, pairs, complaints)
+
+
+def _published(run: _Run) -> int:
+    made = [call.result for call in run.tape.calls]
+    return len(made) + sum(len(one.answers) for one in made if isinstance(one, Measurement))
+
+
+def _alike(table: Table) -> Hashable:
+    """Equal for tables that are the same counts and sums to a curator: whose a row is, is not among them."""
+    return tuple(sorted((row.cell, tuple((step is None, step or 0) for step in row.steps)) for row in table))
+
+
+def _levels(schema: Schema) -> Sequence[tuple[int | None, ...]]:
+    """The steps of a measure that rows are given: either bound, one between, or missing."""
+    half = next((measure.half_units for measure in schema.measures.values()), None)
+    return ((),) if half is None else ((-half,), (1,), (half,), (None,))
+
+
+def _drawn_table(schema: Schema, rows: int, seed: int, *, crowded: bool) -> Table:
+    """A table of so many people, for a transcript: each cell and each level is as likely as any other.
+
+    crowded: all in one cell, so that one passes thresholds and what is then done with it is audited.
+    """
+    chance, cells, levels = Random(f"{seed} {rows}"), schema.domain.size, _levels(schema)  # noqa: S311 (not noise)
+    crowd = chance.randrange(cells)
+    return [
+        Row(person, crowd if crowded else chance.randrange(cells), chance.choice(levels))
+        for person in range(1, rows + 1)
+    ]
+
+
+def _shapes(name: str) -> list[tuple[str, Schema, int]]:
+    """Schemas on which all tables of so many rows are tried: those of any table, or a mechanism's own example."""
+    if name in SPECIAL and (example := find_mechanism(name).example) is not None:
+        return [("", example(k), 3 if example(k).domain.size <= FEW_CELLS else 2) for k in (1, 2)]
+    plain = [("", small_schema(4, k, measured=False), 4) for k in (1, 2)]
+    summed = [(", with a measure", small_schema(3, k, measured=True), 3) for k in (1, 2)]
+    return [plain[0], summed[0], plain[1], summed[1], (", two attributes", square_schema(1), 3)]
+
+
+def _file(made: object, schema: Schema, budget: Budget) -> Hashable:
+    """What a file would hold of a cube: with equal answers it must be the same, for all else is made of them alone."""
+    if not isinstance(made, Content):
+        return None
+    contents = contents_of(Release(made, "replay", describe_guarantee(budget, schema), private=False))
+    members = contents.members.items()
+    values = [(name, column, kept.tobytes()) for name, columns in members for column, kept in columns.items()]
+    return json.dumps(content_of(contents.manifest)), tuple(values)
+
+
+def _loss(one: Call, other: Call, *, pure: bool) -> Fraction | float:
+    """A bound on what a call tells the two tables apart by, all earlier outcomes being equal."""
+    moves = [abs(mine - its) for mine, its in zip(one.answers, other.answers, strict=True)]
+    if one.rate is not None:
+        return _loss_of_choice(one, other, one.rate, pure=pure) if any(moves) else Fraction(0)
+    if one.kind in ("first", "partition"):
+        scales = [noise.scale for noise in one.noises if isinstance(noise, Laplace)]
+        if not pure or len(scales) != 2:
+            return inf  # what is proved of these needs Laplace noise of two kinds
+        if one.kind == "first":  # the threshold is shifted by as much as any value moves, and one value by twice that
+            return max(moves, default=0) * (1 / scales[0] + 2 / scales[1])
+        # For each row of data one bucket's noise is shifted: by 1 if it is a single cell, by 2 if it is longer.
+        return sum(moves) * max(1 / scales[0], 2 / scales[1])
+    return sum(
+        (
+            move / noise.scale if isinstance(noise, Laplace) else move**2 / (2 * noise.sigma_squared)
+            for move, noise in zip(moves, one.noises, strict=True)
+        ),
+        Fraction(0),
+    )
+
+
+def _loss_of_choice(one: Call, other: Call, rate: Fraction, *, pure: bool) -> Fraction | float:
+    if pure:
+        return exact_loss([_chances(one.answers, rate)], [_chances(other.answers, rate)])
+    most = max(abs(mine - its) for mine, its in zip(one.answers, other.answers, strict=True))
+    return (2 * rate * most) ** 2 / 8  # choosing with epsilon costs epsilon^2 / 8 (Bun and Steinke 2016)
+
+
+_chances = lru_cache(maxsize=2**13)(exponential)  # of one table's choices, with which all its neighbours are compared
+
+
+def _charged(call: Call, person: list[Row], budget: Budget, contributions: int) -> Fraction:
+    """What the charge says that a call may tell of this person."""
+    if not budget.is_pure:
+        return contributions**2 * max(call.loads)
+    return sum((call.loads[row.cell if len(call.loads) > 1 else 0] for row in person), Fraction(0))

@@ -1,0 +1,267 @@
+"""A search for tables and questions that break guaranteed intervals.
+
+They promise to hold with their confidence for every table and every question, so whoever finds one that holds less
+often has broken them. The search begins with shapes on which models are known to be wrong, and goes on from the worst
+with small steps, up the hill of misses. What it ends with was chosen because it missed, so it is then released afresh,
+and misses are tested by the exact binomial distribution: a false alarm has a chance of 1e-6 over all mechanisms.
+Intervals of 50 and 80 % promise as much as those of 95 %, and show in far fewer releases that they do not keep it; and
+all groups at once show what no single question does (at_once.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import exp, inf, isnan, log
+from random import Random
+from time import process_time
+
+import numpy as np
+from scipy.stats import binom
+
+from sfumato.answers.estimate import Estimate
+from sfumato.answers.intervals.manner import Manner
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.kernel.given_counts import over_counts
+from sfumato.kernel.sampling.entropy import Entropy
+from sfumato.lab.audit.calibration.adversary import Table, beginnings, rich
+from sfumato.lab.audit.calibration.at_once import By, bet_at_once
+from sfumato.models import MECHANISMS, find_mechanism
+from sfumato.models.base.mechanism import Run
+from sfumato.releases.contents.content import Content
+from sfumato.sql import Select
+
+CONFIDENCES = 0.5, 0.8, 0.95
+FALSE_ALARM = 1e-6  # over all mechanisms, and all that one search has confirmed
+SURE = Manner("guaranteed")
+ROUNDED = 1e-6  # of the truth, which is not a miss
+
+
+@dataclass(frozen=True)
+class Search:
+    """How long to look: steps, releases and questions of each, how many of the worst to confirm, on how many releases.
+
+    seconds: of the processor, after which the search, and again its confirmation, ends with what it has: the worst is
+    confirmed in any case, by FEWEST releases at least, the next ones while there is time.
+    """
+
+    steps: int = 60
+    releases: int = 8
+    questions: int = 9
+    worst: int = 3
+    confirmations: int = 300
+    at_once: int = 60  # releases of two tables more, which are asked for all groups at once
+    seconds: float = inf
+
+
+AS_PROMISED = 2  # releases that are added to those of a step
+HILLS = 4  # tables from which the search goes on, and questions whose misses make a hill
+PILOT_CONFIDENCE = 0.8  # of those that are asked to see how long it takes
+FEWEST_AT_ONCE = 16  # releases of a bet
+FEWEST = 60  # releases that confirm, so that the grossest failures are found however slow a mechanism is
+
+
+@dataclass(frozen=True)
+class SureFinding:
+    """The worst that was found of a mechanism's guaranteed intervals, on fresh releases. alpha: of a false alarm."""
+
+    mechanism: str
+    tried: int
+    where: str
+    confidence: float
+    releases: int
+    missed: float
+    alpha: float
+    evidence: float | None = None  # the logarithm of what a bet on all groups at once has won
+
+    @property
+    def held(self) -> float:
+        return 1.0 - self.missed / max(1, self.releases)
+
+    @property
+    def sound(self) -> bool:
+        return self.chance > self.alpha
+
+    @property
+    def chance(self) -> float:
+        """Of so many misses, where intervals keep what they promise; of such a bet, at most (Markov)."""
+        if self.evidence is not None:
+            return exp(-max(self.evidence, 0.0))
+        return float(binom.sf(self.missed - 1, self.releases, 1.0 - self.confidence))
+
+    @property
+    def verdict(self) -> str:
+        """What was found; never more than that."""
+        if self.sound:
+            return "no violation found"
+        return f"VIOLATION: {self.confidence:.0%} intervals held {self.held:.1%} of {self.releases:,}: {self.where}"
+
+
+def sure_finding(name: str, search: Search, entropy: Entropy, *, seed: int = 1) -> SureFinding | None:
+    """The search for one mechanism of the registry; None where it has no guaranteed intervals."""
+    mechanism = find_mechanism(name)
+    if mechanism.special:
+        return None
+    return break_intervals(name, mechanism.run, search, entropy, gaussian=mechanism.gaussian, seed=seed)
+
+
+def break_intervals(
+    name: str, run: Run, search: Search, entropy: Entropy, *, gaussian: bool = False, seed: int = 1
+) -> SureFinding | None:
+    """Search, then confirm. gaussian: whether it takes budgets of zero-concentrated privacy too."""
+    chance, began, tried = Random(seed), process_time(), 0  # noqa: S311 (not noise)
+    waiting = beginnings(chance, search.questions, gaussian=gaussian)
+    kinds = _answered(run, waiting[0], entropy)
+    if not kinds:
+        return None
+    hills: list[tuple[float, Table]] = []
+    worst: list[tuple[float, Table, int]] = []
+    while tried < search.steps and (tried < 2 or process_time() - began < search.seconds):
+        fresh = waiting and (tried % 2 == 0 or len(hills) < HILLS)
+        table = waiting.pop() if fresh else chance.choice(hills)[1].changed(chance)
+        tried += 1
+        scores = _Asking(run, table, entropy, kinds).scores(search.releases)
+        order = sorted(scores, key=lambda place: -scores[place])
+        hill = float(np.mean(sorted(scores.values())[-HILLS:])), replace(table, asked=tuple(order))
+        hills = sorted([*hills, hill], key=lambda one: -one[0])[:HILLS]
+        worst = sorted([*worst, *((scores[place], table, place) for place in order)], key=lambda one: -one[0])
+        worst = worst[: search.worst]
+    found = _confirmed(name, run, worst, search, entropy, tried)
+    if search.at_once:
+        for table in (max(hills, key=lambda hill: hill[0])[1], rich(seed)):
+            found.append(_at_once(name, run, table, search, entropy, tried))
+    return min(found, key=lambda one: one.chance)
+
+
+def _confidence(place: int) -> float:
+    """With which a question is asked."""
+    return CONFIDENCES[place % len(CONFIDENCES)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Asking:
+    """A table, to be released again and again and asked the same."""
+
+    run: Run
+    table: Table
+    entropy: Entropy
+    kinds: frozenset[str]
+
+    @cached_property
+    def plans(self) -> list[tuple[float, tuple[int, ...], Select]]:
+        """Questions that are answered, by confidence, each at once."""
+        ground, found = self.table.ground, []
+        for confidence in CONFIDENCES:
+            mine = (place for place in self.table.asked if _confidence(place) == confidence)
+            places = tuple(place for place in mine if ground.questions[place].kind in self.kinds)
+            if places:
+                found.append((confidence, places, ground.plan(places)))
+        return found
+
+    def scores(self, releases: int) -> dict[int, float]:
+        """By question, how much one release more is expected to tell against it: Kullback and Leibler's divergence.
+
+        Misses are taken together with a few that are as they should be, so that no chance of few releases stands out.
+        """
+        missed = [self.misses() for _ in range(releases)]
+        found = {}
+        for place in missed[0]:
+            tail = 1.0 - _confidence(place)
+            rate = (sum(one[place] for one in missed) + AS_PROMISED * tail) / (releases + AS_PROMISED)
+            told = rate * log(rate / tail) + (1.0 - rate) * log((1.0 - rate) / (1.0 - tail))
+            found[place] = told if rate > tail else -told
+        return found
+
+    def shares(self, asked: Sequence[tuple[By, float]]) -> list[float]:
+        """One release: of counts by some attributes, with some confidence, the share that hold."""
+        content, counts = self.released(), self.table.counts.reshape(self.table.ground.shape)
+        found = []
+        for by, confidence in asked:
+            rows = content.select_as(self.table.ground.grouped(by), confidence, SURE).rows
+            truths = counts.sum(axis=tuple(axis for axis in range(counts.ndim) if axis not in by)).reshape(-1)
+            held = [_holds(row[-1], float(truth)) for row, truth in zip(rows, truths, strict=True)]
+            found.append(sum(held) / len(held))
+        return found
+
+    def misses(self) -> dict[int, bool]:
+        """One release: which of the questions it misses."""
+        found, counts = dict[int, bool](), self.table.counts
+        content = self.released()
+        for confidence, places, plan in self.plans:
+            (row,) = content.select_as(plan, confidence, SURE).rows
+            for place, answer in zip(places, row, strict=True):
+                found[place] = not _holds(answer, self.table.ground.questions[place].truth(counts))
+        return found
+
+    def released(self) -> Content:
+        schema, budget = self.table.ground.schema, self.table.budget
+        return self.run(over_counts(schema, self.table.counts, budget, self.entropy), schema, budget, None)
+
+
+def _holds(answer: object, truth: float) -> bool:
+    assert isinstance(answer, Estimate)  # noqa: S101 (every column is a number)
+    slack = ROUNDED * (1.0 + abs(truth))
+    return isnan(truth) or answer.low - slack <= truth <= answer.high + slack
+
+
+def _answered(run: Run, table: Table, entropy: Entropy) -> frozenset[str]:
+    """The kinds of question that have guaranteed intervals: what is refused hangs on the question alone."""
+    content, questions = _Asking(run, table, entropy, frozenset()).released(), table.ground.questions
+    found = set()
+    for place, kind in {one.kind: (place, one.kind) for place, one in enumerate(questions)}.values():
+        try:
+            content.select_as(table.ground.plan([place]), CONFIDENCES[0], SURE)
+        except QueryError:
+            continue
+        found.add(kind)
+    return frozenset(found)
+
+
+def _confirmed(
+    name: str, run: Run, worst: Sequence[tuple[float, Table, int]], search: Search, entropy: Entropy, tried: int
+) -> list[SureFinding]:
+    """The worst again, on fresh releases: as many as were settled on, or as time allows, which knows of no miss."""
+    alpha, found, start = _alpha(search), list[SureFinding](), process_time()
+    for _, table, place in worst:
+        if found and process_time() - start > search.seconds:
+            break
+        kind = frozenset({table.ground.questions[place].kind})
+        asking = _Asking(run, replace(table, asked=(place,)), entropy, kind)
+        asking.misses()
+        began = process_time()
+        asking.misses()
+        affordable = search.seconds / search.worst / max(process_time() - began, 1e-9)
+        releases = min(search.confirmations, max(FEWEST, int(min(affordable, 1e9))))
+        missed = sum(asking.misses()[place] for _ in range(releases))
+        where = f"{table.ground.questions[place].column} on {_described(table)}"
+        found.append(SureFinding(name, tried, where, _confidence(place), releases, missed, alpha))
+    return found
+
+
+def _alpha(search: Search) -> float:
+    """Of a false alarm in one of the tests that a search ends with."""
+    return FALSE_ALARM / len(MECHANISMS) / (search.worst + 2 * bool(search.at_once))
+
+
+def _described(table: Table) -> str:
+    pure = table.budget.epsilon
+    spent = f"rho {table.budget.rho}" if pure is None else f"epsilon {pure}"
+    return f"{table.told}, {spent}: {table.counts.tolist()}"
+
+
+def _at_once(name: str, run: Run, table: Table, search: Search, entropy: Entropy, tried: int) -> SureFinding:
+    """All groups of one table at once; fewer releases where these take long."""
+    asking, axes = _Asking(run, table, entropy, frozenset()), len(table.ground.shape)
+    every = tuple(range(axes)), PILOT_CONFIDENCE
+    asking.shares([every])
+    began = process_time()
+    asking.shares([every])
+    affordable = search.seconds / max(process_time() - began, 1e-9) / 4.0
+    releases = max(FEWEST_AT_ONCE, int(min(search.at_once, affordable)))
+    found = bet_at_once(asking.shares, axes, max(2, releases // 8), releases)
+    by = ", ".join(table.ground.schema.domain.names[place] for place in found.by)
+    missed = (1.0 - found.held) * releases
+    where = f"COUNT(*) by {by} on {_described(table)}"
+    return SureFinding(name, tried, where, found.confidence, releases, missed, _alpha(search), found.evidence)

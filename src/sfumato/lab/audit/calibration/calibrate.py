@@ -1,0 +1,161 @@
+"""Calibration: do intervals hold the truth as often as they say?
+
+A mechanism releases tables of several shapes many times and is asked questions of every kind. Questions on one release
+share its noise, so the release is what is counted: the share of its intervals that hold the truth. The mean of these
+shares is the coverage, and `betting` bounds it, whatever the shares of one release have to do with each other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from math import isfinite, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.answers.estimate import Estimate
+from sfumato.arrays import Floats, Whole
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.given_counts import over_counts
+from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
+from sfumato.lab.audit.calibration.betting import evidence_below, mean_at_least, mean_at_most, shares_at
+from sfumato.lab.audit.calibration.tables import Case
+from sfumato.models import MECHANISMS
+from sfumato.models.cells.cells import MECHANISM as CELLS
+from sfumato.publishing.publish import describe_guarantee
+from sfumato.releases.release import Release
+from sfumato.schema import Schema
+
+NOMINAL = 0.95
+LEAST, MOST = 0.93, 0.97  # what 95 % intervals may cover in the end; the upper end is for noise alone
+NEARLY_EXACT = Fraction(10**5)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Whether one interval held the truth. exact: it rests on the noise alone. release: number within its case."""
+
+    case: str
+    kind: str
+    release: int
+    held: bool
+    exact: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Answers taken together, by release. shares: how many of each release's intervals held the truth."""
+
+    shares: Floats
+    answers: int
+
+    @property
+    def covered(self) -> float:
+        """The mean share. Nothing asked is nothing missed."""
+        return float(self.shares.mean()) if len(self.shares) else 1.0
+
+    @property
+    def questions(self) -> int:
+        """How many one release answered, on average."""
+        return max(1, round(self.answers / max(1, len(self.shares))))
+
+    def within(self, alpha: float) -> tuple[float, float]:
+        """Bounds on the coverage, each wrong with a chance of at most alpha, whatever the table and the questions."""
+        if not len(self.shares):
+            return 0.0, 1.0
+        return mean_at_least(self.shares, alpha), mean_at_most(self.shares, alpha)
+
+    def too_few(self, alpha: float) -> bool:
+        """Whether intervals hold too seldom: under 93 %, and at 95 % that would have a chance of at most alpha."""
+        return bool(_too_few(self.shares[None, :], alpha)[0]) if len(self.shares) else False
+
+    def too_many(self, alpha: float) -> bool:
+        """Whether they hold too often: over 97 % beyond doubt, for intervals that have no reason to be so wide."""
+        return bool(len(self.shares)) and mean_at_least(self.shares, alpha) > MOST
+
+    @property
+    def alike(self) -> float:
+        """The correlation of two hits on one release, by its moments; 0 where every interval holds."""
+        p, k = self.covered, self.questions
+        if k == 1 or not 0 < p < 1:
+            return 0.0
+        return float(np.clip((k * self.shares.var() / (p * (1 - p)) - 1) / (k - 1), 0, 1))
+
+    def power(self, alpha: float, truth: float = 0.85) -> float:
+        """The chance to find that intervals hold too seldom if they hold this often, hits being alike as these are."""
+        made = shares_at(truth, len(self.shares), self.questions, self.alike)
+        return float(_too_few(made, alpha).mean())
+
+
+def _too_few(shares: Floats, alpha: float) -> NDArray[np.bool_]:
+    return np.asarray((shares.mean(axis=-1) < LEAST) & (evidence_below(shares, NOMINAL) >= log(1 / alpha)))
+
+
+def pooled(answers: Iterable[Answered]) -> Pool:
+    """Answers of all cases and kinds, by release."""
+    found: dict[tuple[str, int], list[bool]] = defaultdict(list)
+    for one in answers:
+        found[one.case, one.release].append(one.held)
+    return Pool(np.array([np.mean(held) for held in found.values()]), sum(map(len, found.values())))
+
+
+def calibrate(
+    mechanism: str,
+    cases: Sequence[Case],
+    runs: Callable[[Case], int],
+    entropy: Entropy,
+    *,
+    asked: int,
+    progress: Callable[[str], None] = lambda case: None,
+) -> list[Answered]:
+    """Release every case so often, ask each release so many questions in turn, and note which intervals held.
+
+    A mechanism that refuses a case is not asked about it. An answer that is unknown promises nothing, and a question
+    about no rows, such as their average, has no truth to miss: both are left out.
+    """
+    found = []
+    for case in cases:
+        if MECHANISMS[mechanism].why_not(case.schema) is not None:
+            continue
+        truths = true_answers(case)
+        for run in range(runs(case)):
+            release = release_of(mechanism, (case.counts, case.sums), case.epsilon, entropy, case.schema)
+            for place in case.asked(run, asked):
+                answer, question = _only(release, case.questions[place].sql), case.questions[place]
+                if all(map(isfinite, (truths[place], answer.value, answer.low, answer.high))):
+                    held = bool(answer.low <= truths[place] <= answer.high)
+                    found.append(Answered(case.name, question.kind, run, held, answer.model == 0))
+            progress(case.name)
+    return found
+
+
+@lru_cache(maxsize=32)
+def true_answers(case: Case) -> tuple[float, ...]:
+    """The answers of a release with next to no noise; by `cells`, as not every mechanism is exact without noise."""
+    nearly_exact = release_of(CELLS.name, (case.counts, case.sums), NEARLY_EXACT, SystemEntropy(), case.schema)
+    return tuple(_only(nearly_exact, question.sql).value for question in case.questions)
+
+
+def release_of(
+    mechanism: str, table: tuple[Whole, Whole | None], epsilon: Fraction, entropy: Entropy, schema: Schema
+) -> Release:
+    """A release of counts, and of sums of the schema's one measure if it has one, that are given, not read.
+
+    Everything else is the product's own line.
+    """
+    (counts, steps), budget = table, Budget.pure(epsilon)
+    sums = dict.fromkeys(schema.measures, steps) if steps is not None else {}
+    curator = over_counts(schema, counts, budget, entropy, sums)
+    cube = MECHANISMS[mechanism].run(curator, schema, budget, None)
+    return Release(cube, mechanism, describe_guarantee(budget, schema), entropy.private)
+
+
+def _only(release: Release, sql: str) -> Estimate:
+    ((answer,),) = release.query(sql).rows
+    if not isinstance(answer, Estimate):
+        raise TypeError("calibration asks for numbers")
+    return answer

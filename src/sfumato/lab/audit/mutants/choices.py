@@ -1,0 +1,136 @@
+"""NOT PRIVATE: broken choices and broken sparse vectors, kept so that the audit can be seen to catch them.
+
+The wrong sparse vectors are those that Lyu, Su, Li, "Understanding the Sparse Vector Technique" (VLDB 2017), collect;
+the numbers of algorithms are theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.kernel.sampling.entropy import Entropy
+from sfumato.kernel.verbs.scores import Rank
+from sfumato.lab.audit.attacks.exact import TOLERANCE, Distribution, Law, exponential, largest_loss
+from sfumato.lab.audit.mutants.limited_domain import limited_domain_loss
+from sfumato.lab.audit.mutants.noise import Run, laplace
+from sfumato.lab.audit.subjects.subject import Outputs
+
+EPSILON = Fraction(1)
+EACH = 25  # queries that the added row raises, and as many that it lowers
+
+
+# -- the exponential mechanism
+
+
+def choosing(quantile: Fraction, tables: tuple[list[int], list[int]], rate: Fraction) -> Run:
+    """Choose the cell that holds a quantile, with chances proportional to exp(rate * score)."""
+    chances = [
+        [float(chance) for chance in quantile_law(quantile, rate)(tuple(counts), 0)[0].values()] for counts in tables
+    ]
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        # Floating point is good enough for an audit, and the product's own `choose` takes one choice at a time.
+        uniform = (entropy.words(runs) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return np.searchsorted(np.cumsum(chances[which])[:-1], uniform, side="right").astype(np.int64).reshape(runs, 1)
+
+    return run
+
+
+def quantile_law(quantile: Fraction, rate: Fraction) -> Law:
+    """With which chances each cell is chosen as the one that holds a quantile."""
+
+    def distribution(counts: Sequence[int], last: int) -> Sequence[Distribution]:
+        return [exponential(Rank(quantile).scores(np.array(counts, dtype=np.int64)).tolist(), rate)]
+
+    return distribution
+
+
+def exactly(distribution: Law) -> Callable[[], str | None]:
+    """Whether a distribution keeps its epsilon of 1 on all tables of up to 4 rows in 4 cells."""
+
+    def check() -> str | None:
+        loss, pairs = largest_loss(distribution, (4,), 4, 1)
+        return None if loss <= 1 + TOLERANCE else f"epsilon 1 claimed, {loss:.3f} lost on the worst of {pairs} pairs"
+
+    return check
+
+
+MEDIAN, UPPER = Fraction(1, 2), Fraction(3, 4)
+LOW, MIDDLE = [0] * 8, [0] * 20  # the added row makes the low cells worse candidates and the middle ones better
+MEDIAN_TABLES = ([*LOW, 1, *MIDDLE, 2], [*LOW, 2, *MIDDLE, 2])
+UPPER_TABLES = ([*LOW, 3, *MIDDLE, 0], [*LOW, 3, *MIDDLE, 1])
+
+
+def honest_rate(quantile: Fraction) -> Fraction:
+    """The rate epsilon / (2 * sensitivity): nothing is wrong here."""
+    return EPSILON / 2 / Rank(quantile).sensitivity
+
+
+def rate_without_two(quantile: Fraction) -> Fraction:
+    """NOT PRIVATE: the factor 2 for numerator and normaliser is missing."""
+    return EPSILON / Rank(quantile).sensitivity
+
+
+def rate_understated(quantile: Fraction) -> Fraction:
+    """NOT PRIVATE: the sensitivity of a rank is taken as b - a, where it is max(a, b - a)."""
+    a, b = quantile.as_integer_ratio()
+    return EPSILON / 2 / (b - a)
+
+
+# -- the largest value
+
+
+def limited_domain() -> str | None:
+    """NOT PRIVATE: the limited-domain algorithm of TR-2010-003, whose proof adds the differing row last."""
+    loss = limited_domain_loss(1, cells=4, rows=3)
+    return None if loss <= 1 + TOLERANCE else f"epsilon 1 claimed, {loss:.3f} lost on the worst of all small tables"
+
+
+# -- the sparse vector
+
+
+def sparse_vector(of_threshold: Fraction, of_queries: Fraction) -> Run:
+    """Which of a stream of queries lie above a noisy threshold of 0.
+
+    The row that is added raises the first half from 0 to 1 and lowers the second half from 1 to 0. What is published
+    for each query is whether it lies above; the one column here counts how often the halves did, one against the other.
+    """
+    stream = np.repeat([[0, 1], [1, 0]], EACH, axis=1)
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        threshold = laplace(of_threshold, runs, 1, entropy)
+        above = stream[which] + laplace(of_queries, runs, 2 * EACH, entropy) >= threshold
+        raised, lowered = (np.count_nonzero(half, axis=1) for half in np.split(above, 2, axis=1))
+        return np.asarray(raised - lowered, dtype=np.int64).reshape(runs, 1)
+
+    return run
+
+
+def honest_sparse_vector() -> Run:
+    """Algorithm 1: half of epsilon for the threshold, half for c positives; here c is the length of the stream."""
+    return sparse_vector(2 / EPSILON, 2 * (2 * EACH) * 2 / EPSILON)
+
+
+def positives_not_paid() -> Run:
+    """NOT PRIVATE: algorithm 4; the noise of the queries does not grow with the number of positives."""
+    return sparse_vector(2 / EPSILON, 4 / EPSILON)
+
+
+def positives_not_counted() -> Run:
+    """NOT PRIVATE: algorithm 6; any number of positives, each query with the noise of one."""
+    return sparse_vector(2 / EPSILON, 2 / EPSILON)
+
+
+def queries_without_noise(which: int, runs: int, entropy: Entropy) -> Outputs:
+    """NOT PRIVATE: algorithm 5; only the threshold is noisy, so the order of two queries shows."""
+    threshold = laplace(1 / EPSILON, runs, 1, entropy)
+    return (np.array([which, 1 - which]) >= threshold).astype(np.int64)
+
+
+def queries_with_noise(which: int, runs: int, entropy: Entropy) -> Outputs:
+    """Algorithm 1 on the same two queries: nothing is wrong here."""
+    threshold, noise = laplace(2 / EPSILON, runs, 1, entropy), laplace(8 / EPSILON, runs, 2, entropy)
+    return (np.array([which, 1 - which]) + noise >= threshold).astype(np.int64)

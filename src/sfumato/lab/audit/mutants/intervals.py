@@ -1,0 +1,119 @@
+"""NOT PRIVATE is what other mutants are; these are NOT GUARANTEED: intervals that hold less often than they promise.
+
+What they publish is as noisy as it should be: every cell is measured a few times, with shares of the budget. What is
+wrong is what they make of it. They are kept so that the audit can be seen to break them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from sfumato.answers.alike import Kinds
+from sfumato.answers.guaranteed.ends import Ends, Find, reach
+from sfumato.answers.intervals.source import FromFits
+from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.lab.audit.calibration.breaking import Search, break_intervals
+from sfumato.measurement import Design, Measurement, Noise
+from sfumato.models.cells.fit import NoisyCells
+from sfumato.queries import Identity, Workload
+from sfumato.releases.contents.cube import Cube
+from sfumato.schema import Schema
+
+TIMES = 6  # that the same cells are measured
+SEARCH = Search(steps=3, releases=6, questions=6, worst=2, confirmations=100, at_once=0)
+MANY_BOUNDS = Search(steps=2, releases=2, questions=4, worst=1, confirmations=10, at_once=96)
+
+Bound = Callable[[Sequence[Measurement], Floats, Floats, float], Ends]
+Order = Callable[[Sequence[Measurement]], Sequence[Measurement]]
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated(Cube):
+    """Cells that were measured several times. bound: what is made of all of them."""
+
+    measured: tuple[Measurement, ...] = ()
+    bound: Bound | None = None
+
+    def exact_at(self, confidence: float) -> float | None:
+        return None
+
+    def sure(self, kinds: Kinds) -> FromFits:
+        bound = self.bound
+        assert bound is not None  # noqa: S101 (made below)
+        find: Find = lambda low, high, tail: bound(self.measured, low, high, tail)  # noqa: E731 (what it is)
+        return FromFits(self.domain, {"count": find}, kinds)
+
+
+def first_believed(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
+    """What comes first, alone."""
+    return _one(measured[0], low, high, tail)
+
+
+def largest_first(measured: Sequence[Measurement]) -> Sequence[Measurement]:
+    """NOT GUARANTEED: puts first what noise made the largest, and trusts it as if it had been asked for anyway."""
+    return sorted(measured, key=lambda one: -int(one.answers.sum()))
+
+
+def as_asked(measured: Sequence[Measurement]) -> Sequence[Measurement]:
+    """What was asked first was asked whatever the noise is."""
+    return measured
+
+
+def half_the_noise(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
+    """NOT GUARANTEED: takes the noise as half as large as it is."""
+    found = first_believed(measured, low, high, tail)
+    return Ends(found.low + (found.high - found.low) / 4.0, found.high - (found.high - found.low) / 4.0)
+
+
+def none_split(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
+    """NOT GUARANTEED: takes the tightest of several bounds, each with all of the tail."""
+    return _tightest(measured, low, high, tail)
+
+
+def all_split(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
+    """The tightest of several bounds, over which the tail is split."""
+    return _tightest(measured, low, high, tail / len(measured))
+
+
+def breaking(bound: Bound, order: Order = as_asked, search: Search = SEARCH) -> Callable[[], str | None]:
+    """The search of the audit, set on one of these; always the same one, on the same noise."""
+
+    def run(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Repeated:
+        every = Identity(schema.domain.size)
+        measured = tuple(order([curator.measure(every, share) for share in budget.evenly(TIMES)]))
+        return Repeated(schema, (NoisyCells(measured[0]),), measured, bound)
+
+    def check() -> str | None:
+        found = break_intervals("mutant", run, search, TestingEntropy(17), seed=2)
+        return None if found is None or found.sound else found.verdict
+
+    return check
+
+
+def _tightest(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
+    first = _one(measured[0], low, high, tail)  # all have the same noise, so that ends differ as the answers do
+    apart = [(one.answers - measured[0].answers).astype(np.float64) for one in measured]
+    above, below = max(float(low @ one) for one in apart), min(float(high @ one) for one in apart)
+    return Ends(first.low + above, first.high + below)
+
+
+def _one(measured: Measurement, low: Floats, high: Floats, tail: float) -> Ends:
+    ((noise,), answers) = measured.noises, measured.answers
+    below, above = (_reach(noise, tuple(np.sort(weights[weights != 0]).tolist()), tail) for weights in (low, high))
+    return Ends(float(low @ answers) - below, float(high @ answers) + above)
+
+
+@lru_cache(maxsize=1024)
+def _reach(noise: Noise, weights: tuple[float, ...], tail: float) -> float:
+    """The reach of cells that have one noise: which cells they are does not matter, so that groups share it."""
+    if not weights:
+        return 0.0
+    rows = np.arange(len(weights))
+    return reach(Design(Identity(len(weights)), (noise,), None), rows, np.array(weights), tail)

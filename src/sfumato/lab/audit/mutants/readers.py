@@ -1,0 +1,195 @@
+"""NOT PRIVATE: readers from which a mend was taken out, each of which the reading audit must catch.
+
+They are origins, engines and scores of their own, brought before the same attack as the real ones.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.kernel.reading.engines import Column
+from sfumato.kernel.reading.engines.duckdb import DuckDB
+from sfumato.kernel.reading.formats.csv_files import CsvFiles
+from sfumato.kernel.reading.formats.excel_files import ExcelFiles
+from sfumato.kernel.reading.formats.frames import Frame
+from sfumato.kernel.reading.formats.json_lines import JsonLines
+from sfumato.kernel.reading.formats.origin import SOURCE
+from sfumato.kernel.reading.formats.parquet_files import ParquetFiles
+from sfumato.kernel.reading.formats.sqlite import Sqlite
+from sfumato.kernel.verbs.scores import Rank
+
+
+class EngineReadsCsv(CsvFiles):
+    """NOT PRIVATE: the engine's own reader of CSV, which ends records at bare carriage returns."""
+
+    parallel = "false"
+
+    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+        columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(len(self.header)))
+        options = (
+            f"auto_detect = false, header = true, delim = '{self.grammar.separator}', quote = '\"', escape = '\"', "
+            f"ignore_errors = true, strict_mode = false, parallel = {self.parallel}, columns = {{{columns}}}"
+        )
+        paths = ", ".join(f"'{path}'" for path in self.paths)
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM read_csv([{paths}], {options})")
+
+
+class GuessedLineStarts(EngineReadsCsv):
+    """NOT PRIVATE: a CSV file is cut every 8 MB and lines are guessed to start there, inside quotes too."""
+
+    parallel = "true"
+
+
+class MarkOfTheFirst(CsvFiles):
+    """NOT PRIVATE: without a header the byte order mark of whoever comes first is taken off, as of a header."""
+
+    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+        copy, names = (
+            self.paths[0].with_suffix(".named"),
+            self.grammar.separator.join(map(str, range(len(self.header)))),
+        )
+        copy.write_bytes(f"{names}\n".encode() + self.paths[0].read_bytes().removeprefix(b"\xef\xbb\xbf"))
+        CsvFiles((copy,), self.header, self.grammar, block=self.block).mount(connection, used)
+
+
+class OneLineStopsAll(JsonLines):
+    """NOT PRIVATE: a line that is no JSON is an error, as it is to most readers."""
+
+    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+        for line in self.paths[0].read_bytes().split(b"\n"):
+            json.loads(line or b"{}")
+        super().mount(connection, used)
+
+
+class OneCellStopsAll(ExcelFiles):
+    """NOT PRIVATE: a cell that cannot be read is an error, as it is to openpyxl."""
+
+    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+        import openpyxl
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for path in self.paths:
+                book = openpyxl.load_workbook(path, read_only=True)
+                for _ in book.active.iter_rows(min_row=2, values_only=True):
+                    pass
+                book.close()
+        super().mount(connection, used)
+
+
+class CollatedDuckDB(DuckDB):
+    """NOT PRIVATE: texts are compared as their column's collation has it, so that two people can be one."""
+
+    def bytes_of(self, text: Any) -> Any:
+        return text
+
+
+class OverflowingRank(Rank):
+    """NOT PRIVATE: ranks in 64 bits, which leave them where there are many rows."""
+
+    def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        a, b = self.quantile.as_integer_ratio()
+        up_to = np.cumsum(counts)
+        with np.errstate(over="ignore"):
+            target = np.int64(a) * up_to[-1]
+            short, beyond = target - b * up_to, b * (up_to - counts) - target
+            return np.asarray(-np.maximum(0, np.maximum(short, beyond)), dtype=np.int64)
+
+
+class TypedPandas(Frame):
+    """NOT PRIVATE: pandas columns keep the types that pandas took from their values."""
+
+    def describe(self, connection: Any) -> list[Column]:
+        import pyarrow as pa
+
+        columns = [self.frame.iloc[:, place] for place in range(self.frame.shape[1])]
+        natural = [pa.array(column, from_pandas=True) if _plain(column) else None for column in columns]
+        found = []
+        for place, (column, values) in enumerate(zip(super().describe(connection), natural, strict=True)):
+            kind = None
+            if values is not None:
+                connection.register(SOURCE, pa.table([values[:0]], names=["v"]))
+                kind = str(connection.sql(f"FROM {SOURCE}").types[0])
+            found.append(replace(column, type=kind, inexact=False, reference=f"c{place}", who=None))
+        return found
+
+    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+        import pyarrow as pa
+
+        columns = [self.frame.iloc[:, int(column.reference[1:])] for column in used]
+        texts = [
+            pa.array(column, from_pandas=True)
+            if _plain(column)
+            else pa.array([None if value is None else str(value) for value in column], pa.string())
+            for column in columns
+        ]
+        connection.register(SOURCE, pa.table(texts, names=[column.reference for column in used]))
+
+
+def _plain(column: Any) -> bool:
+    return getattr(column.dtype, "kind", "O") in "biufM"
+
+
+class ObjectsByText(Frame):
+    """NOT PRIVATE: objects of a pandas column that look alike are one person, the number 1 and the text 1."""
+
+    def describe(self, connection: Any) -> list[Column]:
+        return [replace(column, who=None) for column in super().describe(connection)]
+
+
+class ValuesByText(Sqlite):
+    """NOT PRIVATE: values of SQLite that look alike are one person, the number 1 and the text 1."""
+
+    def describe(self, connection: Any) -> list[Column]:
+        return [replace(column, who=None) for column in super().describe(connection)]
+
+
+class AnyEncoding(Sqlite):
+    """NOT PRIVATE: SQLite turns UTF-16 into UTF-8, in which a damaged text and a whole one can be one person."""
+
+    def _check_encoding(self, file: Any) -> None:
+        pass
+
+
+class NamedNaN(Frame):
+    """NOT PRIVATE: rows whose identifier is not a number are all about one person."""
+
+    unit: str | None = None
+
+    def describe(self, connection: Any) -> list[Column]:
+        columns = super().describe(connection)
+        return [replace(column, type="BIGINT") if column.name == self.unit else column for column in columns]
+
+
+class UnknownDecimals(Frame):
+    """NOT PRIVATE: a type that the engine cannot read is taken for one that it can, and found out while reading."""
+
+    def describe(self, connection: Any) -> list[Column]:
+        return [
+            replace(column, type="DECIMAL(38,2)") if str(column.type).startswith("Arrow") else column
+            for column in super().describe(connection)
+        ]
+
+
+class FirstNames(ParquetFiles):
+    """NOT PRIVATE: columns of several files whose names differ in case only are taken for one another."""
+
+    def _names(self) -> list[str]:
+        import pyarrow.parquet as pq
+
+        return [str(name) for name in pq.ParquetFile(self.paths[0]).schema_arrow.names]
+
+
+class StatisticsTrusted(ParquetFiles):
+    """NOT PRIVATE: a Parquet file's statistics are believed when they say that no value is NaN."""
+
+    def mount(self, connection: Any, used: Sequence[Column]) -> None:
+        paths = ", ".join(f"'{path}'" for path in self.paths)
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS FROM read_parquet([{paths}])")

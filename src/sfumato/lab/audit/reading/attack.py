@@ -1,0 +1,134 @@
+"""The reading audit: the proof speaks of tables, the code reads files, and this is where they must agree.
+
+For every source, awkward tables are read whole and again without the rows of each unit in turn. What is gathered may
+move by no more than is charged; nothing may fail on one and not on the other; and a slow reading in plain Python must
+agree cell by cell.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from itertools import chain, repeat
+from math import ceil
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
+from sfumato.kernel.aggregate import Aggregate
+from sfumato.lab.audit.reading.reference import difference
+from sfumato.lab.audit.reading.source import Case, Make
+from sfumato.lab.audit.reading.sources import SOURCES
+from sfumato.schema import Schema
+
+KEY = 20240229  # which rows of a unit are kept depends on it; it is the same for both of a pair
+SHOWN = 3  # complaints that are kept for each source
+
+
+@dataclass(frozen=True)
+class ReadingFinding:
+    """What was found for one source. largest: the largest move of a pair over what is charged for it."""
+
+    source: str
+    pairs: int
+    largest: float
+    complaints: tuple[str, ...]
+
+    @property
+    def sound(self) -> bool:
+        return not self.complaints
+
+    @property
+    def verdict(self) -> str:
+        """What was found; never more than that."""
+        return f"VIOLATION: {self.complaints[0]}" if self.complaints else "no violation found"
+
+
+def sources_here() -> list[str]:
+    """The sources that can be attacked on this machine."""
+    return [name for name, source in SOURCES.items() if source.here]
+
+
+def reading_finding(name: str, pairs: int, seed: int = 1) -> ReadingFinding:
+    """Attack a source with at least so many pairs of neighbouring tables, fewer where reading one takes long."""
+    source = SOURCES[name]
+    return attack_source(name, source.make, ceil(pairs * source.share), seed=seed, first=source.first)
+
+
+def attack_source(
+    name: str, make: Make, pairs: int, *, seed: int = 1, patient: bool = True, first: Sequence[Make] = ()
+) -> ReadingFinding:
+    """Attack one source. patient: go on after the first complaint. first: tables that come before those of `make`."""
+    random = Random(f"{name} {seed}")  # noqa: S311 (tables, not noise)
+    done, largest, complaints = 0, 0.0, list[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        for one in chain(first, repeat(make)):
+            if done >= pairs or (complaints and not patient):
+                break
+            tried, moved, said = attack_case(one(random, Path(folder)), patient=patient)
+            done, largest = done + tried, max(largest, moved)
+            complaints += said
+    return ReadingFinding(name, done, largest, tuple(complaints[:SHOWN]))
+
+
+def attack_case(case: Case, *, patient: bool = True) -> tuple[int, float, list[str]]:
+    """All pairs of one table: how many, the largest move over the charge, and what is wrong."""
+    whole = _read(case, case.parts)
+    complaints = [] if isinstance(whole, str) else _unlike(case, case.parts, whole)
+    refused = isinstance(whole, str) and whole.startswith("refused")
+    largest, done = 0.0, 0
+    for fewer in _neighbours(case):
+        if complaints and not patient:
+            break
+        done += 1
+        other = _read(case, fewer)
+        if isinstance(whole, str) or isinstance(other, str):
+            if not (refused and isinstance(other, str) and other.startswith("refused")):
+                complaints.append(f"{whole if isinstance(whole, str) else other} with or without one unit only")
+            continue
+        moved = move(case.schema, whole, other)
+        largest = max(largest, float(moved))
+        if moved > 1:
+            complaints.append(f"one unit moves what is gathered {float(moved):g} times as far as is charged")
+        complaints += _unlike(case, fewer, other)
+    return done, largest, complaints
+
+
+def move(schema: Schema, one: Aggregate, other: Aggregate) -> Fraction:
+    """How far two readings lie apart, over what is charged for one unit: rows, or steps of a measure, of all cells."""
+    rows = schema.privacy_unit.contributions
+    charged = {"count": rows} | {name: rows * measure.half_units for name, measure in schema.measures.items()}
+    cells = np.union1d(one.cells, other.cells)
+    apart = {of: np.abs(one.at(cells, of) - other.at(cells, of)).sum() for of in charged}
+    return max(Fraction(int(apart[of]), charged[of]) for of in charged)
+
+
+def _neighbours(case: Case) -> Iterable[tuple[object, ...]]:
+    """The parts without those of one unit; what is about nobody is taken away piece by piece."""
+    units = [case.unit(part) for part in case.parts]
+    for unit in dict.fromkeys(unit for unit in units if unit is not None):
+        yield tuple(part for part, other in zip(case.parts, units, strict=True) if other != unit)
+    for place in [place for place, unit in enumerate(units) if unit is None]:
+        yield case.parts[:place] + case.parts[place + 1 :]
+
+
+def _read(case: Case, parts: tuple[object, ...]) -> Aggregate | str:
+    """What is gathered, or how it failed; a refusal by names and types comes before anything is read."""
+    try:
+        table = case.open(parts)
+        table.check(case.schema)
+    except SfumatoError as error:
+        return f"refused ({type(error).__name__})"
+    try:
+        return table.aggregate(case.schema, KEY)
+    except Exception as error:
+        return f"failed while reading ({type(error).__name__})"
+
+
+def _unlike(case: Case, parts: tuple[object, ...], found: Aggregate) -> list[str]:
+    unlike = difference(case.schema, case.rows(parts), found, typed=case.typed)
+    return [] if unlike is None else [f"not as the reference: {unlike}"]

@@ -1,0 +1,168 @@
+"""Awkward JSON lines and sheets: for each value how it is written and the text that it must be read as."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from sfumato.frozen import dataclass
+from sfumato.lab.audit.reading.reference import Row
+from sfumato.lab.audit.reading.tables import awkward_schema
+from sfumato.schema import Schema
+
+NAMES = {part: part for part in ("c", "n", "x", "b", "d", "m", "who")}
+Pools = Mapping[str, Sequence[tuple[Any, str | None]]]
+
+_NUMBERS = [
+    ("1", "1"),
+    ("-2", "-2"),
+    ("2.50", "2.50"),
+    ("1e400", "1e400"),
+    ("null", None),
+    ("true", "true"),
+    ("[1]", None),
+]
+# As tokens of JSON.
+JSON_POOLS: Pools = {
+    "c": [
+        ('"a"', "a"),
+        ('"\\u00e4"', "ä"),
+        ('"x\\ny"', "x\ny"),
+        ("1", "1"),
+        ("true", "true"),
+        ('"\\ud800"', None),
+        ("{}", None),
+    ],
+    "n": [*_NUMBERS, ('"1"', "1"), ("NaN", "NaN"), ("-0", "-0")],
+    "x": [("0.25", "0.25"), ("0.5e0", "0.5e0"), ('"0,5"', "0,5"), ("null", None), ("-1", "-1")],
+    "b": [("true", "true"), ("false", "false"), ("0", "0"), ('"maybe"', "maybe"), ("null", None)],
+    "d": [('"2020-02-29"', "2020-02-29"), ('"2020-02-30"', "2020-02-30"), ("20200301", "20200301"), ("null", None)],
+    "m": [*_NUMBERS, ("Infinity", "Infinity"), ("-7.5", "-7.5")],
+    "who": [('"p"', "p"), ('"P"', "P"), ("7", "7"), ('"\\u00e9"', "é"), ("null", None), ("true", "true")],
+}
+JSON_JUNK = [
+    b"{",
+    b"[]",
+    b'"',
+    b"\xff",
+    b'{"c": "a"',
+    b"{}{}",
+    b"null",
+    b"\xef\xbb\xbf",
+    b"\0",
+    b"[" * 5000,
+    b'{"who": "p"} x',
+    b"  ",
+]
+_DAY, _TIME = dt.date(2020, 2, 29), dt.datetime(2020, 3, 1, 23, 59, 59)
+# As cells of a sheet.
+SHEET_POOLS: Pools = {
+    "c": [
+        ("a", "a"),
+        ("A", "A"),
+        ("ä", "ä"),
+        (1, "1"),
+        (True, "true"),
+        (None, None),
+        ("=A1", None),
+        ("#N/A", None),
+        ("x\ny", "x\ny"),
+    ],
+    "n": [(1, "1"), (-2.0, "-2"), (2.5, "2.5"), ("x", "x"), (None, None), (True, "true"), ("=1+1", None)],
+    "x": [(0.25, "0.25"), (0.5, "0.5"), ("0,5", "0,5"), (None, None), (-1, "-1")],
+    "b": [(True, "true"), (False, "false"), (0, "0"), ("maybe", "maybe"), (None, None)],
+    "d": [(_DAY, "2020-02-29"), (_TIME, "2020-03-01 23:59:59"), ("2020-02-30", "2020-02-30"), (7, "7"), (None, None)],
+    "m": [(1, "1"), (-7.5, "-7.5"), (1e300, "1e300"), ("x", "x"), (None, None)],
+    "who": [("p", "p"), ("P", "P"), (7, "7"), ("é", "é"), (None, None), ("=B2", None)],
+}
+
+# Cells as XML, {r} for where they stand; the shared texts are SHARED, and format 1 shows days. What is malformed is
+# missing, and stops nobody.
+SHARED = ("p", "P", "a", "1", "2020-02-29", "true")
+_BAD = [
+    ('<c r="{r}" t="n"><v>abc</v></c>', None),
+    ('<c r="{r}" s="1"><v>1e300</v></c>', None),
+    ('<c r="{r}" t="s"><v>99</v></c>', None),
+    ('<c r="{r}" t="s"><v>-1</v></c>', None),
+    ('<c r="{r}" t="d"><v>31.2.2020</v></c>', None),
+    ('<c r="{r}" t="b"><v>yes</v></c>', None),
+    ('<c r="{r}" s="x"><v>1</v></c>', None),
+    ('<c r="{r}" t="odd"><v>a</v></c>', None),
+    ('<c r="{r}" t="e"><v>#N/A</v></c>', None),
+    ('<c r="{r}"><f>1+1</f><v>2</v></c>', None),
+    ('<c r="?"><v>1</v></c>', None),
+    ("", None),
+]
+_ONE = ('<c r="{r}"><v>1</v></c>', "1")
+_PART = ('<c r="{r}"><v>0.25</v></c>', "0.25")
+MARKUP_POOLS: Pools = {
+    "c": [*_BAD, _ONE, ('<c r="{r}" t="s"><v>2</v></c>', "a"), ('<c r="{r}" t="b"><v>1</v></c>', "true")],
+    "n": [*_BAD, _ONE, ('<c r="{r}" t="str"><v>-2</v></c>', "-2"), ('<c r="{r}"><v>2.50</v></c>', "2.5")],
+    "x": [*_BAD, _ONE, _PART, ('<c r="{r}" t="inlineStr"><is><t>0.</t><r><t>5</t></r></is></c>', "0.5")],
+    "b": [*_BAD, ('<c r="{r}" t="s"><v>5</v></c>', "true"), ('<c r="{r}" t="b"><v>0</v></c>', "false")],
+    "d": [*_BAD, ('<c r="{r}" t="s"><v>4</v></c>', "2020-02-29"), ('<c r="{r}" s="1"><v>43890</v></c>', "2020-02-29")],
+    "m": [*_BAD, _ONE, _PART, ('<c r="{r}"><v>-7.5E0</v></c>', "-7.5")],
+    "who": [*_BAD[:3], *((f'<c r="{{r}}" t="s"><v>{place}</v></c>', SHARED[place]) for place in range(4))],
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One record: how it is written, and the row that it is, if any."""
+
+    written: Any
+    row: Row | None
+
+
+def awkward_records(random: Random, pools: Pools) -> tuple[Schema, list[str], list[list[tuple[Any, str | None]]]]:
+    """A random schema, its columns, and some records, each a list of values as they are written and read."""
+    schema, names = awkward_schema(random, NAMES)
+    few = {part: random.sample(list(pools[part]), min(4, len(pools[part]))) for part in names}
+    records = [[random.choice(few[part]) for part in names] for _ in range(random.randint(4, 14))]
+    return schema, list(names), records
+
+
+def json_parts(random: Random) -> tuple[Schema, tuple[Part, ...]]:
+    """Lines of JSON, and junk between them."""
+    schema, names, records = awkward_records(random, JSON_POOLS)
+    line, parts = random.choice([b"\n", b"\r\n"]), list[Part]()
+    for record in records:
+        there = [(name, *pair) for name, pair in zip(names, record, strict=True) if random.random() < 0.95]
+        random.shuffle(there)
+        tokens = ", ".join(f"{json.dumps(name)}: {token}" for name, token, _ in there)
+        start = b"\xef\xbb\xbf" if random.random() < 0.1 else b""
+        known = {name: value for name, _, value in there}
+        parts.append(Part(start + b"{" + tokens.encode() + b"}" + line, {name: known.get(name) for name in names}))
+        if random.random() < 0.25:
+            parts.append(Part(random.choice(JSON_JUNK) + line, None))
+    return schema, tuple(parts)
+
+
+def markup_parts(random: Random) -> tuple[Schema, list[str], tuple[Part, ...]]:
+    """Rows of a sheet as XML, after a cell of a column that is not used; their numbers are in no order."""
+    schema, names, records = awkward_records(random, MARKUP_POOLS)
+    parts = []
+    for record in records:
+        number = random.choice(["", ' r="1"', ' r="2"', ' r="7"', ' r="1000000"', ' r="?"'])
+        cells = [token.format(r=f"{chr(66 + place)}7") for place, (token, _) in enumerate(record)]
+        known = {name: text for name, (_, text) in zip(names, record, strict=True)}
+        parts.append(Part(f'<row{number}><c r="A1"><v>0</v></c>{"".join(cells)}</row>', known))
+    return schema, names, tuple(parts)
+
+
+def sheet_parts(random: Random) -> tuple[Schema, list[str], tuple[Part, ...]]:
+    """Rows of a sheet; one without any cell is none."""
+    schema, names, records = awkward_records(random, SHEET_POOLS)
+    parts = []
+    for record in records:
+        cells = [value for value, _ in record]
+        known = (
+            None
+            if all(value is None for value in cells)
+            else {n: text for n, (_, text) in zip(names, record, strict=True)}
+        )
+        parts.append(Part(cells, known))
+    return schema, names, tuple(parts)

@@ -1,0 +1,226 @@
+"""Awkward tables: random schemas, and rows full of what breaks readers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from math import ceil, log2
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from sfumato.frozen import dataclass
+from sfumato.lab.audit.reading.reference import Row
+from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+UTC = dt.UTC
+TOKYO = dt.timezone(dt.timedelta(hours=9), "Asia/Tokyo")
+_BIG = 2**53
+
+TEXTS = [
+    "a",
+    "A",
+    "ä",
+    "a\u0308",
+    "",
+    " a",
+    "a ",
+    "1",
+    "1.0",
+    "true",
+    "TRUE",
+    "x\ny",
+    'x"y',
+    "a\0",
+    "\u202ea",
+    "nan",
+    "ß",
+    "ss",
+]
+DAYS = [dt.date(2020, 1, 31), dt.date(2020, 2, 29), dt.date(2020, 3, 1), dt.date(1, 1, 1), dt.date(9999, 12, 31)]
+TIMES = [
+    dt.datetime(2020, 1, 31, 23, 59, 59, 999999),
+    dt.datetime(2020, 2, 1),
+    dt.datetime(2020, 2, 29, 12),
+    dt.datetime(1969, 12, 31, 23, 59, 59),
+]
+NUMBERS = [
+    0.0,
+    -0.0,
+    0.5,
+    -0.5,
+    1.0,
+    1.5,
+    -2.0,
+    2.0,
+    2.5,
+    math.nan,
+    math.inf,
+    -math.inf,
+    1e308,
+    -1e308,
+    5e-324,
+    0.25,
+    3.0,
+]
+WHOLE = [0, 1, -1, 2, -2, 3, 127, -128]
+LARGE = [*WHOLE, _BIG, _BIG + 1, 2**63 - 1, -(2**63)]
+PEOPLE = ["p", "P", "q", "é", "e\u0301", "nan", "NULL"]
+# Persons whose texts are alike, where a column may hold objects of any type.
+OBJECTS = [1, "1", 1.0, True, "true", Decimal(1), "\ud800", "?", "2020-02-29", dt.date(2020, 2, 29), b"1", None]
+
+# For each column the types it may have, as Arrow names them, and the values that a column of that type is drawn from.
+POOLS: dict[str, dict[str, Sequence[object]]] = {
+    "c": {
+        "string": TEXTS,
+        "large_string": TEXTS,
+        "string_view": TEXTS,
+        "dictionary": TEXTS,
+        "int64": LARGE,
+        "float64": NUMBERS,
+        "bool": [True, False],
+    },
+    "n": {
+        "int8": WHOLE,
+        "int64": LARGE,
+        "uint64": [0, 1, 2, _BIG, 2**64 - 1],
+        "float32": NUMBERS[:12],
+        "float64": [*NUMBERS, 1e19, -1e19, 2.0**53],
+        "decimal128": [Decimal("1.50"), Decimal("-2.00"), Decimal("9999999.99"), Decimal("0.00")],
+        "bool": [True, False],
+    },
+    "x": {"float64": NUMBERS, "int64": LARGE, "decimal128": [Decimal("0.25"), Decimal("0.50"), Decimal("-0.01")]},
+    "b": {"bool": [True, False], "int64": [0, 1, 2], "string": ["true", "F", "yes", "maybe", "", "0"]},
+    "d": {
+        "date32": DAYS,
+        "timestamp[us]": TIMES,
+        "timestamp[ns]": TIMES,
+        "timestamp[s]": [time.replace(microsecond=0) for time in TIMES],
+        "timestamp[ms, tz=UTC]": [time.replace(tzinfo=UTC, microsecond=0) for time in TIMES],
+        "timestamp[us, tz=Asia/Tokyo]": [time.replace(tzinfo=TOKYO) for time in TIMES],
+    },
+    "m": {
+        "float64": NUMBERS,
+        "int64": LARGE,
+        "float32": NUMBERS[:12],
+        "decimal128": [Decimal("4.00"), Decimal("-7.25")],
+    },
+    "who": {
+        "string": PEOPLE,
+        "dictionary": PEOPLE,
+        "int64": [1, 2, _BIG, _BIG + 1, 2**63 - 1],
+        "float64": [1.0, 2.5, -0.0, 0.0, math.nan, math.inf],
+    },
+}
+NAMES = [
+    {"c": "c", "n": "n", "x": "x", "b": "b", "d": "d", "m": "m", "who": "who"},
+    {"c": 'a"b', "n": "select", "x": "x y", "b": "é😀", "d": "cell", "m": "m0", "who": "unit"},
+    {"c": "N", "n": "n", "x": "rows", "b": "a0", "d": "list0", "m": "code", "who": "place"},
+    {"c": "c,d", "n": "line break", "x": "'x'", "b": "{b}", "d": "%d", "m": "--m", "who": "source"},
+]
+
+
+@dataclass(frozen=True)
+class AwkwardTable:
+    """A schema and rows that it can be applied to, each column of one declared type."""
+
+    schema: Schema
+    rows: tuple[Row, ...]
+    types: dict[str, str]  # by column name
+
+    def arrow(self, rows: Sequence[Row]) -> pa.Table:
+        """Some of the rows as an Arrow table of the declared types."""
+        import pyarrow as pa
+
+        columns = [pa.array([row[name] for row in rows], arrow_type(kind)) for name, kind in self.types.items()]
+        return pa.table(columns, names=list(self.types))
+
+
+def awkward_table(random: Random) -> AwkwardTable:
+    """A random schema, and a few rows of a few people."""
+    schema, names = awkward_schema(random)
+    types = {names[part]: random.choice(list(POOLS[part])) for part in names}
+    pools = {names[part]: _pool(random, part, types[names[part]]) for part in names}
+    rows = tuple(
+        {name: None if random.random() < 0.1 else random.choice(pool) for name, pool in pools.items()}
+        for _ in range(random.randint(4, 14))
+    )
+    return AwkwardTable(schema, rows, types)
+
+
+def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple[Schema, dict[str, str]]:
+    """A random schema, and the name of the column behind each of its parts; there is always one for people."""
+    names = names or random.choice(NAMES)
+    attributes: dict[str, dict[str, Any]] = {
+        "c": {"type": "category", "values": ["a", "A", "ä", "1", "true", "x\ny"], "other": random.random() < 0.5},
+        "n": {"type": "integer", "lower": -2, "upper": 2},
+        "x": {"type": "number", "lower": 0, "upper": 1, "width": "0.25"},
+        "b": {"type": "boolean"},
+        "d": {"type": "date", "lower": "2020-01-01", "upper": "2020-12-31", "by": random.choice(["day", "month"])},
+    }
+    if random.random() < 0.3:
+        attributes["n"] = {"type": "category", "values": [-1, 0, 1, 2], "other": random.random() < 0.5}
+    _vary(attributes, random)
+    chosen = random.sample(sorted(attributes), random.randint(1, 3))
+    described = {part: attributes[part] | {"column": names[part]} for part in chosen}
+    if random.random() < 0.1:  # the same again and again, until there are too many cells to lay out
+        cells = Schema.from_dict({"dataset": "reading", "privacy_unit": "row", "attributes": described}).domain.size
+        times = ceil(26 / log2(cells))
+        described = {f"{part}{time}": one for time in range(times) for part, one in described.items()}
+    measured = random.random() < 0.5
+    unit: Any = {"column": names["who"], "contributions": random.randint(1, 3)} if random.random() < 0.8 else "row"
+    schema = Schema.from_dict(
+        {
+            "dataset": "reading",
+            "privacy_unit": unit,
+            "attributes": described,
+            "measures": {"m": {"lower": -4, "upper": 4, "step": 1, "column": names["m"]}} if measured else {},
+        }
+    )
+    used = [*chosen, *(["m"] if measured else []), "who"]
+    return schema, {part: names[part] for part in random.sample(used, len(used))}
+
+
+def _vary(attributes: dict[str, dict[str, Any]], random: Random) -> None:
+    """Some of the rarer ways to declare an attribute; the tables are those that there would be without them."""
+    aside = Random()  # noqa: S311 (tables, not noise)
+    aside.setstate(random.getstate())
+    if aside.random() < 0.4:
+        attributes["d"]["by"] = aside.choice(["hour", "week", "quarter", "year"])
+    elif aside.random() < 0.3:
+        attributes["d"] = {"type": "date", "by": aside.choice(["weekday", "hour_of_day"])}
+    if attributes["n"]["type"] == "category" and aside.random() < 0.5:
+        attributes["n"]["map"] = {"2.5": 2, "7": -1}
+    if aside.random() < 0.3:
+        attributes["c"]["fold"] = "spaces"
+    elif aside.random() < 0.4:
+        attributes["c"] |= {"values": ["a", "ä", "1", "x\ny"], "fold": ["case", "spaces"], "map": {"TRUE": "1"}}
+    if aside.random() < 0.3:
+        attributes["b"] |= {"map": {"1": False, "maybe": True}, "fold": "case"}
+    for attribute in attributes.values():
+        if aside.random() < 0.3:
+            attribute["missing"] = "keep"
+
+
+def _pool(random: Random, part: str, kind: str) -> list[object]:
+    """A few of the values, so that people have several rows and cells several people."""
+    values = list(POOLS[part][kind])
+    return random.sample(values, min(len(values), random.randint(2, 5)))
+
+
+def arrow_type(kind: str) -> Any:
+    """An Arrow type by the name that it has in POOLS."""
+    import pyarrow as pa
+
+    if kind == "dictionary":
+        return pa.dictionary(pa.int32(), pa.string())
+    if kind == "decimal128":
+        return pa.decimal128(9, 2)
+    if kind.startswith("timestamp"):
+        unit, _, zone = kind[len("timestamp[") : -1].partition(", tz=")
+        return pa.timestamp(unit, zone or None)
+    return getattr(pa, {"bool": "bool_"}.get(kind, kind))()

@@ -1,0 +1,167 @@
+"""Statements drawn from the grammar of docs/sql.md, about the columns of a schema.
+
+A careful statement can be asked of a plain engine too, which must give the same. Left out of careful statements,
+because docs/sql.md gives them another meaning than SQL has, or because SQL leaves it open:
+
+- keys that are bins, weeks or months, whose labels are ours: bins are summed, averaged and cut at their edges instead;
+- continuous quantiles of an even number of rows, which SQL takes between two values and a release at one of them;
+- SUM of no rows, 0 here and NULL in SQL: compared as equal, and under COALESCE where more is made of it;
+- sums of truth values, the order of texts, LIKE's ESCAPE, fractions as text;
+- LIMIT after an order that leaves ties, and the names of columns without an alias;
+- totals over groups after HAVING, and aggregates of aggregates other than SUM, which a release refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+from sfumato.frozen import dataclass
+from sfumato.lab.audit.statements.expressions import COMPARISONS, Expressions, quoted
+from sfumato.schema import Schema
+
+ORDERS = ("", "DESC", "ASC", "NULLS FIRST", "DESC NULLS LAST")
+LIMITS = ("0", "1", "5", "9223372036854775807", "1.5", "-1")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A text to ask. careful: a plain engine has to give the same. ordered: in an order that leaves no ties."""
+
+    text: str
+    careful: bool
+    ordered: bool = False
+
+
+def draw(schema: Schema, random: Random, *, careful: bool) -> Statement:
+    """One statement of a moderate size."""
+    grammar = _Grammar(Expressions(schema, random, careful), quoted(schema.dataset))
+    if not careful and random.random() < 0.1:
+        grammar = replace(grammar, table="release")
+    (kind,) = random.choices(
+        [grammar.select, grammar.listed, grammar.nested, grammar.union, grammar.described],
+        [60, 8, 20, 10, 0 if careful else 2],
+    )
+    return kind()
+
+
+@dataclass(frozen=True, eq=False)
+class _Grammar:
+    """Whole statements, made of expressions. table: what FROM names."""
+
+    of: Expressions
+    table: str
+
+    def select(self) -> Statement:
+        """One SELECT: groups, aggregates, conditions, ranks, order."""
+        of = self.of
+        keys = of.some_keys(of.random.choice([0, 1, 1, 2]))
+        if of.chance(0.3):
+            keys[-1:] = [of.scalar()]
+        group = self._grouping(keys)
+        sets = group.startswith(("ROLLUP", "CUBE", "GROUPING"))
+        plain = bool(keys) and not sets
+        numbers = [of.amount(grouped=plain) for _ in range(of.random.choice([1, 1, 2]))]
+        columns = [f"{key} AS k{place}" for place, key in enumerate(keys)]
+        columns += [f"{number} AS n{place}" for place, number in enumerate(numbers)]
+        if plain and of.chance(0.1 if of.careful else 0.02):  # each group is worked out by itself
+            columns.append(f"SUM(COUNT(*)) OVER (PARTITION BY {keys[0]}) AS t")
+        window = any(" OVER " in column for column in columns)
+        if sets and of.chance(0.5):
+            columns.append(f"GROUPING({keys[0]}) AS g")
+        ranked = plain and of.chance(0.15)
+        if ranked:
+            columns.append(f"{self._rank(keys)} AS r")
+        text = f"SELECT {', '.join(columns)} FROM {self.table}"
+        text += f" WHERE {of.condition()}" if of.chance(0.45) else ""
+        text += f" GROUP BY {group}" if keys else ""
+        if keys and not (window and of.careful) and of.chance(0.25):
+            text += f" HAVING {of.amount(grouped=False, depth=1, inside=True)} {of.any(*COMPARISONS)} {of.number()}"
+        text += f" QUALIFY r <= {of.any('1', '2', of.number())}" if ranked and of.chance(0.5) else ""
+        shown = [] if sets else [f"k{place}" for place in range(len(keys))]
+        tail = self._tail(shown, "COUNT(*)")
+        return Statement(text + tail, of.careful, "ORDER BY" in tail)
+
+    def _rank(self, keys: list[str]) -> str:
+        """A rank of groups; of a row number, by keys as well, so that there are no ties."""
+        of, kind = self.of, self.of.any("RANK", "DENSE_RANK", "ROW_NUMBER")
+        rules = [f"COUNT(*) {of.any('', 'DESC')}", *(keys if kind == "ROW_NUMBER" else [])]
+        within = f"PARTITION BY {keys[0]} " if of.chance(0.3) else ""
+        return f"{kind}() OVER ({within}ORDER BY {', '.join(rules)})"
+
+    def _grouping(self, keys: Sequence[str]) -> str:
+        """GROUP BY of some keys, in one of its forms."""
+        if not keys:
+            return ""
+        listed = ", ".join(keys)
+        places = ", ".join(str(place) for place in range(1, len(keys) + 1))
+        sets = f"GROUPING SETS (({listed}), ({keys[0]}), ())"
+        forms = [listed, places, "ALL", f"ROLLUP ({listed})", f"CUBE ({listed})", sets]
+        (form,) = self.of.random.choices(forms, [12, 2, 1, 2, 2, 2])
+        return form
+
+    def _tail(self, keys: Sequence[str], number: str) -> str:
+        """ORDER BY and LIMIT."""
+        of = self.of
+        if of.careful:
+            if not keys or of.chance(0.5):
+                return ""
+            first = [f"{of.any(number, '1')} {of.any('', 'DESC')}"] if of.chance(0.4) else []
+            rules = [*first, *(f"{key} {of.any('', 'DESC', 'ASC NULLS FIRST', 'DESC NULLS LAST')}" for key in keys)]
+            limit = f" LIMIT {of.any('0', '1', '3')} OFFSET {of.any('0', '2')}" if of.chance(0.4) else ""
+            return f" ORDER BY {', '.join(rules)}{limit}"
+        text = ""
+        if of.chance(0.4):
+            by = of.random.sample([*keys, "n0", "1", "9", number, of.amount(grouped=True, depth=1)], 2)
+            text = f" ORDER BY {', '.join(f'{one} {of.any(*ORDERS)}' for one in by)}"
+        text += f" LIMIT {of.any(*LIMITS)}" if of.chance(0.2) else ""
+        return text + (f" OFFSET {of.any('0', '3', '99')}" if of.chance(0.1) else "")
+
+    def listed(self) -> Statement:
+        """Values alone."""
+        of = self.of
+        columns = of.some_keys(2)
+        if not columns:
+            return self.described()
+        shown = ", ".join(f"{one} AS k{place}" for place, one in enumerate(columns))
+        where = f" WHERE {of.condition(1)}" if of.chance(0.4) else ""
+        tail = self._tail([f"k{place}" for place in range(len(columns))], "k0") if of.careful else ""
+        distinct = "DISTINCT " if of.careful or of.chance(0.5) else ""
+        return Statement(f"SELECT {distinct}{shown} FROM {self.table}{where}{tail}", of.careful, "ORDER BY" in tail)
+
+    def described(self) -> Statement:
+        """The columns that there are."""
+        text = self.of.any("DESCRIBE", f"DESCRIBE {self.table}", f"SELECT * FROM {self.table} LIMIT 3", "SELECT 1", "")
+        return Statement(text, careful=False)
+
+    def nested(self) -> Statement:
+        """A SELECT over the groups of another: renamed, filtered, sorted, or added up."""
+        of = self.of
+        keys = of.some_keys(2)
+        shown = "".join(f"{key} AS c{place}, " for place, key in enumerate(keys))
+        where = f" WHERE {of.condition(1)}" if of.chance(0.3) else ""
+        group = f" GROUP BY {', '.join(keys)}" if keys else ""
+        inner = f"SELECT {shown}{of.aggregate(inside=True)} AS n, COUNT(*) AS total FROM {self.table}{where}{group}"
+        rules = ", ".join(["total DESC", *(f"c{place}" for place in range(len(keys)))])
+        made = of.any("n", "n / total", "n - total", "2 * n", "n + 1", "ROUND(n, 1)")
+        over = f"{of.any('n', 'total', 'ROUND(total, -1)')} > {of.number()}"
+        outers = ["SELECT n, total FROM {}", "SELECT * FROM {} WHERE " + over]
+        if keys:
+            outers += ["SELECT c0, SUM(total) AS t FROM {} GROUP BY c0 ORDER BY c0", "SELECT c0, n FROM {}"]
+            outers += [f"SELECT c0 AS again, {made} AS m FROM {{}}", f"SELECT c0, n FROM {{}} ORDER BY {rules} LIMIT 4"]
+            outers += [f"SELECT total AS c0, c0 AS n FROM {{}} WHERE {over}"]
+        outer = of.any(*outers)
+        if of.chance(0.5):
+            text = f"WITH w AS ({inner}) {outer.replace('{}', 'w')}"
+        else:
+            text = outer.replace("{}", f"({inner}) AS s")
+        return Statement(text, of.careful, "ORDER BY" in outer)
+
+    def union(self) -> Statement:
+        """The rows of two SELECTs."""
+        of = self.of
+        one = f"SELECT {of.any('COUNT(*)', of.aggregate(inside=True))} AS n FROM {self.table} WHERE {of.condition(1)}"
+        two = f"SELECT COUNT(*) FROM {self.table} WHERE {of.condition(1)}"
+        tail = "" if of.careful else of.any("", " ORDER BY n", " ORDER BY 1 DESC LIMIT 1", " LIMIT 0")
+        return Statement(f"{one} UNION ALL {two}{tail}", of.careful)

@@ -1,0 +1,136 @@
+"""sfumato audit: try to catch our own mechanisms cheating."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import typer
+
+from sfumato.cli.shared.manner import ANSWER_ONLY, JSON, MANNER
+
+if TYPE_CHECKING:
+    from sfumato.lab.audit.report import Report
+
+MECHANISMS = typer.Argument(None, help="Which mechanisms to attack; all of them by default.", show_default=False)
+
+
+def audit(
+    mechanisms: list[str] | None = MECHANISMS,
+    full: bool = typer.Option(False, "--full", help="A million runs of each primitive; takes much longer."),
+    mutants: bool = typer.Option(False, "--mutants", help="Only check that deliberately broken variants are caught."),
+    sql: int = typer.Option(
+        0, "--sql", min=0, help="Only ask so many random statements of releases of every kind, and judge the answers."
+    ),
+    seed: int | None = typer.Option(None, "--seed", help="Of --sql: ask the statements of an earlier run again."),
+    quiet: bool = ANSWER_ONLY,
+    as_json: bool = JSON,
+) -> None:
+    """Attack the mechanisms and say what was found. A clean report is no proof: the proofs are in docs/privacy.md."""
+    if sql:
+        _ask_statements(sql, seed)
+        return
+    from sfumato.cli.show import counting, say, table
+    from sfumato.errors import PrivacyError
+    from sfumato.kernel.sampling.entropy import SystemEntropy
+    from sfumato.lab.audit.mutants.catching import mutant_report
+    from sfumato.lab.audit.mutants.registry import MUTANTS
+    from sfumato.lab.audit.report import FULL, QUICK, attack
+
+    report = None
+    if not mutants:
+        with counting("attacking") as tick:
+            report = attack(mechanisms or None, FULL if full else QUICK, tick, workers=min(2, os.cpu_count() or 1))
+    names = list(MUTANTS)
+    with counting("attacking broken variants") as tick:
+        caught = mutant_report(SystemEntropy(), lambda done, of: tick(names[min(done, of - 1)], done / of))
+    missed = [name for name, by, _ in caught if by is None]
+    if MANNER.json:
+        from sfumato.cli.shared.manner import give
+        from sfumato.cli.shared.plans import of_audit
+
+        give(of_audit(report, caught))
+    score = f"{len(caught) - len(missed)} of {len(caught)}"
+    if report is None:
+        rows = [[name, by or "NOT CAUGHT", how] for name, by, how in caught]
+        table(["mutant", "caught by", "how"], rows, left=[0, 1, 2])
+        say(f"Mutants: {score} caught.")
+    else:
+        _show(report, score)
+    if report is not None and report.violated:
+        raise PrivacyError("a violation was found; do not publish with this version, and report it")
+    if missed:
+        raise PrivacyError(f"the audit did not catch {', '.join(missed)}: there is a hole in it")
+
+
+def _ask_statements(statements: int, seed: int | None) -> None:
+    """Ask random statements, and show whatever is wrong with an answer."""
+    from sfumato.cli.show import counting, say
+    from sfumato.errors import SfumatoError
+    from sfumato.kernel.sampling.entropy import SystemEntropy
+    from sfumato.lab.audit.report import side_by_side
+    from sfumato.lab.audit.statements.run import PER_ROUND, Round, fuzz
+
+    first = int.from_bytes(SystemEntropy().bytes(4)) if seed is None else seed
+    seeds = range(first, first + -(-statements // PER_ROUND))
+    total, workers = Round(), min(2, os.cpu_count() or 1, len(seeds))
+    with counting("asking statements") as tick, suppress(KeyboardInterrupt):  # what was asked until then is told
+        for _, one in side_by_side(fuzz, seeds, min(statements, PER_ROUND), workers):
+            total += one
+            tick(f"{total.asked:,} asked, {len(total.found)} wrong", total.asked / statements)
+    if MANNER.json:
+        from sfumato.cli.shared.manner import give
+        from sfumato.cli.shared.plans import of_statements
+
+        give(of_statements(total, first))
+    for found in total.found:
+        say(found.complaint, bold="wrong: ")
+        say(found.small or found.text, bold="  statement: ")
+        say(found.world, bold="  asked of: ")
+        say(found.again, bold="  again: ")
+    say(
+        f"{total.asked:,} statements from seed {first}: {total.answered:,} answered, {total.compared:,} of them "
+        f"compared with DuckDB, the others refused; {len(total.found)} kinds of wrong answers."
+    )
+    if total.found:
+        raise SfumatoError("statements were answered wrongly, or not refused in one line; please report them")
+
+
+def _show(report: Report, score: str) -> None:
+    from sfumato.cli.show import say, table
+
+    rows = []
+    for row in report.rows:
+        coverage = "" if row.coverage is None else f"{row.coverage:.1%}" + " *" * row.partly
+        rows.append([row.name, row.claimed, f"{row.bound:.3f}", f"{row.runs:,}", score, coverage, row.verdict])
+    headers = ["mechanism", "claimed epsilon", "measured lower bound", "N", "mutants caught", "coverage", "verdict"]
+    table(headers, rows, left=[0, 6])
+    if any(row.partly for row in report.rows):
+        say(
+            "* without kinds of question whose intervals are known to hold too seldom; docs/known-limits.md lists them."
+        )
+    for what, findings in (("Exact distributions", report.exact), ("Replay with frozen noise", report.replayed)):
+        if findings:
+            pairs, largest = sum(found.pairs for found in findings), max(f.loss / float(f.claimed) for f in findings)
+            unsound = [found.name for found in findings if not found.sound]
+            said = f"VIOLATION in {', '.join(unsound)}" if unsound else "no violation found"
+            say(f"{what}: {pairs:,} pairs of neighbouring tables, largest loss {largest:.6f} of the claim; {said}.")
+    if report.sure:
+        say("Guaranteed intervals, where a search for tables and questions that break them ended, on fresh releases:")
+        rows = [
+            [
+                one.mechanism,
+                f"{one.tried:,}",
+                f"{one.confidence:.0%}",
+                f"{one.held:.1%} of {one.releases:,}",
+                one.verdict,
+            ]
+            for one in report.sure
+        ]
+        table(["mechanism", "tables tried", "promised", "held", "verdict"], rows, left=[0, 4])
+    if report.read:
+        say("")
+        rows = [[found.source, f"{found.pairs:,}", f"{found.largest:.2f}", found.verdict] for found in report.read]
+        table(["read from", "pairs", "largest move over the charge", "verdict"], rows, left=[0, 3])
+    say("Bounds hold with probability 1 - 1e-6. A clean report is no proof; the proofs are in docs/privacy.md.")

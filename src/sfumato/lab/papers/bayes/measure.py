@@ -1,0 +1,235 @@
+"""Bayes: a network in which every attribute is given a few earlier ones, chosen privately, with noisy tables.
+
+Zhang, Cormode, Procopiuc, Srivastava, Xiao, "PrivBayes: private data release via Bayesian networks", SIGMOD 2014.
+
+    1  all one-way margins, with a small share
+    2  the first attribute is the one with the fewest values; then, again and again, the exponential mechanism takes an
+       attribute and its parents among those that have their place, and the table of the family is measured at once
+    3  rows are drawn from the network, attribute by attribute; pairs are counted from them
+    4  how far tables of two, three and four attributes are off, measured
+
+Corrected: the paper takes the number of rows as known and scores families by mutual information, or by a distance from
+independence whose parts depend on the table; here a score is the distance between the table of a family and a public
+guess, which one row moves by 1 (docs/privacy.md, theorem 7): what the network so far, and the attribute's own margin,
+say of it. From it is taken, as in AIM, the noise that measuring the table would bring in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import field
+from fractions import Fraction
+from itertools import combinations, islice
+from math import prod
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.lab.papers.bayes.network import Family, counted, larger_tables, raked, rows_of, smoothed
+from sfumato.lab.papers.examples import small_table, whole_up_to
+from sfumato.measurement import Measurement
+from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.promises import Figure, Promises
+from sfumato.models.margins.calibration import check
+from sfumato.models.margins.content import Margins
+from sfumato.models.margins.one_way import one_way_margin
+from sfumato.models.margins.table import Noisy, Places, Table, pooled
+from sfumato.queries import Identity, Workload
+from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.schema import Schema
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Shares of the budget and limits, by judgement.
+
+    shares: for one-way margins, choices, tables and the check; choices have the paper's 0.3. useful: standard
+    deviations of noise that an average cell of a family must hold in rows, the paper's theta. rows: that tables are
+    counted from at most, while families are chosen and in the end; per_cell: of the largest pair. most_choices:
+    families that are weighed against each other in one round. most_cells: of a family.
+    """
+
+    shares: tuple[Fraction, ...] = (Fraction(10, 100), Fraction(30, 100), Fraction(55, 100), Fraction(5, 100))
+    useful: float = 4.0
+    rows: tuple[int, int] = (2**15, 2**18)
+    per_cell: int = 2**10
+    most_choices: int = 400
+    most_cells: int = 2**18
+
+
+SETTINGS = Settings()
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may state. degree: the most parents that an attribute has."""
+
+    degree: int = 2
+
+
+PLAIN = Options()
+
+
+def bayes(
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
+) -> Margins:
+    """Publish the tables of a network that was chosen privately, and all pairs that follow from it."""
+    for_margins, for_choices, for_tables, for_check = budget.split(*SETTINGS.shares)
+    building = _Building(curator, schema, options.degree)
+    building.margins(for_margins)
+    building.grow(for_choices, for_tables)
+    checked = check(curator, schema, building.tables(), for_check)
+    measured = (*building.measured, *(((), found) for found in checked.measured))
+    return Margins(schema, {"count": checked.tables}, {"count": checked.spreads}, measured)
+
+
+@dataclass(eq=False)
+class _Building:
+    """A network as it grows, from what the curator hands out."""
+
+    curator: Curator
+    schema: Schema
+    degree: int
+    noisy: list[tuple[Places, Noisy]] = field(default_factory=list)
+    measured: list[tuple[Places, Measurement]] = field(default_factory=list)
+    families: list[Family] = field(default_factory=list)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.schema.domain.shape
+
+    def margins(self, budget: Budget) -> None:
+        for place, share in enumerate(budget.evenly(len(self.sizes))):
+            self._measure((place,), share)
+
+    def grow(self, for_choices: Budget, for_tables: Budget) -> None:
+        """Give every attribute its place. Each has one choice and one table of an even share."""
+        first = min(range(len(self.sizes)), key=lambda place: self.sizes[place])
+        rounds = len(self.sizes)
+        choices, shares = for_choices.evenly(max(1, rounds - 1)), for_tables.evenly(rounds)
+        self._place(Family(first), shares[0])
+        for place in range(1, rounds):
+            families = list(islice(self._candidates(shares[place]), SETTINGS.most_choices))
+            rows, one_way, names = self._rows(SETTINGS.rows[0]), self._one_way(), self.schema.domain.names
+            guesses = [([names[p] for p in one.places], self._guess(one, rows, one_way)) for one in families]
+            fines = [round(self._error(shares[place]) * len(guess)) for _, guess in guesses]
+            self._place(families[self.curator.select_margin(guesses, fines, choices[place - 1])], shares[place])
+        if rounds == 1:
+            self._measure((first,), for_choices)
+
+    def tables(self) -> dict[Places, Table]:
+        """The total, all one-way margins and pairs, and families of three and more."""
+        total, one_way = self._total(), self._one_way()
+        found: dict[Places, Table] = {(): Table((), np.array(total), np.array(pooled(self.noisy, ())[1]), np.zeros(()))}
+        for place, margin in enumerate(one_way):
+            noise = np.full(len(margin), pooled(self.noisy, (place,))[1])
+            found[place,] = Table((place,), margin, noise, np.zeros(len(margin)))
+        rows = self._rows(SETTINGS.rows[1])
+        for pair in combinations(range(len(self.sizes)), 2):
+            table = raked(counted(rows, pair, self.sizes, total) + 1e-9, [one_way[place] for place in pair])
+            found[pair] = Table(pair, table, np.zeros(table.shape), table + 1.0 / max(1, table.size))
+        return found | larger_tables(self.noisy, found)
+
+    def _candidates(self, share: Budget) -> Iterator[Family]:
+        """Families of attributes without a place, the fewest parents first, taken in turn."""
+        placed = [family.place for family in self.families]
+        left = [place for place in range(len(self.sizes)) if place not in placed]
+        room = self._total() / (SETTINGS.useful * self._error(share))
+        for order in range(self.degree + 1):
+            sets = list(combinations(placed, order))
+            sets = sets[:: max(1, len(sets) * len(left) // SETTINGS.most_choices)]
+            for parents in sets:
+                for place in left:
+                    cells = prod(self.sizes[each] for each in (*parents, place))
+                    if not parents or cells <= min(room, SETTINGS.most_cells):
+                        yield Family(place, parents)
+
+    def _guess(self, family: Family, rows: Codes, one_way: Sequence[Floats]) -> Codes:
+        """The table of a family if its attribute had nothing to do with its parents. rows: of the network so far."""
+        total = self._total()
+        parents = counted(rows, family.parents, self.sizes, total)
+        table = np.multiply.outer(parents, one_way[family.place] / max(total, 1.0))
+        order = [(*family.parents, family.place).index(place) for place in family.places]
+        return np.asarray(np.rint(np.transpose(table, order)).reshape(-1), dtype=np.int64)
+
+    def _place(self, family: Family, share: Budget) -> None:
+        self._measure(family.places, share)
+        self.families.append(family)
+
+    def _measure(self, places: Places, budget: Budget) -> None:
+        seen = self.curator.margin([self.schema.domain.names[place] for place in places])
+        found = seen.measure(Identity(seen.domain.size), budget)
+        self.measured.append((places, found))
+        answers = found.answers.astype(np.float64).reshape(seen.domain.shape)
+        self.noisy.append((places, (answers, found.noise.continuous_variance)))
+
+    def _error(self, share: Budget) -> float:
+        """What measuring a cell with a share of the budget is off by, in rows."""
+        contributions = self.curator.charge.contributions
+        amount = float(share.amount)
+        return contributions / amount if share.is_pure else contributions / float(np.sqrt(np.pi * amount))
+
+    def _total(self) -> float:
+        return max(0.0, float(pooled(self.noisy, ())[0]))
+
+    def _one_way(self) -> list[Floats]:
+        total, axes = self._total(), enumerate(self.schema.domain.axes)
+        return [one_way_margin(*pooled(self.noisy, (place,)), total, axis.ordered) for place, axis in axes]
+
+    def _rows(self, number: int) -> Codes:
+        one_way = self._one_way()
+        tables = {}
+        for family in self.families:
+            near = smoothed(pooled(self.noisy, family.places)[0], [one_way[place] for place in family.places])
+            tables[family.places] = near
+        pair = prod(sorted(self.sizes)[-2:])
+        return rows_of(self.families, tables, min(number, SETTINGS.per_cell * pair), RandomNumbers(0))
+
+
+def _promises(
+    schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
+) -> Promises:
+    axes, k = len(schema.domain.shape), schema.privacy_unit.contributions
+    for_margins, _, for_tables, _ = (float(each.amount) / axes for each in budget.split(*SETTINGS.shares))
+    figures = (
+        Figure("margins of one attribute", axes, "tables"),
+        Figure("standard error of a cell of these", 2.0**0.5 * k / for_margins),
+        Figure("choices of an attribute and its parents", axes - 1, "choices"),
+        Figure(f"tables of an attribute and its parents, {options.degree} at most", axes, "tables"),
+        Figure("standard error of a cell of these", 2.0**0.5 * k / for_tables),
+    )
+    return Promises(
+        figures,
+        ("How much the network leaves out depends on the table: only a trial can tell; docs/bayes.md has some.",),
+    )
+
+
+def example(contributions: int) -> Schema:
+    """Three answers of two values each."""
+    return small_table("audit", contributions, a=whole_up_to(1), b=whole_up_to(1), c=whole_up_to(1))
+
+
+def _refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
+    if not 1 <= options.degree <= 4:
+        return "an attribute has 1 to 4 parents; give --with degree=2, or another of these"
+    if schema.measures:
+        return f"it counts rows and sums no {next(iter(schema.measures))}; leave the measures out, or use margins"
+    return None
+
+
+MECHANISM = Mechanism(
+    name="bayes",
+    summary="a network of attributes, each given a few others, chosen privately: rows and tables",
+    paper="Zhang et al. 2014",
+    run=bayes,
+    gaussian=True,
+    by_margins=True,
+    refuses=_refuses,
+    checks_itself=True,
+    example=example,
+    promises=_promises,
+    options=Options,
+)

@@ -1,0 +1,235 @@
+"""A learned model: it answers COUNT of any WHERE on the attributes, without any cell being published.
+
+What a file keeps are the noisy answers that the model was trained on and those that were kept aside, and the model as
+ONNX. Error bars are worked out from the answers kept aside when the release is first asked.
+
+How alike two values of an attribute are, such as two users by their ratings: the cosine of their counts.
+
+The counts are those that a learned model gives by blocks of the other attributes. Their noise lengthens both vectors,
+which is taken off; the interval follows from the errors of the counts to first order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from sfumato.answers.answer import check_confidence, result_of
+from sfumato.answers.estimate import Estimate
+from sfumato.answers.groups import Groups
+from sfumato.answers.result import Result
+from sfumato.arrays import Floats
+from sfumato.domain.blocks import Blocks, along_axes
+from sfumato.domain.boxes import Part
+from sfumato.domain.predicates import Predicate
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.lab.papers.mldp import file as learned_file
+from sfumato.lab.papers.mldp.error_bars import ErrorBars, boxes_of_tiles, parts_of
+from sfumato.lab.papers.mldp.onnx_file import Running, can_run, missing
+from sfumato.measurement import Measurement
+from sfumato.releases.contents.content import About, Content, Written
+from sfumato.releases.file.manifest import Manifest
+from sfumato.releases.file.members import Columns
+from sfumato.schema import Schema
+from sfumato.sql import Column, Select
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    pass  # DROPPED
+
+MOST_GROUPS = 20_000  # each is a question of its own to the model
+NOTE = "a model learnt from noisy answers; its error bars come from noisy answers that it was not trained on"
+
+
+@dataclass(frozen=True, eq=False)
+class Learned(Content):
+    """A published model of counting queries.
+
+    kind: of the queries it was trained on. model: its name. blocks: in terms of which it sees queries. trained: noisy
+    answers to queries over the blocks. aside: noisy counts of other blocks, the tiles. onnx: the model's own file.
+    between: the attribute whose values can be compared (`predict`), where one row is what is protected.
+    """
+
+    uses: ClassVar[frozenset[str]] = frozenset({"details"})
+
+    schema: Schema
+    kind: str
+    model: str
+    blocks: Blocks
+    trained: Measurement
+    tiles: Blocks
+    aside: Measurement
+    onnx: bytes
+    between: str | None = None
+
+    @cached_property
+    def running(self) -> Running:
+        return Running(self.onnx)
+
+    @cached_property
+    def error_bars(self) -> ErrorBars:
+        """From the answers kept aside: every box of neighbouring tiles is a question that the model never saw."""
+        rows, sums = boxes_of_tiles(self.blocks, self.tiles)
+        misfits = sums @ self.aside.answers - self.running.predict(rows)
+        noise = self.aside.noise.variance * sums.sum(axis=1)
+        return ErrorBars.of(misfits, parts_of(rows, self.blocks.size), noise)
+
+    def counts(self, asked: Sequence[tuple[Predicate, Mapping[str, int]]], confidence: float) -> list[Estimate]:
+        """How many rows lie in each of several predicates, at one cell of some attributes each."""
+        if not asked:
+            return []
+        exact = all(predicate.exact(self.domain) for predicate, _ in asked)
+        parts: tuple[Part, ...] = ("share",) if exact else ("share", "sure", "possible")
+        ends = [self._answers(asked, part) for part in parts]
+        values, errors = ends[0]
+        reach = self.error_bars.quantile(confidence)
+        low = np.min([value - reach * error for value, error in ends], axis=0)
+        high = np.max([value + reach * error for value, error in ends], axis=0)
+        found = zip(*(np.maximum(each, 0.0).tolist() for each in (values, errors, low, high)), strict=True)
+        return [Estimate(v, error, a, b, confidence, 0.0, error) for v, error, a, b in found]
+
+    def _answers(self, asked: Sequence[tuple[Predicate, Mapping[str, int]]], part: Part) -> tuple[Floats, Floats]:
+        rows = np.array(
+            [
+                self.blocks.of_boxes([along_axes(self.domain, box, fixed, part) for box in predicate.boxes])
+                for predicate, fixed in asked
+            ]
+        )
+        return self.running.predict(rows), self.error_bars.errors(parts_of(rows, self.blocks.size))
+
+    def select(self, select: Select, confidence: float) -> Result:
+        check_confidence(confidence)
+        groups = Groups.of(select, self.domain)
+        if len(groups.present) > MOST_GROUPS:
+            raise QueryError(f"a model is asked group by group, at most {MOST_GROUPS:,}; group by fewer attributes")
+        codes = {name: groups.code(name) for name in groups.names}
+        fixed = [{name: int(codes[name][row]) for name in codes} for row in range(len(groups.present))]
+        estimates = {}
+        for column in dict.fromkeys(select.aggregates):
+            predicate, grouped = _counted(column)
+            asked = [(predicate, where if grouped else {}) for where in fixed]
+            estimates[column] = self.counts(asked, confidence)
+        return result_of(select, groups, self.domain, estimates, confidence, (NOTE,))
+
+    def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
+        """How alike two values of the attribute are, for pairs in the columns of its name and `other`."""
+        if self.between is None:
+            return super().predict(rows, confidence)
+        check_confidence(confidence)
+        return with_similarities(self, self.between, rows, confidence)
+
+    @property
+    def about(self) -> About:
+        from sfumato.releases.description.examples import example_queries
+
+        most, noise = int(self.trained.queries.l1), float(self.trained.noise.parameter)
+        learnt = (
+            f"a {self.model} model learnt from {len(self.trained.answers):,} noisy answers ({self.kind}; one row is in "
+            f"{most} of them, so each has noise of scale {noise:.4g}) answers COUNT of any condition"
+        )
+        return About(
+            self.domain.names,
+            f"a {self.model} model of {self.blocks.size:,} blocks of {self.domain.size:,} cells",
+            (self.trained, self.aside),
+            NOTE,
+            (learnt, self._how_good(), *([] if self.between is None else [UNIT.format(self.between)])),
+            tuple(text for text in example_queries(self.schema) if _counts(text, self.schema)),
+        )
+
+    def _how_good(self) -> str:
+        if not can_run():
+            return missing()
+        rows, _ = boxes_of_tiles(self.blocks, self.tiles)
+        errors = self.error_bars.errors(parts_of(rows, self.blocks.size))
+        return f"its answers to ranges are off by about {np.sqrt((errors**2).mean()):,.3g} rows (root mean square)"
+
+    def write(self) -> Written:
+        return learned_file.written(self)
+
+    @classmethod
+    def check(cls, manifest: Manifest, schema: Schema) -> None:
+        learned_file.check(manifest, schema)
+
+    @classmethod
+    def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
+        learned_file.check_values(columns)
+
+    @classmethod
+    def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Learned:
+        return cls(schema, *learned_file.parts(manifest, schema, member))
+
+
+def _counts(text: str, schema: Schema) -> bool:
+    """Whether a statement asks for counts alone."""
+    from sfumato.sql import compile_select
+
+    try:
+        return all(_counted(column) for column in compile_select(text, schema).aggregates)
+    except QueryError:
+        return False
+
+
+def _counted(column: Column) -> tuple[Predicate, bool]:
+    """The rows that a COUNT counts, and whether GROUP BY splits them."""
+    plain = column.denominator is None and column.rule is None and len(column.numerator) == 1 and column.scale == 1.0
+    amount = column.numerator[0] if plain else None
+    if amount is None or amount.of is not None or amount.present is not None or amount.factor != 1.0:
+        raise QueryError(
+            f"a learned model answers COUNT(*) with any WHERE, not {column.name}; release with auto for the rest"
+        )
+    return amount.predicate, amount.grouped
+
+
+OTHER = "other"
+UNIT = "similarities of {}: one row is protected, which hides single rows and not who is in the table"
+
+
+def with_similarities(content: Learned, between: str, rows: pa.Table, confidence: float) -> pa.Table:
+    """The rows with further columns: similarity, and the ends of its interval; null for values that are not listed."""
+    import pyarrow as pa
+
+    from sfumato.releases.rows.encode import NOWHERE, codes_in
+
+    if OTHER not in rows.column_names:
+        raise QueryError(f"similarity is asked for pairs: rows with the columns {between!r} and {OTHER!r}")
+    one = codes_in(rows, content.schema, [between])[between]
+    second = rows.select([OTHER]).rename_columns([between])
+    two = codes_in(second, content.schema, [between])[between]
+    profiles = profiles_of(content, between)
+    # A block is a training query of its own, and the model no better than its noise; the error bars are of long boxes.
+    one_block = content.error_bars.errors(np.array([[0.0, 1.0, 1.0]]))[0]
+    error = max(float(one_block), float(np.sqrt(content.trained.noise.variance)))
+    reach = float(ndtri(0.5 + confidence / 2))
+    known = (one != NOWHERE) & (two != NOWHERE)
+    found = [
+        similarity(profiles[a], profiles[b], error, reach) if there else (None, None, None)
+        for a, b, there in zip(one, two, known, strict=True)
+    ]
+    for place, name in enumerate(("similarity", "similarity_low", "similarity_high")):
+        rows = rows.append_column(name, pa.array([each[place] for each in found], pa.float64()))
+    return rows
+
+
+def profiles_of(content: Learned, between: str) -> Floats:
+    """For each value of the attribute, the model's count of every block of the others."""
+    blocks = content.blocks
+    counts = content.running.predict(blocks.of_sets(np.eye(blocks.size))).reshape(blocks.shape)
+    place = content.domain.place(between)
+    return np.asarray(np.moveaxis(counts, place, 0).reshape(blocks.shape[place], -1))
+
+
+def similarity(a: Floats, b: Floats, error: float, reach: float) -> tuple[float, float, float]:
+    """The cosine of two vectors of counts, each off by about `error`, and an interval of so many standard errors."""
+    lengths = [max(float(x @ x) - len(x) * error**2, error**2, 1e-9) for x in (a, b)]
+    scale = float(np.sqrt(lengths[0] * lengths[1]))
+    value = float(a @ b) / scale
+    slopes = (b / scale - value * a / lengths[0], a / scale - value * b / lengths[1])
+    spread = error * float(np.sqrt(sum(float(slope @ slope) for slope in slopes)))
+    low, high = value - reach * spread, value + reach * spread
+    return min(max(value, 0.0), 1.0), min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)

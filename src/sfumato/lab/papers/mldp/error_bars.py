@@ -1,0 +1,134 @@
+"""How far a model is off, from noisy answers kept aside: split conformal prediction, corrected for their noise.
+
+Tiles that the model never saw are measured with noise. Every box of neighbouring tiles is a question whose noisy answer
+is a sum of theirs, so that its misfit is what the model is off by, plus noise of known variance. Three numbers say how
+the squared error grows: with the blocks that a question cuts, with the blocks it covers, and with their square (what is
+systematic). They are fitted to squared misfits less the noise. Scores are misfits in units of error *and* noise
+together; a fresh question has no noise of its own, so its interval is the quantile of the scores times its error alone.
+
+Blocks that are cut where rows are, by noisy counts of the blocks that there were.
+
+A question that cuts through a block is answered by a share of it, and may be off by as many rows as the block holds. So
+blocks should hold about equally many: where few cells hold most rows, single ones get blocks of their own.
+
+Questions made of answers that were kept aside: every box of neighbouring tiles.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import ceil, prod
+
+import numpy as np
+from scipy.optimize import nnls
+from scipy.special import ndtri
+
+from sfumato.arrays import Floats, Whole
+from sfumato.domain.blocks import Blocks, along_runs
+from sfumato.frozen import dataclass
+from sfumato.lab.papers.mldp.training import LITTLE
+
+ROUNDS = 4  # of weighing misfits by what they were found to be
+WIDER = 0.2  # by which share the squared error is taken larger: what a few tiles say of long questions may be luck
+LEAST = 1e-3  # of the noise of one tile, in variances: no model is taken to be better than that
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorBars:
+    """growth: of the squared error with the parts of a question (`parts_of`). scores: in rising order."""
+
+    growth: Floats
+    scores: Floats
+
+    @classmethod
+    def of(cls, misfits: Floats, parts: Floats, noise: Floats) -> ErrorBars:
+        """misfits: of questions made of tiles; noise: its variance in each; parts: of each, a row (`parts_of`)."""
+        noise = np.maximum(noise, LITTLE)  # of a budget so large that there is none
+        expected = parts[:, 1] * noise[0] + noise
+        least = LEAST * float(noise.min())
+        growth = np.zeros(parts.shape[1])
+        for _ in range(ROUNDS):
+            weights = 1.0 / np.maximum(expected, least)
+            growth = nnls(parts * weights[:, None], (misfits**2 - noise) * weights)[0]
+            growth[1] = max(growth[1], least)
+            expected = parts @ growth + noise
+        per_block = np.array([0.0, float(noise.sum() / parts[:, 1].sum()), 0.0])
+        return cls(growth + WIDER * (growth + per_block), np.sort(np.abs(misfits) / np.sqrt(expected)))
+
+    def errors(self, parts: Floats) -> Floats:
+        """About how far each question is off: a standard error."""
+        return np.asarray(np.sqrt(np.maximum(parts @ self.growth, 0.0)))
+
+    def quantile(self, confidence: float) -> float:
+        """How many standard errors an interval reaches; beyond the farthest score, as a normal error would."""
+        number = len(self.scores)
+        place = ceil(confidence * (number + 1))
+        if place <= number:
+            return float(self.scores[place - 1])
+        outermost = number / (number + 1)
+        return float(self.scores[-1] * ndtri(0.5 + confidence / 2) / ndtri(0.5 + outermost / 2))
+
+
+def parts_of(rows: Floats, blocks: int) -> Floats:
+    """How much each question cuts, covers, and covers squared, in blocks. rows: features, shares of blocks first."""
+    shares = np.clip(rows[:, :blocks], 0.0, 1.0)
+    cut, covered = 4.0 * (shares * (1.0 - shares)).sum(axis=1), shares.sum(axis=1)
+    return np.stack([cut, covered, covered**2], axis=1)
+
+
+def finer(blocks: Blocks, noisy: Whole, number: int) -> Blocks:
+    """The blocks with the fullest run halved again and again, along whichever axis, up to so many blocks.
+
+    noisy: counts of the blocks. Of halves that nobody has looked at each has half of the rows, by length.
+
+    >>> from sfumato.domain import Axis, Domain
+    >>> eight = Domain((Axis("x", "integer", np.arange(9.0)),))
+    >>> finer(Blocks(eight, ((0, 4),)), np.array([5, 90]), 4).starts
+    ((0, 4, 5, 6),)
+    """
+    counts = np.maximum(noisy, 0).reshape(blocks.shape)
+    axes = range(counts.ndim)
+    ends = [[*starts, size] for starts, size in zip(blocks.starts, blocks.domain.shape, strict=True)]
+    rows = [counts.sum(axis=tuple(p for p in axes if p != place)).astype(float).tolist() for place in axes]
+    while True:
+        shape = [len(each) - 1 for each in ends]
+        room = [place for place in axes if prod(shape) // shape[place] * (shape[place] + 1) <= number]
+        halves = [
+            (rows[place][run], ends[place][run + 1] - ends[place][run], -place, -run)
+            for place in room
+            for run in range(shape[place])
+            if ends[place][run + 1] - ends[place][run] > 1
+        ]
+        if not halves:
+            return Blocks(blocks.domain, tuple(tuple(each[:-1]) for each in ends))
+        held, length, place, run = max(halves)  # of empty ones the longest
+        place, run = -place, -run
+        first = ends[place][run]
+        ends[place].insert(run + 1, first + length // 2)
+        rows[place][run : run + 1] = [held * (length // 2) / length, held * (length - length // 2) / length]
+
+
+MOST_BOXES = 600  # evenly from all of them
+MOST_TILES = (32, 64)  # along one attribute, and along several
+
+
+@lru_cache(maxsize=16)
+def boxes_of_tiles(blocks: Blocks, tiles: Blocks) -> tuple[Floats, Floats]:
+    """Features of the boxes, and which tiles each is the sum of."""
+    runs = [[(first, last) for first in range(size) for last in range(first, size)] for size in tiles.shape]
+    number = prod(len(each) for each in runs)
+    kept = np.unique(np.linspace(0, number - 1, min(number, MOST_BOXES)).astype(np.int64))
+    shape = [len(each) for each in runs]
+    rows, sums = [], []
+    for places in zip(*np.unravel_index(kept, shape), strict=True):
+        box = [each[place] for each, place in zip(runs, places, strict=True)]
+        rows.append(blocks.of_boxes([along_runs(tiles, [a for a, _ in box], [b for _, b in box])]))
+        inside = np.zeros(tiles.shape)
+        inside[tuple(slice(a, b + 1) for a, b in box)] = 1.0
+        sums.append(inside.reshape(-1))
+    return np.array(rows), np.array(sums)
+
+
+def tiles_beside(blocks: Blocks) -> Blocks:
+    """The tiles whose counts are kept aside for a model of these blocks."""
+    return blocks.uneven(MOST_TILES[len(blocks.shape) > 1])

@@ -1,0 +1,199 @@
+"""A model as the bytes of an ONNX file, and back: only what is written here is ever read.
+
+An ONNX file is a Protocol Buffers message. Converters and readers of it exist, but they write more operators than a
+model of queries needs and read more than is safe (files beside the file, operators of other makers, trees that run in
+circles), so the few fields that are needed are spelled here. Bytes from a file are accepted if the model in them,
+spelled again, gives exactly these bytes: nothing can hide in what is left out.
+
+Running a published model: onnxruntime, on bytes that were checked, in this process and with nothing beside them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.errors import QueryError
+from sfumato.lab.papers.mldp.graph import FEATURES, INPUTS, BadGraph, Graph, Source, Step
+from sfumato.version import install_command
+
+IR_VERSION, OPSET = 8, 17  # of 2022: any runtime since reads them
+DOUBLE, INT = 11, 2  # as ONNX numbers the types of tensors and of attributes
+MOST_BYTES = 2**22 + 2**16
+X, ANSWER, TO = "x", "answer", "to"
+
+
+def written(graph: Graph) -> bytes:
+    """The file of a model."""
+    last = len(graph.steps) - 1
+    parts = [_field(1, _node(step, place, last)) for place, step in enumerate(graph.steps)]
+    parts.append(_field(2, b"sfumato"))
+    for place, table in enumerate(graph.tables):
+        dims = b"".join(_number(1, size) for size in table.shape)
+        raw = np.ascontiguousarray(table, dtype="<f8").tobytes()
+        parts.append(_field(5, dims + _number(2, DOUBLE) + _field(8, f"t{place}".encode()) + _field(9, raw)))
+    parts.append(_field(11, _value(X, graph.features)))
+    parts.append(_field(12, _value(ANSWER, 1)))
+    opset = _field(1, b"") + _number(2, OPSET)
+    return _number(1, IR_VERSION) + _field(2, b"sfumato") + _field(7, b"".join(parts)) + _field(8, opset)
+
+
+def read(data: bytes) -> Graph:
+    """The model in bytes that nobody has vouched for; refuses (QueryError) what `written` would not have written."""
+    try:
+        graph = _read(data)
+    except (ValueError, IndexError, KeyError, UnicodeDecodeError, struct.error, OverflowError):
+        raise BadGraph("the model is not an ONNX file as Sfumato writes it") from None
+    graph.check()
+    if written(graph) != data:
+        raise BadGraph("the model holds more than Sfumato writes: other operators, outside files or further fields")
+    return graph
+
+
+def _read(data: bytes) -> Graph:
+    if len(data) > MOST_BYTES:
+        raise BadGraph("the model is too large")
+    (body,) = [value for field, value in _fields(data) if field == 7]
+    steps, tables, features = [], [], 0
+    for field, value in _fields(_bytes(body)):
+        if field == 1:
+            steps.append(_step(_bytes(value)))
+        elif field == 5:
+            tables.append(_table(_bytes(value)))
+        elif field == 11:
+            features = _width(_bytes(value))
+    return Graph(features, tuple(steps), tuple(tables))
+
+
+def _step(data: bytes) -> Step:
+    parts = [(field, _bytes(value).decode()) for field, value in _fields(data) if field in (1, 4)]
+    (operator,) = [text for field, text in parts if field == 4]
+    if operator not in INPUTS:
+        raise BadGraph("the model has an operator that Sfumato does not know; it is not opened")
+    return Step(operator, tuple(_source(text) for field, text in parts if field == 1))
+
+
+def _source(name: str) -> Source:
+    return FEATURES if name == X else (name[:1], int(name[1:]))
+
+
+def _table(data: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    fields = list(_fields(data))
+    shape = [value for field, value in fields if field == 1]
+    (raw,) = [_bytes(value) for field, value in fields if field == 9]
+    return np.frombuffer(raw, dtype="<f8").reshape([int(size) for size in shape])
+
+
+def _width(data: bytes) -> int:
+    """The second dimension of what goes in."""
+    for wanted in (2, 1, 2):
+        (data,) = [_bytes(value) for field, value in _fields(data) if field == wanted]
+    dims = [_bytes(value) for field, value in _fields(data) if field == 1]
+    ((_, width),) = _fields(dims[1])
+    return int(width)
+
+
+def _node(step: Step, place: int, last: int) -> bytes:
+    taken = b"".join(_field(1, _name(source, last).encode()) for source in step.sources)
+    node = taken + _field(2, _name(("n", place), last).encode()) + _field(4, step.operator.encode())
+    if step.operator == "Cast":
+        node += _field(5, _field(1, TO.encode()) + _number(3, DOUBLE) + _number(20, INT))
+    return node
+
+
+def _name(source: Source, last: int) -> str:
+    kind, place = source
+    if source == FEATURES:
+        return X
+    return ANSWER if (kind, place) == ("n", last) else f"{kind}{place}"
+
+
+def _value(name: str, width: int) -> bytes:
+    dims = _field(1, _field(2, b"questions")) + _field(1, _number(1, width))
+    tensor = _number(1, DOUBLE) + _field(2, dims)
+    return _field(1, name.encode()) + _field(2, _field(1, tensor))
+
+
+# -- Protocol Buffers: numbers of 7 bits a byte, and fields with their numbers in front
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value)
+
+
+def _field(field: int, value: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(value)) + value
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    place = 0
+    while place < len(data):
+        tag, place = _read_varint(data, place)
+        value, place = _read_varint(data, place)
+        if tag & 7 == 2:
+            if place + value > len(data):
+                raise ValueError("a field is longer than the message")
+            yield tag >> 3, data[place : place + value]
+            place += value
+        elif tag & 7 == 0:
+            yield tag >> 3, value
+        else:
+            raise ValueError("a kind of field that is not used")
+
+
+def _read_varint(data: bytes, place: int) -> tuple[int, int]:
+    number = shift = 0
+    while shift < 64:
+        byte = data[place]
+        number, shift, place = number | (byte & 127) << shift, shift + 7, place + 1
+        if byte < 128:
+            return number, place
+    raise ValueError("a number is too long")
+
+
+def _bytes(value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        raise ValueError("a number where a message should be")
+    return value
+
+
+def missing() -> str:
+    """What to do where models cannot be run."""
+    return f"a learned model is opened with onnxruntime, which is not installed: {install_command('models')}"
+
+
+def can_run() -> bool:
+    """Whether models can be run here."""
+    return find_spec("onnxruntime") is not None
+
+
+class Running:
+    """A model that can be asked. data: its ONNX file, which `onnx_file.read` has accepted."""
+
+    def __init__(self, data: bytes) -> None:
+        if not can_run():
+            raise QueryError(missing())
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # the same sums in the same order every time
+        options.log_severity_level = 4
+        self._session: Any = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+    def predict(self, rows: Floats) -> Floats:
+        """One number for each row of features."""
+        (answers,) = self._session.run(None, {"x": np.ascontiguousarray(rows, dtype=np.float64)})
+        return np.asarray(answers[:, 0], dtype=np.float64)

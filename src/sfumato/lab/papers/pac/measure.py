@@ -1,0 +1,241 @@
+"""PAC: a rule that tells a value of one attribute from the others, chosen by the exponential mechanism.
+
+Kasiviswanathan, Lee, Nissim, Raskhodnikova, Smith, What can we learn privately (2008), theorem 7 of the Survey, section
+5.2: agnostic learning of any finite class. Corrected: the score, minus the rows that a rule gets wrong, moves one way
+only when a person is added, so that the choice has twice the rate that the paper gives it, for the same epsilon. The
+error of the chosen rule is measured with a share of the budget, where the paper leaves it unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import log
+from typing import Literal
+
+import numpy as np
+
+from sfumato.domain import Domain
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.rows_right import RowsRight
+from sfumato.lab.papers.examples import small_table, whole_up_to
+from sfumato.lab.papers.pac import rules
+from sfumato.lab.papers.pac.content import Rule
+from sfumato.lab.papers.pac.learning_size import learning_error, learning_rows
+from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.promises import Figure, Promises, sure, with_rows, without_rows
+from sfumato.queries import Identity, Weighted, Workload
+from sfumato.schema import Schema
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Chosen by judgement. shares: of the budget, for choosing a rule and for counting how often it is right."""
+
+    shares: tuple[int, int] = (3, 1)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may state.
+
+    target: the attribute that a rule tells; the last one if left open. positive: the value of it; of two, the second.
+    rules: the class. attributes: that rules look at; all if left open. of: the attribute of thresholds. literals: of a
+    conjunction, at most. given: rules of your own, conditions in SQL, one a line or with semicolons between.
+    """
+
+    target: str | None = None
+    positive: str | None = None
+    rules: Literal["thresholds", "stumps", "conjunctions"] = "stumps"
+    attributes: tuple[str, ...] = ()
+    of: str | None = None
+    literals: int = 2
+    given: str | None = None
+
+
+PLAIN, SETTINGS = Options(), Settings()
+AN_ERROR = 0.05  # beyond that of the best rule, for which a plan says how many rows it takes
+
+
+def pac(
+    curator: Curator,
+    schema: Schema,
+    budget: Budget,
+    workload: Workload | None = None,
+    *,
+    options: Options = PLAIN,
+    settings: Settings = SETTINGS,
+) -> Rule:
+    """Choose a rule that few rows contradict, and count those, with noise."""
+    to_choose, to_count = budget.split(*settings.shares)
+    label, place = label_of(schema, options), place_of(schema, options)
+    names = looked_at(schema, options)
+    domain = schema.domain.along([*names, label])
+    view = curator if domain == schema.domain else curator.margin(domain.names)
+    found = class_of(schema, domain, names, label, options)
+    has = domain.codes_along(label, np.arange(domain.size)) == place
+
+    chosen = view.select(RowsRight(found.holds == has), to_choose)
+    says = found.holds[chosen]
+    kinds = np.stack([says & has, says & ~has, ~says & has, ~says & ~has]).astype(np.int64)  # a row is of one kind
+    counted = replace(view.measure(Weighted(kinds), to_count), queries=Identity(len(kinds)))
+    return Rule(schema, found.texts[chosen], label, place, len(found.texts), to_choose.amount, counted)
+
+
+def label_of(schema: Schema, options: Options) -> str:
+    return schema.domain.names[-1] if options.target is None else options.target
+
+
+def place_of(schema: Schema, options: Options) -> int:
+    """The number of the value that is told."""
+    axis = schema.domain[label_of(schema, options)]
+    if options.positive is None:
+        return 1
+    return next(place for place, shown in enumerate(axis.labels()) if _same(shown, options.positive))
+
+
+def looked_at(schema: Schema, options: Options) -> tuple[str, ...]:
+    """The attributes that rules look at."""
+    label, names = label_of(schema, options), schema.domain.names
+    if options.given is None and options.rules == "thresholds":
+        ordered = [name for name in names if name != label and schema.domain[name].ordered]
+        return tuple(ordered) if options.of is None else (options.of,)
+    wanted = options.attributes or names
+    return tuple(name for name in names if name in wanted and name != label)
+
+
+def class_of(schema: Schema, domain: Domain, names: Sequence[str], label: str, options: Options) -> rules.Rules:
+    """The rules to choose from, over the cells of a domain."""
+    if options.given is not None:
+        return rules.given(rules.written_rules(options.given), schema, domain, label)
+    return rules.conjunctions(domain, names, _literals(options))
+
+
+def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
+    domain, label = schema.domain, label_of(schema, options)
+    for name in (label, *options.attributes, *([] if options.of is None else [options.of])):
+        if name not in domain:
+            return f"there is no attribute {name!r}; there are {', '.join(domain.names)}"
+    return _label_refused(schema, label, options) or _class_refused(schema, label, options)
+
+
+def _label_refused(schema: Schema, label: str, options: Options) -> str | None:
+    shown = schema.domain[label].labels()
+    if options.positive is not None and not any(_same(each, options.positive) for each in shown):
+        return f"{label} has no value {options.positive!r} to be told"
+    if options.positive is None and len(shown) != 2:
+        return f"{label} has {len(shown):,} values; say which of them rules should tell: --with positive=VALUE"
+    return None
+
+
+def _class_refused(schema: Schema, label: str, options: Options) -> str | None:
+    names = looked_at(schema, options)
+    of_one = options.given is None and options.rules == "thresholds"
+    if not names or label in names or label in (options.of, *options.attributes):
+        return "rules need an attribute to look at, besides the label; thresholds one that is ordered"
+    if of_one and len(names) > 1:
+        return f"thresholds are of one attribute; say which: --with of={names[0]}"
+    if of_one and not schema.domain[names[0]].ordered:
+        return f"{names[0]} has no order, so it has no thresholds; use --with rules=stumps"
+    if options.literals < 1:
+        return "a conjunction has at least one literal; give literals=1 or more"
+    domain = schema.domain.along([*names, label])
+    return _given_refused(schema, domain, label, options) or _too_many(domain, names, options)
+
+
+def _given_refused(schema: Schema, domain: Domain, label: str, options: Options) -> str | None:
+    if options.given is None:
+        return None
+    texts = rules.written_rules(options.given)
+    if not texts:
+        return "no rule is given; write one SQL condition a line, such as age >= 30"
+    if len(texts) > rules.MOST_RULES or domain.size > rules.MOST_ENTRIES:
+        return None  # too many anyhow
+    try:
+        rules.given(texts, schema, domain, label)
+    except QueryError as error:
+        return str(error)
+    return None
+
+
+def _too_many(domain: Domain, names: Sequence[str], options: Options) -> str | None:
+    written, many = options.given is not None, _how_many(domain, names, options)
+    room = min(rules.MOST_RULES, rules.MOST_ENTRIES // domain.size)
+    if many <= room:
+        return None
+    fewer = "give fewer rules" if written and room else _fewer(domain, names, room)
+    return f"{many:,} rules over {domain.size:,} cells are too many, {room:,} would do; {fewer}"
+
+
+def _how_many(domain: Domain, names: Sequence[str], options: Options) -> int:
+    if options.given is not None:
+        return len(rules.written_rules(options.given))
+    return rules.how_many(domain, names, _literals(options))
+
+
+def _fewer(domain: Domain, names: Sequence[str], room: int) -> str:
+    """What to do about too many rules."""
+    fitting = [k for k in range(1, len(names) + 1) if rules.how_many(domain, names, k) <= room]
+    if fitting:
+        return f"literals={max(fitting)} has {rules.how_many(domain, names, max(fitting)):,}"
+    return "name fewer attributes (--with attributes=...), or wider bins in the schema"
+
+
+def _literals(options: Options) -> int:
+    return options.literals if options.rules == "conjunctions" else 1
+
+
+def _same(label: object, stated: str) -> bool:
+    return label is not None and str(label).lower() == stated.lower()
+
+
+def _promises(
+    schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
+) -> Promises:
+    to_choose, to_count = (
+        float(each.amount) / schema.privacy_unit.contributions for each in budget.split(*SETTINGS.shares)
+    )
+    names, beta = looked_at(schema, options), 1.0 - confidence
+    many = _how_many(schema.domain.along([*names, label_of(schema, options)]), names, options)
+    figures = (
+        Figure("rules to choose from", many, "rules"),
+        Figure(f"more rows wrong than by the best of them, at most, {sure(confidence)}", log(many / beta) / to_choose),
+        Figure("standard error of the rows that it gets wrong", 2.0 / to_count),  # of two counts, variance 2 scale^2
+        Figure(
+            f"rows for an error of at most {AN_ERROR:g} beyond the best rule's, {sure(confidence)}",
+            learning_rows(AN_ERROR, many, to_choose, beta),
+        ),
+        *with_rows(
+            schema,
+            lambda rows: Figure(
+                f"error beyond the best rule's, at most, of {rows:,} rows drawn at random, {sure(confidence)}",
+                100.0 * learning_error(rows, many, to_choose, beta),
+                "% of rows",
+            ),
+        ),
+    )
+    return Promises(figures, without_rows(schema, "by how much its rule may fall behind the best one"))
+
+
+def example(contributions: int) -> Schema:
+    """Four ages and a label."""
+    return small_table("examples", contributions, age=whole_up_to(3), ill={"type": "boolean"})
+
+
+MECHANISM = Mechanism(
+    name="pac",
+    summary="a rule that tells one attribute from the others, and how often it is right",
+    paper="Kasiviswanathan et al. 2008",
+    run=pac,
+    by_margins=True,
+    refuses=refuses,
+    answers="its own questions",
+    for_auto=False,
+    example=example,
+    promises=_promises,
+    options=Options,
+    tried_with={"rules": "thresholds"},
+)

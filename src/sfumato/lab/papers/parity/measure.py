@@ -1,0 +1,102 @@
+"""Parity: noise on every cell of bits, and the hidden vector learnt from what was released.
+
+Xiao, Xiong, Yuan, TR-2010-003, section 6. The paper learns the vector bit by bit, by elimination in samples of the
+released rows and a majority over many repetitions. Corrected: noisy cells below zero are kept (cutting them off adds
+the noise rate eta_2 that the paper then has to live with), the number of rows stays private, and all vectors are
+compared at once by the fast Walsh-Hadamard transform, which uses every row, needs no samples, and has a probability of
+being right that holds for every table. The elimination stands beside it in `reproduce`.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.lab.papers.examples import small_table
+from sfumato.lab.papers.parity.content import ParityCube, why_no_bits
+from sfumato.lab.papers.parity.doubt import enough_ahead, parity_doubt
+from sfumato.measurement import Laplace
+from sfumato.models.base.measure_and_fit import every_cell
+from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.promises import Figure, Promises, sure, with_rows, without_rows
+from sfumato.models.cells.cells import cells
+from sfumato.queries import Workload
+from sfumato.releases.contents.cube import Cube
+from sfumato.schema import Schema
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may state. target: the attribute that may be a parity of the others; the last one if left open."""
+
+    target: str | None = None
+
+
+PLAIN = Options()
+
+
+def parity(
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
+) -> ParityCube:
+    """Publish noisy cells; whoever reads them learns the vector.
+
+    budget: spent as `cells` does, on counts and measures. Learning from what was released costs nothing.
+    """
+    released = cells(curator, schema, budget)
+    assert isinstance(released, Cube)  # noqa: S101 (at most 2^20 cells)
+    return ParityCube(schema, released.fits, label_of(schema, options))
+
+
+def label_of(schema: Schema, options: Options) -> str:
+    return schema.domain.names[-1] if options.target is None else options.target
+
+
+def refuses(schema: Schema, workload: Workload | None, options: Options = PLAIN) -> str | None:
+    return why_no_bits(schema.domain, label_of(schema, options))
+
+
+def _promises(
+    schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
+) -> Promises:
+    for_count = budget.split(*schema.weights.values())[0]
+    noise, cells = Laplace(schema.privacy_unit.contributions / for_count.amount), schema.domain.size
+    figures = (
+        Figure("cells, each with noise of its own", cells, "counts"),
+        Figure("standard error of one cell", sqrt(noise.variance)),
+        Figure(
+            f"rows by which a vector must be ahead of the next to be claimed, {sure(confidence)}, whatever the table",
+            enough_ahead(cells, noise, 1.0 - confidence),
+        ),
+        *with_rows(
+            schema,
+            lambda rows: Figure(
+                f"chance, at most, that noise hides a vector that all of {rows:,} rows follow, and no other fits",
+                100.0 * parity_doubt(rows, rows, cells, noise),
+                "%",
+            ),
+        ),
+    )
+    return Promises(figures, without_rows(schema, "how likely noise hides a vector"))
+
+
+def example(contributions: int) -> Schema:
+    """Three bits, of which the last may be the parity of the others."""
+    bit = {"type": "category", "values": ["0", "1"]}
+    return small_table("bits", contributions, a=bit, b=bit, odd=bit)
+
+
+MECHANISM = Mechanism(
+    name="parity",
+    summary="noise on every cell of bits, and which parity of the others one of them follows",
+    paper="Xiao, Xiong, Yuan 2010",
+    run=parity,
+    strategy=every_cell,
+    refuses=refuses,
+    for_auto=False,
+    example=example,
+    promises=_promises,
+    options=Options,
+    tried_with={"target": "odd"},
+)

@@ -1,0 +1,283 @@
+"""A learned classifier: noisy counts, from which the model is made again whenever a file is opened.
+
+What it predicts comes with the share of the table's rows that have that label, among those which the model cannot tell
+from the row in question (a stratum: a leaf of the tree, or a label and how clearly it won). These shares were measured
+with noise of their own after the model was made, so they say how good it is without leaning on what it assumes.
+
+What a classifier's noisy counts answer: rows by its target, by one of its attributes, or by both.
+
+By the target alone every table tells something: they are averaged, each as far as its noise allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from sfumato.answers.counted_noise import CountedNoise
+from sfumato.answers.gathered import Gathered, gather
+from sfumato.answers.groups import Groups
+from sfumato.answers.intervals.fieller import Term
+from sfumato.answers.view import Sum, View
+from sfumato.arrays import Codes, Floats, Whole
+from sfumato.domain import Axis, Domain
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.lab.papers.sq.classifiers import Additive, Tree, learnt, naive_bayes, posterior
+from sfumato.measurement import Measurement, Noise
+from sfumato.releases.contents.content import About, ContentOfCells, Written
+from sfumato.releases.file.manifest import Manifest
+from sfumato.releases.file.members import Columns
+from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.answers.alike import Kinds
+    from sfumato.answers.intervals.fieller import Interval
+    from sfumato.answers.intervals.manner import Manner
+    from sfumato.answers.result import Result
+    from sfumato.answers.view import View
+    from sfumato.sql import Select
+
+    pass  # DROPPED
+
+Learner = Literal["naive-bayes", "id3", "perceptron"]
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier(ContentOfCells):
+    """target: what is predicted, from the features.
+
+    tables: the counts by class and one feature, in the order of the features; none for a perceptron. further: what else
+    was measured to learn from: deeper levels of a tree and its leaves, or sums of pulls, round by round. tree: of ID3.
+    tested: the rows of each stratum and class; None where there are too many cells to put rows into strata.
+    """
+
+    answers_counts: ClassVar[bool] = False
+    uses: ClassVar[frozenset[str]] = frozenset({"details"})
+
+    schema: Schema
+    learner: Learner
+    target: str
+    features: tuple[str, ...]
+    tables: tuple[Measurement, ...]
+    further: tuple[Measurement, ...] = ()
+    tree: Tree | None = None
+    tested: Measurement | None = None
+
+    @property
+    def axes(self) -> list[Axis]:
+        return [self.domain[name] for name in self.features]
+
+    @property
+    def classes(self) -> int:
+        return self.domain[self.target].size
+
+    @cached_property
+    def model(self) -> Additive | Tree:
+        """What sorts rows into strata."""
+        if self.tree is not None:
+            return self.tree
+        if self.learner == "perceptron":
+            return learnt([each.answers for each in self.further], self.axes, self.classes)
+        return naive_bayes(*self._counted)
+
+    @property
+    def _counted(self) -> tuple[list[Floats], list[float]]:
+        """The tables by value and class, and the standard errors of their cells."""
+        laid_out = [self.by_value(*pair) for pair in zip(self.features, self.tables, strict=True)]
+        return laid_out, [float(np.sqrt(each.noise.continuous_variance)) for each in self.tables]
+
+    def by_value(self, feature: str, measured: Measurement) -> Floats:
+        """Counts by value (rows) and class of one table, which a file keeps in the order of the schema."""
+        pair = self.domain.along([self.target, feature])
+        table = measured.answers.reshape(pair.shape).astype(np.float64)
+        return table if pair.names[0] == feature else np.ascontiguousarray(table.T)
+
+    @cached_property
+    def by_stratum(self) -> Whole | None:
+        """Noisy rows of each stratum (rows) and class."""
+        return None if self.tested is None else self.tested.answers.reshape(len(self.model.labels), self.classes)
+
+    # -- predictions
+
+    def predict(self, rows: pa.Table, confidence: float) -> pa.Table:
+        """The rows with what is predicted, its probability, and an interval where it was tested."""
+        from sfumato.answers.answer import check_confidence
+        from sfumato.lab.papers.predictions import Share, share_of, with_predictions
+        from sfumato.releases.rows.encode import codes_in
+
+        check_confidence(confidence)
+        coded = codes_in(rows, self.schema, self.features)
+        codes = [coded[name] for name in self.features]
+        strata = self.model.strata(codes)
+        labels, named = self.model.labels[strata], self.domain[self.target].labels()
+        shares: list[Share | None]
+        if self.tested is None:
+            shares = [(chance, None, None) for chance in self._posterior(codes, labels)]
+        else:
+            seen = {int(each): share_of(self.right_in([int(each)], confidence)) for each in np.unique(strata)}
+            shares = [seen[each] for each in strata.tolist()]
+        return with_predictions(rows, [named[label] for label in labels.tolist()], shares)
+
+    def _posterior(self, codes: Sequence[Codes], labels: Codes) -> list[float | None]:
+        model = self.model
+        if not isinstance(model, Additive) or self.learner != "naive-bayes":
+            return [None] * len(labels)
+        return [*map(float, posterior(model.scores(codes))[np.arange(len(labels)), labels])]
+
+    def right_in(self, strata: Sequence[int], confidence: float) -> Interval:
+        """The share of the table's rows in some strata that have the label which the model gives them."""
+        return self.share_of(self._right(strata), strata, confidence)
+
+    def share_of(self, wanted: Sequence[tuple[int, int]], strata: Sequence[int], confidence: float) -> Interval:
+        """The share of some (stratum, class) cells in the rows of some strata, by the exact noise."""
+        from sfumato.answers.intervals.fieller import Functional, Term, ratio_interval
+
+        counts, tested = self.by_stratum, self.tested
+        assert counts is not None and tested is not None  # noqa: S101 (asked for where there was a test)
+        top, bottom = float(sum(counts[cell] for cell in wanted)), float(counts[list(strata)].sum())
+        others = len(strata) * self.classes - len(wanted)
+        terms = [
+            Term.of(tested.noise, number, inside, inside, inside, 1.0, 1.0, 1.0)
+            for number, inside in ((len(wanted), 1.0), (others, 0.0))
+            if number
+        ]
+        return ratio_interval(Functional(top, top, top), Functional(bottom, bottom, bottom), terms, confidence, (0, 1))
+
+    def _right(self, strata: Sequence[int]) -> list[tuple[int, int]]:
+        return [(stratum, int(self.model.labels[stratum])) for stratum in strata]
+
+    # -- SQL
+
+    def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
+        sums = {each.of or each.present for each in select.amounts} & {*self.schema.measures}
+        if sums:
+            raise QueryError(f"this release holds a classifier and counts, no sums of {min(sums, key=str)}; count rows")
+        return super().select_as(select, confidence, manner)
+
+    def view(self, kinds: Kinds) -> View:
+        pass  # DROPPED
+
+        return view_of_counts(self, tuple(kinds))
+
+    # -- what it says of itself, and its file
+
+    @property
+    def about(self) -> About:
+        from sfumato.lab.papers.sq.findings import examples_of, findings_of
+
+        strata = "" if self.tested is None else f", tested on {len(self.model.labels):,} kinds of rows"
+        tested = () if self.tested is None else (self.tested,)
+        return About(
+            self.domain.names,
+            f"a classifier of {self.target} by {len(self.features):,} attributes{strata}",
+            (*self.tables, *self.further, *tested),
+            "counts carry noise, whose size is known exactly; the classifier was made of them alone",
+            findings_of(self),
+            examples_of(self),
+        )
+
+    def write(self) -> Written:
+        from sfumato.lab.papers.sq import file as classifier_file
+
+        return classifier_file.written(self)
+
+    @classmethod
+    def check(cls, manifest: Manifest, schema: Schema) -> None:
+        from sfumato.lab.papers.sq import file as classifier_file
+
+        classifier_file.check(manifest, schema)
+
+    @classmethod
+    def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
+        """What the numbers mean is seen when they are read."""
+
+    @classmethod
+    def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Classifier:
+        from sfumato.lab.papers.sq import file as classifier_file
+
+        return cls(schema, *classifier_file.parts(manifest, schema, member))
+
+
+def cells_by(domain: Domain, features: Sequence[str]) -> list[Codes]:
+    """Where every cell of a domain lies along each of some attributes; -1 along one that the domain does not have."""
+    cells = np.arange(domain.size, dtype=np.int64)
+    nowhere = np.full(1, -1, dtype=np.int64)
+    return [
+        domain.codes_along(name, cells) if name in domain else np.broadcast_to(nowhere, cells.shape)
+        for name in features
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Averaged:
+    """The noises of cells that are averages of several tables' cells; parts: their cells, noises and weights."""
+
+    parts: tuple[tuple[Gathered, Noise, float], ...]
+
+    def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[tuple[Term, ...]]:
+        every = []
+        for part, noise, weight in self.parts:
+            found = CountedNoise({"count": noise}).terms(sides, part, groups)
+            every.append([[_weighed(term, weight) for term in terms] for terms in found])
+        return [tuple(term for terms in group for term in terms) for group in zip(*every, strict=True)]
+
+    def largest_model_part(self, side: object, groups: object) -> None:
+        """Not told here."""
+
+    def signs_of_rows(self, within: object, cells: Gathered) -> None:
+        return None
+
+
+def _weighed(term: Term, weight: float) -> Term:
+    return Term.of(term.noise, term.multiplicity, *(weight * each for each in term.weights))
+
+
+def view_of_counts(content: Classifier, names: tuple[str, ...]) -> View:
+    """Counts along some attributes, or a refusal that says along which there are some."""
+    parts = [_gathered(domain, values, names, noise) for domain, values, noise in _tables(content, names)]
+    if not parts:
+        raise QueryError(_why_not(content, names))
+    trust = np.array([1.0 / (part.merged * noise.continuous_variance) for part, noise in parts])
+    weights = trust / trust.sum()
+    values: Floats = np.sum(
+        [weight * part.values["count"] for (part, _), weight in zip(parts, weights, strict=True)], axis=0
+    )
+    cells = Gathered(parts[0][0].codes, {"count": values}, parts[0][0].merged)
+    averaged = Averaged(tuple((*part, float(weight)) for part, weight in zip(parts, weights, strict=True)))
+    return View(content.schema, cells, averaged)
+
+
+def _tables(content: Classifier, names: tuple[str, ...]) -> list[tuple[Domain, Floats, Noise]]:
+    """The tables that have all the attributes."""
+    found, features = [], content.features if content.tables else ()
+    for feature, measured in zip(features, content.tables, strict=True):
+        if {*names} <= {feature, content.target}:
+            along = content.domain.along([content.target, feature])
+            found.append((along, measured.answers.astype(np.float64), measured.noise))
+    if content.tested is not None and content.by_stratum is not None and {*names} <= {content.target}:
+        stratum = _stratum(content.domain, content.target, len(content.by_stratum))
+        found.append((stratum, content.by_stratum.astype(np.float64).reshape(-1), content.tested.noise))
+    return found
+
+
+def _stratum(domain: Domain, target: str, strata: int) -> Domain:
+    """The strata and the classes, as a domain of its own."""
+    from sfumato.domain import Axis
+
+    return Domain((Axis(f"stratum of {target}", "integer", np.arange(strata + 1.0)), domain[target]))
+
+
+def _gathered(domain: Domain, values: Floats, names: tuple[str, ...], noise: Noise) -> tuple[Gathered, Noise]:
+    by: Mapping[str, Floats] = {"count": values}
+    return gather(domain, by, names), noise
+
+
+def _why_not(content: Classifier, names: tuple[str, ...]) -> str:
+    known = f"{content.target}, alone or by one of {', '.join(content.features)}" if content.tables else content.target
+    return f"this classifier was learnt from counts by {known}; it has none by {', '.join(names)}; release margins"

@@ -1,0 +1,152 @@
+"""The posterior of one number from all observations of it: the estimator of ISPE, exact.
+
+Xiao, Xiong, Yuan, "ISPE: Adaptive differentially private data release and query estimation", TR-2011-005, section 4.
+Corrected: the paper simulates the distribution of a sum of noises; characteristic functions multiply, so it is one FFT
+away. And it multiplies likelihoods of observations that share noise as if they were independent; here such observations
+are first combined into the one of least variance, whose noise is again a known sum, and only then multiplied.
+
+An observation is the number plus a weighted sum of independent noises. What is only near the number (a neighbouring
+cell) is an observation too, with one more noise for how far apart the two may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.answers.intervals.noise_sum import log_characteristic
+from sfumato.arrays import Floats
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.measurement import Gaussian, Noise
+
+STEPS = 64  # of the grid in one standard deviation of the best observation, where values are not whole
+FINEST = 2**18  # points of the grid, at most
+REACH = 30.0  # standard deviations of the best observation on either side: Laplace tails have fallen below 1e-18
+USELESS = 200.0  # an observation that is so many times less precise than the best tells nothing beside it
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Values on a grid and the probability of each."""
+
+    values: Floats
+    mass: Floats
+
+    @cached_property
+    def mean(self) -> float:
+        """The estimate of least expected squared error."""
+        return float(self.values @ self.mass)
+
+    @cached_property
+    def variance(self) -> float:
+        return float((self.values - self.mean) ** 2 @ self.mass)
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """The ends that leave out at most (1 - confidence) / 2 on either side."""
+        if not 0.0 < confidence < 1.0:
+            raise QueryError(f"a confidence lies between 0 and 1, such as 0.95; got {confidence}")
+        tail = (1.0 - confidence) / 2.0
+        up_to = np.cumsum(self.mass)
+        low = int(np.searchsorted(up_to, tail, side="right"))
+        high = int(np.searchsorted(up_to, 1.0 - tail))
+        last = len(self.values) - 1
+        return float(self.values[min(low, last)]), float(self.values[min(high, last)])
+
+
+def posterior(values: object, weights: object, noises: Sequence[Noise]) -> Posterior:
+    """The posterior of a number of which nothing else is known.
+
+    values: what was observed. weights: for each observation, with which weight each noise enters it. Observations that
+    share a noise, directly or through others, are combined by least variance, the rest by their exact likelihoods.
+
+    >>> from fractions import Fraction; from sfumato.measurement import Laplace
+    >>> posterior([4, 10], [[1, 0], [0, 1]], [Laplace(Fraction(2))] * 2).mean.__round__(6)
+    7.0
+    """
+    observed = np.asarray(values, dtype=np.float64)
+    entered = np.asarray(weights, dtype=np.float64)
+    if observed.ndim != 1 or entered.shape != (len(observed), len(noises)) or not len(observed):
+        raise QueryError("a posterior needs observations, and for each the weight of every noise")
+    variances = np.array([noise.variance for noise in noises])
+    if not ((entered**2 @ variances) > 0.0).all():
+        raise QueryError("an observation without noise leaves nothing to estimate; take it as it is")
+    parts = [_combined(observed[rows], entered[rows], variances) for rows in _sharing(entered)]
+    deviations = np.array([float(np.sqrt(each**2 @ variances)) for _, each in parts])
+    useful = [part for part, deviation in zip(parts, deviations, strict=True) if deviation < USELESS * deviations.min()]
+    whole = all(float(number).is_integer() for value, each in useful for number in (value, *each))
+    grid = _grid(np.array([value for value, _ in useful]), float(deviations.min()), whole)
+    log_mass = np.zeros(len(grid))
+    for value, each in useful:
+        log_mass += _log_likelihood(value, each, noises, grid, whole)
+    mass = np.exp(log_mass - log_mass.max())
+    return Posterior(grid, mass / mass.sum())
+
+
+def _sharing(weights: Floats) -> list[NDArray[np.int64]]:
+    """The observations in groups: those linked by noises that they share."""
+    rows = weights != 0.0
+    linked = rows @ rows.T
+    for _ in range(max(1, len(rows).bit_length())):  # paths of twice the length each time
+        linked = linked @ linked
+    _, group = np.unique(linked.argmax(axis=1), return_inverse=True)
+    return [np.flatnonzero(group == number) for number in range(int(group.max()) + 1)]
+
+
+def _combined(values: Floats, weights: Floats, variances: Floats) -> tuple[float, Floats]:
+    """The unbiased combination of least variance, and the weights of the noises in it."""
+    if len(values) == 1:
+        return float(values[0]), weights[0]
+    covariance = (weights * variances) @ weights.T
+    solved = np.linalg.pinv(covariance, rcond=1e-12, hermitian=True).sum(axis=1)
+    share = solved / solved.sum()
+    return float(share @ values), share @ weights
+
+
+def _grid(values: Floats, deviation: float, whole: bool) -> Floats:
+    """Where the posterior is worked out: whole numbers, or a grid as fine as the noise is smooth."""
+    low, high = values.min() - REACH * deviation, values.max() + REACH * deviation
+    if whole and high - low < FINEST:
+        return np.arange(np.floor(low), np.ceil(high) + 1.0)
+    points = int(min(FINEST, ceil((high - low) / deviation * STEPS)))
+    return np.linspace(low, high, max(points, 2))
+
+
+def _log_likelihood(value: float, weights: Floats, noises: Sequence[Noise], grid: Floats, whole: bool) -> Floats:
+    """The log probability of an observation for every number on the grid, up to a constant."""
+    step = float(grid[1] - grid[0])
+    exact = whole and step == 1.0
+    pieces = []
+    for weight, noise in zip(np.abs(weights), noises, strict=True):
+        if weight == 0.0 or noise.variance == 0.0:
+            continue
+        size = float(noise.sigma_squared) if isinstance(noise, Gaussian) else noise.variance
+        # On a fine grid the noise is taken as continuous: it moves in steps of the grid, with its own variance.
+        steps, size = (weight, size) if exact else (1.0, size * (weight / step) ** 2)
+        pieces.append((steps, size, 1.0 if isinstance(noise, Gaussian) else 0.0, 1.0))
+    table = np.array(pieces).T
+    deviation = float(np.sqrt((table[0] ** 2 * table[1]).sum()))
+    offsets = (value - grid) / step
+    longest = float(np.abs(offsets).max()) + REACH * deviation
+    length = 1 << max(4, ceil(2.0 * longest + 4.0)).bit_length()
+    distribution = np.fft.irfft(np.exp(log_characteristic(table, length)), length)[: length // 2]
+    floor = max(float(distribution.max()) * 1e-16, 1e-300)
+    # Below what an FFT can tell from zero, tails are continued as they fall where they last could be told.
+    log_law = _continued(np.log(np.maximum(distribution, floor)), floor)
+    return np.interp(np.abs(offsets), np.arange(len(log_law)), log_law)
+
+
+def _continued(log_law: Floats, floor: float) -> Floats:
+    """The log of a distribution of even tails, straight on from where it reaches a thousand times the floor."""
+    hidden = np.flatnonzero(log_law < np.log(floor) + np.log(1e3))
+    if not len(hidden) or hidden[0] < 2:
+        return log_law
+    first = int(hidden[0])
+    back = max(1, first // 8)
+    slope = (log_law[first - 1] - log_law[first - 1 - back]) / back
+    log_law[first:] = log_law[first - 1] + slope * np.arange(1, len(log_law) - first + 1)
+    return log_law

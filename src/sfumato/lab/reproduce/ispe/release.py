@@ -1,0 +1,109 @@
+"""One run of ISPE on a synthetic table, and what each estimate makes of the same noisy numbers.
+
+Xiao, Xiong, Yuan, TR-2011-005, section 5. The paper keeps the perturbed data and the queries the same for all
+estimates it compares; so does this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.arrays import Floats, Whole
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.sampling.entropy import Entropy
+from sfumato.lab.reproduce.ispe.neighbours import neighbourhood_means
+from sfumato.lab.reproduce.released import curator_of, schema_of
+from sfumato.lab.reproduce.synthetic import adult_grid, continuous_grid, random_grid
+from sfumato.lab.reproduce.tr_2010_003.intervals import drawn_intervals
+from sfumato.models.calibration.first_stage import Shares
+from sfumato.models.calibration.fit import innermost
+from sfumato.models.partition.ispe import Settings, ispe
+from sfumato.models.partition.shrinkage import ShrinkageFit
+
+TABLES: dict[str, Callable[[], Whole]] = {"Adult": adult_grid, "continuous": continuous_grid, "random": random_grid}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the paper varies; the values that stand still elsewhere are those of its Table 1."""
+
+    alpha_1: Fraction = Fraction(3, 20)
+    alpha_2: Fraction = Fraction(1, 20)
+    iterations: int = 5
+    xi: float = 6.0
+
+
+@dataclass(frozen=True)
+class Published:
+    """What ISPE published of a table: the region of every cell, and the estimates of the cells by either method.
+
+    ours: what the product's ispe publishes. printed: the paper's MMSE with neighbourhood reference. consistency: least
+    squares (Hay et al.). All three see the same noisy cells and regions. cells: the noisy cells alone.
+    """
+
+    counts: Whole
+    labels: Whole
+    ours: Floats
+    printed: Floats
+    consistency: Floats
+    cells: Floats
+
+
+def publish(counts: Whole, setting: Setting, entropy: Entropy) -> Published:
+    """Run the mechanism once and estimate every cell in every way."""
+    alpha = setting.alpha_1 + setting.alpha_2
+    schema = schema_of(counts.shape)
+    # The paper counts neither all rows nor errors: the rest of the budget is alpha, and `ours` is of that rest alone.
+    whole = alpha / Fraction(Shares.beside_cells(schema.domain, Budget.pure(1)).most.amount)
+    curator = curator_of(counts, whole, entropy)
+    settings = Settings(first=setting.alpha_1 / alpha, iterations=setting.iterations, xi=setting.xi)
+    cube = ispe(curator, schema, Budget.pure(whole), settings=settings)
+    fit = innermost(cube.fits[0])
+    assert isinstance(fit, ShrinkageFit)  # noqa: S101 (what ispe publishes)
+    noisy = fit.cells.answers.astype(np.float64)
+    totals = fit.totals.measurement
+    sizes = np.bincount(fit.labels)
+    # Least squares for a region of m cells: what its total differs from the sum of its cells goes evenly to the cells,
+    # less the share that the noise of the total explains.
+    missing = totals.answers - np.bincount(fit.labels, weights=noisy)
+    share = missing / (sizes + totals.noise.variance / fit.cells.noise.variance)
+    return Published(
+        counts,
+        fit.labels.reshape(counts.shape),
+        fit.estimate.reshape(counts.shape),
+        neighbourhood_means(
+            noisy.reshape(counts.shape),
+            fit.labels.reshape(counts.shape),
+            totals.answers.astype(np.float64),
+            (float(1 / setting.alpha_1), float(1 / setting.alpha_2)),
+        ),
+        (noisy + share[fit.labels]).reshape(counts.shape),
+        noisy.reshape(counts.shape),
+    )
+
+
+def rectangle_errors(estimate: Floats, counts: Whole, *, sides: int | None = None, queries: int = 100) -> float:
+    """The mean absolute error of random rectangles, of any size or of squares with this many cells to a side."""
+    high, wide = counts.shape
+    off = np.pad(np.cumsum(np.cumsum(estimate - counts, axis=0), axis=1), ((1, 0), (1, 0)))
+    if sides is None:
+        (top, bottom), (left, right) = drawn_intervals(queries, high, seed=61), drawn_intervals(queries, wide, seed=62)
+    else:
+        top, left = drawn_intervals(queries, high - sides + 1, 63)[0], drawn_intervals(queries, wide - sides + 1, 64)[0]
+        bottom, right = top + sides, left + sides
+    return float(np.abs(off[bottom, right] - off[top, right] - off[bottom, left] + off[top, left]).mean())
+
+
+def cell_errors(estimate: Floats, counts: Whole) -> float:
+    """The mean absolute error of single cells."""
+    return float(np.abs(estimate - counts).mean())
+
+
+def region_errors(estimate: Floats, published: Published) -> float:
+    """The mean absolute error of the regions that were found."""
+    off = np.bincount(published.labels.ravel(), weights=(estimate - published.counts).ravel())
+    return float(np.abs(off).mean())

@@ -1,1 +1,0 @@
-"""What several mechanisms do in the same way, and parts of the long ones."""

@@ -1,1 +1,0 @@
-"""Mechanisms for one purpose each: they answer questions of their own, and `auto` never takes them."""

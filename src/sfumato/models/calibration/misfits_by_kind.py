@@ -1,0 +1,335 @@
+"""How far a finished estimate is off, measured by kind of question with a small part of the budget.
+
+Any mechanism whose fit leans on a model can do this last: keep `part_of_budget` aside, call `measure_errors` with the
+fit and the rest of the budget, and wrap the fit in a MeasuredFit (models/calibration/fit.py) with what comes back.
+How each kind is looked at is in `misfits_by_kind.py`.
+
+The misfits of a finished estimate, kind by kind: which questions, their noisy sums, and the factors these ask for.
+
+A noisy sum of |true - estimated| over many questions costs as much as one of them. The kinds are single cells, tiles of
+neighbouring cells, single values of one attribute and pairs of values of two. Cells and tiles come in groups by what is
+estimated of them: a row lies in one of them, so that groups cost no more than all together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from fractions import Fraction
+from itertools import combinations, pairwise
+from math import log2, sqrt
+
+import numpy as np
+
+from sfumato.answers.fit import PARTS, Fit
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain, Partition
+from sfumato.domain.blocks import Blocks
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import noise_for
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.scores import Misfit
+from sfumato.measurement import Measurement
+from sfumato.models.calibration.factor import (
+    CLAIMED,
+    chances_of,
+    claims,
+    expected_sizes,
+    factor_of,
+    hidden_deviation,
+    thin_deviation,
+)
+from sfumato.models.calibration.fit import Brought
+from sfumato.models.calibration.model_error import NORMAL_END
+from sfumato.models.calibration.scales import BLOCKS, EMPTY, FILLED, ONE_WAY, TILES, TWO_WAY, Scales
+from sfumato.queries import Identity
+from sfumato.queries.workload import places_among
+
+LEAST_CELLS = 16  # of a table whose tiles are looked at
+LARGER = 8  # times as many tiles as blocks, for blocks to be looked at, too
+WORTH = 0.1  # of intervals of one kind widened by noise, against the errors of all that a smaller budget widens
+MOST_PART = 0.01  # of the budget, for one kind
+HIDING = 3  # times as much for cells where none was looked at by itself: rows hide among those that are not empty, too
+
+
+def part_of_budget(domain: Domain, without: Collection[int] = (), *, seen: bool = True) -> Fraction:
+    """What measuring errors may take: as much as its noise, if less, would widen intervals; public.
+
+    without: kinds that need not be measured. seen: whether every cell was looked at.
+    """
+    return Fraction(sum(_weights(domain, without, seen=seen).values()), 2**20)
+
+
+def measure_errors(
+    curator: Curator,
+    brought: Brought,
+    budget: Budget,
+    whole: Budget,
+    without: Collection[int] = (),
+    *,
+    seen: bool = True,
+) -> tuple[Scales, tuple[Measurement, ...]]:
+    """Measure by how much errors of every kind differ from what a fit claims.
+
+    brought: the fit, with the counts that it was brought to. budget: for this; whole: what all of the count's
+    measurements had. without: kinds that need not be measured. seen: whether every cell was looked at, so that one with
+    far more rows than noise cannot be missed.
+    """
+    unit = noise_for(whole, curator.charge.contributions, l1=Fraction(1), l2_squared=Fraction(1)).variance ** 0.5
+    weights = _weights(curator.domain, without, seen=seen)
+    finished = Finished(curator, brought, whole, unit, seen)
+    found: list[Found] = []
+    measured: list[Measurement] = []
+    for kind, share in zip(weights, budget.split(*weights.values()), strict=True):
+        look = {EMPTY: of_cells, TILES: of_tiles, BLOCKS: of_blocks, ONE_WAY: of_values, TWO_WAY: of_pairs}[kind]
+        kinds, looked = look(finished, share)
+        found += kinds
+        measured += looked
+    ends, factors, errors = (np.array([getattr(one, name) for one in found]) for name in ("end", "factor", "error"))
+    return Scales(np.array([one.kind for one in found]), ends, factors, errors), tuple(measured)
+
+
+def _weights(domain: Domain, without: Collection[int], *, seen: bool) -> dict[int, int]:
+    """The part of the budget for each kind, in millionths or so."""
+    cells, shape = float(domain.size), domain.shape
+    # Between a full table, where every cell has its own error, and a sparse one, where hardly any has.
+    parts = {EMPTY: (1 if seen else HIDING) * _part(cells**0.5, cells**0.5)}
+    if domain.size >= LEAST_CELLS:
+        tiles = float(tiles_of(domain).size)
+        parts[TILES] = _part(tiles, cells / tiles)
+        if tiles >= LARGER * (blocks := float(tiles_of(domain, COARSER).size)):
+            parts[BLOCKS] = _part(blocks, cells / blocks)
+    for kind, order in ((ONE_WAY, 1), (TWO_WAY, 2)):
+        if len(shape) > order:
+            values = float(np.mean([np.prod([shape[place] for place in some]) for some in sets_of(domain, order)]))
+            # Sets of two attributes differ, so that groups of them are told apart.
+            parts[kind] = _part(values / (GROUPS if kind == TWO_WAY else 1), cells / values)
+    return {kind: max(1, round(2**20 * part)) for kind, part in parts.items() if kind not in without}
+
+
+def _part(questions: float, cells: float) -> float:
+    """The part of the budget for a kind of so many questions, each a sum of so many cells.
+
+    In units of the noise that all of the budget buys, a measured tree is off by about (1 + log2 cells)^1.5. With a part
+    p of the budget the noise is 1 / (p errors) of the sum of errors; intervals grow by its square, and by p.
+    """
+    errors = questions * (1.0 + log2(max(cells, 1.0))) ** 1.5
+    return float(min(MOST_PART, (2.0 * WORTH / errors**2) ** (1.0 / 3.0)))
+
+
+LOOKED_AT = 128  # questions of a kind whose claimed errors stand for all of them
+MOST_SETS, FEW_SETS = 28, 4  # of attributes, and of those where there are very many cells
+MOST_LOOKS = 2**21  # at cells, for all sets of a kind
+GROUPS = 3  # of questions of a kind, at most
+NO_ROW = 0.5  # below which a cell is estimated to hold no row, unless noise is larger
+CLEAR = 1.5  # deviations of its noise that a group's errors come to, for it to stand by itself
+FINER, COARSER = 0.6, 0.3  # the powers of the number of cells that are the numbers of tiles and of blocks
+
+
+@dataclass(frozen=True)
+class Found:
+    """Of one group of questions: its kind, where it ends, the factor, the mean error (see `mean_error`)."""
+
+    kind: int
+    end: float
+    factor: float
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """An estimate whose errors are to be measured.
+
+    brought: with the counts that it was brought to. whole: all of the budget; unit: the deviation of the noise that it
+    buys. seen: whether a cell that holds far more rows than that cannot be missed.
+    """
+
+    curator: Curator
+    brought: Brought
+    whole: Budget
+    unit: float
+    seen: bool = True
+
+    @property
+    def fit(self) -> Fit:
+        return self.brought.fit
+
+    @property
+    def domain(self) -> Domain:
+        return self.curator.domain
+
+    def part_of(self, share: Budget) -> float:
+        """About which part of the noise's precision a share buys."""
+        part = share.amount / self.whole.amount
+        return float(part) if share.is_pure else float(part) ** 0.5
+
+    def expected(self, partition: Partition, answers: Floats, targets: Codes, chosen: Codes) -> Floats:
+        """The mean misfit of some regions, for every possible factor on what is claimed of their errors."""
+        claimed = claims(self.brought, partition.labels, chosen)
+        return expected_sizes(targets[chosen] - answers[chosen], *claimed)
+
+
+def tiles_of(domain: Domain, power: float = FINER) -> Blocks:
+    """Tiles of neighbouring cells, with ends that fall in with no tree's."""
+    number = max(2, round(domain.size**power))
+    return Blocks.at_most(domain, number).uneven(number)
+
+
+def sets_of(domain: Domain, order: int) -> list[tuple[int, ...]]:
+    """Sets of attributes that are looked at; fewer where there are very many cells to look at for each."""
+    every = list(combinations(range(len(domain.shape)), order))
+    most = min(MOST_SETS, max(FEW_SETS, MOST_LOOKS // domain.size))
+    return (
+        every if len(every) <= most else [every[place] for place in sorted({*places_among(len(every), most).tolist()})]
+    )
+
+
+def of_tiles(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    return _of_parts(finished, share, TILES, FINER)
+
+
+def of_blocks(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    return _of_parts(finished, share, BLOCKS, COARSER)
+
+
+def _of_parts(finished: Finished, share: Budget, kind: int, power: float) -> tuple[list[Found], list[Measurement]]:
+    """In groups by what is estimated; a row lies in one tile, so that groups cost nothing."""
+    partition = tiles_of(finished.domain, power).partition
+    answers, targets = _answers(finished.fit, partition)
+    along = np.argsort(answers, kind="stable")
+    groups = _groups(finished, partition, answers, targets, along, finished.unit / finished.part_of(share))
+    labels = np.empty(partition.size, dtype=np.int64)
+    for number, (tiles, _) in enumerate(groups):
+        labels[tiles] = number
+    misfit = Misfit(Identity(partition.size), targets)
+    measured = finished.curator.reduce(partition).measure_misfit(misfit, share, labels)
+    expected = [len(tiles) * mean for tiles, mean in groups]
+    return [_found(kind, log2(finished.domain.size / partition.size), measured, expected, partition.size)], [measured]
+
+
+def of_values(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    return of_margins(finished, share, ONE_WAY, sets_of(finished.domain, 1))
+
+
+def of_pairs(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    return of_margins(finished, share, TWO_WAY, sets_of(finished.domain, 2))
+
+
+def of_margins(
+    finished: Finished, share: Budget, kind: int, sets: Sequence[tuple[int, ...]]
+) -> tuple[list[Found], list[Measurement]]:
+    """The sum over many sets costs as much as the misfit of one, and tells their mean; those alike are summed."""
+    guesses, expected = [], []
+    for places in sets:
+        names = [finished.domain.names[place] for place in places]
+        partition = Partition.by(finished.domain, names)
+        answers, targets = _answers(finished.fit, partition)
+        guesses.append((names, targets))
+        some = _some(np.arange(partition.size), max(1, LOOKED_AT // len(sets)))
+        expected.append(partition.size * finished.expected(partition, answers, targets, some))
+    groups = _alike(np.array(expected)[:, CLAIMED], [len(guess) for _, guess in guesses], finished, share)
+    measured = finished.curator.measure_margin_misfits(guesses, share, groups)
+    sums = [np.sum([expected[place] for place in np.flatnonzero(groups == one)], axis=0) for one in np.unique(groups)]
+    questions = sum(len(guess) for _, guess in guesses)
+    return [_found(kind, log2(finished.domain.size * len(sets) / questions), measured, sums, questions)], [measured]
+
+
+def _alike(claimed: Floats, values: Sequence[int], finished: Finished, share: Budget) -> Codes:
+    """The group of every set, by how far its values are said to be off: as many groups as noise leaves clear."""
+    sets, noise = len(claimed), len(claimed) * finished.unit / finished.part_of(share)
+    order, groups = np.argsort(claimed / np.array(values), kind="stable"), np.zeros(sets, dtype=np.int64)
+    for number in range(min(GROUPS, sets), 0, -1):
+        groups[order] = np.arange(sets) * number // sets
+        if np.bincount(groups, claimed).min() >= CLEAR * noise:
+            break
+    return groups
+
+
+def of_cells(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    """Cells that are estimated to hold rows, in groups by how many; and rows hidden in the others."""
+    estimate, every = finished.fit.estimate, Partition(finished.domain, np.arange(finished.domain.size))
+    targets = np.maximum(np.rint(estimate), 0.0).astype(np.int64)
+    least = max(NO_ROW, finished.unit)
+    empty = np.flatnonzero(estimate < least)
+    filled = np.flatnonzero(estimate >= least)
+    filled = filled[np.argsort(estimate[filled], kind="stable")]
+    targets[empty] = 0
+    first, second = share.split(1, 1)
+    noise = finished.unit / finished.part_of(first)
+    groups = _groups(finished, every, estimate, targets, filled, noise, peaked=first.is_pure)
+    labels = np.zeros(len(estimate), dtype=np.int64)
+    for number, (cells, _) in enumerate(groups, start=1 if len(empty) else 0):
+        labels[cells] = number
+    misfit = finished.curator.measure_misfit(Misfit(Identity(len(estimate)), targets), first, labels)
+    # Of those estimated to hold none it told the rows, and |count - 1| tells how many hold any; of others, |count|.
+    other = np.where(estimate < least, 1, 0)
+    second_look = finished.curator.measure_misfit(Misfit(Identity(len(estimate)), other), second, labels)
+    found = []
+    if len(empty):
+        hidden = hidden_deviation(misfit, second_look, len(empty), finished.unit, seen=finished.seen)
+        found.append(Found(EMPTY, least, hidden, mean_error(misfit, [0], len(empty))))
+    further, thin = [], True
+    for number, (cells, expected) in enumerate(groups, start=1 if len(empty) else 0):
+        end, mean = float(estimate[cells[-1]]), mean_error(misfit, [number], len(cells))
+        further.append(Found(FILLED, end, factor_of(chances_of(misfit, number, len(cells) * expected)), mean))
+        target = float(targets[cells].mean())
+        more = thin_deviation(second_look, misfit, number, len(cells), target) if thin else None
+        thin = more is not None and more[1] > end
+        if more is not None:
+            found.append(Found(EMPTY, max(least, min(end + 1.0 / PARTS, more[1])), more[0], mean))
+    return found + further, [misfit, second_look]
+
+
+def _groups(
+    finished: Finished,
+    partition: Partition,
+    answers: Floats,
+    targets: Codes,
+    along: Codes,
+    noise: float,
+    *,
+    peaked: bool = False,
+) -> list[tuple[Codes, Floats]]:
+    """Regions in groups along an order, as many as noise leaves clear, and the mean misfits expected of each."""
+    if not len(along):
+        return []
+    some = np.sort(_some(np.arange(len(along)), GROUPS * LOOKED_AT))
+    chosen = along[some]
+    off, claimed = targets[chosen] - answers[chosen], claims(finished.brought, partition.labels, chosen)
+    for number in range(min(GROUPS, len(some)), 0, -1):
+        ends = np.arange(number + 1) * len(along) // number
+        made = []
+        for start, end in pairwise(ends):
+            own = (some >= start) & (some < end)
+            means = expected_sizes(off[own], *(one[own] for one in claimed), peaked=peaked)
+            made.append((along[start:end], means))
+        if number == 1 or all(len(part) * means[CLAIMED] >= CLEAR * noise for part, means in made):
+            break
+    return made
+
+
+def _answers(fit: Fit, partition: Partition) -> tuple[Floats, Codes]:
+    """What an estimate says of every region, and the whole numbers next to it."""
+    answers: Floats = np.bincount(partition.labels, weights=fit.estimate, minlength=partition.size).astype(np.float64)
+    return answers, np.rint(answers).astype(np.int64)
+
+
+def _some(places: Codes, most: int = LOOKED_AT) -> Codes:
+    return places if len(places) <= most else np.unique(places[places_among(len(places), most)])
+
+
+def _found(kind: int, end: float, measured: Measurement, expected: Sequence[Floats], questions: int) -> Found:
+    """expected: for every group the sum of misfits, for every possible factor."""
+    chances = [chances_of(measured, place, each) for place, each in enumerate(expected)]
+    mean = mean_error(measured, range(len(measured.answers)), questions)
+    return Found(kind, end, factor_of(np.array(chances)), mean)
+
+
+def mean_error(misfit: Measurement, groups: Sequence[int], questions: int) -> float:
+    """The mean of misfits in rows, from noisy sums over groups of them.
+
+    Where that is no more than the deviation of its noise the noise hides it: then minus a bound that it lies below, by
+    as much as normal noise exceeds once in forty times.
+    """
+    total, deviation = float(misfit.answers[list(groups)].sum()), sqrt(len(groups) * misfit.noise.variance)
+    return (total if total > deviation else -(max(total, 0.0) + NORMAL_END * deviation)) / questions

@@ -1,0 +1,101 @@
+"""Sparse cells: noise on every cell, of which only those above a threshold are published, and the noisy totals.
+
+Cormode, Procopiuc, Srivastava, Tran, "Differentially private summaries for sparse data", ICDT 2012. For domains too
+large to lay out: the empty cells that pass by their noise alone are drawn, not looked at one by one.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, exp, log
+
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import noise_for
+from sfumato.kernel.curator import Curator
+from sfumato.measurement import Noise, with_missing
+from sfumato.models.base.mechanism import Mechanism
+from sfumato.queries import Cells, Identity, Total, Workload
+from sfumato.releases.contents.sparse_cube import SparseCube
+from sfumato.schema import Schema
+from sfumato.schema.parts import missing_of
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was chosen by judgement.
+
+    empty: cells without rows that the threshold lets through, on average; fewer raise it. An empty cell that is
+    published looks like a full one, so an interval that counts it misses the truth: at most once in a hundred releases.
+    Letting through one on average would lower the threshold by a seventh only, at 10^12 cells.
+    shares: of the budget, for the totals and for the cells; more for the totals say better what is not published.
+    """
+
+    empty: float = 0.01
+    shares: tuple[int, int] = (1, 9)
+
+
+SETTINGS = Settings()
+
+
+def sparse_cells(
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
+) -> SparseCube:
+    """Publish only cells whose noisy count reaches a threshold, and the noisy totals.
+
+    budget: split by weight over the count and the measures; a part of each share goes to the total, so that what lies
+    in unpublished cells is known in sum.
+    """
+    size, contributions = curator.domain.size, curator.charge.contributions
+    published, totals = [], []
+    for of, share in zip(curator.statistics, budget.split(*schema.weights.values()), strict=True):
+        for_total, for_cells = share.split(*settings.shares)
+        totals += with_missing(curator.measure(Total(size), for_total, of=of))
+        if of == "count":
+            above = threshold(size, for_cells, contributions, settings)
+            counts = curator.measure(Identity(size), for_cells, above=above)
+            published.append(counts)
+        elif len(counts.answers):
+            assert counts.cells is not None  # noqa: S101 (measured above a threshold)
+            published += with_missing(curator.measure(Cells(size, counts.cells), for_cells, of=of))
+    return SparseCube(schema, tuple(published), tuple(totals))
+
+
+def planned_noises(schema: Schema, budget: Budget) -> dict[str, tuple[Noise, Noise]]:
+    """For each statistic, the noise that its total and its cells would carry; reads no data."""
+
+    def noise(unit: int, share: Budget) -> Noise:
+        return noise_for(share, schema.privacy_unit.contributions, l1=Fraction(unit), l2_squared=Fraction(unit) ** 2)
+
+    shares = dict(zip(schema.weights, budget.split(*schema.weights.values()), strict=True))
+    shares |= {missing_of(of): share for of, share in shares.items()}
+    found = {}
+    for of, unit in schema.units.items():
+        total, cells = shares[of].split(*SETTINGS.shares)
+        found[of] = noise(unit, total), noise(unit, cells)
+    return found
+
+
+def planned_threshold(schema: Schema, budget: Budget) -> int:
+    """The least noisy count that would be published; reads no data."""
+    _, for_cells = budget.split(*schema.weights.values())[0].split(*SETTINGS.shares)
+    return threshold(schema.domain.size, for_cells, schema.privacy_unit.contributions)
+
+
+def threshold(size: int, budget: Budget, contributions: int, settings: Settings = SETTINGS) -> int:
+    """The least noisy count that lets through no more empty cells among `size` than is meant, on average."""
+    assert budget.epsilon is not None  # noqa: S101 (pure epsilon only)
+    scale = float(contributions / budget.epsilon)
+    # P(Z >= t) = exp(-t / scale) / (1 + exp(-1 / scale)). Public arithmetic: floats do no harm here.
+    return max(1, ceil(scale * (log(size / settings.empty) - log(1 + exp(-1 / scale)))))
+
+
+MECHANISM = Mechanism(
+    name="sparse-cells",
+    summary="noise on every cell, but only cells that stand out are published",
+    paper="Cormode et al. 2012",
+    page="cells",
+    run=sparse_cells,
+    most_cells=None,
+    sparse=True,
+)

@@ -1,0 +1,35 @@
+"""Hierarchical: noisy counts of a tree of ranges, made consistent.
+
+Hay, Rastogi, Miklau, Suciu, "Boosting the accuracy of differentially private histograms through consistency", VLDB
+2010; the branching by expected error after Qardaji, Yang, Li, VLDB 2013; levels weighted after Cormode, Procopiuc,
+Shen, Srivastava, Yu, ICDE 2012. The papers give all levels the same budget or geometric weights and take the number of
+cells to be a power of the branching; here the weights are those of least expected error, any number of cells will do,
+and several attributes combine one tree each. Consistency is exact least squares, for uneven trees and weights too.
+"""
+
+from __future__ import annotations
+
+from sfumato.models.base.measure_and_fit import linear
+from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.linear.strategies.trees import Levels, tree_strategy
+from sfumato.queries import Workload
+from sfumato.queries.strategy import Strategy
+from sfumato.schema import Schema
+
+
+def hierarchical_strategy(schema: Schema, workload: Workload, pure: bool, levels: Levels = "optimised") -> Strategy:
+    """The tree and the weights of its levels: "uniform" and "geometric" are the papers', "optimised" is ours."""
+    return tree_strategy(schema.domain, workload, pure, levels)
+
+
+hierarchical = linear(hierarchical_strategy)
+
+
+MECHANISM = Mechanism(
+    name="hierarchical",
+    summary="counts ranges in a tree, made consistent",
+    paper="Hay et al. 2010",
+    run=hierarchical,
+    strategy=hierarchical_strategy,
+    gaussian=True,
+)

@@ -1,0 +1,130 @@
+"""Workload division: queries that touch a hot cell in one part, the others in parts of their own, each with its noise.
+
+Li, Ma, Wu, Zhang, Ma, Hui, Zhang, Zhu: A workload division differential privacy algorithm (WD), algorithm 1. Corrected:
+the hot cell is the most queried one, from the workload and not from the data (line 3); the recursion goes on in both
+halves (line 8); the halves do not get half the budget each but the noise that serves the workload best; and parts do
+not compose as if every row of data lay in all of them. Scales b_i are private if for every cell c
+
+    sum over parts i of (queries of part i that touch c) / b_i <= epsilon,
+
+so that parts which touch different cells cost nothing extra. All queries of a part that touch its hot cell go into the
+first half: leaving some of them in the second, as line 5 does, would leave the cell hot in both.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.arrays import Codes, Floats
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.models.linear.strategies.budget_allocation import TOLERANCE, best_precisions
+from sfumato.queries import Queries, Scaled, Workload
+from sfumato.queries.strategy import Strategy
+
+MOST_PARTS = 32
+MOST_LOADS = 2**21  # numbers kept, one per part and cell: large domains are divided into fewer parts
+LEAST_GAIN = 0.005  # of the error, for a division to be worth having
+ROUGHLY = 1e-3  # how exactly the error is known while divisions are tried
+FINENESS = 64  # the least weight: rounding the others to whole numbers changes them by less than a hundredth
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some queries of a workload: which, how much they matter, and how often they touch each cell."""
+
+    members: NDArray[np.bool_]
+    weight: float
+    loads: Codes
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """Parts of a workload and the precision (1 / noise scale, at epsilon 1) of each; error: the weighted mean."""
+
+    parts: tuple[Part, ...]
+    precisions: Floats
+    error: float
+
+
+@lru_cache(maxsize=4)  # a plan and the release that follows it ask for the same
+def divide(workload: Workload, *, power: int = 2) -> Strategy:
+    """The workload's own queries, with noise that is larger where they crowd.
+
+    power: 2 to make the mean squared noise small, as everywhere here, 1 for the paper's mean absolute noise.
+    """
+    division = divide_recursively(workload, power=power)
+    rounded = np.rint(FINENESS * division.precisions / division.precisions.min()).astype(np.int64)
+    levels, number = np.unique(rounded, return_inverse=True)
+    if len(levels) == 1:
+        return Strategy(workload.queries)
+    which = np.zeros(workload.queries.rows, dtype=np.int64)
+    for part, place in zip(division.parts, number, strict=True):
+        which[part.members] = place
+    return Strategy(workload.queries, tuple(levels.tolist()), which)
+
+
+def divide_recursively(workload: Workload, *, power: int = 2) -> Division:
+    """Divide the parts one after the other, and their halves again, as long as it helps."""
+    queries = workload.queries
+    if not queries.integral:
+        raise QueryError("a workload that is measured itself needs whole-number weights")
+    most = max(2, min(MOST_PARTS, MOST_LOADS // queries.columns))
+    blocks = zip(workload.blocks, workload.weights, strict=True)
+    weights = np.concatenate([np.full(block.rows, matters / block.rows) for block, matters in blocks])
+    best = weigh(_blocks(workload, weights, most // 2), power, ROUGHLY)
+    waiting = deque(best.parts)
+    while waiting and len(best.parts) < most:
+        part = waiting.popleft()
+        others = tuple(other for other in best.parts if other is not part)
+        halves = split(part, queries, weights)
+        quarters = tuple(quarter for half in halves for quarter in split(half, queries, weights))
+        # Two halves that share a second hot cell free nothing as long as that one stays undivided: look a step ahead.
+        for pieces in (halves, quarters):
+            tried = weigh((*others, *pieces), power, ROUGHLY)
+            if tried.error < (1 - LEAST_GAIN) * best.error:
+                best = tried
+                waiting.extend(pieces)
+                break
+    return weigh(best.parts, power)
+
+
+def split(part: Part, queries: Queries, weights: Floats) -> tuple[Part, ...]:
+    """The queries that touch the part's hot cell, and the rest; the part itself if all touch the same cells.
+
+    Hot is the cell that most of them touch; a cell that all of them touch divides nothing.
+    """
+    divides = (part.loads > 0) & (part.loads < np.count_nonzero(part.members))
+    if not divides.any():
+        return (part,)
+    hot = np.zeros(queries.columns, dtype=np.int64)
+    hot[np.argmax(np.where(divides, part.loads, 0))] = 1
+    touching = part.members & (queries @ hot != 0)
+    rest = part.members & ~touching
+    if not touching.any() or not rest.any():  # only where weights other than 0 and 1 make a load no count
+        return (part,)
+    return _part(touching, queries, weights), _part(rest, queries, weights)
+
+
+def weigh(parts: tuple[Part, ...], power: int, tolerance: float = TOLERANCE) -> Division:
+    """The best precisions for given parts, and the noise that is left."""
+    weights = np.array([part.weight for part in parts])
+    loads = np.stack([part.loads for part in parts])
+    precisions = best_precisions(weights, loads, power, tolerance=tolerance)
+    return Division(parts, precisions, float((weights * precisions**-power).sum() / weights.sum()))
+
+
+def _blocks(workload: Workload, weights: Floats, most: int) -> tuple[Part, ...]:
+    """The blocks of a workload, if they are few: a query of a small one matters more."""
+    queries, rows = workload.queries, [block.rows for block in workload.blocks]
+    number = np.repeat(np.arange(len(rows)), rows) if len(rows) <= most else np.zeros(queries.rows)
+    return tuple(_part(number == one, queries, weights) for one in np.unique(number))
+
+
+def _part(members: NDArray[np.bool_], queries: Queries, weights: Floats) -> Part:
+    loads = np.asarray(Scaled(queries, members.astype(np.int64)).column_sums(), dtype=np.int64)
+    return Part(members, float(weights[members].sum()), loads)

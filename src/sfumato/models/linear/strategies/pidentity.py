@@ -1,0 +1,132 @@
+"""Strategies of all cells and a few weighted sums, optimised for what a workload asks of one axis.
+
+McKenna, Miklau, Hay, Machanavajjhala, "Optimizing error of high-dimensional statistical queries under differential
+privacy", VLDB 2018, section 5 (OPT_0): A = [diag(d); Theta] with p rows in Theta and all columns of equal size. The
+paper starts from chance; here the sums start as overlapping bumps of one or two widths, which ends lower and sooner,
+the Gram matrix of all ranges is never written out, and the columns are whole numbers of exactly equal size.
+
+With X = A^T A and V the workload's Gram matrix, the error trace(V X^-1) has the gradient -2 A X^-1 V X^-1, and X^-1 is
+diag(d)^-2 less a matrix of rank p (Woodbury): n p^2 operations a step, and n p for V in the form of products.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.least_squares.gram import Gram
+from sfumato.models.linear.strategies.bounded_descent import least
+from sfumato.models.linear.strategies.per_axis import AxisPart
+from sfumato.queries import Identity, Scaled, Stack, Weighted
+
+FEW_CELLS = 256  # up to which several numbers of sums are tried
+MOST_CELLS = 4096  # beyond, trees are as good as it gets here
+LARGEST = 8.0  # weight of a cell in a sum, relative to its own: keeps cells from vanishing when they are rounded
+FIRST_LOOKS = 30  # of the optimiser at the error, from which the best of several starts is known
+LOOKS = {256: 500, 1024: 32, 4096: 30}  # in all from that one, for up to so many cells
+A_SWEEP = 16  # of more than FEW_CELLS in each sweep, where there are several axes
+FEW_WRITTEN = 128  # cells up to which what is asked of them is sooner multiplied when it is written out
+CLOSE = 1e-6  # relative gain over ten steps that ends it sooner
+
+
+def p_identity_for(gram: Gram, pure: bool, bits: int = 12) -> AxisPart:
+    """The best strategy found over one axis, columns of 2^bits (of squares of about 4^bits under zCDP).
+
+    >>> from sfumato.queries import AllRanges
+    >>> from sfumato.least_squares.gram import gram_of
+    >>> part = p_identity_for(gram_of(AllRanges(64)), True)
+    >>> part.queries, part.queries.constant_column_sum
+    (Stack(Scaled(Identity(64), 64 weights), Weighted(4 x 64)), 4096)
+    """
+    return with_sums(best_sums(gram, pure), pure, bits)
+
+
+def with_sums(theta: Floats, pure: bool, bits: int) -> AxisPart:
+    """All cells of an axis and these sums, as whole numbers."""
+    n, matrix = theta.shape[1], _whole(theta, pure, bits)
+    queries = Identity(n) if matrix is None else Stack(Scaled(Identity(n), matrix[0]), Weighted(matrix[1]))
+    return AxisPart(queries, np.ones(queries.rows))
+
+
+def better_sums(gram: Gram, before: Floats, pure: bool) -> Floats:
+    """Sums for what is asked now, from those that were best for nearly the same."""
+    return _optimised(gram, before, pure, _looks(gram.n, swept=True))[1]
+
+
+@lru_cache(maxsize=256)
+def best_sums(gram: Gram, pure: bool, *, swept: bool = False) -> Floats:
+    """Theta before it is divided by the size of the columns. swept: it will be made better in another sweep."""
+    starts = _starts(gram.n)
+    if len(starts) > 1:
+        found = [_optimised(gram, start, pure, FIRST_LOOKS) for start in starts]
+        starts = [min(found, key=lambda one: one[0])[1]]
+    return _optimised(gram, starts[0], pure, _looks(gram.n, swept))[1]
+
+
+def _looks(n: int, swept: bool) -> int:
+    if swept and n > FEW_CELLS:
+        return A_SWEEP
+    return next(looks for cells, looks in LOOKS.items() if n <= cells)
+
+
+def _starts(n: int) -> list[Floats]:
+    """What the sums look like before they are optimised."""
+    if n > FEW_CELLS:
+        return [np.vstack([_bumps(n, n // 256), _bumps(n, n // 16)])]
+    return [_bumps(n, p) for p in (1, 2, 3, 4, 6, 8, 10, 12, 13) if p == 1 or n // 32 <= p <= n // 6]
+
+
+def _bumps(n: int, p: int) -> Floats:
+    middles = (np.arange(p) + 0.5) * n / p
+    return np.maximum(0.0, 1.0 - np.abs(np.arange(n) + 0.5 - middles[:, None]) * p / n)
+
+
+def _optimised(gram: Gram, start: Floats, pure: bool, looks: int) -> tuple[float, Floats]:
+    scale = 1.0 / error_and_gradient(start, gram, pure)[0]
+
+    def scaled(flat: Floats) -> tuple[float, Floats]:
+        error, gradient = error_and_gradient(flat.reshape(start.shape), gram, pure)
+        return error * scale, gradient.reshape(-1) * scale
+
+    error, found = least(scaled, start.reshape(-1), 0.0, LARGEST, looks=looks, close=CLOSE)
+    return error / scale, found.reshape(start.shape)
+
+
+def error_and_gradient(theta: Floats, gram: Gram, pure: bool) -> tuple[float, Floats]:
+    """trace(V X^-1) for the columns of [I; theta] divided by their size, and its gradient by theta."""
+    size = 1.0 + theta.sum(axis=0) if pure else np.sqrt(1.0 + (theta**2).sum(axis=0))
+    d, apart = 1.0 / size, size**2  # apart: diag(d)^-2
+    sums = theta * d
+    C = sums * apart
+    core = np.linalg.inv(np.eye(len(theta)) + C @ sums.T)
+    CV = C @ gram.dense if gram.n <= FEW_WRITTEN else gram.times(C)
+    both = CV @ C.T
+    error = float((gram.diagonal * apart).sum() - (core * both).sum())
+
+    BV = core @ CV  # with B = sums X^-1
+    BV *= apart
+    rest = (core @ both @ core.T) @ C
+    by_sums = rest - BV
+    rest -= 2.0 * BV
+    rest *= C
+    by_d = -2.0 * d * (gram.diagonal * apart**2 + rest.sum(axis=0))
+    through_d = 2.0 * np.einsum("ij,ij->j", by_sums, theta) + by_d
+    by_sums *= 2.0 * d
+    by_sums -= through_d * (d**2 if pure else d**3 * theta)
+    return error, by_sums
+
+
+def _whole(theta: Floats, pure: bool, bits: int) -> tuple[Floats, Floats] | None:
+    """Whole numbers: the sums rounded, the cells filled up to columns of one size; None where no sums are left."""
+    size = 1.0 + theta.sum(axis=0) if pure else np.sqrt(1.0 + (theta**2).sum(axis=0))
+    sums = np.rint(theta / size * 2**bits).astype(np.int64)
+    sums = sums[sums.any(axis=1)]
+    if not len(sums):
+        return None
+    if pure:
+        cells = np.maximum(1, 2**bits - sums.sum(axis=0))
+    else:
+        cells = np.maximum(1, np.floor(np.sqrt(np.maximum(1.0, 4.0**bits - (sums**2).sum(axis=0)))).astype(np.int64))
+    return cells, sums

@@ -1,0 +1,365 @@
+"""Spreads and errors brought to the size that was measured.
+
+A release measures, with noise, how far its own answers are off: the sum over cells of |count - answer|, added up over
+sets of attributes of one kind. If every cell's error were normal with the variance that is claimed for it, that sum
+would be about sqrt(2 / pi) times the sum of the standard deviations. The claimed variances of what is in doubt, of
+tables along all attributes of the set, are scaled until it is.
+
+How far margins and what is joined from them are off, measured: sums of misfits by kind of question.
+
+The sum over many sets of attributes costs as much as a single misfit and tells their mean, so a few per cent of the
+budget give error bars that do not rest on what the estimates assume. Where the budget has room for more, sets are taken
+in groups, those that look alike together, down to single ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from itertools import combinations, islice
+from math import comb, inf, prod, sqrt
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats, Whole
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.misfits import noise_of_margins
+from sfumato.measurement import Measurement
+from sfumato.models.calibration.model_error import OF_NORMAL
+from sfumato.models.margins.content import Margins
+from sfumato.models.margins.scales import (
+    LEVELS,
+    MEASURED,
+    Contrasts,
+    Haar,
+    OfThree,
+    Scaled,
+    Spreads,
+    levels_of,
+    of_three,
+)
+from sfumato.models.margins.table import Places, Table, sum_kinds
+from sfumato.queries import Identity, Kron, Stack, Weighted
+from sfumato.schema import Schema
+
+HALVINGS = 60
+NEARLY_ALL = 0.8  # of what cells can be off by, as which errors are taken at most
+
+
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """What is claimed of the cells of one set of attributes: sure variances, and those that are to be scaled.
+
+    most: what the error of each cell comes to at most, on average. Where few rows are expected they cannot be off by
+    more than there are: the mean of |count - guess| is at most mean + guess, however large the variance. Without this
+    bound the thousands of nearly empty cells of a sparse table would seem to explain what a few full ones are off by.
+    """
+
+    sure: Floats
+    doubtful: Floats
+    most: Floats | float = inf
+
+    def size(self, scale: float) -> float:
+        """The expected sum of the cells' errors."""
+        if scale == inf:
+            return float(np.broadcast_to(self.most, self.sure.shape).sum())
+        return float(np.minimum(OF_NORMAL * np.sqrt(self.sure + scale * self.doubtful), self.most).sum())
+
+
+def scale_of(doubts: Sequence[Doubt], measured: float, error: float, least: float = 0.0, most: float = 1e6) -> float:
+    """The factor on doubtful variances with which the expected sum is the measured one.
+
+    error: the standard deviation of what was measured. What is claimed is believed to within itself, so where the noise
+    is large beside it not much is changed; half of the noise is added, for an error that is too small misleads more
+    than one that is too large.
+    """
+    claimed = sum(doubt.size(1.0) for doubt in doubts)
+    trust = claimed**2 / max(claimed**2 + error**2, 1e-300)
+    wanted = claimed + trust * (measured + error / 2.0 - claimed)
+    # Near the most that cells can be off by, the sum tells that their variances are large and not how large.
+    wanted = min(wanted, NEARLY_ALL * sum(doubt.size(inf) for doubt in doubts))
+    low, high = least, most
+    if sum(doubt.size(low) for doubt in doubts) >= wanted:
+        return least
+    for _ in range(HALVINGS):
+        middle = sqrt(max(low, 1e-9) * high)
+        if sum(doubt.size(middle) for doubt in doubts) < wanted:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+ALL = LEVELS  # every value of an attribute by itself, where levels are halves, quarters and so on
+# Shares of what is looked at, by the number of attributes and the level of each.
+LOOKS: dict[int, dict[tuple[int, ...], int]] = {
+    2: {(ALL, ALL): 4, (ALL, 0): 2, (0, ALL): 2, (2, 2): 2},
+    3: {(ALL, ALL, ALL): 3, (1, 1, 1): 2},
+    4: {(ALL, ALL, ALL, ALL): 1},
+}
+ALIKE = 0.5  # power of the spread of halves in what is claimed of finer blocks: between not at all and as much
+CONTRASTS = 6  # share of the contrasts of halves of three attributes
+NONE: Mapping[Places, Scaled] = {}
+MOST_SETS = {2: 1000, 3: 240, 4: 48}  # that are looked at
+MOST_CELLS = 2**16  # of a set that is looked at
+ROUGHLY = 1e-4  # of the rows, to which sets are joined for a look
+WIDER = 1.1  # times the measured size, as errors have longer tails than the normal ones they are taken for
+GROUPS = (1, 2, 4, 8, 16, 32, 64, 128)  # in which sets are taken, besides each by itself
+CLEAR = 0.25  # of what is claimed of a group, as which its noise may be to take sets in more groups
+LEAST, MOST = 0.1, 1e4  # factors on the variances of what was measured, and of pairs
+BY_CHANCE = 1.0  # the least spread of what nobody measured: that of rows which come independently, in a fitting model
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """Tables with errors of the size that was measured, spreads of what was not measured, and what was handed out."""
+
+    tables: dict[Places, Table]
+    spreads: Spreads
+    measured: tuple[Measurement, ...]
+
+
+def check(
+    curator: Curator,
+    schema: Schema,
+    tables: Mapping[Places, Table],
+    budget: Budget,
+    pairs: Mapping[Places, Scaled] = NONE,
+) -> Checked:
+    """Measure how far answers along two, three and four attributes are off, and size the errors by it.
+
+    pairs: what contrasts told of how far blocks of pairs are off.
+    """
+    looked_at, known = looks(schema), dict(tables)
+    for places, one in tables.items():
+        if len(places) == 1:  # its noise is known, and what smoothing does to it is little
+            known[places] = replace(one, model=one.model + (WIDER**2 - 1.0) * one.noise)
+    # What nobody looks at deviates as rows do that come independently, so that no interval is of noise alone.
+    spreads = [0.0] + [1.0] * (max(*looked_at, 3) - 1 if looked_at else 2)
+    if not looked_at:
+        return Checked(known, Spreads(tuple(spreads)), ())
+    sizing = _Sizing(curator, schema, pairs, known, spreads)
+    threes = sizing.halved(looked_at.get(3, ()))
+    weights = [weight for order in looked_at for weight in LOOKS[order].values()]
+    shares = list(budget.split(*weights, *([CONTRASTS] if threes else [])))
+    for order, sets in looked_at.items():
+        if order == 3 and threes:
+            sizing.contrast(threes, shares.pop())
+        sizing.size(order, sets, [shares.pop(0) for _ in LOOKS[order]])
+    return Checked(known, sizing.found, tuple(sizing.measured))
+
+
+@dataclass(eq=False)
+class _Sizing:
+    """Errors as they are sized, order by order. known: tables; the other fields are those of `Spreads`.
+
+    claimed: spreads of sets that have no table, before these are looked at, where they are not 1.
+    """
+
+    curator: Curator
+    schema: Schema
+    pairs: Mapping[Places, Scaled]
+    known: dict[Places, Table]
+    spreads: list[float]
+    single: dict[Places, float] = field(default_factory=dict)
+    by_order: dict[int, Scaled] = field(default_factory=dict)
+    blocks: dict[Places, Scaled] = field(default_factory=dict)
+    halves: dict[Places, OfThree] = field(default_factory=dict)
+    claimed: dict[Places, float] = field(default_factory=dict)
+    measured: list[Measurement] = field(default_factory=list)
+
+    @property
+    def found(self) -> Spreads:
+        contrasts = {places: each.contrast for places, each in self.halves.items() if places not in self.known}
+        return Spreads(tuple(self.spreads), {**self.single}, {**self.by_order}, {**self.blocks}, contrasts)
+
+    def content(self) -> Margins:
+        """What is known by now, to be asked."""
+        found = self.found
+        return Margins(
+            self.schema, {"count": self.known}, {"count": replace(found, single={**self.claimed, **found.single})}
+        )
+
+    def halved(self, sets: Sequence[Places]) -> dict[Places, tuple[Haar, ...]]:
+        """The sets whose axes can all be halved by rows, with the signs of each."""
+        content = self.content()
+        signs = [Haar.of(content.tables["count"][place,].estimate, 1) for place in range(len(content.domain.shape))]
+        every = {places: tuple(signs[place] for place in places) for places in sets}
+        return {places: each for places, each in every.items() if all(len(haar.level) for haar in each)}
+
+    def contrast(self, sets: Mapping[Places, tuple[Haar, ...]], budget: Budget) -> None:
+        """Measure the contrasts of the halves of three attributes each, which correct what is joined of pairs."""
+        content, seen = self.content(), dict[Places, Contrasts]()
+        for (places, signs), share in zip(sets.items(), budget.evenly(len(sets)), strict=True):
+            seen[places], handed = measure_contrasts(self.curator, self.schema, places, signs, share)
+            self.measured.append(handed)
+        self.halves = of_three(seen, {places: _joined(content, places) for places in seen})
+        # Sets whose halves were far off are likely off at finer scales, too.
+        far = {places: max(1.0, each.before) ** ALIKE for places, each in self.halves.items()}
+        self.claimed = {places: each for places, each in far.items() if places not in self.known}
+
+    def size(self, order: int, sets: Sequence[Places], shares: Sequence[Budget]) -> None:
+        """Measure how far sets of so many attributes are off, at each level that is looked at."""
+        content, names = self.content(), self.schema.domain.names
+        answers = {places: _joined(content, places) for places in sets}
+        scales: dict[tuple[int, ...], list[float]] = {}
+        for levels, share in zip(LOOKS[order], shares, strict=True):
+            single = {*levels} == {ALL}
+            doubts, guesses = [], []
+            for places, answer in answers.items():
+                kinds = {place: content.blocks(place)[level] for place, level in zip(places, levels, strict=True)}
+                rows = sum_kinds(answer, list(kinds.values()))
+                doubts.append(_doubt(content, kinds, rows, single=single))
+                parts = None if single else _parts(list(kinds.values()))
+                guesses.append(([names[place] for place in places], _whole(rows), parts))
+            groups = _groups(doubts, share, self.curator)
+            self.measured.append(self.curator.measure_margin_misfits(guesses, share, groups))
+            scales[levels] = _scales(self.measured[-1], groups, doubts)
+        for number, places in enumerate(sets):
+            self._take(places, {levels: each[number] for levels, each in scales.items()})
+        if unmeasured := [places for places in sets if places in self.single]:
+            self.spreads[order - 1] = float(np.mean([self.single[places] for places in unmeasured]))
+            of_blocks = [self.blocks[places].model for places in unmeasured if places in self.blocks]
+            if of_blocks:
+                self.by_order[order] = Scaled((0.0,) * LEVELS, tuple(np.mean(of_blocks, axis=0).tolist()))
+
+    def _take(self, places: Places, scales: Mapping[tuple[int, ...], float]) -> None:
+        """Size the errors of one set by factors on what was claimed of them."""
+        scale, table = scales[(ALL,) * len(places)], self.known.get(places)
+        spread = self.claimed.get(places, 1.0)
+        if table is None:
+            self.single[places] = max(scale * spread, BY_CHANCE)
+        else:
+            self.known[places] = replace(table, noise=scale * table.noise, model=scale * table.model)
+        if len(places) < max(LOOKS):
+            half = self.halves[places].spread if places in self.halves else None
+            sized = spread, self.single.get(places, 0.0)
+            self.blocks[places] = _scaled(places, scales, table, sized, self.pairs.get(places), half)
+
+
+def measure_contrasts(
+    curator: Curator, schema: Schema, places: Places, signs: tuple[Haar, ...], budget: Budget, depth: int = MEASURED
+) -> tuple[Contrasts, Measurement]:
+    """The noisy contrasts of some attributes, by the signs of each, in families below a depth."""
+    seen = curator.margin([schema.domain.names[place] for place in places])
+    listed = [
+        [np.flatnonzero(haar.level == level) for haar, level in zip(signs, levels, strict=True)]
+        for levels in levels_of(signs, depth)
+    ]
+
+    def of_family(rows: list[Codes]) -> Kron:
+        return Kron(*(Weighted(haar.signs[here].astype(np.int64)) for haar, here in zip(signs, rows, strict=True)))
+
+    queries = Stack(*map(of_family, listed))
+    one, noisy, ahead = seen.measure(queries, budget), np.zeros([len(haar.level) for haar in signs]), 0
+    for rows in listed:
+        shape = [len(here) for here in rows]
+        noisy[np.ix_(*rows)] = one.answers[ahead : ahead + prod(shape)].reshape(shape)
+        ahead += prod(shape)
+    handed = Measurement("contrast", Identity(queries.rows), one.answers, (one.noise,))
+    return Contrasts(signs, noisy, one.noise.continuous_variance, depth), handed
+
+
+def _scales(found: Measurement, groups: Whole, doubts: Sequence[Doubt]) -> list[float]:
+    """For every set, the factor on its doubtful variances that its group's misfit asks for."""
+    error = float(np.sqrt(found.noise.variance))
+    labels, by_group = groups.tolist(), []
+    for group, misfit in enumerate(found.answers.tolist()):
+        members = [doubt for doubt, label in zip(doubts, labels, strict=True) if label == group]
+        by_group.append(scale_of(members, WIDER * misfit, error, LEAST, MOST))
+    return [by_group[label] for label in labels]
+
+
+def looks(schema: Schema) -> dict[int, list[Places]]:
+    """Which sets of attributes are looked at, by their number; none where there is one attribute."""
+    return {order: sets for order in LOOKS if (sets := _sets(schema.domain.shape, order))}
+
+
+def _sets(shape: Sequence[int], order: int) -> list[Places]:
+    """Sets of so many axes, evenly taken from all that are not too large to look at."""
+    number, most = comb(len(shape), order), MOST_SETS[order]
+    step = max(1, number // (4 * most))
+    every = islice(combinations(range(len(shape)), order), 0, None, step)
+    small = [places for places in every if prod(shape[place] for place in places) <= MOST_CELLS]
+    return small[:: -(-len(small) // most)] if small else []
+
+
+def _joined(content: Margins, places: Places) -> Floats:
+    return content.joined({place: np.arange(content.domain.shape[place]) for place in places}, ROUGHLY)["count"]
+
+
+def _whole(answer: Floats) -> Whole:
+    return np.rint(answer).astype(np.int64).reshape(-1)
+
+
+def _parts(kinds: Sequence[Codes]) -> Codes:
+    """The block of every cell, in the order of cells."""
+    found: Codes = np.zeros(1, dtype=np.int64)
+    for kind in kinds:
+        found = (found[:, None] * (int(kind.max()) + 1) + kind).reshape(-1)
+    return found
+
+
+def _doubt(content: Margins, kinds: Mapping[int, Codes], answer: Floats, *, single: bool) -> Doubt:
+    """What is claimed of the cells of one set: the errors of smaller sets as sized by now, its own in doubt."""
+    counts, axes = np.maximum(answer, 0.0), tuple(range(len(kinds)))
+    found = content.errors("count", kinds, {"count": counts}, single=single)
+    errors = found.noise + found.model
+    sure, own = errors.without(axes).of_cells(), errors.alone(axes).of_cells()
+    return Doubt(np.maximum(sure, 0.0), own, counts + np.rint(counts))
+
+
+def _scaled(
+    places: Places,
+    scales: Mapping[tuple[int, ...], float],
+    table: Table | None,
+    spread: tuple[float, float],
+    known: Scaled | None,
+    halves: float | None,
+) -> Scaled:
+    """The spreads of a set's blocks, by the factors on what was claimed of them; as finer ones have it, where none is.
+
+    spread: of cells, if there is no table: as claimed, and as found. known, halves: what contrasts told.
+    """
+    order, of_table = len(places), (0.0, spread[0])
+    if table is not None:
+        rows = max(float(table.estimate.sum()), 1.0)
+        of_table = float(table.noise.sum()) / rows, float(table.model.sum()) / rows
+    noise, model = ([scale * of for scale in [scales[(ALL,) * order]]] for of in of_table)
+    if table is None:
+        model = [spread[1]]
+    stripes: tuple[float, ...] = ()
+    if order == 2:
+        cells, claimed = noise[0] + model[0], sum(of_table)
+        stripes = tuple(max(0.0, scales[levels] * claimed - cells) for levels in ((ALL, 0), (0, ALL)))
+    for level in reversed(range(LEVELS)):
+        if known is not None:  # noise of what was not measured is that of finer blocks, which are off by no more
+            whole, by_noise = known.noise[level] + known.model[level], known.noise[level] or noise[0]
+            now = by_noise, max(whole - by_noise, 0.0 if level < MEASURED else model[0])
+        elif (level,) * order in scales:
+            now = scales[(level,) * order] * of_table[0], scales[(level,) * order] * of_table[1]
+        elif not level and halves is not None:
+            now = noise[0], max(0.0, halves - noise[0])
+        else:
+            now = noise[0], model[0] + (sum(stripes) if not level else 0.0)
+        noise.insert(0, now[0])
+        model.insert(0, now[1])
+    return Scaled(tuple(noise[:LEVELS]), tuple(model[:LEVELS]), stripes)
+
+
+def _groups(doubts: Sequence[Doubt], share: Budget, curator: Curator) -> Whole:
+    """As many groups as the noise allows, of sets whose errors look alike."""
+    sizes = np.array([doubt.size(1.0) for doubt in doubts])
+    order = np.argsort(sizes, kind="stable")
+    best: Whole = np.zeros(len(doubts), dtype=np.int64)
+    for number in (*GROUPS, len(doubts)):
+        if number > len(doubts):
+            continue
+        groups = np.empty(len(doubts), dtype=np.int64)
+        groups[order] = np.arange(len(doubts)) * number // len(doubts)
+        noise, _ = noise_of_margins(groups, number, share, curator.charge.contributions)
+        if np.sqrt(noise.variance) <= CLEAR * np.bincount(groups, sizes).min():
+            best = groups
+    return best

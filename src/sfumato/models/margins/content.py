@@ -1,0 +1,402 @@
+"""Margins: what is known of a table of many attributes, few of them at a time, joined when a question is asked.
+
+A question is answered from the tables along its own attributes, and from nothing else: no number is kept for a cell of
+all attributes, of which there may be more than atoms. Of a question over many attributes only the kinds of values that
+it tells apart are joined (answers/alike.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from functools import cached_property
+from itertools import combinations
+from math import prod
+from statistics import NormalDist
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from sfumato.answers.alike import Kinds
+from sfumato.answers.gathered import Gathered
+from sfumato.answers.view import View
+from sfumato.arrays import Codes, Floats
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.measurement import Measurement, Noise
+from sfumato.models.margins import file as margins_file
+from sfumato.models.margins.errors import Coarse, JoinedErrors
+from sfumato.models.margins.joining import CLOSE, NONE, join_counts, join_sums, join_unbiased
+from sfumato.models.margins.noise import ErrorsOf, JoinedNoise
+from sfumato.models.margins.one_way import level_of
+from sfumato.models.margins.rows import RowsOfMargins
+from sfumato.models.margins.scales import LEVELS, Spreads, halved, measure_of, sizes_of
+from sfumato.models.margins.table import Places, Table, independent, spread_out, subsets, sum_kinds, sum_out
+from sfumato.releases.contents.content import About, ContentOfCells, Written
+from sfumato.releases.file.manifest import Manifest
+from sfumato.releases.file.members import Columns
+from sfumato.releases.rows.model import RowModel
+from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.models.margins.noise import FromTables
+
+MOST_JOINED = 2**22  # cells that are joined for one question
+FINE = 2**19  # cells up to which all values are told apart, so that a question has one answer however it is asked
+MOST_ATTRIBUTES = 12  # in one question; every set of them has a share in its error
+
+
+@dataclass(frozen=True, eq=False)
+class Margins(ContentOfCells):
+    """Tables by statistic and places of their axes; () is the total, and every attribute has its own.
+
+    spreads: of what is not among the tables, by statistic. measured: all that the curator handed out: the places of the
+    axes and the noisy answers. unbiased: tables are as measured, with cells that may be negative, and are joined by
+    adding; what no table tells is then unknown. asked: how each of the measurements was, where not cell by cell.
+    guessed: all rows and one-way margins whose products the first misfits are the distances to, for guaranteed ends.
+    """
+
+    uses: ClassVar[frozenset[str]] = frozenset({"details"})
+
+    schema: Schema
+    tables: Mapping[str, Mapping[Places, Table]]
+    spreads: Mapping[str, Spreads] = field(default_factory=dict)
+    measured: tuple[tuple[Places, Measurement], ...] = ()
+    unbiased: bool = False
+    asked: margins_file.Asked = ()
+    guessed: tuple[Floats, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Keep no more digits than a file does, so that answers are the same before and after."""
+        rounded = {of: {p: margins_file.rounded(t) for p, t in tables.items()} for of, tables in self.tables.items()}
+        object.__setattr__(self, "tables", rounded)
+        spreads = {of: margins_file.rounded_spreads(each) for of, each in self.spreads.items()}
+        object.__setattr__(self, "spreads", spreads)
+        if sum(map(len, self.guessed)) > margins_file.MOST_GUESSED:
+            object.__setattr__(self, "guessed", ())
+
+    def view(self, kinds: Kinds) -> View:
+        domain = self.domain
+        asked = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))
+        by_place = {place: np.asarray(kinds[domain.names[place]]) for place in asked}
+        self._check_size(by_place)
+        joined = self.joined(by_place)
+        shape = joined["count"].shape
+        codes = {}
+        for name, kind in kinds.items():
+            place, first = domain.place(name), np.unique(kind, return_index=True)[1]
+            along = spread_out(first.astype(np.float64), (place,), asked) if place in asked else np.asarray(first[0])
+            codes[name] = np.broadcast_to(np.asarray(along, dtype=np.int64), shape).reshape(-1)
+        values = {of: joint.reshape(-1) for of, joint in joined.items()}
+        merged = 1 if domain.size > 2**62 else domain.size // max(1, prod(shape))
+        names = tuple(domain.names[place] for place in asked)
+        noises = JoinedNoise(names, kinds, shape, {of: self.errors(of, by_place, joined) for of in joined})
+        return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
+
+    def exact_at(self, confidence: float) -> float | None:
+        """Unbiased tables are taken as normal; a few noises of another distribution reach further than that."""
+        if not self.unbiased:
+            return None
+        from sfumato.models.margins.guaranteed import longest_reach
+
+        reach = longest_reach(frozenset(one.noise for _, one in self.measured), confidence)
+        return max(confidence, 2.0 * NormalDist().cdf(reach) - 1.0)
+
+    def drawn(self, confidence: float) -> tuple[Noise, int] | None:
+        from sfumato.models.margins.guaranteed import longest_tail
+
+        return longest_tail(frozenset(one.noise for _, one in self.measured), confidence)
+
+    def sure(self, kinds: Kinds) -> FromTables:
+        from sfumato.models.margins.noise import FromTables
+
+        domain = self.domain
+        asked = tuple(sorted(domain.place(name) for name, kind in kinds.items() if kind.max(initial=0) > 0))
+        by_place = {place: np.asarray(kinds[domain.names[place]]) for place in asked}
+        return FromTables(domain.shape, by_place, self.measured, self.guessed)
+
+    def joined(self, kinds: Mapping[int, Codes], close: float = CLOSE) -> dict[str, Floats]:
+        """Every statistic along some axes, of whose values the kinds are told apart; close: as of what is known."""
+        places = tuple(kinds)
+        if self.unbiased:
+            return {of: self._added_up(of, kinds) for of in self.tables}
+        every = {place: np.arange(self.domain.shape[place]) for place in places}
+        fine = prod(self.domain.shape[place] for place in places) <= FINE
+        known = {of: self._known(of, places, every if fine else kinds) for of in self.tables}
+        contrasts = self._contrasts(places) if fine else {}
+        joined = {"count": self._join("count", known["count"], len(places), None, close, contrasts)}
+        for of in list(self.tables)[1:]:
+            joined[of] = self._join(of, known[of], len(places), joined["count"])
+        if not fine:
+            return joined
+        return {of: sum_kinds(joint, [kinds[place] for place in places]) for of, joint in joined.items()}
+
+    def _known(self, of: str, places: Places, kinds: Mapping[int, Codes]) -> dict[Places, Table]:
+        """The tables along some axes, over kinds of values, numbered as if there were no other axes."""
+        found = {}
+        for part in subsets(places):
+            if (table := self._table(of, part)) is not None:
+                found[tuple(places.index(place) for place in part)] = table.summed(kinds)
+        return found
+
+    def _table(self, of: str, places: Places) -> Table | None:
+        return self.tables[of].get(places)
+
+    def _added_up(self, of: str, kinds: Mapping[int, Codes]) -> Floats:
+        known = self._known(of, tuple(kinds), kinds)
+        bases = [self._base(place, kind) for place, kind in kinds.items()]
+        return join_unbiased(bases, {places: table.estimate for places, table in known.items()})
+
+    def _join(
+        self,
+        of: str,
+        known: Mapping[Places, Table],
+        axes: int,
+        counts: Floats | None,
+        close: float = CLOSE,
+        contrasts: Mapping[Places, tuple[Sequence[Floats], float]] = NONE,
+    ) -> Floats:
+        estimates = {places: table.estimate for places, table in known.items()}
+        if counts is not None:
+            return join_sums(counts, estimates)
+        if not axes:
+            return estimates[()]
+        one_way = [estimates[axis,] for axis in range(axes)]
+        total = max(float(estimates[()]), 1e-9)
+        for first in range(axes):  # what was not measured is independent, in whatever company it is asked for
+            for second in range(first + 1, axes):
+                estimates.setdefault((first, second), np.outer(one_way[first], one_way[second]) / total)
+        larger = {places: each for places, each in estimates.items() if len(places) > 1}
+        return join_counts(one_way, larger, close, contrasts)
+
+    def _contrasts(self, places: Places) -> dict[Places, tuple[Sequence[Floats], float]]:
+        """Contrasts of the halves of three of some axes, numbered as if there were no others."""
+        known = self.spreads["count"].contrasts if "count" in self.spreads else {}
+        found: dict[Places, tuple[Sequence[Floats], float]] = {}
+        for part in combinations(places, 3) if known else ():
+            if part in known:
+                signs = [np.where(self.blocks(place)[0] > 0, -1.0, 1.0) for place in part]
+                found[tuple(places.index(place) for place in part)] = signs, known[part]
+        return found
+
+    def errors(
+        self, of: str, kinds: Mapping[int, Codes], joined: Mapping[str, Floats], *, single: bool = False
+    ) -> ErrorsOf:
+        """The errors of one statistic along some axes, of whose values the kinds are told apart.
+
+        single: of single cells alone, which errors of blocks hardly reach.
+        """
+        places, counts = tuple(kinds), np.maximum(joined["count"], 0.0)
+        noise: dict[Places, Floats] = {}
+        model: dict[Places, Floats] = {}
+        unknown: dict[Places, Floats] = {}
+        levelled = of == "count" and not self.unbiased
+        apart: dict[str, dict[int, Floats]] = {"noise": {}, "model": {}}
+        for part in subsets(tuple(range(len(places)))):
+            within = tuple(places[axis] for axis in part)
+            table = self._table(of, within)
+            if table is not None:
+                summed = table.summed(kinds)
+                noise[part], model[part] = summed.noise, summed.model
+                if levelled and len(part) == 1:
+                    loose = table.errors_of(table.estimate <= 0.0).summed(kinds)
+                    noise[part], model[part] = summed.noise - loose.noise, summed.model - loose.model
+                    apart["noise"][part[0]], apart["model"][part[0]] = loose.noise, loose.model
+            elif self.unbiased:
+                unknown[part] = np.ones([joined["count"].shape[axis] for axis in part])
+            else:
+                spread = self.spreads[of].of(within) if of in self.spreads else 0.0
+                model[part] = spread * sum_out(counts, part, range(len(places)))
+        bases = tuple(self._base(place, kinds[place]) for place in places)
+        levels = tuple(self._level(place, kinds[place]) for place in places) if levelled else None
+        by_noise, by_model = ([], []) if single else self._of_blocks(of, kinds)
+        return ErrorsOf(
+            JoinedErrors(bases, noise, levels, apart["noise"], by_noise),
+            JoinedErrors(bases, model, levels, apart["model"], by_model),
+            JoinedErrors(bases, unknown),
+        )
+
+    def _of_blocks(self, of: str, kinds: Mapping[int, Codes]) -> tuple[list[Coarse], list[Coarse]]:
+        """Errors of blocks of cells, from noise and from what was assumed: halves, quarters and finer, stripes.
+
+        What blocks are off by is known as a whole, so what smaller blocks and cells would add up to is taken away.
+        """
+        places = tuple(kinds)
+        found: tuple[list[Coarse], list[Coarse]] = ([], [])
+        spreads = self.spreads.get(of, Spreads())
+        if not (spreads.blocks or spreads.blocks_by_order):
+            return found
+        parts = [part for part in subsets(tuple(range(len(places)))) if len(part) > 1]
+        known = {part: spreads.of_blocks(tuple(places[axis] for axis in part)) for part in parts}
+        for level in range(LEVELS):
+            shares = tuple(self._of_each_block(place, kinds[place], level) for place in places)
+            by_noise: dict[Places, Floats] = {}
+            by_model: dict[Places, Floats] = {}
+            for part, scaled in known.items():
+                if scaled is not None and level < len(scaled.noise):
+                    within = tuple(places[axis] for axis in part)
+                    rows, noise, model = self._in_blocks(of, within, (level,) * len(part))
+                    if level < len(scaled.noise) - 1:
+                        less = sum(scaled.stripes) if not level else 0.0
+                        noise, model = scaled.noise[level + 1] * rows, (scaled.model[level + 1] + less) * rows
+                    by_noise[part], by_model[part] = (
+                        scaled.noise[level] * rows - noise,
+                        scaled.model[level] * rows - model,
+                    )
+            found[0].append(Coarse(shares, by_noise))
+            found[1].append(Coarse(shares, by_model))
+        for part, scaled in known.items():
+            for fine, spread in enumerate(scaled.stripes if scaled is not None else ()):
+                within = tuple(places[axis] for axis in part)
+                levels = tuple(LEVELS if axis == part[fine] else 0 for axis in part)
+                shares = tuple(
+                    self._of_each_block(place, kinds[place], levels[part.index(axis)])
+                    if axis in part
+                    else np.zeros((0, 0))
+                    for axis, place in enumerate(places)
+                )
+                found[0].append(Coarse(shares, {}))
+                found[1].append(Coarse(shares, {part: spread * self._in_blocks(of, within, levels)[0]}))
+        return found
+
+    def _in_blocks(self, of: str, places: Places, levels: Places) -> tuple[Floats, Floats, Floats]:
+        """What errors of the blocks of some axes grow with, and the variances that their cells add up to.
+
+        These are of noise, and of the model.
+        """
+        if (of, places, levels) not in self._known_blocks:
+            blocks = [self.blocks(place)[level] for place, level in zip(places, levels, strict=True)]
+            table, total = self._table(of, places), float(self.tables["count"][()].estimate)
+            if table is not None:
+                rows, noise, model = (sum_kinds(each, blocks) for each in (table.estimate, table.noise, table.model))
+            else:
+                held = [sum_kinds(total * self._rows_of[p], [b]) for p, b in zip(places, blocks, strict=True)]
+                rows = independent(held, total)
+                noise, model = np.zeros(rows.shape), self.spreads[of].of(places) * rows
+            if not self._by_rows:
+                along = [sum_kinds(self._measures[p], [b]) for p, b in zip(places, blocks, strict=True)]
+                rows = sizes_of(rows, along, total)
+            self._known_blocks[of, places, levels] = rows, noise, model
+        return self._known_blocks[of, places, levels]
+
+    @cached_property
+    def _known_blocks(self) -> dict[tuple[str, Places, Places], tuple[Floats, Floats, Floats]]:
+        return {}
+
+    @cached_property
+    def _rows_of(self) -> list[Floats]:
+        """The part of all rows that each value of an attribute has."""
+        return [self._base(place, np.arange(size)) for place, size in enumerate(self.domain.shape)]
+
+    def blocks(self, place: int) -> list[Codes]:
+        """The blocks of an attribute's values, level by level, and at last every value by itself."""
+        return self._halved[place]
+
+    @cached_property
+    def _halved(self) -> list[list[Codes]]:
+        margins = [self.tables["count"][place,].estimate for place in range(len(self.domain.shape))]
+        return [[*halved(margin, by_rows=self._by_rows), np.arange(len(margin))] for margin in margins]
+
+    @cached_property
+    def _measures(self) -> list[Floats]:
+        return [measure_of(self.tables["count"][place,].estimate) for place in range(len(self.domain.shape))]
+
+    @cached_property
+    def _by_rows(self) -> bool:
+        """Whether axes were halved by rows alone, as they were while errors were known at fewer levels."""
+        known = [(*each.blocks.values(), *each.blocks_by_order.values()) for each in self.spreads.values()]
+        levels = {len(scaled.noise) for blocks in known for scaled in blocks}
+        return bool(levels) and max(levels) < LEVELS
+
+    def _of_each_block(self, place: int, kind: Codes, level: int) -> Floats:
+        """For every block and kind of values of an attribute, the part of the block's rows that are of the kind."""
+        blocks = self.blocks(place)[level]
+        number, kinds = int(blocks.max()) + 1, int(kind.max()) + 1
+        held = np.bincount(blocks * kinds + kind, self._rows_of[place], number * kinds).reshape(number, kinds)
+        return np.asarray(held / np.maximum(held.sum(axis=1, keepdims=True), 1e-300))
+
+    def _level(self, place: int, kind: Codes) -> Floats:
+        """How a margin was brought to the total: evenly over the values that hold rows."""
+        return sum_kinds(level_of(self.tables["count"][place,].estimate), [kind])
+
+    def _base(self, place: int, kind: Codes) -> Floats:
+        """How errors of other tables spread along an axis: as its rows do, or evenly where cells may be negative."""
+        if self.unbiased:
+            return np.bincount(kind) / len(kind)
+        rows = sum_kinds(np.maximum(self.tables["count"][place,].estimate, 0.0), [kind])
+        total = rows.sum()
+        return rows / total if total > 0 else np.bincount(kind) / len(kind)
+
+    def _check_size(self, kinds: Mapping[int, Codes]) -> None:
+        numbers = {self.domain.names[place]: int(kind.max(initial=0)) + 1 for place, kind in kinds.items()}
+        if prod(numbers.values()) <= MOST_JOINED and len(numbers) <= MOST_ATTRIBUTES:
+            return
+        widest = sorted(numbers, key=lambda name: -numbers[name])
+        listed = ", ".join(f"{name} ({numbers[name]:,})" for name in widest[:4])
+        limit = (
+            f"tells apart {float(prod(numbers.values())):.3g} cells, and {MOST_JOINED:,} can be joined"
+            if len(numbers) <= MOST_ATTRIBUTES
+            else f"is about {len(numbers)} attributes, and {MOST_ATTRIBUTES} can be joined"
+        )
+        raise QueryError(f"this question {limit}; leave out, or ask for fewer values of, {listed}")
+
+    def cells(self) -> Floats:
+        every = self.every(tuple(range(len(self.domain.shape))))
+        self._check_size(every)
+        return self.joined(every)["count"].reshape(-1)
+
+    @cached_property
+    def row_model(self) -> RowModel:
+        counts = {} if self.unbiased else self.tables["count"]
+        larger = {places: table.estimate for places, table in counts.items() if len(places) > 2}
+        sums = {}
+        for of, tables in list(self.tables.items())[1:]:
+            few = [places for places in tables if 0 < len(places) <= 2 or (places and not self.unbiased)]
+            whole = {places: self._added_up(of, self.every(places)) for places in few} if self.unbiased else {}
+            sums[of] = {places: whole.get(places, tables[places].estimate) for places in few}
+        return RowsOfMargins(self.schema, float(self.tables["count"][()].estimate), self._along, larger, sums)
+
+    def _along(self, places: Places) -> Floats:
+        """Counts along some axes."""
+        every = self.every(places)
+        if self.unbiased:
+            return self._added_up("count", every)
+        return self._join("count", self._known("count", places, every), len(places), None)
+
+    def every(self, places: Places) -> dict[int, Codes]:
+        """Every value of some axes a kind of its own."""
+        return {place: np.arange(self.domain.shape[place]) for place in places}
+
+    @cached_property
+    def _extent(self) -> str:
+        orders = [len(places) for places in self.tables["count"]]
+        words = {1: "one-way", 2: "two-way", 3: "three-way"}
+        named = ((words.get(order, f"{order}-way"), orders.count(order)) for order in sorted({*orders} - {0}))
+        return f"{', '.join(f'{number:,} {word}' for word, number in named)} margins"
+
+    @property
+    def about(self) -> About:
+        return About(
+            self.domain.names,
+            self._extent,
+            tuple(measured for _, measured in self.measured),
+            "margins carry noise, whose size is known exactly; what is asked beyond them is what they add up to"
+            if self.unbiased
+            else "margins carry noise and were drawn towards what smaller ones say of them; answers about more "
+            "attributes than were measured together join margins, and how far that is off was measured with noise",
+        )
+
+    def write(self) -> Written:
+        return margins_file.written(self)
+
+    @classmethod
+    def check(cls, manifest: Manifest, schema: Schema) -> None:
+        margins_file.check(manifest, schema)
+
+    @classmethod
+    def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
+        margins_file.check_values(columns)
+
+    @classmethod
+    def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Margins:
+        return cls(schema, *margins_file.parts(manifest, schema, member))

@@ -1,0 +1,342 @@
+"""How a file keeps margins: tables one after the other, and lists of which they are.
+
+tables      for each table: its statistic and how many attributes it has; `spread` where it has no cells of its own
+attributes  the attributes of all tables, by their places in the schema
+cells       for each cell of all tables: the estimate, and two standard errors in 1024ths of a row
+measured    for each measurement: its statistic, how many attributes, which noise, how many answers, and how it was
+            asked: up to how many values an attribute was by contrasts, and the length that rows were brought to
+along       the attributes of all measurements
+answers     the noisy answers of all measurements
+blocks      for each set of attributes whose blocks have errors of their own: its statistic, how many attributes it has,
+            whether it stands for all sets of its size, spreads by noise and by assumption of halves, quarters,
+            eighths and sixteenths (or no finer than eighths), those of stripes, and the contrast of its halves, if it
+            has one
+among       the attributes of these sets
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.answers.fit import PARTS, in_parts
+from sfumato.arrays import Floats, Whole
+from sfumato.measurement import Measurement
+from sfumato.models.linear.strategies.contrasts import levelled
+from sfumato.models.linear.strategies.contrasts import tables as tables_by_contrasts
+from sfumato.models.linear.strategies.residual_basis import FEW_VALUES
+from sfumato.models.margins.scales import LEVELS, Scaled, Spreads
+from sfumato.models.margins.table import Places, Table
+from sfumato.queries import Identity, Queries
+from sfumato.releases.contents.content import Written
+from sfumato.releases.file import members
+from sfumato.releases.file.fits import from_whole_numbers, in_whole_numbers
+from sfumato.releases.file.manifest import BLOCKS, Manifest, Statistic, details_as
+from sfumato.releases.file.members import CELLS, Columns, parts_column
+from sfumato.releases.file.records import NoiseRecord, noise_as_json, record
+from sfumato.releases.file.strict_json import refusal
+from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.models.margins.content import Margins
+
+Asked = tuple[tuple[int, int], ...]  # for each measurement: contrasts up to so many values, and the length of rows
+
+Guessed = tuple[Floats, ...]
+
+ESTIMATE = "estimate"
+COLUMNS = {
+    "tables": ["statistic", "attributes", "spread"],
+    "attributes": ["attribute"],
+    CELLS: [ESTIMATE, parts_column(ESTIMATE), "noise", "model"],
+    "measured": ["statistic", "attributes", "noise", "answers", "contrasts", "length"],
+    "along": ["attribute"],
+    "answers": ["answer"],
+}
+FEWEST_LEVELS = 3  # of blocks; files of versions that told no sixteenths have so many
+CONTRASTED = 3  # attributes of a set whose contrast is kept
+CELL_BY_CELL = 0, 0  # how margins are measured that need no contrasts
+FINEST = 2**20  # parts of a spread
+MOST_LENGTH = 2**50  # that rows were brought to
+# Statistics that only measurements have: how far guesses lie from the counts, and signed sums of rows.
+MISFIT, CONTRAST = "misfit", "contrast"
+MOST_GUESSED = 2**14  # values of guesses that a manifest has room for
+
+
+@record
+class MarginsRecord:
+    """What a manifest says of margins: how they are joined, the noises, and the spreads by number of attributes."""
+
+    unbiased: bool
+    noises: list[NoiseRecord]
+    spreads: list[list[int]]
+    guessed: list[list[int]] = field(default_factory=list)  # all rows and one-way margins, in 1024ths
+
+
+def of_blocks(levels: int) -> dict[str, list[str]]:
+    """The columns of the errors of blocks at so many levels."""
+    spreads = [f"{part} {level}" for part in ("noise", "model") for level in range(levels)]
+    stripes = [f"stripe {axis}" for axis in range(2)]
+    listed = ["statistic", "attributes", "all", *spreads, *stripes, "contrasted", "contrast"]
+    return {BLOCKS: listed, "among": ["attribute"]}
+
+
+def rounded(table: Table) -> Table:
+    """A table as a file holds it: estimates and standard errors in 1024ths."""
+    errors = (in_parts(np.sqrt(np.maximum(each, 0.0))) ** 2 for each in (table.noise, table.model))
+    return Table(table.places, in_parts(table.estimate), *errors)
+
+
+def rounded_spreads(spreads: Spreads) -> Spreads:
+    """Spreads as a file holds them."""
+    single = {places: _in_parts(spread) / FINEST for places, spread in spreads.single.items()}
+    by_order, blocks = ({key: _rounded_blocks(each) for key, each in every.items()} for every in _of_blocks(spreads))
+    contrasts = {places: float(round(each)) for places, each in spreads.contrasts.items()}
+    return Spreads(tuple(_in_parts(s) / FINEST for s in spreads.by_order), single, by_order, blocks, contrasts)
+
+
+def _of_blocks(spreads: Spreads) -> tuple[Mapping[Any, Scaled], Mapping[Any, Scaled]]:
+    return spreads.blocks_by_order, spreads.blocks
+
+
+def _every(spreads: Spreads) -> list[Scaled]:
+    return [each for every in _of_blocks(spreads) for each in every.values()]
+
+
+def _rounded_blocks(each: Scaled) -> Scaled:
+    parts = each.noise, each.model, each.stripes
+    return Scaled(*(tuple(round(spread * FINEST) / FINEST for spread in part) for part in parts))
+
+
+def written(content: Margins) -> Written:
+    """All that a file keeps."""
+    statistics = list(content.tables)
+    listed = [(of, table) for of, tables in content.tables.items() for table in tables.values()]
+    single = [(of, places, spread) for of, each in content.spreads.items() for places, spread in each.single.items()]
+    tables = [(statistics.index(of), len(table.places), 0) for of, table in listed]
+    tables += [(statistics.index(of), len(places), _in_parts(spread)) for of, places, spread in single]
+    sets = [table.places for _, table in listed] + [places for _, places, _ in single]
+    estimates, parts = in_whole_numbers(np.concatenate([table.estimate.reshape(-1) for _, table in listed]))
+    errors = (np.concatenate([np.sqrt(v).reshape(-1) for v in each]) for each in _variances(listed))
+    noises = {noise: place for place, noise in enumerate(dict.fromkeys(one.noise for _, one in content.measured))}
+    kinds = [*statistics, MISFIT, CONTRAST]
+    asked = content.asked or (CELL_BY_CELL,) * len(content.measured)
+    measured = [
+        (kinds.index(one.of), len(places), noises[one.noise], len(one.answers), *how)
+        for (places, one), how in zip(content.measured, asked, strict=True)
+    ]
+    columns: dict[str, list[Whole]] = {
+        "tables": _columns(tables, 3),
+        "attributes": [_flat(sets)],
+        CELLS: [estimates, parts, *(np.rint(PARTS * each).astype(np.int64) for each in errors)],
+        "measured": _columns(measured, 6),
+        "along": [_flat(places for places, _ in content.measured)],
+        "answers": [_joined([one.answers for _, one in content.measured])],
+    }
+    levels = max((len(one.noise) for each in content.spreads.values() for one in _every(each)), default=LEVELS)
+    named = COLUMNS | of_blocks(levels)
+    if blocks := [row for of, each in content.spreads.items() for row in _blocks(statistics.index(of), each)]:
+        columns[BLOCKS] = _columns([row for row, _ in blocks], len(named[BLOCKS]))
+        columns["among"] = [_flat(places for _, places in blocks)]
+    kept = {name: dict(zip(named[name], each, strict=True)) for name, each in columns.items()}
+    orders = [content.spreads.get(of, Spreads()).by_order for of in statistics]
+    about: dict[str, Any] = {
+        "unbiased": content.unbiased,
+        "noises": [noise_as_json(noise) for noise in noises],
+        "spreads": [[_in_parts(spread) for spread in each] for each in orders],
+    }
+    if content.guessed:
+        about["guessed"] = [np.rint(PARTS * each).astype(np.int64).tolist() for each in content.guessed]
+    return Written("margins", _statistics(content.schema, statistics), kept, {"details": about})
+
+
+def check(manifest: Manifest, schema: Schema) -> None:
+    """Refuse a manifest whose members are not those of margins."""
+    details_as(MarginsRecord, manifest)
+    told = {name: member.columns for name, member in manifest.members.items()}
+    if told not in (COLUMNS, *(COLUMNS | of_blocks(levels) for levels in range(FEWEST_LEVELS, LEVELS + 1))):
+        raise refusal("its members are not those of margins")
+    if manifest.statistics != _statistics(schema, list(schema.units)):
+        raise refusal("its statistics are not those of its schema")
+
+
+def check_values(columns: Columns) -> None:
+    """Refuse numbers that no file of margins holds; how they go together is seen when they are read."""
+    below = [
+        name for name, each in columns.items() if name not in (ESTIMATE, "answer", "contrast") and (each < 0).any()
+    ]
+    parts = columns.get(parts_column(ESTIMATE))
+    if below or (parts is not None and (parts >= PARTS).any()):
+        raise refusal("its margins are not spelled as Sfumato spells them")
+
+
+def parts(
+    manifest: Manifest, schema: Schema, member: Callable[[str], Columns]
+) -> tuple[
+    dict[str, dict[Places, Table]], dict[str, Spreads], tuple[tuple[Places, Measurement], ...], bool, Asked, Guessed
+]:
+    """Tables, spreads, measurements, how tables are joined and asked for, guesses, of a file nobody vouched for."""
+    about, statistics = details_as(MarginsRecord, manifest), list(schema.units)
+    if len(about.spreads) != len(statistics) or any(spread < 0 for each in about.spreads for spread in each):
+        raise refusal("its manifest has spreads that do not go with its statistics")
+    tables: dict[str, dict[Places, Table]] = {of: {} for of in statistics}
+    single: dict[str, dict[Places, float]] = {of: {} for of in statistics}
+    listed, cells = member("tables"), member(CELLS)
+    estimates = from_whole_numbers(cells[ESTIMATE], cells[parts_column(ESTIMATE)])
+    numbers = (estimates, *((cells[name] / PARTS) ** 2 for name in ("noise", "model")))
+    start, shape = 0, schema.domain.shape
+    sets = _sets(listed["attributes"], member("attributes")["attribute"], len(shape))
+    for of, places, spread in zip(_named(listed["statistic"], statistics), sets, listed["spread"], strict=True):
+        if places in tables[of] or places in single[of]:
+            raise refusal("it lists a table twice")
+        if spread:  # never 0, which stands for a table with cells
+            single[of][places] = int(spread) / FINEST
+            continue
+        sizes = [shape[place] for place in places]
+        end = start + prod(sizes)
+        if end > len(estimates):
+            raise refusal("its tables have more cells than it holds")
+        tables[of][places] = Table(places, *(each[start:end].reshape(sizes) for each in numbers))
+        start = end
+    if start != len(estimates):
+        raise refusal("it holds cells of no table")
+    _check_whole(tables, len(shape), about.unbiased)
+    scaled = _read_blocks(statistics, member, len(shape)) if BLOCKS in manifest.members else {}
+    spreads = {
+        of: Spreads(tuple(spread / FINEST for spread in each), single[of], *scaled.get(of, ({}, {}, {})))
+        for of, each in zip(statistics, about.spreads, strict=True)
+    }
+    measured = tuple(_measurements(about, [*statistics, MISFIT, CONTRAST], member, shape))
+    listed = member("measured")
+    asked = tuple(zip(listed["contrasts"].tolist(), listed["length"].tolist(), strict=True))
+    if about.guessed and [len(each) for each in about.guessed] != [1, *shape]:
+        raise refusal("its guesses do not go with its schema")
+    if any(not 0 <= value < MOST_LENGTH for each in about.guessed for value in each):
+        raise refusal("its guesses are not as Sfumato makes them")
+    guessed = tuple(np.array(each, dtype=np.float64) / PARTS for each in about.guessed)
+    return tables, spreads, measured, about.unbiased, asked, guessed
+
+
+def _blocks(statistic: int, spreads: Spreads) -> Iterator[tuple[tuple[int, ...], Places]]:
+    """A line for each set whose blocks have errors of their own, and its attributes; none if it stands for a size."""
+    listed: list[tuple[Places, int, Scaled]] = [((), order, each) for order, each in spreads.blocks_by_order.items()]
+    listed += [(places, len(places), each) for places, each in spreads.blocks.items()]
+    for places, order, each in listed:
+        stripes = (*each.stripes, 0.0, 0.0)[:2]
+        numbers = [round(spread * FINEST) for spread in (*each.noise, *each.model, *stripes)]
+        contrast = spreads.contrasts.get(places) if places else None
+        told = (0, 0) if contrast is None else (1, round(contrast))
+        yield (statistic, order, int(not places), *numbers, *told), places
+
+
+def _read_blocks(
+    statistics: list[str], member: Callable[[str], Columns], axes: int
+) -> dict[str, tuple[dict[int, Scaled], dict[Places, Scaled], dict[Places, float]]]:
+    """By statistic, the spreads of blocks of all sets of a size, those of single sets, and contrasts."""
+    listed = member(BLOCKS)
+    found: dict[str, tuple[dict[int, Scaled], dict[Places, Scaled], dict[Places, float]]] = {}
+    if (listed["all"] > 1).any() or (listed["contrasted"] > 1).any() or (listed["attributes"] < 2).any():
+        raise refusal("its errors of blocks are not spelled as Sfumato spells them")
+    sets = _sets(np.where(listed["all"] > 0, 0, listed["attributes"]), member("among")["attribute"], axes)
+    levels = sum(name.startswith("noise ") for name in listed)
+    spreads = [[int(each) / FINEST for each in listed[name].tolist()] for name in of_blocks(levels)[BLOCKS][3:-2]]
+    orders, told, contrasts = (listed[name].tolist() for name in ("attributes", "contrasted", "contrast"))
+    for row, (of, places) in enumerate(zip(_named(listed["statistic"], statistics), sets, strict=True)):
+        by_order, single, kept = found.setdefault(of, ({}, {}, {}))
+        each = [numbers[row] for numbers in spreads]
+        stripes = tuple(each[2 * levels :]) if orders[row] == 2 else ()
+        scaled = Scaled(tuple(each[:levels]), tuple(each[levels : 2 * levels]), stripes)
+        if places in single or (not places and orders[row] in by_order):
+            raise refusal("it lists the errors of a set's blocks twice")
+        if places:
+            single[places] = scaled
+        else:
+            by_order[orders[row]] = scaled
+        if told[row]:
+            if len(places) != CONTRASTED:
+                raise refusal("it has contrasts of sets that have none")
+            kept[places] = float(contrasts[row])
+    return found
+
+
+def _check_whole(tables: Mapping[str, Mapping[Places, Table]], axes: int, unbiased: bool) -> None:
+    for found in tables.values():
+        if () not in found or (not unbiased and any((axis,) not in found for axis in range(axes))):
+            raise refusal("it lacks the total or a one-way margin of a statistic")
+    if not unbiased and any((table.estimate < 0).any() for table in tables["count"].values()):
+        raise refusal("it holds negative counts, where none can be")
+
+
+def _measurements(
+    about: MarginsRecord, kinds: list[str], member: Callable[[str], Columns], shape: Sequence[int]
+) -> Iterator[tuple[Places, Measurement]]:
+    listed, answers = member("measured"), member("answers")["answer"]
+    sets = _sets(listed["attributes"], member("along")["attribute"], len(shape))
+    ends = np.cumsum(listed["answers"])
+    if (listed["noise"] >= len(about.noises)).any() or int(ends[-1] if len(ends) else 0) != len(answers):
+        raise refusal("its measurements do not go with their noises or answers")
+    named = _named(listed["statistic"], kinds)
+    if (listed["contrasts"] > FEW_VALUES).any() or (listed["length"] > MOST_LENGTH).any():
+        raise refusal("its measurements are not as Sfumato makes them")
+    numbers = (listed[name].tolist() for name in ("noise", "answers", "contrasts", "length"))
+    for of, places, noise, size, few, length, end in zip(named, sets, *numbers, ends.tolist(), strict=True):
+        if size < 1:
+            raise refusal("it lists a measurement without answers")
+        queries = _queries(tuple(shape[place] for place in places), few, length, size)
+        yield places, Measurement(of, queries, answers[end - size : end], (about.noises[noise].noise,))
+
+
+def _queries(sizes: tuple[int, ...], few: int, length: int, rows: int) -> Queries:
+    """What was asked of a margin: its cells, or contrasts of them."""
+    if not few:
+        return Identity(rows)
+    if prod(size - 1 if size <= few else size for size in sizes) != rows:
+        raise refusal("its measurements do not have the answers that they ask for")
+    queries = tables_by_contrasts(sizes, few)
+    return levelled(queries, length) if length else queries
+
+
+def _sets(orders: Whole, flat: Whole, axes: int) -> list[Places]:
+    """Sets of attributes, one after the other."""
+    if int(orders.sum()) != len(flat) or (orders > axes).any() or (flat >= axes).any():
+        raise refusal("its lists of attributes do not go with its schema")
+    ends = np.cumsum(orders)
+    found = [tuple(flat[end - order : end].tolist()) for order, end in zip(orders, ends, strict=True)]
+    if any(places != tuple(sorted(set(places))) for places in found):
+        raise refusal("its lists of attributes are not in order")
+    return found
+
+
+def _named(codes: Whole, names: list[str]) -> list[str]:
+    if (codes >= len(names)).any():
+        raise refusal("its tables are of statistics that its schema does not have")
+    return [names[code] for code in codes]
+
+
+def _statistics(schema: Schema, statistics: list[str]) -> list[Statistic]:
+    found = (members.statistic(of, schema, None) for of in statistics)
+    return [Statistic(one.of, CELLS, ESTIMATE, None, one.step, one.centre) for one in found]
+
+
+def _variances(listed: list[tuple[str, Table]]) -> tuple[list[Floats], list[Floats]]:
+    return [table.noise for _, table in listed], [table.model for _, table in listed]
+
+
+def _in_parts(spread: float) -> int:
+    return max(1, round(spread * FINEST))
+
+
+def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Whole]:
+    return list(np.array(rows, dtype=np.int64).reshape(-1, width).T.copy())
+
+
+def _flat(sets: Iterable[Places]) -> Whole:
+    return np.array([place for places in sets for place in places], dtype=np.int64)
+
+
+def _joined(arrays: list[Whole]) -> Whole:
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)

@@ -1,0 +1,508 @@
+"""Ends of counts over boxes, from all noisy tables that know anything of them, in two rounds (docs/intervals.md).
+
+A box asks for values of each of some attributes S. For A within S let n_A be the rows with such values along A; n of
+nothing is all rows. Every table, added up to inside and outside along each attribute of S, is a linear function of the
+n_A whose A it contains, plus independent noises. Of these n_A the tables of one round are pooled by least squares.
+
+What no table contains is bounded by what cannot be negative, the rows of every cell of insides and outsides:
+
+    n_S <= n_A,   n_abc <= n - n_a - n_b - n_c + n_ab + n_ac + n_bc,   n_S >= n_A + (n_rj - n_r for every other j)
+
+with r in A, or n_j - n where no pair is known (Bonferroni; Hunter 1976). And by misfits: where L = sum |x - g| over the
+cells of a pair was measured for public guesses g, the four corners of the box give
+
+    |4 n_ab - 2 n_a - 2 n_b + n - (g_11 - g_10 - g_01 + g_00)| <= L.
+
+*Why this holds.* The first round's tables were fixed by the schema. Guesses, and so misfits, hang on the first round.
+Tables of the second hang on both, and are decided upon together. So given all that came earlier, the noises of each of
+the three are independent with known distributions. Each has its own share of the tail, fixed beforehand. Which of the
+bounds above are used from the second round, and with which parts of its share, is settled by noise sizes, by the first
+round and by misfits, never by the second round's answers; each is one linear function of these, and errs by more than
+its noises reach with the probability of its part. The parts add up to the tail.
+
+Ends from noisy tables along some attributes: Frechet's bounds, with noise.
+
+A sum of counts over cells of several attributes is at most the sum over the cells of any table, each with the largest
+weight of the cells that are summed in it, and at least that with the smallest. Rows that lie in two sets are at least
+those in one and those in the other, less all rows. Which tables are measured hangs on noise of earlier ones; a table is
+made use of, and has its share of the tail, by what was asked until then.
+
+How far sums of a few noises reach, in standard errors, where a sum of many is taken as normal.
+
+A normal distribution has shorter tails than Laplace's, and it has no steps: noise of which most is 0 has a standard
+error of half a row, say, and misses by a whole one. Sums of more noises are nearer to the normal one in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from functools import cached_property, lru_cache
+from itertools import combinations, islice, product
+from math import inf, prod, sqrt
+from statistics import NormalDist
+
+import numpy as np
+
+from sfumato.answers.guaranteed.ends import Ends, lowest, reach_of_count
+from sfumato.answers.intervals.noise_sum import half_width, half_width_of, moments_of
+from sfumato.arrays import Codes, Flags, Floats
+from sfumato.frozen import dataclass
+from sfumato.measurement import Measurement, Noise
+from sfumato.models.margins.table import Places, subsets, sum_kinds, sum_out
+
+OF_FIRST, OF_MISFITS = 1 / 8, 1 / 8  # of a tail, for the first round and for misfits; the second round has the rest
+MOST_BOUNDS = 4  # of the second round, for each end; their parts are 1/2, 1/4 and so on
+LIKELY = 2.5  # standard errors by which a bound is expected to be off, where bounds are ranked
+WIDE = 100.0  # sigma squared of discrete Gaussian noises from which a sum of them is as a normal one, but for steps
+MOST_KNOWN = 256  # numbers n_A that are pooled, and triples that are looked at
+
+Misfits = Mapping[Places, tuple[float, Noise, Floats]]  # of pairs: noisy sums of |x - g| over all cells; and g
+Pairs = dict[Places, "_Bound"]
+_HALVES = np.array([[1.0, -1.0], [0.0, 1.0]])  # outside and inside, from all rows and those inside
+
+
+@dataclass(frozen=True, eq=False)
+class _Pool:
+    """Tables that share attributes of a question, as one. values: added up over kinds; precision: of a single cell.
+
+    shares: of each table in it; noises: its variance and sigma squared; many: cells of it that add up to one.
+    """
+
+    along: Places
+    values: Floats
+    precision: float
+    shares: Floats
+    noises: Floats  # (2, tables)
+    many: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Bound:
+    """A linear bound of n_S: a constant and weights of the n_A that are known."""
+
+    constant: float
+    weights: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """Tables that were decided upon together, and what they know of the n_A of some attributes."""
+
+    asked: Places
+    pools: Sequence[_Pool]
+    fits: dict[tuple[tuple[int, int], ...], _Fitted] = field(default_factory=dict)  # by sizes of boxes
+
+    @cached_property
+    def known(self) -> dict[Places, int]:
+        """The A of which n_A is known, and its number."""
+        found = {part for pool in self.pools for part in subsets(pool.along)}
+        return {part: number for number, part in enumerate(sorted(found, key=lambda part: (len(part), part)))}
+
+    def unit(self, *signed: tuple[Places, float]) -> Floats:
+        found = np.zeros(len(self.known))
+        for part, weight in signed:
+            found[self.known[part]] += weight
+        return found
+
+    def fitted(self, sizes: Mapping[int, tuple[int, int]]) -> _Fitted:
+        """sizes: of each attribute, the values outside and inside."""
+        key = tuple(sizes.values())
+        if key not in self.fits:
+            precision, parts = np.zeros((len(self.known), len(self.known))), []
+            for pool in self.pools:
+                cells, corners = np.ones(1), np.ones((1, 1))
+                for place in pool.along:
+                    cells, corners = np.kron(cells, np.array(sizes[place], dtype=float)), np.kron(corners, _HALVES)
+                each = product(*(((), (place,)) for place in pool.along))
+                at = np.array([self.known[sum(part, ())] for part in each])
+                weighed = (pool.precision / cells)[:, None] * corners
+                precision[np.ix_(at, at)] += corners.T @ weighed
+                parts.append((at, weighed, cells))
+            self.fits[key] = _Fitted(self, np.asarray(np.linalg.inv(precision), dtype=np.float64), parts)
+        return self.fits[key]
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """Least squares of the n_A for boxes of one size. parts: of each pool, the A, corners by precision, and cells."""
+
+    round: _Round
+    covariance: Floats
+    parts: Sequence[tuple[Codes, Floats, Floats]]
+    reaches: dict[tuple[bytes, float], float] = field(default_factory=dict)
+
+    def estimate(self, box: Mapping[int, Flags]) -> Floats:
+        found = np.zeros(len(self.covariance))
+        for pool, (at, weighed, _) in zip(self.round.pools, self.parts, strict=True):
+            values = pool.values
+            for place in pool.along:  # each axis is taken off in front and put back at the end
+                inside = box[place]
+                values = np.moveaxis(values, 0, -1)
+                values = np.stack([values[..., ~inside].sum(axis=-1), values[..., inside].sum(axis=-1)], axis=-1)
+            np.add.at(found, at, weighed.T @ values.reshape(-1))
+        return np.asarray(self.covariance @ found)
+
+    def errors(self, weights: Floats) -> Floats:
+        """Standard errors of rows of weights."""
+        return np.asarray(np.sqrt(np.maximum(((weights @ self.covariance) * weights).sum(axis=1), 0.0)))
+
+    def reach(self, weights: Floats, tail: float) -> float:
+        """What the error of a bound exceeds with probability `tail` at most."""
+        key = weights.tobytes(), tail
+        if key not in self.reaches:
+            solved, each = self.covariance @ weights, []
+            for pool, (at, weighed, cells) in zip(self.round.pools, self.parts, strict=True):
+                on_cells = weighed @ solved[at]
+                noises = np.broadcast_to(pool.noises[:, None, :], (2, len(cells), len(pool.shares)))
+                weighs, many = np.outer(on_cells, pool.shares), np.outer(cells, pool.many)
+                each.append(np.stack([weighs, *noises, many]).reshape(4, -1))
+            sizes, variances, sigmas, numbers = np.concatenate(each, axis=1)
+            self.reaches[key] = _reach(sizes, variances, sigmas, numbers, tail)
+        return self.reaches[key]
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """Noisy tables of one statistic in two rounds. kinds: of the values of the attributes of a question.
+
+    first: the round that hangs on no noise, if there is one. counts: no cell is negative; otherwise a sum is told by
+    tables of all its attributes alone.
+    """
+
+    sizes: tuple[int, ...]
+    kinds: Mapping[int, Codes]
+    first: Sequence[tuple[Places, Measurement]]
+    tables: Sequence[tuple[Places, Measurement]]
+    misfits: Misfits = field(default_factory=dict)
+    counts: bool = True
+    rounds: dict[tuple[Places, bool], _Round] = field(default_factory=dict)
+    guesses: dict[Places, Floats] = field(default_factory=dict)  # over kinds
+
+    def ends(self, low: Floats, high: Floats, tail: float) -> Ends | None:
+        """low, high: weights along the attributes of `kinds`, an axis each. None where they are not of boxes."""
+        below, above = (self._box(weights) for weights in (low, high))
+        if below is None or above is None:
+            return None
+        ends = []
+        for (factor, box), upper in ((below, False), (above, True)):
+            found = self._end(box, tail, upper=upper == (factor > 0.0)) if factor else 0.0
+            if found is None:
+                return None
+            ends.append(factor * found)
+        return Ends(*ends)
+
+    def _box(self, weights: Floats) -> tuple[float, dict[int, Flags]] | None:
+        """A factor, and the kinds inside of every attribute that has any outside."""
+        factor = float(weights.flat[np.abs(weights).argmax()])
+        if not factor:
+            return 0.0, {}
+        inside, axes = weights != 0.0, range(weights.ndim)
+        along = [inside.any(axis=tuple(other for other in axes if other != axis)) for axis in axes]
+        if int(inside.sum()) != prod(int(each.sum()) for each in along) or (weights[inside] != factor).any():
+            return None
+        return factor, {place: each for place, each in zip(self.kinds, along, strict=True) if not each.all()}
+
+    def _end(self, box: Mapping[int, Flags], tail: float, *, upper: bool) -> float | None:
+        asked, late = tuple(box), self._round(tuple(box), first=False)
+        if len(late.known) > MOST_KNOWN or not (self.counts or asked in late.known):
+            return None
+        if not self.counts:
+            return self._nearest(late, box, [(tail, _Bound(0.0, late.unit((asked, 1.0))))], upper=upper)
+        pairs = [pair for pair in combinations(asked, 2) if pair in self.misfits]
+        left = tail * (1.0 - OF_FIRST - (OF_MISFITS if pairs else 0.0))
+        far: dict[Places, float] = {
+            pair: self._by_misfit(pair, box, OF_MISFITS * tail / len(pairs), upper=upper) for pair in pairs
+        }
+        early = self._round(asked, first=True)
+        guess, fitted = self._expected(early, late, box), self._fit(late, box)
+        every = list((_uppers if upper else _lowers)(late, far, guess, fitted))
+        bounds = _ranked(every, guess, fitted, upper=upper)[:MOST_BOUNDS]
+        parts = [left / 2 ** min(number + 1, len(bounds) - 1) for number in range(len(bounds))]
+        ends = [
+            self._nearest(early, box, self._of_first(early, OF_FIRST * tail, upper=upper), upper=upper),
+            self._nearest(late, box, list(zip(parts, bounds, strict=True)), upper=upper),
+        ]
+        return max(0.0, min(ends)) if upper else max(0.0, *ends)
+
+    def _of_first(self, early: _Round, tail: float, *, upper: bool) -> list[tuple[float, _Bound]]:
+        """Bounds from the first round: the rows inside along each attribute, and what these leave together."""
+        single: list[Places] = [(place,) for place in early.asked] or [()]
+        if upper:
+            return [(tail / len(single), _Bound(0.0, early.unit((part, 1.0)))) for part in single]
+        rest = early.unit(((), 1.0 - len(single))) if early.asked else 0.0
+        return [(tail, _Bound(0.0, early.unit(*((part, 1.0) for part in single)) + rest))]
+
+    def _nearest(
+        self, of: _Round, box: Mapping[int, Flags], bounds: Sequence[tuple[float, _Bound]], *, upper: bool
+    ) -> float:
+        """The nearest of some bounds, each with its part of the tail."""
+        fitted, sign = self._fit(of, box), 1.0 if upper else -1.0
+        estimate = fitted.estimate(box)
+        return sign * min(
+            (
+                sign * (bound.constant + float(bound.weights @ estimate)) + fitted.reach(bound.weights, part)
+                for part, bound in bounds
+            ),
+            default=inf,
+        )
+
+    def _expected(self, early: _Round, late: _Round, box: Mapping[int, Flags]) -> Floats:
+        """The n_A that the first round lets expect, of attributes that have nothing to do with each other."""
+        found = self._fit(early, box).estimate(box)
+        rows = max(float(found[early.known[()]]), 1.0)
+        inside = {place: min(max(float(found[early.known[place,]]) / rows, 0.0), 1.0) for place in box}
+        return np.array([rows * prod(inside[place] for place in part) for part in late.known])
+
+    def _by_misfit(self, pair: Places, box: Mapping[int, Flags], tail: float, *, upper: bool) -> float:
+        """What a misfit adds to (2 n_a + 2 n_b - n) / 4 as a bound of n_ab."""
+        misfit, noise, guess = self.misfits[pair]
+        if pair not in self.guesses:
+            self.guesses[pair] = sum_kinds(guess, [self.kinds[place] for place in pair])
+        first, second = (np.where(box[place], 1.0, -1.0) for place in pair)
+        most = max(0.0, misfit + reach_of_count((noise,), (1,), tail))
+        return (float(first @ self.guesses[pair] @ second) + (most if upper else -most)) / 4.0
+
+    def _fit(self, of: _Round, box: Mapping[int, Flags]) -> _Fitted:
+        each = ((place, inside[self.kinds[place]]) for place, inside in box.items())
+        return of.fitted({place: (int((~inside).sum()), int(inside.sum())) for place, inside in each})
+
+    def _round(self, asked: Places, *, first: bool) -> _Round:
+        key = asked, first
+        if key not in self.rounds:
+            self.rounds[key] = _Round(asked, list(self._pools(asked, self.first if first else self.tables)))
+        return self.rounds[key]
+
+    def _pools(self, asked: Places, tables: Sequence[tuple[Places, Measurement]]) -> Iterator[_Pool]:
+        shared: dict[Places, list[tuple[Places, Measurement]]] = {}
+        for places, table in tables:
+            shared.setdefault(tuple(place for place in places if place in asked), []).append((places, table))
+        for along, listed in shared.items():
+            many = np.array(
+                [prod(self.sizes[p] for p in places if p not in along) for places, _ in listed], dtype=float
+            )
+            precisions = 1.0 / (many * np.array([table.noise.continuous_variance for _, table in listed]))
+            shares = precisions / precisions.sum()
+            values: Floats = np.zeros([int(self.kinds[place].max()) + 1 for place in along])
+            for share, (places, table) in zip(shares.tolist(), listed, strict=True):
+                whole = table.answers.astype(np.float64).reshape([self.sizes[place] for place in places])
+                summed = sum_kinds(sum_out(whole, along, places), [self.kinds[place] for place in along])
+                values = values + share * summed
+            noises = np.array([moments_of(table.noise) for _, table in listed]).T
+            yield _Pool(along, values, float(precisions.sum()), shares, noises, many)
+
+
+def _reach(weights: Floats, variances: Floats, sigmas: Floats, numbers: Floats, tail: float) -> float:
+    """What a weighted sum of noises exceeds with probability `tail` at most.
+
+    A discrete Gaussian Z of some width has P(Z >= k) <= P(N >= k - 1/2) for the normal N of its sigma, in the tail that
+    is asked for; once the noise with the largest weight is replaced by it, the sum is so smooth that the others may be
+    too (by Poisson's sum formula, up to exp(-2 pi^2 sigma^2)). So half a step of the largest weight makes up for all.
+    """
+    if sigmas.min() < WIDE:
+        return half_width_of(weights, variances, sigmas, numbers, 1.0 - 2.0 * tail)
+    deviation = float(np.sqrt((weights**2 * sigmas * numbers).sum()))
+    return -NormalDist().inv_cdf(tail) * deviation + 0.5 * float(np.abs(weights).max())
+
+
+def _ranked(bounds: list[_Bound], expected: Floats, fitted: _Fitted, *, upper: bool) -> list[_Bound]:
+    """Bounds, those first that are expected to be nearest."""
+    if len(bounds) < 2:
+        return bounds
+    weights, sign = np.array([one.weights for one in bounds]), 1.0 if upper else -1.0
+    constants = np.array([one.constant for one in bounds])
+    nearness = sign * (constants + weights @ expected) + LIKELY * fitted.errors(weights)
+    return [bounds[place] for place in np.argsort(nearness, kind="stable")]
+
+
+def _of_misfits(of: _Round, far: Mapping[Places, float]) -> dict[Places, _Bound]:
+    """Bounds of n_ab by misfits, where both attributes are known."""
+    able = ((pair, rest) for pair, rest in far.items() if all((place,) in of.known for place in pair))
+    return {pair: _Bound(rest, of.unit(*(((p,), 0.5) for p in pair), ((), -0.25))) for pair, rest in able}
+
+
+def _of_pairs(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _Fitted, *, upper: bool) -> Pairs:
+    """Of every pair, the bound of n_ab that is expected to be nearest: its own tables', or its misfit's."""
+    found = _of_misfits(of, far)
+    for pair in combinations(of.asked, 2):
+        if pair in of.known:
+            own = [_Bound(0.0, of.unit((pair, 1.0))), *([found[pair]] if pair in found else [])]
+            found[pair] = _ranked(own, guess, fitted, upper=upper)[0]
+    return found
+
+
+def _uppers(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _Fitted) -> Iterator[_Bound]:
+    """Bounds of n_S from above."""
+    yield from (_Bound(0.0, of.unit((part, 1.0))) for part in of.known if part or len(of.known) == 1)
+    yield from _of_misfits(of, far).values()
+    if len(of.asked) < 3:
+        return
+    pairs = _of_pairs(of, far, guess, fitted, upper=True)
+    for triple in islice(combinations(of.asked, 3), MOST_KNOWN):
+        within = [pairs[pair] for pair in combinations(triple, 2) if pair in pairs]
+        if triple not in of.known and all((place,) in of.known for place in triple) and len(within) == 3:
+            rest = of.unit(((), 1.0), *(((place,), -1.0) for place in triple))
+            yield _Bound(sum(one.constant for one in within), np.sum([rest, *(one.weights for one in within)], axis=0))
+
+
+def _lowers(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _Fitted) -> Iterator[_Bound]:
+    """Bounds of n_S from below: of a set that is known, to which every other attribute is joined by one of it."""
+    pairs = _of_pairs(of, far, guess, fitted, upper=False)
+    starts = [(part, _Bound(0.0, of.unit((part, 1.0)))) for part in of.known if len(part) != 1 or len(of.asked) == 1]
+    for part, start in (*starts, *_of_misfits(of, far).items()):
+        inside, bound = list(part), start
+        for place in of.asked:
+            if place in part:
+                continue
+            ways = [_Bound(0.0, of.unit(((place,), 1.0), ((), -1.0)))] if (place,) in of.known else []
+            for other in inside:
+                pair = pairs.get((min(place, other), max(place, other)))
+                if pair is not None and (other,) in of.known:
+                    ways.append(_Bound(pair.constant, pair.weights - of.unit(((other,), 1.0))))
+            if not ways:
+                break
+            best = _ranked(ways, guess, fitted, upper=False)[0]
+            bound = _Bound(bound.constant + best.constant, bound.weights + best.weights)
+            inside.append(place)
+        else:
+            yield bound
+
+
+# Of the tail, for all rows, tables of one attribute, of some and of all attributes of a question; and of one attribute.
+SHARES = {"total": 1 / 8, "single": 1 / 8, "some": 1 / 4, "all": 1 / 2}
+SHARES_OF_ONE = {"single": 1 / 2, "all": 1 / 2}
+BETTER = 0.5  # times the variance of an earlier table of the same attributes, from which a table is used too
+
+
+@dataclass(frozen=True, eq=False)
+class _Used:
+    """A table that bounds the sum. along: the attributes of the question that it has.
+
+    inside: of a set of values for each attribute, how many rows lie in those of the table's, at least.
+    """
+
+    along: Places
+    ends: Ends
+    inside: float
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Noisy tables of one statistic in the order in which they were measured. sizes: of all attributes."""
+
+    sizes: tuple[int, ...]
+    measured: Sequence[tuple[Places, Measurement]]
+    counts: bool
+
+    def ends(self, low: Floats, high: Floats, kinds: Mapping[int, Codes], tail: float) -> Ends:
+        """low, high: weights along the attributes of `kinds`, an axis each. kinds: of the values of each attribute."""
+        used, asked = list[_Used](), tuple(kinds)
+        product = self.counts and bool(self.measured) and len(asked) > 1 and _is_product(low, asked)
+        seen: dict[tuple[str, Places], float] = {}
+        number = dict.fromkeys(SHARES, 0)
+        for places, table in self.measured:
+            along = tuple(place for place in places if place in kinds)
+            least, most = _over_others(low, asked, along, np.min), _over_others(high, asked, along, np.max)
+            full = np.array_equal(least, low) and np.array_equal(most, high)
+            if not full and not (self.counts and along):
+                continue
+            kind = "all" if full and len(places) > 1 else "single" if len(places) == 1 else "some"
+            variance = table.noise.variance * prod(self.sizes[place] for place in places if place not in kinds)
+            if variance > BETTER * seen.get((kind, along), inf):
+                continue
+            seen[kind, along] = variance
+            number[kind] += 1
+            share = _share(kind, number[kind], len(asked)) * tail
+            if product:  # a set of values weighs all or nothing: what is in it serves better than what weighs anyhow
+                least = _over_others(low, asked, along, np.max)
+            ends = self._of(places, table, least, most, kinds, share)
+            used.append(_Used(along, Ends(ends.low if full or not product else 0.0, ends.high), ends.low))
+        lows, highs = [one.ends.low for one in used], [one.ends.high for one in used]
+        if product:
+            lows.append(self._overlap(used, asked, SHARES["total"] * tail))
+        return Ends(max(lows, default=-inf), min(highs, default=inf))
+
+    def _of(
+        self, places: Places, table: Measurement, low: Floats, high: Floats, kinds: Mapping[int, Codes], tail: float
+    ) -> Ends:
+        below, above = (_spread(weights, tuple(kinds), places, kinds, self.sizes) for weights in (low, high))
+        rows = np.arange(len(table.answers))
+        return Ends(lowest(table, rows, below, tail), -lowest(table, rows, -above, tail))
+
+    def _overlap(self, used: Sequence[_Used], asked: Places, tail: float) -> float:
+        """Rows in all of several sets, one for each table: what is in each, less all rows but once."""
+        _, table = self.measured[0]
+        rows = np.arange(len(table.answers))
+        every = -lowest(table, rows, -np.ones(len(rows)), tail)
+        left, found, sets = set(asked), 0.0, 0
+        while left:
+            best = max(used, key=lambda one: (len(left & set(one.along)), one.inside), default=None)
+            if best is None or not left & set(best.along):
+                return -inf
+            left -= set(best.along)
+            found, sets = found + best.inside, sets + 1
+        return found - (sets - 1) * every
+
+
+def _share(kind: str, number: int, asked: int) -> float:
+    """Of the tail, for the n-th table of a kind: every attribute has one of its own first, and others come later."""
+    share, first = (SHARES_OF_ONE if asked < 2 else SHARES)[kind], max(1, asked) if kind == "single" else 0
+    if first:
+        share /= 2.0
+    return share / first if number <= first else share / ((number - first) * (number - first + 1))
+
+
+def _over_others(weights: Floats, asked: Places, along: Places, least_or_most: object) -> Floats:
+    """The least or the greatest weight over the attributes that a table does not have; these stay, of length 1."""
+    others = tuple(axis for axis, place in enumerate(asked) if place not in along)
+    found: Floats = np.asarray(least_or_most(weights, axis=others, keepdims=True))  # type: ignore[operator]
+    return np.broadcast_to(found, weights.shape)
+
+
+def _spread(weights: Floats, asked: Places, places: Places, kinds: Mapping[int, Codes], sizes: Sequence[int]) -> Floats:
+    """Weights along the attributes of a question, for every cell of a table."""
+    first = weights[tuple(slice(None) if place in places else 0 for place in asked)]
+    here = [place for place in asked if place in places]
+    for axis, place in enumerate(here):
+        first = np.take(first, kinds[place], axis=axis)
+    shape = [sizes[place] if place in here else 1 for place in places]
+    return np.ascontiguousarray(np.broadcast_to(first.reshape(shape), [sizes[place] for place in places])).reshape(-1)
+
+
+def _is_product(weights: Floats, asked: Places) -> bool:
+    """Whether cells weigh 1 where every attribute has a value of some set of its own, and nothing elsewhere."""
+    if not np.isin(weights, (0.0, 1.0)).all():
+        return False
+    product = np.ones_like(weights)
+    for place in asked:
+        product = product * _over_others(weights, asked, (place,), np.max)
+    return bool(np.array_equal(product, weights))
+
+
+FEW = (1, 2, 3, 4, 6, 9)  # noises in a sum
+
+
+@lru_cache(maxsize=256)
+def longest_reach(noises: frozenset[Noise], confidence: float) -> float:
+    """The most standard errors that a sum of a few noises of one kind keeps within, so sure.
+
+    >>> from fractions import Fraction; from sfumato.measurement import Laplace
+    >>> round(longest_reach(frozenset({Laplace(Fraction(50))}), 0.95), 2)
+    2.12
+    >>> round(longest_reach(frozenset({Laplace(Fraction(2, 5))}), 0.95), 2)
+    2.62
+    """
+    return max((_reach_of_few(noise, many, confidence) for noise in noises for many in FEW), default=0.0)
+
+
+@lru_cache(maxsize=256)
+def longest_tail(noises: frozenset[Noise], confidence: float) -> tuple[Noise, int] | None:
+    """The noise, and how many of it, whose sum reaches furthest in standard errors, so sure; None of no noises."""
+    sums = ((noise, many) for noise in noises for many in FEW)
+    return max(sums, key=lambda one: (_reach_of_few(*one, confidence), one[0].variance, -one[1]), default=None)
+
+
+@lru_cache(maxsize=4096)
+def _reach_of_few(noise: Noise, many: int, confidence: float) -> float:
+    deviation = sqrt(noise.variance * many)
+    return half_width([(1.0, noise, many)], confidence) / deviation if deviation > 0.0 else 0.0

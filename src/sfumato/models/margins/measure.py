@@ -1,0 +1,322 @@
+"""Margins: for tables of many attributes. Measure margins where they tell something, join them when asked.
+
+    1  one-way margins, with a small share
+    2  for every pair, the noisy distance between its table and the product of its margins: which attributes depend on
+       each other is known almost for free, with no rounds of selection
+    3  pairs, each with the share that its dependence and its cells are worth
+    4  estimates: noise is taken out by what order, other pairs and the margins say (inference/margins)
+    5  how far the estimates are off, measured: by pairs, by threes and by fours of attributes
+
+Nothing is ever laid out but margins, so there may be any number of attributes. A row lies in one cell of every margin,
+so what is spent on margins adds up (docs/privacy.md, section 9), and a misfit moves by at most 1 for a row (theorem 6).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from fractions import Fraction
+from itertools import combinations
+from math import inf, prod, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.measurement import Measurement, Noise, with_missing
+from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.margins.forecast import COUNT, foresee
+from sfumato.queries import Identity, Workload
+from sfumato.schema import Schema
+
+if TYPE_CHECKING:  # `auto` asks what is foretold wherever there are three attributes; the rest is for releases
+    from sfumato.models.margins.content import Margins
+    from sfumato.models.margins.scales import Contrasts, Haar, Scaled
+    from sfumato.models.margins.table import Noisy, Places, Table
+
+NONE: Mapping[Places, Contrasts] = {}
+FINEST = 2**20  # parts in which shares of a budget are counted
+OF_A_PAIR, OF_A_CELL = 2**21, 2**7  # numbers changed for a pair of attributes and for each of its cells; see `_work`
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Shares of the budget, and what is too large to measure.
+
+    Of what counts get: one_way for a first look at each attribute, misfit for that of each pair, up to some most; check
+    at the end. most_searched: attributes up to which views are searched for; with more, pairs are measured.
+    count: weight against those of measures. pairs: of a measure's share.
+    """
+
+    one_way: Fraction = Fraction(1, 200)
+    most_one_way: Fraction = Fraction(8, 100)
+    misfit: Fraction = Fraction(1, 2500)
+    contrasts: Fraction = Fraction(15, 100)
+    most_misfits: Fraction = Fraction(4, 100)
+    check: Fraction = Fraction(5, 100)
+    most_searched: int = 20
+    count: int = COUNT
+    pairs: Fraction = Fraction(1, 3)
+    most_cells: int = 2**18  # of a pair
+    most_cells_of_sums: int = 2**10  # of a pair that a measure is summed by
+
+    def shares(self, axes: int, pairs: int) -> tuple[Fraction, Fraction, Fraction]:
+        """For one-way margins, misfits, and all else."""
+        one_way, misfits = min(axes * self.one_way, self.most_one_way), min(pairs * self.misfit, self.most_misfits)
+        return one_way, misfits, 1 - one_way - misfits
+
+    def of_measures(self, schema: Schema, budget: Budget) -> tuple[Budget, ...]:
+        """For counts, and for each measure."""
+        return budget.split(self.count, *(measure.weight for measure in schema.measures.values()))
+
+    def of_sums(self, axes: int, pairs: int, budget: Budget) -> list[Budget]:
+        """For the sums of a measure along every axis, and along every pair of few cells."""
+        if not pairs:
+            return [*budget.evenly(axes)]
+        for_axes, for_pairs = budget.split(1 - self.pairs, self.pairs)
+        return [*for_axes.evenly(axes), *for_pairs.evenly(pairs)]
+
+
+def margins(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Margins:
+    """Publish margins of all attributes, and what joins them.
+
+    budget: counts get `Settings.count` parts and every measure its weight.
+    """
+    from sfumato.models.margins.calibration import check, looks
+    from sfumato.models.margins.content import Margins
+    from sfumato.models.margins.sums import sums_along
+
+    settings, measures = Settings(), list(schema.measures)
+    for_count, *for_measures = settings.of_measures(schema, budget)
+    survey = _Survey(curator, schema, settings)
+    for_tables, for_check = for_count, for_count
+    if looks(schema):
+        for_tables, for_check = for_count.split(1 - settings.check, settings.check)
+    checked = check(curator, schema, survey.counts(for_tables), for_check, survey.spreads)
+    survey.measured.extend(((), found) for found in checked.measured)
+    tables, spreads = {"count": checked.tables}, {"count": checked.spreads}
+    ordered = [axis.ordered for axis in schema.domain]
+    for of, share in zip(measures, for_measures, strict=True):
+        counts = {places: table.estimate for places, table in checked.tables.items()}
+        found = survey.sums(of, share)
+        made = {}
+        for each in sorted(found, key=lambda name: name == of):  # rows without a value first: the others have one
+            level = _level(schema, of) if each == of else 0.0
+            made[each] = sums_along(found[each], counts, float(schema.units[each]), level, ordered)
+            if each != of:
+                counts = {p: np.maximum(counts[p] - table.estimate, 0.0) for p, table in made[each][0].items()}
+        for each in found:
+            tables[each], spreads[each] = made[each]
+    return Margins(schema, tables, spreads, tuple(survey.measured), guessed=tuple(survey.guessed))
+
+
+def _level(schema: Schema, of: str) -> float | None:
+    """How many steps above zero a measure's centre lies; None if it may be negative."""
+    measure = schema.measures[of]
+    return float(measure.centre / measure.step) if measure.lower >= 0 else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Survey:
+    """What is asked of the curator, and all that came back."""
+
+    curator: Curator
+    schema: Schema
+    settings: Settings
+    measured: list[tuple[Places, Measurement]] = field(default_factory=list)
+    spreads: dict[Places, Scaled] = field(default_factory=dict)
+    guessed: list[Floats] = field(default_factory=list)
+
+    def counts(self, budget: Budget) -> dict[Places, Table]:
+        """Tables of the total, of all attributes and pairs, and of what else was worth measuring."""
+        settings = self.settings
+        axes: list[Places] = [(place,) for place in range(len(self.schema.domain.axes))]
+        if not (pairs := _pairs(self.schema, settings.most_cells)):
+            return self._tables(self._measure_all(axes, budget.evenly(len(axes))))
+        for_one_way, for_misfits, for_tables = budget.split(*settings.shares(len(axes), len(pairs)))
+        first = self._measure_all(axes, for_one_way.evenly(len(axes)))
+        total, one_way, unsure = self._one_way(first)
+        found = self._misfits(total, one_way, pairs, for_misfits)
+        variance, misfits = first[0][1][1], dict(zip(pairs, found.answers.tolist(), strict=True))
+        worth = self._worth(one_way, unsure, variance, misfits, found.noise, for_tables)
+        chosen = self._broad_pairs(one_way, misfits, worth, for_tables)
+        contrasts: dict[Places, Contrasts] = {}
+        if chosen:
+            for_tables, for_contrasts = for_tables.split(1 - settings.contrasts, settings.contrasts)
+            contrasts = self._contrasts(chosen, for_contrasts)
+        shares = for_tables.split(*(max(1, round(FINEST * each)) for each in worth.values()))
+        return self._tables(first + self._measure_all(list(worth), shares), contrasts)
+
+    def _broad_pairs(
+        self, one_way: list[Floats], misfits: dict[Places, float], worth: dict[Places, float], budget: Budget
+    ) -> dict[Places, tuple[tuple[Haar, Haar], int]]:
+        """Pairs whose blocks are worth measuring, with the signs of both axes and to which depth."""
+        from sfumato.models.margins.scales import Haar, worth_measuring
+
+        contributions, total = self.curator.charge.contributions, sum(worth.values())
+        amount = float(budget.amount / contributions ** (1 if budget.is_pure else 2))  # for one row
+        shape, signs = self.schema.domain.shape, [Haar.of(margin) for margin in one_way]
+        pairs, before = list(misfits), []
+        for pair in pairs:
+            told = 0.0
+            for places, share in worth.items():
+                if {*pair} <= {*places}:
+                    each = share / total * amount
+                    told += (each**2 / 2.0 if budget.is_pure else 2.0 * each) / prod(shape[place] for place in places)
+            by_views = 1.0 / sqrt(told) if told > 0 else inf
+            before.append(min(max(0.0, misfits[pair]) / 2.0, by_views))
+        share = float(self.settings.contrasts) * amount
+        alone = 2.0 / share**2 if budget.is_pure else 0.5 / share
+        both = [(signs[a], signs[b]) for a, b in pairs]
+        depths = worth_measuring(np.array(before), both, alone, budget.is_pure).tolist()
+        return {pair: (each, depth) for pair, each, depth in zip(pairs, both, depths, strict=True) if depth}
+
+    def _contrasts(
+        self, chosen: dict[Places, tuple[tuple[Haar, Haar], int]], budget: Budget
+    ) -> dict[Places, Contrasts]:
+        """The noisy contrasts of pairs, all with the same noise."""
+        from sfumato.models.margins.calibration import measure_contrasts
+        from sfumato.models.margins.scales import levels_of
+
+        shares = budget.split(*(len(levels_of(*each)) for each in chosen.values()))
+        found = {
+            places: measure_contrasts(self.curator, self.schema, places, signs, share, depth)
+            for (places, (signs, depth)), share in zip(chosen.items(), shares, strict=True)
+        }
+        self.measured.extend(((), one) for _, one in found.values())
+        return {places: contrasts for places, (contrasts, _) in found.items()}
+
+    def _misfits(self, total: float, one_way: list[Floats], pairs: list[Places], budget: Budget) -> Measurement:
+        """How far each pair is from the product of its margins."""
+        from sfumato.answers.fit import in_parts
+        from sfumato.models.margins.table import guess_of
+
+        self.guessed.extend(in_parts(each) for each in (np.array([total]), *one_way))  # as a file keeps them
+        guesses = []
+        for pair in pairs:
+            product = guess_of(self.guessed, pair).astype(np.int64)
+            guesses.append(([self.schema.domain.names[place] for place in pair], product.reshape(-1)))
+        found = self.curator.measure_margin_misfits(guesses, budget)
+        self.measured.append(((), found))
+        return found
+
+    def _worth(
+        self,
+        one_way: list[Floats],
+        unsure: list[Floats],
+        variance: float,
+        misfits: dict[Places, float],
+        noise: Noise,
+        budget: Budget,
+    ) -> dict[Places, float]:
+        """What each set of attributes is worth, of the budget."""
+        from sfumato.models.margins.forecast import foretell
+        from sfumato.models.margins.views import Search, shares
+
+        axes, contributions = len(one_way), self.curator.charge.contributions
+        amount = float(budget.amount / contributions ** (1 if budget.is_pure else 2))  # for one row
+        if axes > self.settings.most_searched:
+            known = {places: max(0.0, each) for places, each in misfits.items()}
+            return shares(one_way, [1.0 / variance] * axes, known, amount, budget.is_pure)
+        every = list(combinations(range(axes), 2))
+        told = np.array([misfits.get(places, np.nan) for places in every])
+        told = np.where(np.isnan(told), np.nanmean(told), told)  # a pair that is too large to look at is like others
+        foretold = foretell(one_way, unsure, told, sqrt(noise.continuous_variance), budget.is_pure)
+        by_now = np.array([1.0 / variance if len(places) == 1 else 0.0 for places in foretold.sets])
+        return Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()
+
+    def _tables(
+        self, noisy: list[tuple[Places, Noisy]], contrasts: Mapping[Places, Contrasts] = NONE
+    ) -> dict[Places, Table]:
+        """Estimates from all that was measured."""
+        from sfumato.models.margins.pairs import all_pairs, larger_tables
+        from sfumato.models.margins.scales import corrected
+        from sfumato.models.margins.table import Table, pooled
+
+        total, one_way, _ = self._one_way(noisy)
+        variance = np.array(pooled(noisy, ())[1])
+        tables: dict[Places, Table] = {(): Table((), np.array(total), variance, np.zeros(()))}
+        for place, margin in enumerate(one_way):
+            variances = np.full(len(margin), pooled(noisy, (place,))[1])
+            tables[place,] = Table((place,), margin, variances, np.zeros(len(margin)))
+        if len(one_way) > 1:
+            told = {pair for places, _ in noisy for pair in combinations(places, 2)}
+            seen: dict[Places, Noisy] = {pair: pooled(noisy, pair) for pair in sorted(told)}
+            tables |= all_pairs(one_way, seen, [axis.ordered for axis in self.schema.domain])
+            tables, found = corrected(tables, contrasts, list(seen))
+            self.spreads.update(found)
+        return tables | larger_tables(noisy, tables)
+
+    def sums(self, of: str, budget: Budget) -> dict[str, dict[Places, Noisy]]:
+        """Noisy sums of a measure along every attribute, and along pairs of few cells; and where it is missing."""
+        axes: list[Places] = [(place,) for place in range(len(self.schema.domain.axes))]
+        pairs = _pairs(self.schema, self.settings.most_cells_of_sums)
+        budgets = self.settings.of_sums(len(axes), len(pairs), budget)
+        found: dict[str, dict[Places, Noisy]] = defaultdict(dict)
+        for places, share in zip(axes + pairs, budgets, strict=True):
+            for each, noisy in self._measure(places, share, of):
+                found[each][places] = noisy
+        return found
+
+    def _measure_all(self, sets: Sequence[Places], budgets: Sequence[Budget]) -> list[tuple[Places, Noisy]]:
+        asked = zip(sets, budgets, strict=True)
+        return [(places, noisy) for places, share in asked for _, noisy in self._measure(places, share, "count")]
+
+    def _measure(self, places: Places, budget: Budget, of: str) -> list[tuple[str, Noisy]]:
+        seen = self.curator.margin([self.schema.domain.names[place] for place in places])
+        found = with_missing(seen.measure(Identity(seen.domain.size), budget, of=of))
+        self.measured.extend((places, each) for each in found)
+        answers = ((one, one.answers.astype(np.float64).reshape(seen.domain.shape)) for one in found)
+        return [(one.of, (each, one.noise.continuous_variance)) for one, each in answers]
+
+    def _one_way(self, listed: list[tuple[Places, Noisy]]) -> tuple[float, list[Floats], list[Floats]]:
+        from sfumato.models.margins.one_way import one_way_errors
+        from sfumato.models.margins.table import pooled
+
+        total = max(0.0, float(pooled(listed, ())[0]))
+        axes = enumerate(self.schema.domain.axes)
+        found = [one_way_errors(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
+        return total, [margin for margin, _ in found], [variances for _, variances in found]
+
+
+def _pairs(schema: Schema, most: int) -> list[Places]:
+    """Pairs of attributes with at most so many cells."""
+    shape = schema.domain.shape
+    return [(a, b) for a, b in combinations(range(len(shape)), 2) if shape[a] * shape[b] <= most]
+
+
+def _least_of_sums(schema: Schema, budget: Budget) -> dict[str, Budget]:
+    """The least share of each measure: that of a pair of attributes, or of one; reads no data."""
+    settings = Settings()
+    pairs = len(_pairs(schema, settings.most_cells_of_sums))
+    shares = zip(schema.measures, settings.of_measures(schema, budget)[1:], strict=True)
+    every = {of: settings.of_sums(len(schema.attributes), pairs, share) for of, share in shares}
+    return {of: min(listed, key=lambda one: one.amount) for of, listed in every.items()}
+
+
+def _work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
+    """Pairs and their cells, and the cubes of values whose order is looked at; from the times of releases."""
+    from sfumato.models.margins.one_way import MOST_SMOOTHED
+
+    shape = schema.domain.shape
+    cells = [a * b for a, b in combinations(shape, 2)]
+    ordered = sum(values**3 for values in shape if values <= MOST_SMOOTHED)
+    return (1 + len(schema.measures)) * (OF_A_PAIR * (1 + len(cells)) + OF_A_CELL * sum(cells)) + ordered
+
+
+MECHANISM = Mechanism(
+    name="margins",
+    summary="margins of many attributes, measured where they tell something and joined when asked",
+    paper="own; after McKenna et al. 2022",
+    run=margins,
+    gaussian=True,
+    by_margins=True,
+    foretold=foresee,
+    least_of_sums=_least_of_sums,
+    checks_itself=True,
+    work=_work,
+)

@@ -1,0 +1,197 @@
+"""The errors of answers from margins that were joined for the question.
+
+Guaranteed ends from noisy tables along some attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from itertools import combinations, dropwhile, takewhile
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.answers.cell_weights import ByStatistic
+from sfumato.answers.gathered import Gathered
+from sfumato.answers.groups import Groups
+from sfumato.answers.guaranteed.ends import Ends
+from sfumato.answers.intervals.noise_terms import normal_terms
+from sfumato.answers.intervals.source import Asked
+from sfumato.answers.view import Sum, Terms
+from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
+from sfumato.measurement import Measurement
+from sfumato.models.margins.errors import Coarse, JoinedErrors
+from sfumato.models.margins.guaranteed import Boxes, Misfits, Tables
+from sfumato.models.margins.table import Places, guess_of
+from sfumato.queries import Identity
+from sfumato.sql import Amount
+
+ENDS = ("value", "low", "high")
+MOST_TOLD_APART = 2**20  # cells, times sets of attributes, up to which it is said which set's model matters most
+NOTHING = 1e-9  # of the largest weight: what is left of weights that cancel
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorsOf:
+    """The errors of one statistic: from its noise, from what was assumed, and where nothing is known at all."""
+
+    noise: JoinedErrors
+    model: JoinedErrors
+    unknown: JoinedErrors
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedNoise:
+    """The errors of all statistics in a joined table. names: of its axes; kinds: of the values along each."""
+
+    names: tuple[str, ...]
+    kinds: Mapping[str, Codes]
+    shape: tuple[int, ...]
+    errors: Mapping[str, ErrorsOf]
+
+    def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> None:
+        """Not told here."""
+
+    def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
+        columns = [(side, end) for side in sides for end in (ENDS[:1] if side.exact else ENDS)]
+        back = np.array([columns.index((s, end)) for s in sides for end in (ENDS[:1] * 3 if s.exact else ENDS)])
+        grouping = [name for name in groups.names if name in self.names]
+        axes = tuple(sorted(self.names.index(name) for name in grouping))
+        where = tuple(self.kinds[self.names[axis]][groups.code(self.names[axis])] for axis in axes)
+        noise, model = (np.zeros((len(groups.present), len(columns), len(columns))) for _ in range(2))
+        unknown = np.zeros(len(groups.present), dtype=bool)
+        for of, errors in self.errors.items():
+            split = [self._weights(side.split, of, end) for side, end in columns]
+            whole = [self._weights(side.whole, of, end) for side, end in columns]
+            if all(weights is None for weights in (*split, *whole)):
+                continue
+            noise += errors.noise.covariances(split, whole, axes)[where]
+            model += errors.model.covariances(split, whole, axes)[where]
+            if errors.unknown.variances:
+                largest = max(float(np.abs(w).max()) for w in (*split, *whole) if w is not None)
+                left = np.broadcast_to(errors.unknown.covariances(split, whole, axes)[where], noise.shape)
+                unknown |= (np.diagonal(left, axis1=1, axis2=2) > (NOTHING * largest) ** 2).any(axis=1)
+        return [
+            None
+            if unknown[group]
+            else (*normal_terms(noise[group], back, model=False), *normal_terms(model[group], back, model=True))
+            for group in range(len(groups.present))
+        ]
+
+    def _weights(self, by_statistic: ByStatistic, of: str, end: str) -> Floats | None:
+        weights = by_statistic.get(of)
+        return None if weights is None else np.asarray(getattr(weights, end), dtype=np.float64).reshape(self.shape)
+
+    def largest_model_part(self, side: Sum, groups: Groups) -> tuple[str, ...] | None:
+        """The attributes whose joint table has the largest share in the model's variance of a sum, over all groups.
+
+        None where nothing was assumed, or where it would take long to tell.
+        """
+        axes = tuple(sorted(self.names.index(name) for name in groups.names if name in self.names))
+        shares: dict[tuple[int, ...], float] = {}
+        for of, errors in self.errors.items():
+            split, whole = (self._weights(kind, of, "value") for kind in (side.split, side.whole))
+            parts = {places: each for places, each in errors.model.variances.items() if each.any()}
+            if (split is None and whole is None) or len(parts) * prod(self.shape) > MOST_TOLD_APART:
+                continue
+            for places, each in parts.items():
+                blocks = [
+                    Coarse(scale.shares, {places: scale.variances[places]})
+                    for scale in errors.model.coarse
+                    if places in scale.variances
+                ]
+                alone = replace(errors.model, variances={places: each}, apart={}, coarse=blocks)
+                found = float(alone.covariances([split], [whole], axes)[..., 0, 0].sum())
+                shares[places] = shares.get(places, 0.0) + found
+        if not shares or max(shares.values()) <= 0.0:
+            return None
+        return tuple(self.names[place] for place in max(shares, key=lambda places: shares[places]))
+
+
+Listed = Sequence[tuple[Places, Measurement]]
+MISFIT = "misfit"  # how far guesses lie from the counts
+
+
+@dataclass(frozen=True, eq=False)
+class FromTables:
+    """sizes: of all attributes. kinds: those that a question tells apart. measured: all that was, in order.
+
+    guessed: all rows and one-way margins, from whose products pairs were found to be off by the first misfits.
+    """
+
+    signed: ClassVar[bool] = True
+
+    sizes: tuple[int, ...]
+    kinds: Mapping[int, Codes]
+    measured: tuple[tuple[Places, Measurement], ...]
+    guessed: tuple[Floats, ...] = ()
+    boxes: dict[str, Boxes | None] = field(default_factory=dict)  # by statistic, as they are asked for
+
+    @property
+    def work(self) -> int:
+        """Of the tables that have an attribute of the question."""
+        asked = {*self.kinds}
+        return sum(len(one.answers) for places, one in self.measured if asked & {*places})
+
+    def refuse(self, amounts: Sequence[Amount]) -> None:
+        """Every sum has ends, if far ones."""
+
+    def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
+        shape = [int(kind.max()) + 1 for kind in self.kinds.values()]
+        parts, found = asked.statistics, Ends(0.0, 0.0)
+        for of in parts:
+            weights = (asked.low[of].reshape(shape), asked.high[of].reshape(shape))
+            if of not in self.boxes:
+                self.boxes[of] = self.boxes_of(of)
+            boxes = self.boxes[of]
+            ends = None if boxes is None else boxes.ends(*weights, tail / len(parts))
+            if ends is None:
+                mine = [(places, one) for places, one in self.measured if one.of == of]
+                ends = Tables(self.sizes, mine, of == "count").ends(*weights, self.kinds, tail / len(parts))
+            found += ends
+        return found
+
+    def boxes_of(self, of: str) -> Boxes | None:
+        """What was measured of a statistic in rounds: None where each table may hang on noise of the one before.
+
+        Of counts, one-way tables come first, then misfits, and tables that were all decided upon by these. Sums of
+        measures are along sets of attributes that the schema alone decides upon.
+        """
+        if of != "count":
+            sums = [(places, one) for places, one in self.measured if one.of == of]
+            return Boxes(self.sizes, self.kinds, [], sums, counts=False) if all(map(self._whole, sums)) else None
+        first = list(takewhile(lambda each: each[1].of == of and len(each[0]) == 1, self.measured))
+        rest = self.measured[len(first) :]
+        if [places for places, _ in first] != [(place,) for place in range(len(self.sizes))] or not rest:
+            return None
+        tables = list(
+            takewhile(
+                lambda each: each[1].of == of and self._whole(each), dropwhile(lambda each: each[1].of != of, rest)
+            )
+        )
+        if rest[0][1].of != MISFIT or not tables:
+            return None
+        return Boxes(self.sizes, self.kinds, first, tables, self._misfits(rest[0][1]))
+
+    def _misfits(self, measured: Measurement) -> Misfits:
+        """How far each pair of the question is from its guess; pairs up to some number of cells were compared."""
+        cells = {pair: self.sizes[pair[0]] * self.sizes[pair[1]] for pair in combinations(range(len(self.sizes)), 2)}
+        if not self.guessed or not 0 < len(measured.answers) <= len(cells):
+            return {}
+        most = sorted(cells.values())[len(measured.answers) - 1]
+        pairs = [pair for pair, each in cells.items() if each <= most]
+        if len(pairs) != len(measured.answers):
+            return {}
+        listed = zip(pairs, measured.answers.tolist(), strict=True)
+        asked = ((pair, misfit) for pair, misfit in listed if {*pair} <= {*self.kinds})
+        return {pair: (float(misfit), measured.noise, guess_of(self.guessed, pair)) for pair, misfit in asked}
+
+    def _whole(self, each: tuple[Places, Measurement]) -> bool:
+        """Whether every cell of a table was counted by itself."""
+        places, one = each
+        cells = prod(self.sizes[place] for place in places)
+        return bool(places) and isinstance(one.queries, Identity) and len(one.answers) == cells

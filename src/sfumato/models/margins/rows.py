@@ -1,0 +1,297 @@
+"""Rows whose tables along one, two and more attributes are those that are known, up to less than a sample's error.
+
+Rows changed here and there until all tables that are known of them fit, not only those they were drawn by.
+
+After the gradual updates of PrivSyn (Zhang et al., USENIX Security 2021), which move rows from cells with too many to
+cells with too few, one table at a time. Here a row that may get another value of an attribute asks all tables of that
+attribute at once what they would gain, in chi-square. Rows move with a probability in proportion to the gain, as large
+as makes the sum of all chi-squares least: along one direction it is a parabola.
+
+Rows are whole and expectations are not. A cell that expects half a row is content with none or one: if it were drawn to
+the nearer of the two, rare cells would stay empty in every block of rows. Only cells that expect next to nothing are.
+
+Rows from tables along few attributes at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
+from sfumato.models.margins.one_way import Random, Step, all_ties, plan_steps
+from sfumato.models.margins.table import Places
+from sfumato.releases.rows.measures import summed
+from sfumato.releases.rows.model import Block, Grouping, gather_margin
+from sfumato.releases.rows.raking import possible_margins
+from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.schema import Schema
+
+SWEEPS = 40  # over all attributes, at most
+MOST_WORK = 6 * 10**9  # rows that ask a table, over all sweeps of one block: a minute or two
+FITS = 0.05  # of what the chi-square of a sample would be: nearer than this no table need be
+ANYWHERE = 0.3  # of an attribute's ties, shared evenly: for choosing another one by which new values are drawn
+FEWEST = 2**14  # rows that are drawn together; if fewer are wanted they are taken out of these
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """What rows are drawn by. Made once; every block of rows is drawn afresh."""
+
+    sizes: tuple[int, ...]
+    known: Mapping[Places, Floats]
+    ties: Floats
+    steps: tuple[Step, ...]
+    wanted: Wanted
+
+    @classmethod
+    def by(cls, one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Drawing:
+        """one_way: margins of all attributes. known: tables along two and more. None is negative, all have one sum."""
+        ties = all_ties(one_way, known)
+        even = ANYWHERE * ties.sum(axis=1, keepdims=True) / len(one_way)
+        paired = np.zeros(ties.shape)
+        for places in known:
+            if len(places) == 2:
+                paired[places] = paired[places[::-1]] = 1.0
+        sizes = tuple(len(margin) for margin in one_way)
+        steps = tuple(plan_steps(one_way, known, ties))
+        every = {(place,): margin for place, margin in enumerate(one_way)} | dict(known)
+        return cls(sizes, known, (ties + even) * paired, steps, Wanted.by(len(sizes), every))
+
+    def draw(self, count: int, random: Random) -> Codes:
+        """Codes by attribute and row."""
+        together = max(count, FEWEST)
+        rows: Codes = np.zeros((len(self.sizes), together), dtype=np.int64)
+        for step in self.steps:
+            rows[step.place] = step.draw_evenly(rows, random)
+        self._mend(rows, random)
+        if together > count:
+            rows = rows[:, random.order(together)[:count]]
+        return rows
+
+    def _mend(self, rows: Codes, random: Random) -> None:
+        work = rows.shape[1] * sum(len(each) for each in self.wanted.along)
+        if not work:
+            return
+        mending = Mending(self.wanted, rows)
+        sweeps = max(1, min(SWEEPS, MOST_WORK // work))
+        for _ in range(sweeps):
+            misfits = mending.misfits()
+            if misfits.max() <= FITS:
+                break
+            mending.weigh(1.0 + misfits)  # or a strong tie would be one voice among a hundred weak ones
+            for place in random.order(len(rows)):
+                mending.turn(int(place), self._other_values(int(place), rows, random), random)
+        bad = mending.impossible()
+        good = np.setdiff1d(np.arange(rows.shape[1]), bad)
+        if len(bad) and len(good):
+            rows[:, bad] = rows[:, good[(random.uniform(len(bad)) * len(good)).astype(np.int64)]]
+
+    def _other_values(self, place: int, rows: Codes, random: Random) -> Codes:
+        """A value for every row, by chance given another attribute, which is chosen by how much it tells."""
+        ends = np.cumsum(self.ties[place])
+        if not ends[-1] > 0:
+            return np.asarray(rows[place])
+        other = int(np.searchsorted(ends / ends[-1], random.uniform(1)[0], side="right"))
+        table = self.known[min(place, other), max(place, other)]
+        return Step.by(place, (other,), table if other < place else table.T).draw(rows, random)
+
+
+ROUNDING = 50.0  # times what a cell expects, up to one row: so far off it is content
+SOFT = 1.0  # rows by which a cell is taken to expect more, so that single rows in rare cells do not weigh too much
+NEVER = 1e9  # what is gained by leaving a cell that must be empty
+
+
+@dataclass(frozen=True, eq=False)
+class Along:
+    """A table as one of its attributes sees it. cells: among those of all tables. step: from one value to the next."""
+
+    cells: slice
+    step: int
+    others: tuple[tuple[int, int], ...]
+
+    @property
+    def size(self) -> int:
+        return int(self.cells.stop - self.cells.start)
+
+    def base(self, rows: Codes, chosen: Codes | slice) -> Codes:
+        """The cell of each chosen row, if it had the first value of the attribute."""
+        found: Codes = np.zeros_like(rows[0][chosen])
+        for place, step in self.others:
+            found += rows[place][chosen] if step == 1 else rows[place][chosen] * step
+        return found
+
+    def cells_of(self, rows: Codes, place: int) -> Codes:
+        """The cell of every row. place: of the attribute."""
+        return np.asarray(self.base(rows, slice(None)) + rows[place] * self.step)
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """The cells of all tables in one line. shares: of the rows. along: the tables of each attribute."""
+
+    places: tuple[Places, ...]
+    shares: Floats
+    starts: Codes
+    along: tuple[tuple[Along, ...], ...]
+
+    @classmethod
+    def by(cls, axes: int, known: Mapping[Places, Floats]) -> Wanted:
+        along: list[list[Along]] = [[] for _ in range(axes)]
+        shares, starts = [np.zeros(0)], [0]
+        for places, table in known.items():
+            start, steps = starts[-1], [table[(0,) * (axis + 1)].size for axis in range(len(places))]
+            for place, step in zip(places, steps, strict=True):
+                others = tuple(each for each in zip(places, steps, strict=True) if each[0] != place)
+                along[place].append(Along(slice(start, start + table.size), step, others))
+            shares.append(table.reshape(-1) / table.sum())
+            starts.append(start + table.size)
+        return cls(tuple(known), np.concatenate(shares), np.array(starts), tuple(tuple(each) for each in along))
+
+
+class Mending:
+    """Some rows, and how far each table is from fitting them. rows: codes by attribute and row, changed in place."""
+
+    def __init__(self, wanted: Wanted, rows: Codes) -> None:
+        self.rows, self._along, self._starts = rows, wanted.along, wanted.starts
+        self._expected = rows.shape[1] * wanted.shares
+        self._content = np.minimum(ROUNDING * self._expected, 1.0)
+        self._chi_square = 1.0 / (self._expected + SOFT)
+        self._weight = self._chi_square
+        self._held = np.zeros(len(self._expected))
+        for place, along in enumerate(self._along):
+            for each in along:
+                if all(place < other for other, _ in each.others):
+                    self._held[each.cells] = np.bincount(each.cells_of(rows, place), minlength=each.size)
+
+    def _lacking(self, cells: slice, more: float = 0.0) -> Floats:
+        """How many rows each cell has too few, beyond what it is content with, if it had so many more."""
+        off = self._expected[cells] - self._held[cells] - more
+        return np.asarray(np.sign(off) * np.maximum(np.abs(off) - self._content[cells], 0.0))
+
+    def misfits(self) -> Floats:
+        """The chi-square of each table, for each of its cells; of a sample it would be 1."""
+        terms = self._lacking(slice(None)) ** 2 * self._chi_square
+        return np.asarray(np.add.reduceat(terms, self._starts[:-1]) / np.diff(self._starts))
+
+    def weigh(self, tables: Floats) -> None:
+        """Give each table's chi-square a weight."""
+        self._weight = self._chi_square * np.repeat(tables, np.diff(self._starts))
+
+    def turn(self, place: int, values: Codes, random: Random) -> None:
+        """Let rows have other values of an attribute, those of them and as many as bring the tables nearer."""
+        before = self.rows[place]
+        chosen = np.flatnonzero(values != before)
+        old, new = before[chosen], values[chosen]
+        gain, bases = np.zeros(len(chosen)), []
+        moves = {each.step: (old * each.step, new * each.step) for each in self._along[place]}  # few steps differ
+        for each in self._along[place]:
+            base = each.base(self.rows, chosen)
+            coming, going = self._gains(each.cells)
+            left, entered = moves[each.step]
+            gain += coming.take(base + entered)
+            gain += going.take(base + left)
+            bases.append(base)
+        better = np.flatnonzero(gain > 0)
+        must = gain[better] > NEVER / 2
+        worth = np.where(must, 0.0, gain[better])
+        odds = self._step(place, [base[better] for base in bases], (old[better], new[better]), worth)
+        moved = better[must | (random.uniform(len(better)) < odds)]
+        for each, base in zip(self._along[place], bases, strict=True):
+            self._held[each.cells] += _change(each, base[moved], old[moved], new[moved])
+        before[chosen[moved]] = new[moved]
+
+    def _gains(self, cells: slice) -> tuple[Floats, Floats]:
+        """By how much half the chi-square of each cell falls if a row comes, and if one goes."""
+        now, half = self._lacking(cells) ** 2, self._weight[cells] / 2
+        never = np.where(self._expected[cells] > 0, 0.0, NEVER)
+        coming = (now - self._lacking(cells, 1.0) ** 2) * half - never
+        return coming, (now - self._lacking(cells, -1.0) ** 2) * half + never
+
+    def _step(self, place: int, bases: Sequence[Codes], values: tuple[Codes, Codes], gain: Floats) -> Floats:
+        """The gains, times what makes the sum of all chi-squares least if rows move by these odds."""
+        slope = bend = 0.0
+        for each, base in zip(self._along[place], bases, strict=True):
+            change = _change(each, base, *values, gain)
+            weighed = change * self._weight[each.cells]
+            slope += float(weighed @ self._lacking(each.cells))
+            bend += float(weighed @ change)
+        return gain * max(0.0, slope / bend) if bend > 0 else gain
+
+    def impossible(self) -> Codes:
+        """The rows that lie in a cell which must be empty."""
+        found = np.zeros(self.rows.shape[1], dtype=bool)
+        for place, along in enumerate(self._along):
+            for each in along:
+                never = self._expected[each.cells] <= 0
+                if never.any():
+                    found |= never[each.cells_of(self.rows, place)]
+        return np.flatnonzero(found)
+
+
+def _change(each: Along, base: Codes, old: Codes, new: Codes, weights: Floats | None = None) -> Floats:
+    """By how much the rows of each cell change."""
+    into = np.bincount(base + each.step * new, weights, minlength=each.size)
+    return np.asarray(into - np.bincount(base + each.step * old, weights, minlength=each.size), dtype=np.float64)
+
+
+ROUNDS = 5  # of fitting what is expected of rows to all sums
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOfMargins:
+    """Rows of a content of margins.
+
+    answers: the release's own, along one or two axes, of any sign. larger: tables of more axes that rows keep too.
+    sums: of each measure, by the axes of their tables, in the measure's steps.
+    """
+
+    schema: Schema
+    total: float
+    answers: Callable[[Places], Floats]
+    larger: Mapping[Places, Floats]
+    sums: Mapping[str, Mapping[Places, Floats]]
+
+    def margin(self, groupings: Sequence[Grouping]) -> Floats:
+        places = tuple(self.schema.domain.place(grouping.name) for grouping in groupings)
+        table = self.answers(tuple(sorted(places)))
+        return gather_margin(table if places == tuple(sorted(places)) else table.T, groupings)
+
+    def draw(self, places: Floats, random: RandomNumbers) -> Block:
+        rows = self._drawing.draw(len(places), random)
+        codes = dict(zip(self.schema.domain.names, rows, strict=True))
+        return Block(codes, {name: self._means(name, rows) for name in self.sums})
+
+    def _means(self, name: str, rows: Codes) -> Floats:
+        measure, share = summed(self.schema)[name], rows.shape[1] / max(self.total, 1.0)
+        most = float(measure.half_units)
+        steps = row_means(rows, {places: share * table for places, table in self.sums[name].items()}, most)
+        means = float(measure.centre) + steps * float(measure.step)
+        return np.clip(means, float(measure.lower), float(measure.upper))
+
+    @cached_property
+    def _drawing(self) -> Drawing:
+        singles, pairs = possible_margins(self.schema.domain, self.answers)
+        return Drawing.by([single for _, single in singles], dict(pairs) | dict(self.larger))
+
+
+def row_means(rows: Codes, sums: Mapping[Places, Floats], largest: float) -> Floats:
+    """What is expected of each row, so that rows add up to sums along some axes: a part from every table's cell.
+
+    rows: codes by attribute and row. largest: what is expected of no row, up or down.
+
+    >>> sums = {(0,): np.array([6.0, 2.0]), (1,): np.array([4.0, 4.0])}
+    >>> row_means(np.array([[0, 0, 1], [0, 1, 1]]), sums, 9.0).round(1)
+    array([4., 2., 2.])
+    """
+    means: Floats = np.zeros(rows.shape[1])
+    cells = {places: np.ravel_multi_index(tuple(rows[list(places)]), table.shape) for places, table in sums.items()}
+    held = {places: np.maximum(np.bincount(cell, minlength=sums[places].size), 1) for places, cell in cells.items()}
+    for _ in range(ROUNDS):
+        for places, cell in cells.items():
+            lacking = sums[places].reshape(-1) - np.bincount(cell, means, minlength=sums[places].size)
+            means = np.clip(means + (lacking / held[places])[cell], -largest, largest)
+    return means

@@ -1,0 +1,324 @@
+"""How far tables lie from what was joined of smaller ones, and how far blocks of their cells are off.
+
+The deviation of a cell is taken to grow with the root of the rows that are expected in it: variance = spread * rows.
+Where a release measured how far a set of attributes is off, its own spread is known; else that of sets of its size.
+Errors of neighbouring cells are alike, so that blocks of cells, halves of every axis down to sixteenths, have spreads
+of their own, as variance for each row of a block.
+
+Errors of pairs at the scale of broad questions: contrasts of their blocks, measured, corrected and sized.
+
+An estimate that was drawn towards products and neighbours is off by little in each cell and to the same side in whole
+regions. So the values of every axis are halved by rows, three times, and for a pair the Haar contrasts of its blocks
+are measured: sums of rows with a sign for each half. A row enters one contrast of each two levels, with weight 1. What
+errors are left is smooth along at least one axis, so that only levels that add up to little are measured, halves with
+eighths and quarters with quarters (a hyperbolic cross, as of sparse grids): six counts' worth, and fewer for pairs of
+which less is worth it.
+
+What is left of a measured contrast beyond the estimate's is error and noise. How large errors are is learned by
+likelihood from all pairs (empirical Bayes, a mixture of variances on a grid, as multiples of what is claimed), and the
+posterior mean corrects the estimate, by proportions that leave its margins. The posterior variance is what is left:
+the spread of errors at that scale, in rows of variance for each row of a block. Blocks that are finer than those which
+were measured were not corrected either: their spread falls, level by level, from what the finest had beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from itertools import product
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
+from sfumato.models.calibration.scale_posterior import LEAST, SIZES, WIDER, learned_sizes, posterior
+from sfumato.models.margins.errors import along
+from sfumato.models.margins.pairs import fit_margins
+from sfumato.models.margins.table import Places, Table, independent
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The spread of errors of blocks, halves first, then quarters and finer: what noise makes, and what was assumed.
+
+    stripes: for each attribute of a pair, the spread beyond that of cells of a value of it with halves of the other.
+    """
+
+    noise: tuple[float, ...]
+    model: tuple[float, ...]
+    stripes: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Spreads:
+    """by_order: the spread of sets of one, two, three, ... attributes; more than are listed have the last.
+
+    single: of those sets whose own spread is known. blocks_by_order, blocks: the same for blocks of cells. contrasts:
+    of the halves of three attributes, as they were estimated, where what was joined of smaller sets has another.
+    """
+
+    by_order: tuple[float, ...] = ()
+    single: Mapping[Places, float] = field(default_factory=dict)
+    blocks_by_order: Mapping[int, Scaled] = field(default_factory=dict)
+    blocks: Mapping[Places, Scaled] = field(default_factory=dict)
+    contrasts: Mapping[Places, float] = field(default_factory=dict)
+
+    def of(self, places: Places) -> float:
+        """The spread of a set of attributes.
+
+        >>> Spreads((0.0, 1.0, 2.0), {(0, 1): 5.0}).of((0, 1)), Spreads((0.0, 1.0, 2.0)).of((1, 2, 3, 4))
+        (5.0, 2.0)
+        """
+        if places in self.single:
+            return self.single[places]
+        return self.by_order[min(len(places), len(self.by_order)) - 1] if self.by_order and places else 0.0
+
+    def of_blocks(self, places: Places) -> Scaled | None:
+        """The spreads of blocks of a set of attributes, if any are known."""
+        return self.blocks.get(places, self.blocks_by_order.get(len(places)))
+
+
+LEVELS = 4  # halvings of every axis that errors are known at: halves, quarters, eighths, sixteenths
+MEASURED = 3  # those of which contrasts of pairs are measured
+FALL = 4.0  # by which the spread of uncorrected errors falls to the next level: 2 for steps, 8 for slopes
+ROUNDS = 12  # of bringing a table to its contrasts, at most
+CLOSER = 0.9  # of what squared contrasts are missed by, as long as a further round is made
+MOST_CHANGE = 4.0  # by which a block's rows are multiplied in one round at most
+FINER = 8.0  # by which the spread of single cells is smaller than that of quarters, where only these were seen
+
+
+def measure_of(margin: Floats, *, by_rows: bool = False) -> Floats:
+    """The measure by which an axis is halved, with sum 1: half of it as rows lie, half of it evenly over values.
+
+    By rows alone, as in older files, a long tail is one block, and averages and variances hang on how it is spread.
+
+    >>> measure_of(np.array([6.0, 2.0, 0.0, 0.0])).tolist()
+    [0.5, 0.25, 0.125, 0.125]
+    """
+    rows, even = np.maximum(margin, 0.0), np.full(len(margin), 1.0 / len(margin))
+    if not rows.sum() > 0:
+        return even
+    return np.asarray(rows / rows.sum() if by_rows else (rows / rows.sum() + even) / 2.0)
+
+
+def halved(margin: Floats, levels: int = LEVELS, *, by_rows: bool = False) -> list[Codes]:
+    """For each level the block of every value, numbered from 0: an axis halved so many times, by `measure_of`.
+
+    >>> [each.tolist() for each in halved(np.array([1.0, 1.0, 5.0, 1.0]))]
+    [[0, 0, 1, 1], [0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3]]
+    """
+    share = measure_of(margin, by_rows=by_rows)
+    middle = np.cumsum(share) - share / 2.0
+    places = [np.minimum((middle * 2**level).astype(np.int64), 2**level - 1) for level in range(1, levels + 1)]
+    return [np.asarray(np.unique(each, return_inverse=True)[1], dtype=np.int64) for each in places]
+
+
+def sizes_of(rows: Floats, measures: Sequence[Floats], total: float) -> Floats:
+    """What errors of cells or blocks grow with: half of it their rows, half of it the product of their axes' measures.
+
+    >>> sizes_of(np.array([[8.0, 0.0], [0.0, 0.0]]), [np.array([0.75, 0.25])] * 2, 8.0).tolist()
+    [[6.25, 0.75], [0.75, 0.25]]
+    """
+    return np.asarray((rows + independent([total * each for each in measures], total)) / 2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Haar:
+    """Signs of an axis: a row for each block that is halved. level: of every row, from 0."""
+
+    signs: Floats
+    level: Codes
+
+    @classmethod
+    def of(cls, margin: Floats, levels: int = MEASURED) -> Haar:
+        """The halvings of an axis by its rows; none where it has one value that holds nearly all."""
+        whole = np.zeros(len(margin), dtype=np.int64)
+        signs, level = [np.zeros(len(margin))[:0].reshape(0, len(margin))], []
+        for depth, (outer, inner) in enumerate(
+            zip([whole, *halved(margin, levels)], halved(margin, levels), strict=False)
+        ):
+            for block in range(int(outer.max()) + 1):
+                halves = np.unique(inner[outer == block])
+                if len(halves) == 2:
+                    row = np.where(inner == halves[0], 1.0, -1.0) * (outer == block)
+                    signs.append(row[None])
+                    level.append(depth)
+        return cls(np.concatenate(signs), np.array(level, dtype=np.int64))
+
+    @property
+    def levels(self) -> int:
+        """How many rows a value enters at most."""
+        return int(np.abs(self.signs).sum(axis=0).max(initial=0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts:
+    """The noisy contrasts of some attributes, an array by rows of the signs of each, and the variance of the noise.
+
+    depth: only families below it are measured; the others are told as 0.
+    """
+
+    signs: tuple[Haar, ...]
+    noisy: Floats
+    variance: float
+    depth: int = MEASURED
+
+    def of(self, table: Floats) -> Floats:
+        """The contrasts of a table."""
+        for axis, haar in enumerate(self.signs):
+            table = along(haar.signs, table, axis)
+        return table
+
+    def rows(self, table: Floats) -> Floats:
+        """The sum over the cells that each contrast is about."""
+        for axis, haar in enumerate(self.signs):
+            table = along(np.abs(haar.signs), table, axis)
+        return table
+
+    def back(self, contrasts: Floats) -> Floats:
+        """For every cell, the sum of the contrasts that it enters, with its signs."""
+        for axis, haar in enumerate(self.signs):
+            contrasts = along(haar.signs.T, contrasts, axis)
+        return contrasts
+
+    def families(self) -> Codes:
+        """The family of each contrast, the sum of its levels: 0 for halves of all axes, more where some are finer."""
+        found: Codes = np.zeros((), dtype=np.int64)
+        for haar in self.signs:
+            found = found[..., None] + haar.level
+        return found
+
+    def finest(self) -> Codes:
+        """The finest level of each contrast."""
+        found: Codes = np.zeros((), dtype=np.int64)
+        for haar in self.signs:
+            found = np.maximum(found[..., None], haar.level)
+        return found
+
+
+def levels_of(signs: Sequence[Haar], depth: int = MEASURED) -> list[tuple[int, ...]]:
+    """The levels of each axis whose contrasts a pair has, in families below a depth; a row enters one of each."""
+    levels = product(*(np.unique(haar.level).tolist() for haar in signs))  # an axis may have quarters and no halves
+    return sorted((each for each in levels if sum(each) < depth), key=sum)
+
+
+def worth_measuring(before: Floats, pairs: Sequence[Sequence[Haar]], variance_of: float, pure: bool) -> Codes:
+    """To which depth contrasts of each pair are worth measuring, so that errors are least; 0 for not at all.
+
+    before: the standard deviation of the contrast of each pair's halves by now; that of finer ones falls with the root
+    of their rows. pairs: the signs of both axes. variance_of: of the noise, if one contrast is measured alone.
+    """
+    costs = [[sum(sum(each) == family for each in levels_of(signs)) for family in range(MEASURED)] for signs in pairs]
+    depths: Codes = np.zeros(len(pairs), dtype=np.int64)
+    places, families = np.nonzero(np.array(costs).reshape(len(pairs), MEASURED))
+    if not len(places):
+        return depths
+    order = np.argsort(-before[places] * 0.5 ** (families / 2.0), kind="stable")
+    places, families = places[order], families[order]
+    cost, sizes = np.array(costs, dtype=np.float64)[places, families], before[places] * 0.5 ** (families / 2.0)
+    noise = np.sqrt(variance_of) * (np.cumsum(cost) if pure else np.sqrt(np.cumsum(cost)))
+    gained = cost * sizes * (1.0 - 1.0 / np.hypot(1.0, sizes / noise[:, None]))  # with so many, by each
+    if sizes[0] >= noise[0]:
+        best = int(np.argmax(np.tril(gained).sum(axis=1))) + 1
+        np.maximum.at(depths, places[:best], families[:best] + 1)
+    return depths
+
+
+def corrected(
+    tables: Mapping[Places, Table], contrasts: Mapping[Places, Contrasts], told: Sequence[Places]
+) -> tuple[dict[Places, Table], dict[Places, Scaled]]:
+    """Pairs with the contrasts that were measured, drawn towards them, and the spread of errors that is left.
+
+    told: pairs of which cells were measured; how far errors of these go beyond what is claimed says nothing of others.
+    """
+    looked = {places: each for places, each in contrasts.items() if each.noisy.size}
+    off = {places: each.noisy - each.of(tables[places].estimate) for places, each in looked.items()}
+    claimed = {p: np.maximum(each.rows(tables[p].noise + tables[p].model), LEAST) for p, each in looked.items()}
+    found, spreads, roughness = dict(tables), dict[Places, Scaled](), dict[Places, float]()
+    means, left, noises = ({places: np.zeros(each.shape) for places, each in off.items()} for _ in range(3))
+    for family in range(MEASURED):
+        for measured in (False, True):
+            every = [p for p in looked if (p in told) == measured and family < looked[p].depth]
+            items = [(p, np.nonzero(looked[p].families() == family)) for p in every]
+            items = [(p, here) for p, here in items if len(here[0])]
+            sizes = learned_sizes([(off[p][at], claimed[p][at], looked[p].variance) for p, at in items])
+            for (places, at), weights in zip(items, sizes, strict=True):
+                mean, variance, noise = posterior(
+                    off[places][at], claimed[places][at], looked[places].variance, weights
+                )
+                means[places][at], left[places][at], noises[places][at] = mean, variance, noise
+                # of the finest contrasts there are, the variance for each row before it was corrected
+                roughness[places] = float(
+                    (weights @ SIZES)
+                    * claimed[places][at].sum()
+                    / max(float(looked[places].rows(tables[places].estimate)[at].sum()), 1.0)
+                )
+    for places, each in looked.items():
+        table, estimate = tables[places], _tilted(tables[places].estimate, each, means[places])
+        model = table.model if places in told else estimate * (1.0 + roughness[places] / FINER)
+        found[places] = Table(places, estimate, table.noise, model)
+        spreads[places] = _spread(each, table.estimate, left[places], noises[places], roughness[places])
+    return found, spreads
+
+
+def _tilted(table: Floats, contrasts: Contrasts, change: Floats) -> Floats:
+    """A table with the same margins and, as nearly as no cell is negative, other contrasts."""
+    wanted, rows, columns = contrasts.of(table) + change, table.sum(axis=1), table.sum(axis=0)
+    told = contrasts.families() < contrasts.depth
+    best, least = table, np.inf
+    for _ in range(ROUNDS):
+        lacking = told * (wanted - contrasts.of(table))
+        missed = float(np.square(lacking).sum())
+        if missed >= CLOSER * least:  # as near as it gets: some contrasts cannot be had together
+            break
+        best, least = table, missed
+        step = contrasts.back(lacking / np.maximum(contrasts.rows(table), 1.0))
+        factor = np.clip(1.0 + step, 1.0 / MOST_CHANGE, MOST_CHANGE)
+        table = fit_margins(table * factor, rows, columns, 3)
+    return fit_margins(best, rows, columns)
+
+
+def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats, rough: float) -> Scaled:
+    """Variances that are left, for each row that contrasts are about: of halves, then of quarters, and so on.
+
+    rough: the same of the finest that were measured, before they were corrected.
+    """
+    sizes = sizes_of(table, [measure_of(table.sum(axis=1)), measure_of(table.sum(axis=0))], float(table.sum()))
+    rows, levels = np.maximum(contrasts.rows(sizes), 1.0), contrasts.finest()
+    known, found = contrasts.families() < contrasts.depth, list[tuple[float, float]]()
+    for level in range(LEVELS):
+        here = known & (levels == level)
+        if here.any():
+            by_noise, whole = (float(each[here].sum() / rows[here].sum()) for each in (noise, WIDER**2 * left))
+            found.append((by_noise, whole - by_noise))
+        else:
+            rough = rough / FALL
+            found.append((0.0, rough))
+    return Scaled(tuple(each for each, _ in found), tuple(each for _, each in found))
+
+
+@dataclass(frozen=True)
+class OfThree:
+    """The contrast of the halves of three attributes, the spread of its error, and that before it was measured."""
+
+    contrast: float
+    spread: float
+    before: float
+
+
+def of_three(contrasts: Mapping[Places, Contrasts], joined: Mapping[Places, Floats]) -> dict[Places, OfThree]:
+    """For sets of three attributes, the contrast of their halves and how far it is off.
+
+    joined: the tables of what is known of smaller sets.
+    """
+    places = [each for each in contrasts if contrasts[each].noisy.size]
+    rows = {each: max(float(joined[each].sum()), 1.0) for each in places}
+    now = {each: contrasts[each].of(joined[each]).reshape(-1) for each in places}
+    off = {each: contrasts[each].noisy.reshape(-1) - now[each] for each in places}
+    items = [(off[each], np.array([rows[each]]), contrasts[each].variance) for each in places]
+    found: dict[Places, OfThree] = {}
+    for each, (one, claimed, variance), weights in zip(places, items, learned_sizes(items), strict=True):
+        mean, left, _ = posterior(one, claimed, variance, weights)
+        contrast, spread = float((now[each] + mean)[0]), WIDER**2 * float(left[0]) / rows[each]
+        found[each] = OfThree(contrast, spread, float(weights @ SIZES))
+    return found

@@ -1,0 +1,303 @@
+"""How much of a budget each margin is worth, from noisy misfits: a convex problem, solved by one multiplier.
+
+A pair that is not measured is off by its misfit. If it is measured with noise of some size its cells are off by the
+noise, or by what they deviate from the product of the margins, whichever is less: v s / (v + s) with v the deviation
+that the misfit makes expect. Of every pair the size is taken at which a little more budget is worth as much as for any
+other; those for which nothing is worth it are not measured.
+
+Unbiased estimates of what every table tells beyond its margins, from all noisy tables that tell it.
+
+A noisy table with noise of one variance in every cell says something of each part within it: its sums along the axes
+of the part, less what changes a margin. Parts of one table have errors that do not go together, so least squares over
+all tables is, part by part, their mean by precision.
+
+Which sets of attributes to measure, and with which shares of the budget: views.
+
+A view tells every margin inside it, each with the noise of the cells that are added up. Several pairs in one view cost
+one share instead of many, and under pure epsilon noise grows with the number of shares: so views are united, widened,
+narrowed and dropped as long as the foretold errors fall (PriView, Qardaji, Yang, Li 2014, chooses them by a design that
+knows no errors). Shares are such that a little more is worth the same for every view. All of it follows from noisy
+counts and public sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from math import prod, sqrt
+
+import numpy as np
+
+from sfumato.arrays import Flags, Floats
+from sfumato.frozen import dataclass
+from sfumato.models.calibration.model_error import OF_NORMAL
+from sfumato.models.margins.forecast import NOISES, Foretold
+from sfumato.models.margins.table import Places, Table, independent, subsets, sum_out
+
+SIZES = np.logspace(0.0, 5.0, 101)  # standard deviations of noise that are weighed against each other
+HALVINGS = 100
+AGAIN = 0.15  # of one-way errors, that is not mended by order and by the sums of pairs
+
+
+def price_of(deviation: Floats, pure: bool) -> Floats:
+    """What noise of a standard deviation costs, of epsilon or rho."""
+    return np.asarray(sqrt(2.0) / deviation if pure else 1.0 / (2.0 * deviation**2), dtype=np.float64)
+
+
+def shares(
+    one_way: Sequence[Floats],
+    precisions: Sequence[float],
+    misfits: Mapping[Places, float],
+    available: float,
+    pure: bool,
+) -> dict[Places, float]:
+    """The share of each margin that is worth measuring, of all that is available: they add up to one.
+
+    one_way: margins as known by now, each value with `precisions`. misfits: how far pairs are from their product.
+    """
+    total, axes = max(float(one_way[0].sum()), 1.0), len(one_way)
+    names: list[Places] = [*((axis,) for axis in range(axes)), *misfits]
+    errors = [_of_margin(margin, known, axes) for margin, known in zip(one_way, precisions, strict=True)]
+    errors += [_of_pair(independent([one_way[a], one_way[b]], total), misfit) for (a, b), misfit in misfits.items()]
+    costs, table = np.append(price_of(SIZES, pure), 0.0), np.array(errors) / total
+    low, high = 1e-12, 1e15
+    for _ in range(HALVINGS):
+        multiplier = sqrt(low * high)
+        spent = costs[np.argmin(table + multiplier * costs, axis=1)].sum()
+        low, high = (multiplier, high) if spent > available else (low, multiplier)
+    taken = costs[np.argmin(table + high * costs, axis=1)]
+    if not taken.any():
+        return dict.fromkeys(names[:axes], 1.0 / axes)
+    return {places: float(cost / taken.sum()) for places, cost in zip(names, taken, strict=True) if cost > 0}
+
+
+def _of_margin(margin: Floats, precision: float, axes: int) -> Floats:
+    """The error of a one-way margin at every size of noise, and if it is not measured again; it is in all its pairs."""
+    variances = np.append(1.0 / (precision + SIZES**-2.0), 1.0 / precision)[:, None]
+    off = np.sqrt(variances * margin**2 / (variances + margin**2 + 1e-300)).sum(axis=1)
+    return np.asarray(AGAIN * max(axes - 1, 1) * OF_NORMAL * off, dtype=np.float64)
+
+
+def _of_pair(product: Floats, misfit: float) -> Floats:
+    """The error of a pair at every size of noise, and if it is not measured."""
+    expected = (misfit / max(float(product.sum()), 1.0) / OF_NORMAL * product.reshape(-1)) ** 2
+    at = [float(np.sqrt(expected * s2 / (expected + s2)).sum()) for s2 in SIZES**2]
+    return np.append(OF_NORMAL * np.array(at), misfit)
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """A noisy table. always: axes that it is contrasts along, so that it tells nothing of parts without them.
+
+    variance: of every cell, before what changes a margin is taken away along those axes.
+    """
+
+    places: Places
+    values: Floats
+    variance: float
+    always: Places = ()
+
+
+def parts(observed: Iterable[Observed]) -> dict[Places, Table]:
+    """The parts of all tables that were observed, which add up to nothing along every axis."""
+    tops: dict[Places, Floats] = {}
+    weights: dict[Places, float] = {}
+    for table in observed:
+        others = tuple(place for place in table.places if place not in table.always)
+        for some in subsets(others):
+            part = tuple(sorted((*table.always, *some)))
+            found = sum_out(table.values, part, table.places)
+            for axis, place in enumerate(part):
+                if place in some:
+                    found = found - found.mean(axis=axis, keepdims=True)
+            precision = found.size / (prod(table.values.shape) * table.variance)
+            tops[part] = tops.get(part, 0.0) + precision * found
+            weights[part] = weights.get(part, 0.0) + precision
+    return {
+        part: Table(part, tops[part] / weights[part], *_even(tops[part], 1.0 / weights[part]))
+        for part in sorted(tops, key=lambda part: (len(part), part))
+    }
+
+
+def _even(like: Floats, variance: float) -> tuple[Floats, Floats]:
+    return np.full(like.shape, variance), np.zeros(like.shape)
+
+
+MOST_CELLS = 100_000  # of a view
+MOST_ATTRIBUTES = 8  # of a view: all sets inside one become tables
+MOST_COMPARED = 2_000_000  # candidates times sets that are looked at in one step
+MOST_UNITED = 400  # views, beyond which two are not united
+LEAST_SHARE = 1e-6  # of the budget
+STEPS, TRIES = 100, 6  # of the search, and candidates that are tried in each
+BETTER = 1e-4  # of the error, by which a step must be better
+SETTLING = 12  # rounds in which shares settle; more at the start, fewer where a view is dropped
+AT_FIRST, AT_LAST = 30, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """Sets of attributes, a row of flags each, with shares of the budget, and the error that is foretold of them."""
+
+    sets: Flags
+    shares: Floats
+    error: float
+
+    def listed(self) -> dict[Places, float]:
+        """The share of each, of the whole."""
+        rows = [tuple(np.flatnonzero(row).tolist()) for row in self.sets]
+        return dict(zip(rows, (self.shares / self.shares.sum()).tolist(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """sizes: of the attributes. known: what is known of each foretold set by now, as 1 / variance. budget: to share."""
+
+    foretold: Foretold
+    sizes: Sequence[int]
+    known: Floats
+    budget: float
+    pure: bool
+
+    def best(self) -> Views:
+        """From every attribute and pair alone, and from the whole table where that is small, to no better views."""
+        starts = [self._inside[: len([places for places in self.foretold.sets if len(places) <= 2])]]
+        if self._logs.sum() <= np.log(MOST_CELLS) and len(self.sizes) <= MOST_ATTRIBUTES:
+            starts.append(np.ones((1, len(self.sizes)), dtype=bool))
+        small = (sets[self._cells_of(sets) <= np.log(MOST_CELLS)] for sets in starts)
+        found = (self._searched(sets, np.full(len(sets), self.budget / len(sets))) for sets in small if len(sets))
+        return min(found, key=lambda views: views.error)
+
+    # -- errors
+
+    @cached_property
+    def _logs(self) -> Floats:
+        return np.log(np.array(self.sizes, dtype=np.float64))
+
+    @cached_property
+    def _inside(self) -> Flags:
+        flags = np.zeros((len(self.foretold.sets), len(self.sizes)), dtype=bool)
+        for row, places in enumerate(self.foretold.sets):
+            flags[row, list(places)] = True
+        return flags
+
+    def _cells_of(self, sets: Flags) -> Floats:
+        return np.asarray(sets @ self._logs, dtype=np.float64)
+
+    def _information(self, shares: Floats) -> Floats:
+        """1 / variance of the noise in a cell."""
+        return shares**2 / 2.0 if self.pure else 2.0 * shares
+
+    def _reaching(self, sets: Flags) -> Floats:
+        """(view, foretold set): the part of a view's information that reaches a set: its cells over the view's."""
+        held = sets.astype(np.float32) @ self._inside.T.astype(np.float32) >= self._inside.sum(axis=1) - 0.5
+        fewer = np.minimum(self._cells_of(self._inside) - self._cells_of(sets)[:, None], 0.0)
+        return np.where(held, np.exp(fewer), 0.0)
+
+    def _place(self, information: Floats) -> tuple[Floats, Floats, Floats]:
+        """Errors at the noises below and above, and how far from one to the other."""
+        step = np.log(NOISES[1] / NOISES[0])
+        along = (-0.5 * np.log(np.maximum(information, 1e-14)) - np.log(NOISES[0])) / step
+        place = np.clip(along.astype(np.int64), 0, len(NOISES) - 2)
+        rows = np.arange(len(self.foretold.sets))
+        errors = self.foretold.errors
+        return errors[rows, place], errors[rows, place + 1], np.clip(along - place, 0.0, 1.0)
+
+    def _each(self, information: Floats) -> Floats:
+        low, high, part = self._place(information)
+        return low * (1.0 - part) + high * part
+
+    def _error(self, information: Floats) -> Floats:
+        """The mean errors of the orders, multiplied up: in each a tenth less counts alike."""
+        means = self._each(information) @ self.foretold.weights.T
+        return np.asarray(np.exp(np.log(np.maximum(means, 1e-300)) @ self.foretold.worth), dtype=np.float64)
+
+    def _gain(self, information: Floats) -> Floats:
+        """By how much the logarithm of the error falls with a little more information, set by set."""
+        low, high, _ = self._place(information)
+        means = np.maximum(self.foretold.weights @ self._each(information), 1e-300)
+        weights = (self.foretold.worth / means) @ self.foretold.weights
+        step = np.log(NOISES[1] / NOISES[0])
+        gain = (high - low) / step * weights * 0.5 / np.maximum(information, 1e-14)
+        return np.asarray(gain, dtype=np.float64)
+
+    # -- the search
+
+    def _settled(self, sets: Flags, shares: Floats, rounds: int = SETTLING) -> Views:
+        """Shares at which a little more for one view is worth the same as for any other."""
+        reaching = self._reaching(sets)
+        best = Views(sets, shares, float(self._error(self.known + self._information(shares) @ reaching)))
+        for _ in range(rounds):
+            slope = shares if self.pure else np.full(len(shares), 2.0)
+            gain = (reaching @ self._gain(self.known + self._information(shares) @ reaching)) * slope
+            mean = max(float((gain * shares).sum()) / self.budget, 1e-300)
+            shares = np.maximum(shares * np.sqrt(np.maximum(gain, 1e-300) / mean), LEAST_SHARE * self.budget)
+            shares = shares * (self.budget / shares.sum())
+            error = float(self._error(self.known + self._information(shares) @ reaching))
+            if error < best.error:
+                best = Views(sets, shares, error)
+        return best
+
+    def _pruned(self, views: Views) -> Views:
+        """Without the views whose shares are worth more elsewhere: a tenth of them at a time, then one by one."""
+        drop = max(1, len(views.sets) // 10)
+        while len(views.sets) > 1:
+            kept = np.sort(np.argsort(views.shares, kind="stable")[min(drop, len(views.sets) - 1) :])
+            shares = views.shares[kept]
+            fewer = self._settled(views.sets[kept], shares * self.budget / shares.sum(), AT_LAST)
+            if fewer.error <= views.error:
+                views = fewer
+            elif drop > 1:
+                drop //= 2
+            else:
+                break
+        return views
+
+    def _searched(self, sets: Flags, shares: Floats) -> Views:
+        views = self._pruned(self._settled(sets, shares, AT_FIRST))
+        for _ in range(STEPS):
+            better = self._improved(views)
+            if better is None:
+                break
+            views = self._pruned(better)
+        return views
+
+    def _improved(self, views: Views) -> Views | None:
+        """The views with one more, in the place of those that it contains, if that is better."""
+        new = self._candidates(views.sets)
+        if not len(new):
+            return None
+        reaching = self._reaching(views.sets)
+        by_view = self._information(views.shares)[:, None] * reaching
+        gone = new.astype(np.float32) @ views.sets.T.astype(np.float32) >= views.sets.sum(axis=1) - 0.5
+        freed = gone @ views.shares
+        given = np.where(freed > 0, freed, np.median(views.shares))
+        scale = self.budget / (self.budget - freed + given)
+        left = self.known + by_view.sum(axis=0) - gone @ by_view
+        expected = left + self._information(given)[:, None] * self._reaching(new)
+        guesses = self._error(np.maximum(expected * (scale[:, None] ** (2 if self.pure else 1)), self.known))
+        for place in np.argsort(guesses, kind="stable")[:TRIES]:
+            kept = ~gone[place]
+            sets = np.concatenate([views.sets[kept], new[place : place + 1]])
+            tried = self._settled(sets, np.append(views.shares[kept], given[place]) * scale[place])
+            if tried.error < views.error * (1.0 - BETTER):
+                return tried
+        return None
+
+    def _candidates(self, sets: Flags) -> Flags:
+        """Unions of two views with a common attribute, a view with one attribute more or less; the smallest if many."""
+        found = []
+        if len(sets) <= MOST_UNITED:
+            first, second = np.triu_indices(len(sets), 1)
+            meet = (sets[first] & sets[second]).any(axis=1)
+            found.append(sets[first[meet]] | sets[second[meet]])
+        for axis in range(sets.shape[1]):
+            changed = sets.copy()
+            changed[:, axis] = ~changed[:, axis]
+            found.append(changed)
+        new = np.unique(np.concatenate(found), axis=0)
+        number = new.sum(axis=1)
+        new = new[(self._cells_of(new) <= np.log(MOST_CELLS)) & (number > 0) & (number <= MOST_ATTRIBUTES)]
+        old = {row.tobytes() for row in sets}
+        new = new[[row.tobytes() not in old for row in new]]
+        most = max(100, MOST_COMPARED // len(self.foretold.sets))
+        return np.asarray(new[np.argsort(self._cells_of(new), kind="stable")[:most]], dtype=np.bool_)

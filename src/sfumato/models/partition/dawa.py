@@ -1,0 +1,167 @@
+"""DAWA: buckets of cells that hold nearly the same, chosen privately, then a tree over the buckets.
+
+Li, Hay, Miklau, "A Data- and Workload-Aware Algorithm for Range Queries Under Differential Privacy", VLDB 2014.
+Corrected: noisy deviations are never cut off at zero, which the proof does not survive, so a bucket must be dear enough
+that noise alone buys few of them, the dearer the shorter it is; the totals of the buckets are their posterior mean,
+which lets runs of buckets be empty or alike, where the paper takes least squares over a tree made for the workload; and
+a part of the budget measures what all of that is off by, which the paper's answers do not say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Partition
+from sfumato.domain.binary_tree import BinaryTree
+from sfumato.domain.hilbert import curve_order
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import noise_for
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs.scores import Misfit
+from sfumato.measurement import Laplace, Measurement
+from sfumato.models.base.mechanism import Mechanism, per_cell
+from sfumato.models.calibration.families import MeasuredPartition
+from sfumato.models.calibration.first_stage import Shares
+from sfumato.models.calibration.misfits_by_kind import measure_errors
+from sfumato.models.calibration.model_error import deviation_in_buckets
+from sfumato.models.partition.fit import PartitionFit
+from sfumato.models.partition.search import in_quarters
+from sfumato.models.partition.two_stage import places_along
+from sfumato.models.tree.fit import TreeFit, fit_tree
+from sfumato.queries import Identity, Ranges, Workload
+from sfumato.releases.contents.cube import Cube
+from sfumato.schema import Schema
+
+MOST_CELLS = 2**20  # that the kernel cuts into buckets
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was chosen by judgement or trial.
+
+    shares: of the count's budget but for what margins and errors take, for choosing the buckets, for measuring them,
+    for measuring how uneven they are.
+    price, per_halving: of a bucket of all cells, in scales of the noise on its deviation, and what each halving adds:
+    of short buckets there are more, so more of them would be cheap by noise alone. Higher ones make fewer, less even
+    buckets. Chosen among some dozen on five synthetic tables and three of DPBench; on other synthetic ones no pair
+    gains clearly (benchmarks/dawa_price.py).
+    levels_apart: of the tree over the buckets, from one that is measured to the next: 16 parts each. Closer levels
+    answer long ranges better and single buckets worse.
+    """
+
+    shares: tuple[Fraction, Fraction, Fraction] = (Fraction(1, 4), Fraction(7, 10), Fraction(1, 50))
+    price: Fraction = Fraction(1)
+    per_halving: Fraction = Fraction(1, 4)
+    levels_apart: int = 4
+
+
+SETTINGS = Settings()
+
+
+def dawa(
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Settings = SETTINGS
+) -> Cube:
+    """Choose buckets of nearly even counts, measure them, and spread each bucket's count evenly over its cells.
+
+    budget: pure epsilon, split by weight over the count and the measures, whose sums are measured by region.
+    """
+    from sfumato.models.sums.measure import sums_by_region  # not loaded to choose a mechanism
+
+    for_count, *for_measures = budget.split(*schema.weights.values())
+    shares = Shares.beside_cells(schema.domain, for_count, seen=False)
+    for_buckets, for_totals, for_misfit = shares.most.split(*settings.shares)
+    assert for_buckets.epsilon is not None  # noqa: S101 (pure epsilon only: the kernel refuses others)
+    contributions = curator.charge.contributions
+
+    counted = shares.measure(curator)
+    order = curve_order(schema.domain)
+    scale = 2 * contributions / for_buckets.epsilon
+    halvings = reversed(range(schema.domain.size.bit_length()))  # of the longest bucket, for each length
+    prices = [(settings.price + halved * settings.per_halving) * scale for halved in halvings]
+    labels = curator.best_partition(for_buckets, order=order, price=prices)
+
+    sizes = np.bincount(labels)
+    buckets = curator.reduce(Partition(schema.domain, labels))
+    tree = BinaryTree.line(len(sizes))
+    totals = fit_tree(_measure_tree(buckets, tree, for_totals, settings.levels_apart), tree, sizes)
+    brought = counted.bring_all(_with_spread(curator, labels, totals, for_misfit))
+    scales, misfits = measure_errors(curator, brought, shares.errors, for_count, shares.known, seen=False)
+    count = MeasuredPartition.of_brought(brought, schema.domain, scales, misfits)
+
+    return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
+
+
+def _measure_tree(buckets: Curator, tree: BinaryTree, budget: Budget, apart: int) -> Measurement:
+    """Noisy counts of all buckets and of every 2^apart, 4^apart, ... of them together, levels with even shares."""
+    levels = [level for level in range(tree.height, 0, -apart) if level >= apart // 2] or [tree.height]
+    begins = np.concatenate([tree.begins[level][:-1] for level in levels])
+    closes = np.concatenate([tree.begins[level][1:] - 1 for level in levels])
+    (share, *_) = budget.evenly(len(levels))
+    noise = noise_for(share, buckets.charge.contributions, l1=Fraction(1), l2_squared=Fraction(1))
+    assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon only)
+    return buckets.measure(Ranges(len(tree.order), begins, closes), scales=noise.scale)
+
+
+def _with_spread(curator: Curator, labels: Codes, totals: TreeFit, budget: Budget) -> PartitionFit:
+    """The even estimate, with the unevenness that quarters of the buckets show."""
+    even = PartitionFit(labels, totals, np.zeros(len(totals.estimate)))
+    expected = totals.estimate
+
+    sizes = np.bincount(labels)
+    parts, region = in_quarters(labels, places_along(curator.domain))
+    shares = np.bincount(parts) / sizes[region]
+    classes = _by_size(sizes)
+    targets = np.rint(expected[region] * shares).astype(np.int64)
+    reduced = curator.reduce(Partition(curator.domain, parts))
+    measured = reduced.measure_misfit(Misfit(Identity(len(region)), targets), budget, classes[region])
+
+    noise = measured.noise
+    assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon only)
+    deviations = _deviations(even)
+    # A bucket with all of its rows in one cell has a spread of its count, and none has more.
+    most = np.maximum(expected, 0.0) + 2.0 * deviations
+    spread = np.zeros(len(sizes))
+    for number, misfit in enumerate(measured.answers):
+        mine = (classes[region] == number) & (shares < 1.0)  # single cells cannot be uneven
+        found = deviation_in_buckets(
+            float(misfit), float(noise.scale), shares[mine], deviations[region[mine]], most[region[mine]]
+        )
+        spread[region[mine]] = np.minimum(found, most[region[mine]])
+    return replace(even, deviations=spread, besides=(measured,), over=curator.domain)
+
+
+def _by_size(sizes: Codes) -> Codes:
+    """Which buckets are as uneven as each other: the largest, with half of all cells, the next two fifths, the rest.
+
+    Queries end in large buckets most often, so these have a class to themselves.
+    """
+    order = np.argsort(-sizes, kind="stable")
+    before = np.cumsum(sizes[order]) - sizes[order]
+    classes = np.empty(len(sizes), dtype=np.int64)
+    classes[order] = np.searchsorted([0.5, 0.9], before / sizes.sum(), side="right")
+    return classes
+
+
+def _deviations(even: PartitionFit) -> Floats:
+    """The standard deviation of every region's total; of very many regions, of some and between them alike."""
+    count = len(even.totals.estimate)
+    chosen = np.unique(np.linspace(0, count - 1, min(count, 256)).astype(np.int64))
+    errors = even.totals.errors((np.arange(count)[:, None] == chosen).astype(np.float64))
+    found = np.sqrt(np.diagonal(errors.model))
+    return np.asarray(np.interp(np.arange(count), chosen, found), dtype=np.float64)
+
+
+MECHANISM = Mechanism(
+    name="dawa",
+    summary="puts alike neighbours into buckets",
+    paper="Li, Hay, Miklau 2014",
+    run=dawa,
+    most_cells=MOST_CELLS,
+    checks_itself=True,
+    work=per_cell(1024),
+)

@@ -1,0 +1,192 @@
+"""Buckets of cells that are halved again and again: every half is kept as far as the noisy cells show that it differs.
+
+ISPE (Xiao, Xiong, Yuan, TR-2011-005) and DPCube (SDM 2010) measure cells and buckets and let a cell learn from the
+neighbours in its bucket. Corrected: a neighbour is no copy of the cell. Each bucket is halved down to its cells, and a
+half is drawn towards the whole by the posterior mean of their contrast: a slope is kept where noise does not hide it,
+and only what cannot be told from noise is evened out.
+
+The estimate of cell c in bucket b, of size m_b, is
+
+    x_c = X_b / m_b + sum over the halvings h around c of keep_h q_h p_hc,    X_b = (1 - lean_b) Z_b + lean_b Y_b,
+
+with Z_b the measured total of the bucket, Y_b the sum of its noisy cells y, p_h the contrast of the two halves (of
+length 1, summing to zero, all at right angles) and q_h = p_h . y. All of it is linear in the measured numbers, so the
+distribution of the noise in any sum is exact. Left out is (1 - keep_h) times the true contrast, of which the standard
+deviation is estimated. One keep and one deviation serve a family of halvings. The same slope may run through all halves
+that the edge of a query cuts: what is left out of halvings of one size is taken to err together, which is as large as
+it can be, unless the size of errors is measured besides (measured_families.py).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.answers.fit import Arrays, Errors, FitReader, Inside, Sets, TotalByNoise, in_parts, keep_in_parts
+from sfumato.answers.grouped import Grouped
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.measurement import Design, Measurement
+from sfumato.models.linear.fit import LinearFit
+from sfumato.models.partition.buckets import OverBuckets, erring_together
+from sfumato.models.partition.halvings import Halvings
+from sfumato.queries import Identity
+
+if TYPE_CHECKING:
+    from sfumato.answers.guaranteed.ends import Find
+
+
+@dataclass(frozen=True, eq=False)
+class ShrinkageFit(OverBuckets, TotalByNoise):
+    """Noisy cells and noisy totals of buckets, and how much of each contrast inside a bucket is kept.
+
+    order: all cells, bucket after bucket, so that halving a bucket's stretch is halving the bucket. lean: for each
+    bucket, the weight of its cells' sum in its total. keep and deviations: for each family of halvings. All three are
+    kept in whole multiples of 1 / PARTS. together: whether what is left out of halvings of one size errs together.
+    """
+
+    family = "nested"
+    room = 6
+
+    labels: Codes
+    order: Codes
+    totals: LinearFit
+    cells: Measurement
+    lean: Floats
+    keep: Floats
+    deviations: Floats
+    together: bool = True
+
+    def __post_init__(self) -> None:
+        self._check_labels()
+        keep_in_parts(self, "lean", "keep", "deviations")
+        order, cells, buckets = np.array(self.order, dtype=np.int64), len(self.labels), len(self.sizes)
+        every = order.shape == (cells,) and np.array_equal(np.sort(order), np.arange(cells))
+        if not every or (np.diff(self.labels[order]) < 0).any():
+            raise QueryError("the order of the cells has every cell once, one bucket after another")
+        _check_each_measured(self.cells, cells)
+        _check_each_measured(self.totals.measurement, buckets)
+        order.setflags(write=False)
+        object.__setattr__(self, "order", order)
+        families = len(self.halvings.above)
+        if [one.shape for one in (self.lean, self.keep, self.deviations)] != [(buckets,), (families,), (families,)]:
+            raise QueryError(f"{buckets} buckets and {families} families of halvings need as many numbers each")
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        return (self.cells, self.totals.measurement)
+
+    @cached_property
+    def halvings(self) -> Halvings:
+        return Halvings.of(self.sizes)
+
+    @cached_property
+    def estimate(self) -> Floats:
+        noisy = self.cells.answers.astype(np.float64)
+        sums = np.bincount(self.labels, weights=noisy)
+        totals = self.totals.estimate + self.lean * (sums - self.totals.estimate)
+        return in_parts((totals / self.sizes)[self.labels] + self._kept(self._contrasts(noisy[:, None]))[:, 0])
+
+    def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        from sfumato.answers.guaranteed.regions import of_both, one_by_one, over_buckets
+
+        # Cells by themselves and buckets by themselves: buckets hang on the noise of cells.
+        return of_both(one_by_one(self.cells), over_buckets(self.labels, one_by_one(self.totals.measurement)))
+
+    def measured_inside(self, within: Sets) -> Inside | None:
+        totals = self.totals.measurement
+        regions = [(totals, self.buckets_inside(within))] if isinstance(totals.queries, Identity) else []
+        return [*regions, (self.cells, within)]
+
+    def errors(self, columns: Floats) -> Errors:
+        expected = self.means(columns)
+        contrasts = self._contrasts(columns)
+        of_cells = self._kept(contrasts) + (self.lean[:, None] * expected)[self.labels]
+        weights = np.concatenate([of_cells, (1.0 - self.lean)[:, None] * expected])
+        which = np.repeat([0, 1], [len(self.labels), len(self.sizes)])
+        design = Design(Identity(len(which)), (self.cells.noise, self.totals.measurement.noise), which)
+        return Errors(design, weights, self._model(contrasts), np.zeros(columns.shape[1], dtype=np.bool_))
+
+    def errors_by_group(self, asked: Grouped) -> list[Errors] | None:
+        """The same for many groups; None where weights lie in every cell."""
+        from sfumato.models.partition.shrinkage_groups import shrunk
+
+        if asked.whole is not None:
+            return None
+        place = np.empty_like(self.order)
+        place[self.order] = np.arange(len(place))
+        left_out = (1.0 - self.keep) * self.deviations
+        found = shrunk(asked.moved(place), self.sizes, self.halvings, self.lean, self.keep, left_out)
+        group = np.concatenate([found.cells.group, found.buckets.group])
+        weights = np.concatenate([found.cells.weights, found.buckets.weights])
+        counts = np.concatenate([found.cells.count, found.buckets.count])
+        which = np.repeat([0, 1], [len(found.cells.group), len(found.buckets.group)])
+        order = np.argsort(group, kind="stable")
+        ends = np.searchsorted(group[order], np.arange(asked.groups + 1))
+        noises, known = (self.cells.noise, self.totals.measurement.noise), np.zeros(asked.sums, dtype=np.bool_)
+        each = []
+        for number, (apart, together) in enumerate(zip(found.apart, found.together, strict=True)):
+            rows = order[ends[number] : ends[number + 1]]
+            rows = rows if len(rows) else np.zeros(1, dtype=np.int64)
+            own = weights[rows] * (group[rows] == number)[:, None]
+            design = Design(Identity(len(rows)), noises, which[rows])
+            model = erring_together(apart, together) if self.together else apart
+            each.append(Errors(design, own, model, known, counts[rows]))
+        return each
+
+    def covariances(self, columns: Floats) -> Floats:
+        """Of every cell with some weighted sums of cells, noise and what is left out together."""
+        contrasts, expected = self._contrasts(columns), self.means(columns)
+        of_cells = self.cells.noise.variance * (self._kept(contrasts) + (self.lean[:, None] * expected)[self.labels])
+        of_totals = self.totals.measurement.noise.variance * (1.0 - self.lean)[:, None] * expected
+        totals = (
+            self.lean[:, None] * self.means(of_cells) + (1.0 - self.lean)[:, None] / self.sizes[:, None] * of_totals
+        )
+        left_out = ((1.0 - self.keep) * self.deviations)[self.halvings.family, None] ** 2 * contrasts
+        kept = self.keep[self.halvings.family, None] * self._contrasts(of_cells)
+        return totals[self.labels] + self._spread_out(kept + left_out)
+
+    def _model(self, contrasts: Floats) -> Floats:
+        """The covariance of what is left out of sums with these contrasts."""
+        left_out = ((1.0 - self.keep) * self.deviations)[self.halvings.family, None] * contrasts
+        apart: Floats = left_out.T @ left_out
+        if not self.together:
+            return apart
+        together, heights = np.zeros(len(apart)), self.halvings.heights
+        for height in np.unique(heights):
+            together += np.abs(left_out[heights == height]).sum(axis=0) ** 2
+        return erring_together(apart, together)
+
+    def _contrasts(self, columns: Floats) -> Floats:
+        return self.halvings.contrasts(columns[self.order])
+
+    def _kept(self, contrasts: Floats) -> Floats:
+        """What contrasts, each as far as it is kept, make of the cells."""
+        return self._spread_out(self.keep[self.halvings.family, None] * contrasts)
+
+    def _spread_out(self, contrasts: Floats) -> Floats:
+        spread_out = self.halvings.spread_out(contrasts, len(self.order))
+        cells = np.empty_like(spread_out)
+        cells[self.order] = spread_out
+        return cells
+
+    def record(self, domain: Domain) -> Arrays:
+        numbers = {"lean": self.lean, "keep": self.keep, "spread": self.deviations}
+        return {"labels": self.labels, "order": self.order, **numbers}
+
+    @classmethod
+    def read(cls, file: FitReader, *, together: bool = True) -> ShrinkageFit:
+        labels, order = file.whole("labels"), file.whole("order")
+        lean, keep, deviations = (file.numbers(name) for name in ("lean", "keep", "spread"))
+        cells, totals = file.measurement(file.domain.size), file.measurement(len(lean))
+        _check_each_measured(totals, len(lean))  # before a stranger's equations are solved
+        return cls(labels, order, LinearFit.of_answers(totals), cells, lean, keep, deviations, together)
+
+
+def _check_each_measured(measured: Measurement, rows: int) -> None:
+    if type(measured.queries) is not Identity or measured.queries.rows != rows or len(measured.noises) != 1:
+        raise QueryError("cells and buckets are measured each by itself, all with the same noise")

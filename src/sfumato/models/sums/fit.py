@@ -1,0 +1,190 @@
+"""Sums of a measure from tables of sums that were measured: counts times averages (inference/averages).
+
+An average is taken as even inside a region but for what regions and cells were found to differ by; that and the noise
+are one posterior covariance, so all of it counts as the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.answers.fit import PARTS, Arrays, ByModel, Errors, FitReader, OfOneMeasurement, keep_in_parts
+from sfumato.answers.grouped import Grouped, squares_by_group, summed
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.measurement import Design, Measurement
+from sfumato.models.sums.posterior import Effects, Posterior, Seen
+from sfumato.models.sums.tables import MOST_IN_ALL, MOST_TABLES, Table
+from sfumato.queries import Stack
+
+if TYPE_CHECKING:
+    from sfumato.answers.guaranteed.ends import Find
+
+FINE = 2**30  # variances are kept in whole multiples of 1 / FINE
+AT_ONCE = 2**22  # numbers that are laid out for many groups
+CLOSE = 1e-6  # rows, and of a sum: what another machine may round otherwise
+
+
+@dataclass(frozen=True, eq=False)
+class AveragesFit(ByModel, OfOneMeasurement):
+    """Counts times averages.
+
+    measurement: noisy sums of tables, one below the other. sides: of the axes. rows: the estimated count of every cell.
+    unit: the most that a row adds, in steps of the statistic. effects: how far averages differ, in that unit.
+    """
+
+    family = "averages"
+    room = 8
+
+    measurement: Measurement
+    sides: tuple[int, ...]
+    rows: Floats
+    unit: int
+    effects: Effects
+    estimate: Floats
+
+    def __post_init__(self) -> None:
+        keep_in_parts(self, "rows", "estimate")
+        if self.rows.min(initial=0.0) < 0.0 or self.unit < 1:
+            raise QueryError("averages lean on counts that are not negative and on a positive unit")
+        if len(self.effects.tables) > MOST_TABLES or sum(one.size for one in self.effects.tables) > MOST_IN_ALL:
+            raise QueryError("averages have more effects than Sfumato fits")
+        if min(_numbers(self.effects)) < 0.0:
+            raise QueryError("averages differ by variances, none of which is negative")
+
+    @classmethod
+    def fitted(
+        cls, measurement: Measurement, sides: tuple[int, ...], rows: Floats, unit: int, effects: Effects
+    ) -> AveragesFit:
+        """The posterior mean of all cells."""
+        kept = _with_numbers(effects.tables, _kept(effects))
+        empty = cls(measurement, sides, rows, unit, kept, np.zeros(len(rows)))
+        return replace(empty, estimate=empty.posterior.estimate * unit)
+
+    @cached_property
+    def blocks(self) -> list[tuple[Table, Codes]]:
+        """Every table that was measured, in order, and its rows in the measurement."""
+        return [(table, np.arange(*ends)) for table, ends in _tables(self.measurement, self.sides)]
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """What is known of all sums, where a row adds at most 1."""
+        return Posterior(self.rows, self.effects, seen_in(self.measurement, self.sides, self.unit))
+
+    def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        from sfumato.models.sums.guaranteed import of_sums
+
+        return super().guaranteed(domain) if rows is None else of_sums(self, domain, rows)
+
+    def errors(self, columns: Floats) -> Errors:
+        return self._all_model(self.posterior.covariance(columns))
+
+    def errors_by_group(self, asked: Grouped) -> Sequence[Errors]:
+        """The same for many groups, as many at a time as can be laid out."""
+        known, found = self.posterior, list[Errors]()
+        length = max(1, len(known.mixed))
+        block = max(1, AT_ONCE // (length * asked.sums))
+        for start in range(0, asked.groups, block):
+            mine = (asked.group >= start) & (asked.group < start + block)
+            count = min(block, asked.groups - start)
+            some = replace(
+                asked,
+                place=asked.place[mine],
+                group=asked.group[mine] - start,
+                weights=asked.weights[mine],
+                groups=count,
+            )
+            found += [self._all_model(each) for each in self._covariances(some)]
+        return found
+
+    def _covariances(self, asked: Grouped) -> Floats:
+        known, groups = self.posterior, asked.groups
+        own = known.own_left
+        beside = None if asked.whole is None else asked.whole[asked.place]
+        full = asked.weights if beside is None else asked.weights + beside
+        covariance = squares_by_group(asked.group, groups, own[asked.place], full, beside)
+        parts = []
+        for label, size, factor in known.coordinates:
+            weights = factor[asked.place, None] * asked.weights
+            part = summed(label[asked.place] * groups + asked.group, weights, size * groups)
+            part = part.reshape(size, groups, asked.sums)
+            if asked.whole is not None:
+                part += known.reduced(label, size, factor, asked.whole)[:, None, :]
+            parts.append(part)
+        if asked.whole is not None:
+            covariance += asked.whole.T @ (own[:, None] * asked.whole)
+        if not parts:
+            return covariance
+        seen = np.concatenate(parts).transpose(1, 0, 2)
+        return np.asarray(covariance + seen.transpose(0, 2, 1) @ (known.mixed @ seen))
+
+    def _all_model(self, covariance: Floats) -> Errors:
+        sums, design = len(covariance), self.measurement.design
+        np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 0.0))
+        nothing = Design(design.queries[:1], design.noises[:1])
+        return Errors(nothing, np.zeros((1, sums)), covariance * float(self.unit) ** 2, np.zeros(sums, dtype=np.bool_))
+
+    def record(self, domain: Domain) -> Arrays:
+        parts = np.array([one.parts for one in self.effects.tables], dtype=np.int64).reshape(-1)
+        return {"rows": self.rows, "unit": np.array([self.unit]), "parts": parts, "variances": _kept(self.effects)}
+
+    @classmethod
+    def read(cls, file: FitReader) -> AveragesFit:
+        sides = file.domain.shape
+        measured, rows, parts = file.measurement(file.domain.size), file.numbers("rows"), file.whole("parts")
+        unit, variances = file.whole("unit"), file.whole("variances")
+        tables = len(variances) - 3
+        if len(rows) != file.domain.size or len(unit) != 1 or not 0 <= tables <= MOST_TABLES:
+            raise QueryError("averages lean on a count for every cell and on a variance for every table")
+        if len(parts) != tables * len(sides):
+            raise QueryError("averages have a number of parts for every axis of every table")
+        each = tuple(Table(sides, tuple(map(int, one))) for one in parts.reshape(tables, len(sides)))
+        fit = cls(measured, sides, rows, int(unit[0]), _with_numbers(each, variances), file.estimate)
+        follows = fit.posterior.estimate * fit.unit
+        if not np.allclose(follows, fit.estimate, rtol=CLOSE, atol=CLOSE * fit.unit + 1.0 / PARTS):
+            raise QueryError("sums are to follow from what was measured of them")
+        return fit
+
+
+def seen_in(measured: Measurement, sides: tuple[int, ...], unit: int) -> tuple[Seen, ...]:
+    """The tables of a measurement, in what a row adds at most; a QueryError where it has others."""
+    sizes, found = measured.design.sizes, []
+    for table, (start, end) in _tables(measured, sides):
+        if (sizes[start:end] != sizes[start]).any():
+            raise QueryError("the sums of a table carry the same noise")
+        answers = measured.answers[start:end].astype(np.float64) / unit
+        found.append(Seen(table, answers, float(sizes[start]) / float(unit) ** 2))
+    if sum(one.table.size for one in found if one.table.parts != sides) > MOST_IN_ALL:
+        raise QueryError("averages were measured in more regions than Sfumato fits")
+    return tuple(found)
+
+
+def _tables(measured: Measurement, sides: tuple[int, ...]) -> list[tuple[Table, tuple[int, int]]]:
+    blocks = measured.queries.blocks if type(measured.queries) is Stack else (measured.queries,)
+    if len(blocks) > 2 * MOST_TABLES:
+        raise QueryError("averages were measured in more tables than Sfumato asks for")
+    found, start = [], 0
+    for block in blocks:
+        found.append((Table.asked(sides, block), (start, start + block.rows)))
+        start += block.rows
+    return found
+
+
+def _numbers(effects: Effects) -> list[float]:
+    return [*effects.between, effects.inside, effects.rows, effects.besides]
+
+
+def _kept(effects: Effects) -> Codes:
+    return np.asarray(np.rint(np.clip(np.array(_numbers(effects)) * FINE, 0.0, 2.0**62)), dtype=np.int64)
+
+
+def _with_numbers(tables: tuple[Table, ...], kept: Codes) -> Effects:
+    *between, inside, rows, besides = (kept / FINE).tolist()
+    return Effects(tables, tuple(between), inside, rows, besides)

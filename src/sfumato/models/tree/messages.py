@@ -1,0 +1,289 @@
+"""The posterior of all cells from noisy counts of the nodes of a binary tree.
+
+The upward pass: every node gathers from its halves the likelihood of its own number of rows, a mixture over how they
+may fall into the halves (split_prior.py), and passes it on moment-matched to one normal distribution, together with the
+likelihood that it is empty. The downward pass: every node's mixture is conditioned on its parent, and its rows are
+split between its halves. The prior's hyperparameters (hyperparameters.py) are learned by repeating this (EM), which
+costs no privacy. Time and memory are linear in the number of cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
+from sfumato.models.tree.hyperparameters import (
+    UNKNOWN,
+    Evidence,
+    Hyperparameters,
+    SliceShares,
+    Statistics,
+    row_class,
+    slice_shares,
+)
+from sfumato.models.tree.observation import LEAST_VARIANCE, Mixture, Normal
+from sfumato.models.tree.split_prior import UNEVEN, Halves, Split, factor, split, steps
+
+ROUNDS = 3  # of learning; more change no figure
+LEAST_SHARE = 1e-3  # of a node's rows that a half is thought to get
+ENOUGH = 2**15  # nodes of a level to learn from
+AT_ONCE = 2**13  # nodes worked out at a time, so that memory stays small
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What is known of every node, level by level from the root.
+
+    cells: the estimate for every place. total: the variance of the whole. slopes: how much of one row more in a node
+    its first half gets. variances: of how many rows fall into the first half, given those of the node. leanings: by
+    how many rows the first half is off if the share of its slice is off by one deviation.
+    """
+
+    cells: Floats
+    total: float
+    slopes: tuple[Floats, ...]
+    variances: tuple[Floats, ...]
+    leanings: tuple[Floats, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Messages(Normal):
+    """What the subtree of each node of a level says of its rows; weight: the log of the weight of all it says."""
+
+    weight: Floats
+
+    def of_halves(self, pair: Codes) -> Messages:
+        """Those of some nodes; -1 stands for a half that is not there, which certainly holds nothing."""
+        missing, parts = pair < 0, ((self.mean, 0.0), (self.variance, LEAST_VARIANCE), (self.weight, 0.0))
+        return Messages(*(np.where(missing, nothing, values[pair]) for values, nothing in parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Known(Normal):
+    """What is known of each node of a level from everything: the rows if it is not empty, and the chance of that."""
+
+    alive: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One level of the tree with all that splitting its nodes takes; below: the messages of their halves."""
+
+    number: int
+    evidence: Evidence
+    prior: Hyperparameters
+    slices: SliceShares | None
+    below: Messages
+
+    @cached_property
+    def messages(self) -> Messages:
+        """What the nodes pass up: all that their halves and they themselves say."""
+        own = self.evidence.own(self.number)
+        mean, variance, weight = own.mean, own.variance, np.zeros(len(own.mean))
+        for nodes in _blocks(self.evidence.inner[self.number]):
+            halves, mixture = self._said(nodes)
+            components, weight[nodes] = mixture.component_posterior()
+            passed = self._passed_on(halves, components.moment_matched(), own.of(nodes))
+            mean[nodes], variance[nodes] = passed.mean, passed.variance
+        return Messages(mean, variance, weight)
+
+    def splits(self, nodes: Codes, known: Known) -> Iterator[tuple[Codes, Halves, Split]]:
+        """Nodes of which a part was measured, split some at a time."""
+        for some in _blocks(nodes):
+            halves, mixture = self._said(some)
+            yield some, halves, split(halves, mixture, known.of(some), self.messages.of(some))
+
+    def unmeasured(self, nodes: Codes, known: Known) -> Iterator[tuple[Codes, Split]]:
+        """Nodes of which no part was measured, split by the shares of their slices, as unevenly as others are."""
+        step = self.foretold(known.alive * known.mean) if len(nodes) else None
+        for some in _blocks(nodes):
+            share, rows, variance = self.share(some, step), known.mean[some], known.variance[some]
+            chances = self.prior.components[row_class(rows)].T
+            uneven = (rows**2 + variance) * share * (1.0 - share) * (UNEVEN @ chances)
+            shares = np.stack([share, 1.0 - share])
+            halves = np.ones_like(shares), shares * rows, shares**2 * variance + uneven
+            yield some, Split(chances, share, uneven, rows, *halves)
+
+    def _said(self, nodes: Codes) -> tuple[Halves, Mixture]:
+        """The halves of some inner nodes and their mixture; both are kept where these are all and few."""
+        if len(nodes) == len(self.evidence.inner[self.number]) <= AT_ONCE:
+            return self._of_all
+        halves = self.halves(nodes)
+        return halves, self.mixture(nodes, halves)
+
+    @cached_property
+    def _of_all(self) -> tuple[Halves, Mixture]:
+        """What is passed up and what is split are made of the same."""
+        inner = self.evidence.inner[self.number]
+        halves = self.halves(inner)
+        return halves, self.mixture(inner, halves)
+
+    def halves(self, nodes: Codes) -> Halves:
+        """What is known from below of the halves of some nodes."""
+        pair, rows = self.evidence.tree.pair(self.number, nodes), self.prior.rows
+        below, zero = self.below.of_halves(pair), np.where(pair < 0, 0.0, self.evidence.zero[self.number + 1][pair])
+        about = self._first_guess(nodes, below) if rows is None else np.maximum(rows[nodes], 1.0)
+        said = below.mean, below.variance, below.weight, zero
+        return Halves(*said, self.share(nodes), pair[1] < 0, about, self.prior.few)
+
+    def mixture(self, nodes: Codes, halves: Halves) -> Mixture:
+        """For each component, its log-weight and the rows it makes likely, from below and from the own count."""
+        below, common = halves.together(), np.log(self.prior.components)[row_class(halves.rows)].T
+        return self.evidence.observed(self.number, nodes, replace(below, log_weight=below.log_weight + common))
+
+    def share(self, nodes: Codes, step: Floats | None = None) -> Floats:
+        """The share of its rows that the first half of each node is thought to have; step: see foretold."""
+        even, slices = self.evidence.even(self.number, nodes), self.evidence.tree.slices[self.number]
+        share, step = even, self._step if step is None else step
+        if step is not None:
+            share = share + self.prior.trend * step[nodes]
+        if slices is not None and self.slices is not None:
+            share = share + self.slices.shift[slices[nodes]]
+        return np.where(even < 1.0, np.clip(share, LEAST_SHARE, 1.0 - LEAST_SHARE), even)
+
+    def foretold(self, rows: Floats) -> Floats:
+        """By how much every node's share differs from that of its cells if the nodes beside it are a guide."""
+        return steps(self.evidence.tree.grids[self.number], rows, self.evidence.sizes(self.number))
+
+    def share_deviation(self, nodes: Codes) -> Floats | float:
+        """The deviation of the share of each node's slice."""
+        slices = self.evidence.tree.slices[self.number]
+        return 0.0 if slices is None or self.slices is None else self.slices.deviation[slices[nodes]]
+
+    @cached_property
+    def _step(self) -> Floats | None:
+        """The same by what nodes were found to hold before."""
+        return None if self.prior.rows is None or not self.prior.trend else self.foretold(self.prior.rows)
+
+    def _first_guess(self, nodes: Codes, below: Messages) -> Floats:
+        """About how many rows nodes hold, before anything has been learned."""
+        both, variance = below.mean.sum(axis=0), below.variance.sum(axis=0)
+        scale = self.evidence.scales[self.number][nodes]
+        seen = np.isfinite(scale)
+        scale = np.where(seen, scale, 1.0)
+        noise = (2.0 if self.evidence.laplace else 1.0) * scale**2
+        answers = self.evidence.answers[self.number][nodes]
+        combined = (np.maximum(both, 0.0) * noise + answers * variance) / (noise + variance)
+        return np.asarray(np.where(seen, np.maximum(combined, scale), np.maximum(both, np.sqrt(variance))))
+
+    def _passed_on(self, halves: Halves, matched: Normal, own: Normal) -> Normal:
+        """What nodes say of their rows: by least squares where nearly all halves hold rows, elsewhere by the mixture.
+
+        A mixture taken as one normal distribution is drawn towards what it would be with an empty half. Where that is
+        rarely so all nodes are drawn a little in the same direction, and their sum is off by a lot.
+        """
+        least_squares = Normal(halves.mean.sum(axis=0), halves.variance.sum(axis=0)).times(own)
+        sparse = self.prior.sparse[row_class(halves.rows)]
+        variance = np.where(sparse, np.maximum(matched.variance, LEAST_VARIANCE), least_squares.variance)
+        return Normal(np.where(sparse, matched.mean, least_squares.mean), variance)
+
+
+def posterior_of(evidence: Evidence) -> Posterior:
+    """The posterior of all nodes and cells."""
+    priors: Sequence[Hyperparameters] = [Hyperparameters.at_first()] * evidence.tree.height
+    for _ in range(ROUNDS - 1):
+        priors = learned(evidence, upward_pass(evidence, priors))
+    return downward_pass(evidence, upward_pass(evidence, priors))
+
+
+def upward_pass(evidence: Evidence, priors: Sequence[Hyperparameters]) -> list[Level]:
+    """Messages from the leaves to the root; the shares of slices are learned on the way."""
+    leaves, levels = evidence.own(evidence.tree.height), list[Level]()
+    below = Messages(leaves.mean, leaves.variance, np.zeros(len(leaves.mean)))
+    for number in range(evidence.tree.height - 1, -1, -1):
+        level = Level(number, evidence, priors[number], None, below)
+        levels.insert(0, replace(level, slices=_slice_shares(level)))
+        below = levels[0].messages
+    return levels
+
+
+def learned(evidence: Evidence, levels: Sequence[Level]) -> list[Hyperparameters]:
+    """One step of EM: what each level learns from how its nodes split, or takes from above if no part was measured."""
+    found, known, tree = list[Hyperparameters](), _root(evidence, levels), evidence.tree
+    for level, inner in zip(levels, evidence.inner, strict=True):
+        if not len(inner):
+            found.append(replace(found[-1], rows=None) if found else level.prior)
+            continue
+        nodes = inner[known.alive[inner] > 0.0]  # where there are very many, some whose parent was taken too
+        nodes = nodes[:: max(1, -(-len(nodes) // ENOUGH))]
+        below, statistics = np.zeros((3, tree.nodes(level.number + 1))), Statistics.nothing()
+        for some, halves, one in level.splits(nodes, known):
+            places, values = _by_half(tree.pair(level.number, some), known.alive[some], one)
+            below[:, places] = values
+            statistics += Statistics.of(halves, one, known.alive[some])
+        others = np.delete(np.arange(tree.nodes(level.number)), inner)
+        for some, one in level.unmeasured(others[known.alive[others] > 0.0], known):
+            places, values = _by_half(tree.pair(level.number, some), known.alive[some], one)
+            below[:, places] = values
+        said = np.where(evidence.measured[level.number], level.messages.mean, np.nan)
+        trend = _trend(level, np.where(known.alive > 0.0, known.alive * known.mean, said), found)
+        found.append(replace(statistics.learned(np.where(known.alive > 0.0, known.mean, said)), trend=trend))
+        known = Known(*below)
+    return found
+
+
+def downward_pass(evidence: Evidence, levels: Sequence[Level]) -> Posterior:
+    """The rows of every node split between its halves, from the root to the leaves."""
+    root, found, tree = _root(evidence, levels), list[Floats](), evidence.tree
+    known = root
+    for level, inner in zip(levels, evidence.inner, strict=True):
+        below, own = np.zeros((3, tree.nodes(level.number + 1))), np.empty((3, tree.nodes(level.number)))
+        others = level.unmeasured(np.delete(np.arange(tree.nodes(level.number)), inner), known)
+        measured = ((some, one) for some, _, one in level.splits(inner, known))
+        for some, one in chain(others, measured):
+            places, values = _by_half(tree.pair(level.number, some), known.alive[some], one)
+            below[:, places] = values
+            own[0, some], own[1, some] = one.slope, known.alive[some] * one.variance
+            own[2, some] = known.alive[some] * one.leaning * level.share_deviation(some)
+        found.append(own)
+        known = Known(*below)
+    slopes, variances, leanings = (tuple(own[part] for own in found) for part in range(3))
+    total = min(float(root.variance[0]), UNKNOWN)
+    return Posterior(known.alive * known.mean, total, slopes, variances, leanings)
+
+
+def _root(evidence: Evidence, levels: Sequence[Level]) -> Known:
+    """All that is known of the whole, which nothing is above."""
+    said = levels[0].messages if levels else evidence.own(0)
+    return Known(said.mean, said.variance, np.ones(1))
+
+
+def _slice_shares(level: Level) -> SliceShares | None:
+    """What the nodes of a level of which both halves were measured say of the shares of their slices."""
+    slices = level.evidence.tree.slices[level.number]
+    if slices is None:
+        return None
+    nodes, halves = _both_measured(level)
+    return slice_shares(slices[nodes], level.share(nodes), halves, int(slices.max()) + 1)
+
+
+def _trend(level: Level, rows: Floats, above: Sequence[Hyperparameters]) -> float:
+    """How far nodes of a level that hold so many rows divide as the nodes beside them foretell."""
+    nodes, halves = _both_measured(level)
+    even = level.evidence.even(level.number, nodes)
+    return factor(level.foretold(rows)[nodes], even, halves, above[-1].trend if above else 0.0)
+
+
+def _both_measured(level: Level) -> tuple[Codes, Messages]:
+    """The nodes of which both halves were measured, and what is said of these."""
+    inner = level.evidence.inner[level.number]
+    pair = level.evidence.tree.pair(level.number, inner)
+    both = level.evidence.measured[level.number + 1][pair].all(axis=0) & (pair[1] >= 0)
+    return inner[both], level.below.of_halves(pair[:, both])
+
+
+def _by_half(pair: Codes, alive: Floats, found: Split) -> tuple[Codes, Floats]:
+    """The halves that are there, by number, and the fields of Known for each."""
+    there = pair >= 0
+    values = found.rows, np.maximum(found.rows_variance, LEAST_VARIANCE), alive * found.alive
+    return pair[there], np.stack(values)[:, there]
+
+
+def _blocks(nodes: Codes) -> Iterator[Codes]:
+    return (nodes[start : start + AT_ONCE] for start in range(0, len(nodes), AT_ONCE))

@@ -1,0 +1,168 @@
+"""A release in the fields of the Differential Privacy Deployments Registry (OpenDP, Harvard, Oblivious, NIST).
+
+Names, nesting and listed values are those of its schema, `deployments-registry-data`, as of 2026: url_slug, status,
+tier and deployment, with its basic, dp_variant, privacy_loss, deployment_model, accounting, implementation and
+administrative. An entry is valid whatever is known: what the registry requires and a file cannot tell is said to be
+not stated, and listed, so that nobody takes a guess for a statement.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from sfumato.kernel.budget import readable
+from sfumato.plain_text import printable
+from sfumato.public.certificate.facts import Facts
+from sfumato.releases.contents.content import Content
+from sfumato.schema.columns import columns_of
+from sfumato.schema.what_is_counted import what_is_counted
+
+if TYPE_CHECKING:
+    from sfumato.public.certificate.certificate import Certificate
+
+# Fields of the registry that a file does not tell, and the fact that does; all but the sector are required.
+TOLD_BY = {
+    "basic.data_curators": "curator",
+    "basic.intended_use": "intended_use",
+    "basic.data_product_region": "region",
+    "basic.data_product_sector": "sector",
+    "basic.publication_date": "published",
+    "administrative.registry_authors": "author",
+}
+OPTIONAL = "basic.data_product_sector"
+NOT_STATED = "Not stated by the curator."
+BASIC, WHOLE = 1, 3  # tiers: what it is about; everything that the registry asks for
+
+
+def missing_fields(of: Certificate) -> list[str]:
+    """The fields that an entry still needs from its curator."""
+    return [f"deployment.{name}" for name, fact in TOLD_BY.items() if getattr(of.facts, fact) is None]
+
+
+def tier_of(of: Certificate) -> int:
+    """The highest tier whose fields are all known: a file tells the second's and third's, a curator the first's."""
+    return BASIC if {*missing_fields(of)} - {f"deployment.{OPTIONAL}"} else WHOLE
+
+
+def registry_record(of: Certificate) -> dict[str, Any]:
+    """The entry, as the registry's YAML nests it."""
+    promised = of.manifest.guarantee
+    variant = "Zero-concentrated DP" if promised.rho is not None else "Approximate DP" if promised.delta else "Pure DP"
+    exact = f"epsilon {readable(promised.epsilon)}"
+    parameters = {"epsilon": float(promised.epsilon)}
+    if promised.delta:
+        exact += f", delta {readable(promised.delta)}"
+        parameters["delta"] = float(promised.delta)
+    if promised.rho is not None:
+        exact += f", both from rho {readable(promised.rho)} of zero-concentrated differential privacy"
+        parameters["rho"] = float(promised.rho)
+    return {
+        "url_slug": _slug(of),
+        "status": "Draft",
+        "tier": tier_of(of),
+        "deployment": {
+            "basic": _basic(of),
+            "dp_variant": {
+                "variant_name": variant,
+                "data_domain": f"Tables with the columns {_columns(of)}; any number of rows.",
+                "unprotected_quantities": "None. The schema (columns, bounds, listed values, bins) is stated by the "
+                "curator before the table is read, and is not protected.",
+            },
+            "privacy_loss": {
+                "privacy_unit": printable(promised.unit),
+                "privacy_unit_details": printable(promised.neighbours),
+                "privacy_parameters": parameters,
+                "privacy_parameters_details": f"Exactly {exact}. {printable(promised.statement)}",
+            },
+            "deployment_model": {
+                "model_name": "Central",
+                "model_name_details": "A curator who holds the table measures it once, with noise.",
+                "actors": "The curator, who holds the table and is trusted with it. Everybody else, who sees the file "
+                "and may know all rows but those of one privacy unit; they are not trusted, and may work together.",
+                "release_type": "One release",
+                "release_type_details": _receipt(of),
+                "data_source_type": "Static",
+                "access_type": "Non-interactive",
+                "access_type_details": "One file, which anyone may query for ever; that costs no further privacy.",
+            },
+            "accounting": {
+                "post_processing": "Answers follow from the noisy numbers alone: "
+                f"{printable(of.content.about.errors)}.",
+                "composition": "One charge for the whole release: the sum over everything that was measured, in exact "
+                "fractions, cell by cell; a ledger adds up the releases of a dataset.",
+            },
+            "implementation": _implementation(of),
+            "administrative": _administrative(of),
+        },
+    }
+
+
+def _basic(of: Certificate) -> dict[str, Any]:
+    facts: Facts = of.facts
+    learned = type(of.content).predict is not Content.predict
+    return {
+        "name": printable(of.schema.dataset),
+        "data_curators": [facts.curator or NOT_STATED],
+        "description": printable(f"{of.content.about.extent}, released by {of.manifest.written_by}."),
+        "intended_use": facts.intended_use or NOT_STATED,
+        "data_product_type": "Machine learning model" if learned else "Summary statistics",
+        "data_product_region": facts.region or NOT_STATED,
+        "publication_date": facts.published or of.written_on,
+        **({} if facts.sector is None else {"data_product_sector": facts.sector}),
+    }
+
+
+def _implementation(of: Certificate) -> dict[str, str]:
+    recipe = of.recipe
+    noise = f" Noise: {' and '.join(of.noises)}." if of.noises else ""
+    rules = "; ".join(what_is_counted(of.schema))
+    about = f"{recipe['name']}: {recipe['summary']}." if "summary" in recipe else f"{recipe['name']}."
+    source = f" The mechanism follows: {recipe['from']}." if recipe.get("from") else ""
+    return {
+        "preprocessing_and_hyperparameter_tuning": f"By rules of the public schema alone: {printable(rules)}."
+        if rules
+        else "None.",
+        "mechanisms": f"{about}{noise} Noise is drawn exactly, on whole numbers, from the operating system's "
+        "cryptographic source, with no floating-point value between random bits and noise. "
+        f"Written by {printable(of.manifest.written_by)}.",
+        "justification": f"Bounds, bins and listed values were chosen by the curator, without the table.{source} "
+        f"What is proved, what is tested and what is out of scope: {printable(of.manifest.limits)}.",
+    }
+
+
+def _administrative(of: Certificate) -> dict[str, Any]:
+    facts, unsaid = of.facts, missing_fields(of)
+    notes = [f"Digest of the release: {of.digest}."]
+    if not of.manifest.private:
+        notes.append("NOT PRIVATE: made with a testing generator; it protects nobody.")
+    if facts.curator_type is not None:
+        notes.append(f"Kind of curator: {facts.curator_type}.")
+    if unsaid:
+        notes.append(f"To be stated by the curator: {', '.join(unsaid)}.")
+    if facts.published is None:
+        notes.append("The publication date is the day on which the file was last written.")
+    return {
+        **({} if facts.url is None else {"sources": facts.url}),
+        "notes": " ".join(notes),
+        "registry_authors": [facts.author or f"{printable(of.manifest.written_by)}, from the file alone"],
+    }
+
+
+def _receipt(of: Certificate) -> str:
+    receipt = of.manifest.receipt
+    if receipt is None:
+        return "No ledger receipt."
+    return printable(f"Entry {receipt.get('entry')} of ledger {receipt.get('ledger')}.")
+
+
+def _columns(of: Certificate) -> str:
+    shown = [f"{printable(one.name)} ({one.values})" for one in columns_of(of.schema)]
+    few = shown[:30]
+    return ", ".join(few) + (f" and {len(shown) - len(few)} more" if len(shown) > len(few) else "")
+
+
+def _slug(of: Certificate) -> str:
+    year = [] if of.facts.published is None else [of.facts.published[:4]]
+    words = " ".join([of.schema.dataset, of.facts.curator or "", *year]).lower()
+    return "-".join(re.findall(r"[a-z0-9]+", words)) or "release"

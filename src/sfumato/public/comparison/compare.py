@@ -1,0 +1,153 @@
+"""Which differences between two releases are real, allowing for how many are looked at.
+
+Two years of one survey, or one table at two epsilons: every count and share that both can be asked for is subtracted.
+All intervals hold together with the confidence (Bonferroni over all that could be shown, not over what is printed), so
+the most striking of them may be believed as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato.answers.answer import check_confidence
+from sfumato.answers.estimate import Estimate
+from sfumato.answers.intervals.manner import Manner
+from sfumato.answers.intervals.many import of_each
+from sfumato.answers.tables.in_manner import run_in_manner, text_in_manner
+from sfumato.domain import Label
+from sfumato.errors import QueryError
+from sfumato.kernel.budget import readable
+from sfumato.plain_text import printable
+from sfumato.public.comparison.comparison import Compared, Comparison, clearest_first
+from sfumato.public.comparison.difference import LEAST, difference
+from sfumato.public.comparison.shared import SharedTable, shared_tables
+from sfumato.schema.what_is_counted import what_is_counted
+from sfumato.sql import compile_statement
+
+if TYPE_CHECKING:
+    from sfumato.releases.release import Release
+
+WHAT_REAL_MEANS = (
+    "a real difference is one between the two tables; whether it is more than chance in who happened to be in them is "
+    "another question"
+)
+MODELS = "these intervals lean on a model of what was not measured; all of them hold together as far as it does"
+
+Cells = dict[tuple[Label, ...], dict[str, Estimate]]
+
+
+def compare(
+    before: str | PathLike[str] | Release,
+    after: str | PathLike[str] | Release,
+    *,
+    by: Sequence[str] = (),
+    confidence: float = 0.95,
+    interval: str = "typical",
+    names: tuple[str, str] | None = None,
+) -> Comparison:
+    """Subtract what one release says from what another does, the clearest differences first.
+
+    by: the attributes of one table to compare; without any, a table of each attribute that both have, and all rows.
+    interval: "typical", or "guaranteed", which holds for every table. names: what the two are to be called.
+    """
+    first, second = (_opened(one) for one in (before, after))
+    check_confidence(confidence)
+    if interval not in ("typical", "guaranteed"):
+        raise QueryError(f"an interval is typical or guaranteed here, not {interval!r}")
+    tables, notes = shared_tables(first, second, by)
+    numbers = 1 + sum(2 * table.size for table in tables)  # all rows, and of each cell a count and a share
+    apart = interval == "typical" and not _same_draw(first, second)
+    each = of_each(confidence, numbers)
+    each = max(each, LEAST) if apart else (1.0 + each) / 2.0  # half of the risk for either side
+    found = list[Compared]()
+    for table in (SharedTable((), ()), *tables):
+        ours, theirs = (_ask(one, table, each, interval) for one in (first, second))
+        for key in table.keys if table.names else [()]:
+            for what in ("count", "share") if table.names else ("count",):
+                one = difference(ours[key][what], theirs[key][what], apart=apart)
+                found.append(Compared(table.names, key, what, one))
+    notes = [*_about_the_two(first, second), *notes]
+    if interval == "typical" and any(
+        side.model for row in found for side in (row.difference.before, row.difference.after)
+    ):
+        notes.append(MODELS)
+    called = names or _names(before, after)
+    return Comparison(clearest_first(found), confidence, called, (*notes, WHAT_REAL_MEANS), apart)
+
+
+def _opened(one: str | PathLike[str] | Release) -> Release:
+    from sfumato.publishing.publish import open_release
+    from sfumato.releases.release import Release
+
+    return one if isinstance(one, Release) else open_release(str(one))
+
+
+def _ask(release: Release, table: SharedTable, confidence: float, interval: str) -> Cells:
+    """Counts and shares of every cell of a table, each with an interval of that confidence."""
+    names = ['"' + name.replace('"', '""') + '"' for name in table.names]
+
+    def rows(sql: str) -> tuple[tuple[object, ...], ...]:
+        asked = release.content, confidence, Manner(interval, one_of_many=True)
+        found = text_in_manner(sql, *asked) or run_in_manner(compile_statement(sql, release.schema), *asked)
+        return found.rows
+
+    if not names:
+        ((count,),) = rows("SELECT COUNT(*) FROM release")
+        return {(): {"count": _estimate(count)}}
+    listed = ", ".join(names)
+    sql = f"SELECT {listed}, COUNT(*) AS n, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM release GROUP BY {listed}"
+    found: Cells = {}
+    for row in rows(sql):
+        key, count, share = row[:-2], row[-2], row[-1]
+        found[key] = {"count": _estimate(count), "share": _estimate(share)}  # type: ignore[index]
+    return found
+
+
+def _estimate(cell: object) -> Estimate:
+    if not isinstance(cell, Estimate):
+        raise QueryError("a release has no counts to compare; ask it what it was made for, as `sfumato info` says")
+    return cell
+
+
+def _same_draw(first: Release, second: Release) -> bool:
+    """Whether both show the same noise: one entry of one ledger is one draw, whatever became of the file."""
+    return first is second or (first.receipt is not None and first.receipt == second.receipt)
+
+
+def _about_the_two(first: Release, second: Release) -> list[str]:
+    """What a reader of the differences should know of where both come from."""
+    if _same_draw(first, second):
+        notes = ["both are the same release, with the same noise: no difference can be more than how it was packed"]
+    else:
+        notes = ["the two carry noise drawn independently"]
+        if first.receipt and second.receipt and first.receipt.get("ledger") == second.receipt.get("ledger"):
+            places = (first.receipt.get("entry"), second.receipt.get("entry"))
+            if first.schema.dataset == second.schema.dataset:
+                notes[0] += (
+                    f", as entries {places[0]} and {places[1]} of one ledger for {printable(first.schema.dataset)}"
+                )
+    ours, theirs = what_is_counted(first.schema), what_is_counted(second.schema)
+    if set(ours) != set(theirs):
+        odd = [
+            f"{which}: {rule}"
+            for which, mine, other in (("first", ours, theirs), ("second", theirs, ours))
+            for rule in mine
+            if rule not in other
+        ]
+        notes.append(f"the two count by different rules, which makes differences too ({'; '.join(odd[:4])})")
+    if first.guarantee.unit != second.guarantee.unit:
+        notes.append("the two protect different units")
+    return notes
+
+
+def _named(one: Release) -> str:
+    return f"{one.schema.dataset}, epsilon {readable(one.guarantee.epsilon)}"
+
+
+def _names(*which: str | PathLike[str] | Release) -> tuple[str, str]:
+    """How the columns of both are headed: by file, or by dataset and epsilon."""
+    first, second = (Path(one).stem if isinstance(one, str | PathLike) else _named(one) for one in which)
+    return (first, second) if first != second else (f"{first} (before)", f"{second} (after)")

@@ -1,0 +1,154 @@
+"""A comparison as a value: differences by how clear they are, a sentence on all of them, and how to print it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from math import isfinite, isnan
+from typing import Any
+
+from sfumato.answers.result import decimals_for
+from sfumato.domain import Label
+from sfumato.frozen import dataclass
+from sfumato.plain_text import aligned, file_safe, printable
+from sfumato.public.comparison.difference import Difference
+
+SHOWN = 20  # rows of a table for people, unless all are asked for
+LEFT = (0, 1, 6)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One number of both releases. names, key: which cell, none for all rows. what: count or share."""
+
+    names: tuple[str, ...]
+    key: tuple[Label, ...]
+    what: str
+    difference: Difference
+
+    @property
+    def where(self) -> str:
+        """The cell in words."""
+        pairs = zip(self.names, self.key, strict=True)
+        return ", ".join(f"{name} = {_label(label)}" for name, label in pairs) or "all rows"
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """A flat record of types that JSON knows; what is unknown is None."""
+        one = self.difference
+        numbers: dict[str, float | None] = {}
+        for name, side in (("before", one.before), ("after", one.after)):
+            ends = {name: side.value, f"{name}_stderr": side.stderr, f"{name}_low": side.low, f"{name}_high": side.high}
+            numbers |= ends
+        numbers |= {"difference": one.value, "difference_stderr": one.stderr}
+        numbers |= {"difference_low": one.low, "difference_high": one.high, "clearness": one.clearness}
+        plain = {name: number if number is not None and isfinite(number) else None for name, number in numbers.items()}
+        cell = dict(zip(self.names, self.key, strict=True))
+        return {"where": self.where, "cell": cell, "what": self.what, **plain, "real": one.real}
+
+    @property
+    def texts(self) -> list[str]:
+        """A row for people."""
+        one, share = self.difference, self.what == "share"
+        sides = [_number(side.value, side.stderr, share) + " %" * share for side in (one.before, one.after)]
+        points = " points" * share
+        apart, low, high = (_number(end, one.stderr, share, "+") for end in (one.value, one.low, one.high))
+        verdict = {True: "real", False: "could be noise", None: "unknown"}[one.real]
+        return [printable(self.where), self.what, *sides, apart + points, f"{low} to {high}{points}", verdict]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """All differences, the clearest first. together: how many intervals hold together with the confidence."""
+
+    rows: tuple[Compared, ...]
+    confidence: float
+    names: tuple[str, str]
+    notes: tuple[str, ...]
+    apart: bool
+
+    @property
+    def together(self) -> int:
+        return len(self.rows)
+
+    @property
+    def real(self) -> tuple[Compared, ...]:
+        """The differences that noise does not explain."""
+        return tuple(row for row in self.rows if row.difference.real)
+
+    @property
+    def statement(self) -> str:
+        """What may be concluded, in one sentence."""
+        found, every = len(self.real), f"{self.together:,}"
+        percent = f"{self.confidence * 100:.6g} %"
+        if self.together == 1:
+            said = "is larger than noise explains" if found else "may be noise"
+            return f"The one difference {said}, at {percent}."
+        verb = "is" if found == 1 else "are"
+        number = "None" if found == 0 else f"{found:,}"
+        verb = "is" if found == 0 else verb
+        return (
+            f"{number} of {every} differences {verb} larger than noise explains, at {percent} for all {every} together."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison of types that JSON knows."""
+        return {
+            "statement": self.statement,
+            "before": self.names[0],
+            "after": self.names[1],
+            "confidence": self.confidence,
+            "together": self.together,
+            "real": len(self.real),
+            "independent_noise": self.apart,
+            "notes": list(self.notes),
+            "rows": [row.record for row in self.rows],
+        }
+
+    def to_csv(self) -> str:
+        """One line for each difference; no spreadsheet runs what a label says."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        records = [{name: value for name, value in row.record.items() if name != "cell"} for row in self.rows]
+        if records:
+            writer.writerow(records[0])
+            writer.writerows([_field(value) for value in record.values()] for record in records)
+        return text.getvalue()
+
+    def texts(self, most: int | None = SHOWN) -> tuple[list[str], list[list[str]]]:
+        """Headers and rows for people; most: how many, all if None."""
+        first, second = (printable(name) for name in self.names)
+        headers = ["where", "what", first, second, "difference", "interval", "verdict"]
+        return headers, [row.texts for row in self.rows[:most]]
+
+    def __repr__(self) -> str:
+        headers, rows = self.texts()
+        more = [f"... and {self.together - SHOWN:,} more"] if self.together > SHOWN else []
+        notes = [printable(f"note: {note}") for note in self.notes]
+        return "\n".join([self.statement, "", *aligned([headers, *rows], LEFT), *more, *notes])
+
+
+def _label(label: Label) -> str:
+    if label is None:
+        return "NULL"
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def _number(number: float, stderr: float, share: bool, sign: str = "") -> str:
+    """A number to where its error begins; a share in hundredths."""
+    if not isfinite(number):
+        return "unknown" if isnan(number) else ("unbounded" if number > 0 else "-unbounded")
+    times = 100.0 if share else 1.0
+    return f"{number * times:{sign},.{decimals_for(stderr * times)}f}"
+
+
+def _field(value: Any) -> Any:
+    if value is None:
+        return ""
+    return file_safe(value) if isinstance(value, str) else value
+
+
+def clearest_first(rows: Sequence[Compared]) -> tuple[Compared, ...]:
+    """By how far each lies outside of noise; equally clear ones in the order of the schema."""
+    return tuple(sorted(rows, key=lambda row: -row.difference.clearness))

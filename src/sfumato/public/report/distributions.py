@@ -1,0 +1,106 @@
+"""The count of every value of an attribute, as a release answers it, and how far that can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite, isnan
+from typing import TYPE_CHECKING
+
+from sfumato.answers.estimate import Estimate
+from sfumato.answers.intervals.manner import Manner
+from sfumato.domain.predicates import Predicate
+from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
+from sfumato.public.report.cuts import Cut, cut, shown
+from sfumato.sql import Amount, Column, Select
+
+if TYPE_CHECKING:
+    from sfumato.domain import Axis
+    from sfumato.releases.contents.content import Content
+    from sfumato.releases.release import Release
+
+MOST_DRAWN, FEWER_DRAWN = 120, 40  # values of an attribute that have a bar each
+MANY_CELLS = 2**18  # laid out: every number takes a look at all of them, so that fewer are asked for
+CLOSE, ROUGH = 0.1, 0.5  # how wide half an interval is, beside the count
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """An attribute's counts, one for each group of a cut; nothing where the release does not know them."""
+
+    cut: Cut
+    counts: tuple[Estimate, ...]
+
+    @property
+    def axis(self) -> Axis:
+        return self.cut.axis
+
+    @property
+    def known(self) -> bool:
+        return any(isfinite(one.low) and isfinite(one.high) for one in self.counts)
+
+    @property
+    def grades(self) -> tuple[int, int, int]:
+        """How many counts are known to within a tenth, to within a half, and not even so."""
+        widths = [half_width(one) / one.value if one.value > 0 else float("inf") for one in self.counts]
+        close = sum(width <= CLOSE for width in widths)
+        rough = sum(CLOSE < width <= ROUGH for width in widths)
+        return close, rough, len(widths) - close - rough
+
+    @property
+    def verdict(self) -> str:
+        """How far to trust it, in a sentence."""
+        close, rough, lost = self.grades
+        every = len(self.counts)
+        noun = "values" if self.cut.whole else "groups of values"
+        parts = [(close, "known to within 10 %"), (rough, "known to within 50 %"), (lost, "lost in the noise")]
+        said = [f"{number} {'is' if number == 1 else 'are'} {words}" for number, words in parts if number]
+        if len(said) == 1:
+            words = next(words for number, words in parts if number)
+            return f"All {every} {noun} are {words}."
+        return f"Of {every} {noun} {', '.join(said[:-1])} and {said[-1]}."
+
+
+def half_width(one: Estimate) -> float:
+    return float("inf") if isnan(one.value) else (one.high - one.low) / 2.0
+
+
+def distribution_of(release: Release, axis: Axis, confidence: float) -> Distribution | None:
+    """What a release says of one attribute; None where it has no such counts."""
+    try:
+        if axis.size <= MOST_DRAWN:
+            rows = release.marginal(axis.name, confidence=confidence).rows
+            found = tuple(row[-1] for row in rows if isinstance(row[-1], Estimate))
+            whole = cut(axis, MOST_DRAWN)
+            if len(found) != whole.size or [shown(row[0]) for row in rows] != list(whole.labels):  # type: ignore[arg-type]
+                return None
+            return Distribution(whole, found)
+        cuts = cut(axis, FEWER_DRAWN if takes_long(release.content) else MOST_DRAWN)
+        return Distribution(cuts, counts_of(release.content, (cuts,), confidence))
+    except SfumatoError:
+        return None
+
+
+def takes_long(content: Content) -> bool:
+    """Whether a number of this release costs so much time that a page should have fewer of them."""
+    return content.answers_linear and content.domain.size > MANY_CELLS
+
+
+def counts_of(
+    content: Content, cuts: tuple[Cut, ...], confidence: float, manner: Manner | None = None
+) -> tuple[Estimate, ...]:
+    """The counts of all groups of one cut, or of all pairs of groups of two, row by row."""
+    wheres = [cuts[0].where(place) for place in range(cuts[0].size)]
+    for other in cuts[1:]:
+        across = [other.where(place) for place in range(other.size)]
+        wheres = [one & more for one in wheres for more in across]
+    return counts_where(content, wheres, confidence, manner)
+
+
+def counts_where(
+    content: Content, wheres: Sequence[Predicate], confidence: float, manner: Manner | None = None
+) -> tuple[Estimate, ...]:
+    """The count of each of some sets of rows."""
+    columns = tuple(Column(str(place), (Amount(where, None),)) for place, where in enumerate(wheres))
+    result = content.select_as(Select(columns, (), Predicate.everything()), confidence, manner or Manner())
+    return tuple(number for number in result.rows[0] if isinstance(number, Estimate))

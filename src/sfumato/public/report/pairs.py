@@ -1,0 +1,167 @@
+"""Which two attributes go together most, as far as a release can tell from its noise: public, post-processing only.
+
+Every pair is laid out in at most GROUPS by GROUPS groups and compared with the table that it would be if both had
+nothing to do with each other (rows times columns over the total). The strength is Cramer's V, from a chi-square less
+what the noise of a cell alone adds to it; the noise is that of a few cells that the release is asked for. A pair whose
+departure is not twice what noise makes of independent attributes is not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from math import isfinite, sqrt
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.answers.estimate import Estimate
+from sfumato.answers.intervals.manner import Manner
+from sfumato.answers.intervals.many import of_each
+from sfumato.arrays import Floats
+from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
+from sfumato.public.report.cuts import Cut, cut
+from sfumato.public.report.distributions import Distribution, counts_of, counts_where, takes_long
+from sfumato.releases.contents.content import ContentOfCells
+
+if TYPE_CHECKING:
+    from sfumato.releases.contents.content import Content
+    from sfumato.releases.release import Release
+
+GROUPS, FEWER_GROUPS = 10, 6  # of each attribute, in a picture; fewer where every number takes long
+MOST_PAIRS = 300  # that are looked at: all of 25 attributes
+MOST_SLOW = 30  # where every look is a question with intervals
+PICTURES = 6
+SEEN = 2.0  # times what noise makes of attributes that have nothing to do with each other
+LEAST = 1.0  # rows that a cell is taken to expect, at least, so that no empty corner decides
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two attributes in groups. counts: row by row. strength: Cramer's V, less the noise; 0 nothing, 1 everything."""
+
+    rows: Cut
+    columns: Cut
+    counts: tuple[Estimate, ...]
+    strength: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.size, self.columns.size
+
+    @property
+    def values(self) -> Floats:
+        return np.array([one.value for one in self.counts]).reshape(self.shape)
+
+    @property
+    def expected(self) -> Floats:
+        """What each cell would hold if both had nothing to do with each other."""
+        return independent(self.values)
+
+    @property
+    def certainty(self) -> Floats:
+        """How far each cell departs from that, in half-widths of its interval; above 1 noise does not explain it."""
+        found = []
+        for one, usual in zip(self.counts, self.expected.ravel(), strict=True):
+            side = one.value - one.low if one.value > usual else one.high - one.value
+            found.append(abs(one.value - usual) / side if side > 0 and isfinite(side) else 0.0)
+        return np.array(found).reshape(self.shape)
+
+    @property
+    def words(self) -> str:
+        """The strength, in a word."""
+        return next(
+            word
+            for least, word in ((0.5, "strong"), (0.25, "clear"), (0.1, "weak"), (0.0, "faint"))
+            if self.strength >= least
+        )
+
+
+def independent(values: Floats) -> Floats:
+    """Rows times columns over the total, all of them at least zero."""
+    kept = np.maximum(values, 0.0)
+    total = max(float(kept.sum()), 1.0)
+    return np.asarray(np.outer(kept.sum(axis=1), kept.sum(axis=0)) / total)
+
+
+def strength_of(values: Floats, variance: float) -> float:
+    """Cramer's V less the noise; 0 where the departure could be noise.
+
+    >>> round(strength_of(np.array([[50.0, 0.0], [0.0, 50.0]]), 0.0), 2)
+    1.0
+    >>> strength_of(np.array([[26.0, 24.0], [24.0, 26.0]]), 9.0)
+    0.0
+    """
+    usual = np.maximum(independent(values), max(LEAST, sqrt(variance)))  # what is less than the noise tells little
+    total = float(np.maximum(values, 0.0).sum())
+    degrees = (values.shape[0] - 1) * (values.shape[1] - 1)
+    departure = float((((values - independent(values)) ** 2) / usual).sum())
+    noise = variance * float((1.0 / usual).sum()) * degrees / values.size
+    if total <= 0 or departure < SEEN * noise:
+        return 0.0
+    return min(1.0, sqrt(max(0.0, departure - noise) / (total * (min(values.shape) - 1))))
+
+
+def strongest_pairs(release: Release, known: Mapping[str, Distribution], confidence: float) -> list[Pair]:
+    """The pairs to draw, the strongest first, with intervals that hold for all cells of a picture together."""
+    content = release.content
+    most = FEWER_GROUPS if takes_long(content) else GROUPS
+    cuts = {name: _cut(one, most) for name, one in known.items()}
+    cuts = {name: one for name, one in cuts.items() if one.size > 1}
+    quick = isinstance(content, ContentOfCells)
+    looked = list(combinations(cuts, 2))[: MOST_PAIRS if quick else MOST_SLOW]
+    found = []
+    for first, second in looked:
+        strength = _strength(content, cuts[first], cuts[second])
+        if strength > 0.0:
+            found.append((strength, cuts[first], cuts[second]))
+    found.sort(key=lambda one: -one[0])
+    pairs = []
+    for strength, first_cut, second_cut in found[:PICTURES]:
+        rows, columns = _turned(first_cut, second_cut)
+        each = of_each(confidence, rows.size * columns.size)
+        pair = Pair(rows, columns, counts_of(content, (rows, columns), each, Manner(one_of_many=True)), strength)
+        if (pair.certainty > 1.0).any():
+            pairs.append(pair)
+    return pairs
+
+
+def _cut(one: Distribution, most: int) -> Cut:
+    whole = one.cut.whole
+    sizes = np.array([count.value for count in one.counts]) if whole else None
+    return cut(one.axis, most, sizes)
+
+
+def _turned(one: Cut, other: Cut) -> tuple[Cut, Cut]:
+    """Rows and columns: what has an order runs to the right, and otherwise what has fewer groups."""
+    if one.axis.ordered != other.axis.ordered:
+        return (other, one) if one.axis.ordered else (one, other)
+    return (other, one) if one.size < other.size else (one, other)
+
+
+def _strength(content: Content, first: Cut, second: Cut) -> float:
+    try:
+        if isinstance(content, ContentOfCells):
+            values = _laid_out(content, first, second)
+            few = [(first.size * at // 3, second.size * at // 3) for at in range(3)]
+            wheres = [first.where(row) & second.where(column) for row, column in few]
+            variance = median(one.stderr**2 for one in counts_where(content, wheres, 0.95))
+        else:
+            counts = counts_of(content, (first, second), 0.95)
+            values = np.array([one.value for one in counts]).reshape(first.size, second.size)
+            variance = median(one.stderr**2 for one in counts)
+    except SfumatoError:
+        return 0.0
+    return strength_of(values, variance) if np.isfinite(values).all() and isfinite(variance) else 0.0
+
+
+def _laid_out(content: ContentOfCells, first: Cut, second: Cut) -> Floats:
+    """The estimates of all groups of two attributes, without their errors, which take most of the time."""
+    pairs = sorted((first, second), key=lambda one: one.axis.name)
+    cells = content.view({one.axis.name: one.as_asked for one in pairs}).cells
+    values = np.zeros((first.size, second.size))
+    places = tuple(one.kinds[cells.codes[one.axis.name]] for one in (first, second))
+    np.add.at(values, places, cells.values["count"])
+    return values

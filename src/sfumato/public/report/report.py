@@ -1,0 +1,63 @@
+"""A release file as one page. Everything in it is asked of the release, as anybody could: post-processing only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+
+from sfumato.public.report.markup import Markup
+
+
+def report(
+    path: str | PathLike[str],
+    *,
+    confidence: float = 0.95,
+    require_signature: str | PathLike[str] | None = None,
+    most_cells: int | None = None,
+    facts: Mapping[str, str] | None = None,
+    step: Callable[[str], None] = lambda name: None,
+) -> str:
+    """The page, as HTML. facts: for its certificate, what only the curator knows. step: told what is being done."""
+    from sfumato.plain_text import printable
+    from sfumato.public.certificate.certificate import certificate
+    from sfumato.public.report.distributions import distribution_of
+    from sfumato.public.report.odds import odds_of
+    from sfumato.public.report.page import page
+    from sfumato.public.report.pairs import strongest_pairs
+    from sfumato.public.report.sections.asking import ask, findings
+    from sfumato.public.report.sections.attributes import attributes
+    from sfumato.public.report.sections.certified import certified
+    from sfumato.public.report.sections.limits import limits, trust
+    from sfumato.public.report.sections.opening import opening
+    from sfumato.public.report.sections.promise import promise
+    from sfumato.public.report.sections.reading import reading
+    from sfumato.public.report.sections.together import together
+    from sfumato.publishing.publish import open_release
+    from sfumato.releases.description.description import describe
+
+    release = open_release(Path(path), most_cells=most_cells, require_signature=require_signature)
+    about, odds = describe(release, confidence), odds_of(release.guarantee)
+    step("asking for every attribute")
+    asked = [(axis, distribution_of(release, axis, confidence)) for axis in release.domain]
+    found = {axis.name: one for axis, one in asked if one is not None and one.known}
+    unknown = [axis for axis, _ in asked if axis.name not in found]
+    step("looking for attributes that go together")
+    pairs = strongest_pairs(release, found, confidence)
+    step("writing the page")
+    proved = certificate(path, facts=facts, require_signature=require_signature, most_cells=most_cells)
+    parts: dict[str, Markup | None] = {
+        "promise": promise(release, odds),
+        "reading": reading(list(found.values()), confidence),
+        "findings": findings(release, about),
+        "attributes": attributes(list(found.values()), unknown, confidence) if found else None,
+        "pairs": together(pairs, confidence) if len(found) > 1 else None,
+        "trust": trust(release, about),
+        "limits": limits(release, about),
+        "ask": ask(release, about, printable(Path(path).name)),
+        "certificate": certified(proved),
+    }
+    there = {name: one for name, one in parts.items() if one is not None}
+    head = opening(release, about, odds, list(there))
+    title = f"{printable(release.schema.dataset)}: a differentially private release"
+    return page(title, head, list(there.values()), proved.manifest.written_by)

@@ -1,1 +1,0 @@
-"""Answers that are not sums over the cells of one view."""

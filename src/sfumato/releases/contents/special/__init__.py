@@ -1,1 +1,0 @@
-"""What mechanisms of one purpose publish, a file for each kind and for how it is kept."""

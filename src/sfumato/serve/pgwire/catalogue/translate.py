@@ -1,0 +1,204 @@
+"""A statement of PostgreSQL's about the catalogue, as one that DuckDB answers from the catalogue's own tables.
+
+A list of what is known, not of what is forbidden: other tables, functions and statements are refused, so that nothing
+of DuckDB's own can be reached.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sfumato.serve.pgwire.catalogue.functions import NAMES, PREFIX
+from sfumato.serve.pgwire.failures import NO_FUNCTION, NO_TABLE, READ_ONLY, TOO_LARGE, UNSUPPORTED, Failure
+from sfumato.serve.pgwire.settings import FIRST
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+SCHEMAS = ("", "pg_catalog", "information_schema")
+_SAFE = """abs and any all array arrayagg avg between bitwiseand bitwiseor case cast ceil coalesce concat concatws count
+    currentdate dpipe exists explode floor greatest groupconcat if in initcap least left length like ilike lower max min
+    mod not nullif or regexpilike regexplike replace right round rownumber rtrim similarto split stringposition
+    strposition substring sum trim upper unnest xor generateseries explodinggenerateseries stringtoarray
+    currenttimestamp arraycontains arraycontainsall arrayoverlaps logicaland logicalor md5 splitpart
+    arrayconcat rank anyvalue trycast chr ascii arraysize posexplode extract timestamptrunc reverse lag lead
+    firstvalue"""
+_OWN = {  # that have a class of their own in the syntax tree
+    "currentuser": "current_user",
+    "sessionuser": "session_user",
+    "currentcatalog": "current_catalog",
+    "currentdatabase": "current_database",
+    "currentschema": "current_schema",
+    "currentschemas": "current_schemas",
+    "currentrole": "current_role",
+    "version": "version",
+    "currentversion": "version",
+    "formattype": "format_type",
+    "arraytostring": "array_to_string",
+    "arrayposition": "array_position",
+    "quoteident": "quote_ident",
+    "quoteliteral": "quote_literal",
+}
+_NOTHING = ("json_build_object", "jsonb_build_object", "row_to_json", "to_json", "json_agg", "jsonb_agg")
+_WHOLE = ("oid", "xid", "cid", "int2", "int4", "int8", "smallint", "integer", "int", "bigint")
+_TYPES = {
+    **dict.fromkeys(_WHOLE, "BIGINT"),
+    **dict.fromkeys((*(f"{name}[]" for name in _WHOLE), "int2vector", "oidvector"), "BIGINT[]"),
+    **dict.fromkeys(("boolean", "bool"), "BOOLEAN"),
+    **dict.fromkeys(("double precision", "float8", "real", "numeric", "decimal", "float"), "DOUBLE"),
+    **dict.fromkeys(("text[]", "name[]", "varchar[]", "aclitem[]", "char[]"), "VARCHAR[]"),
+}
+_OBJECTS = ("regclass", "regtype", "regnamespace")
+
+
+def translate(tree: exp.Expression, known: frozenset[str]) -> exp.Expression:
+    """The statement over the tables of schema `cat`. known: the tables that there are."""
+    from sqlglot import exp
+
+    if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery | exp.Values):
+        raise Failure(UNSUPPORTED, "only SELECT is understood here", "ask with SELECT")
+    if any(isinstance(node, exp.DML | exp.DDL | exp.Command | exp.Lock | exp.Into) for node in tree.walk()):
+        raise Failure(READ_ONLY, "releases are only read, nothing can be written or locked", "ask with SELECT")
+    tree = tree.copy()
+    _refuse_growth(_all(tree, exp.Replace))
+    made = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for node in _all(tree, exp.Collate):
+        node.replace(node.this)
+    _qualified_functions(tree)
+    for node in _all(tree, exp.Table):
+        _table(node, known, made)
+    for node in _all(tree, exp.Func):
+        _function(node)
+    for node in _all(tree, exp.Operator):
+        _operator(node)
+    for node in reversed(_all(tree, exp.Cast)):
+        _cast(node)
+    for node in _all(tree, exp.Div):
+        if not any(one.is_number and not one.is_int for one in node.find_all(exp.Literal)):
+            node.replace(exp.IntDiv(this=node.this, expression=node.expression))
+    for node in _all(tree, exp.Column):
+        _column(node)
+    return tree
+
+
+def _all(tree: exp.Expression, kind: Any) -> list[Any]:
+    return list(tree.find_all(kind))
+
+
+def _refuse_growth(replaced: list[Any]) -> None:
+    """Texts may not grow a thousandfold: by what is put in place of a letter, again and again."""
+    texts = [node.args.get("replacement") for node in replaced]
+    if len(texts) > 3 or any(text is None or text.key != "literal" or len(text.name) > 16 for text in texts):
+        raise Failure(TOO_LARGE, "too much is replaced here", "put in short texts, and few of them")
+
+
+def _qualified_functions(tree: Any) -> None:
+    """pg_catalog.f(...), which is read as a field of pg_catalog, is f(...)."""
+    from sqlglot import exp
+
+    for dot in _all(tree, exp.Dot):
+        if isinstance(dot.expression, exp.Func) and dot.this.name.lower() in SCHEMAS:
+            dot.replace(dot.expression)
+
+
+def _table(node: Any, known: frozenset[str], made: set[str]) -> None:
+    from sqlglot import exp
+
+    if isinstance(node.this, exp.Anonymous) and node.this.name.lower() in known:  # a function that gives rows
+        node.set("this", exp.to_identifier(node.this.name.lower()))
+    if isinstance(node.this, exp.Func):  # which is looked at among the functions; its rows are called as it is
+        node.set("db", None)
+        if node.alias and not node.args["alias"].args.get("columns"):
+            node.args["alias"].set("columns", [exp.to_identifier(node.alias)])
+        if isinstance(node.this, exp.StringToArray):  # one value, which is one row
+            node.replace(exp.select(node.this).subquery(node.args["alias"]))
+        return
+    name, schema = node.name.lower(), node.db.lower()
+    if not schema and name in made:
+        return
+    whole = f"{schema}.{name}" if schema == "information_schema" else name
+    if schema not in SCHEMAS or whole not in known or not isinstance(node.this, exp.Identifier):
+        raise Failure(
+            NO_TABLE, f"there is no table {node.name[:63]!r} here", r"\dt lists them, as does information_schema.tables"
+        )
+    if not node.alias:
+        node.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
+    node.set("this", exp.to_identifier(whole, quoted=True))
+    node.set("db", exp.to_identifier("cat"))
+    node.set("catalog", None)
+
+
+def _function(node: Any) -> None:
+    from sqlglot import exp
+
+    if isinstance(node, exp.Anonymous):
+        name = node.name.lower()
+        if name == "all":
+            return
+        if name in _NOTHING:
+            node.replace(exp.cast(exp.Null(), "text"))
+            return
+    elif node.key in _OWN:
+        name = _OWN[node.key]
+    elif node.key in _SAFE.split():
+        return
+    else:
+        name = node.sql_name().lower()
+    if name not in NAMES:
+        raise Failure(
+            NO_FUNCTION, f"there is no function {name[:63]!r} here", "ask releases with SELECT ... FROM their tables"
+        )
+    given = [arg for value in node.args.values() for arg in (value if isinstance(value, list) else [value])]
+    given = [arg for arg in given if isinstance(arg, exp.Expression)]
+    if name.endswith(("_setting", "_config")) and given and given[0].name.lower().startswith("sfumato."):
+        raise Failure(UNSUPPORTED, "settings of this server are no matter of functions", "write SET, or SHOW")
+    if name == "current_setting" and isinstance(given[0], exp.Literal):  # known, also where no subquery may stand
+        node.replace(exp.Literal.string(FIRST[given[0].name.lower()]) if given[0].name.lower() in FIRST else exp.Null())
+        return
+    node.replace(_call(name, *given))
+
+
+def _call(name: str, *given: Any) -> Any:
+    from sqlglot import exp
+
+    return exp.Dot(this=exp.to_identifier("cat"), expression=exp.Anonymous(this=PREFIX + name, expressions=list(given)))
+
+
+def _operator(node: Any) -> None:
+    """a OPERATOR(pg_catalog.~) b."""
+    from sqlglot import exp
+
+    sign = str(node.args["operator"]).rpartition(".")[2].strip()
+    found = {"~": exp.RegexpLike, "~*": exp.RegexpILike, "=": exp.EQ, "<>": exp.NEQ, "~~": exp.Like}
+    if sign.removeprefix("!") not in found:
+        raise Failure(UNSUPPORTED, "this operator is not known here", "ask with SELECT")
+    new = found[sign.removeprefix("!")](this=node.this, expression=node.expression)
+    node.replace(exp.Not(this=exp.Paren(this=new)) if sign.startswith("!") else new)
+
+
+def _cast(node: Any) -> None:
+    from sqlglot import exp
+
+    kind = node.args["to"].sql(dialect="postgres").lower().replace('"', "").removeprefix("pg_catalog.")
+    if kind in _OBJECTS:
+        inner, around = node.this, node.parent
+        number = isinstance(around, exp.Cast) and around.args["to"].sql(dialect="postgres").lower() in ("oid", "bigint")
+        named = isinstance(inner, exp.Literal) and inner.is_string
+        name = f"to_{kind}" if number or named else f"{kind}_name"
+        node.replace(_call(name, inner))
+        return
+    kind = kind.partition("(")[0] if not kind.endswith("[]") else kind
+    if kind.endswith("[]") and isinstance(node.this, exp.Literal) and node.this.name.startswith("{"):
+        texts = [text.strip('" ') for text in node.this.name.strip("{}").split(",") if text]
+        node.set("this", exp.Array(expressions=[exp.Literal.string(text) for text in texts]))
+    node.set("to", exp.DataType.build(_TYPES.get(kind, "VARCHAR"), dialect="duckdb"))
+
+
+def _column(node: Any) -> None:
+    """pg_catalog.pg_class.oid is pg_class.oid; tables are called by their last name."""
+
+    if node.name.lower() == "user" and not node.table and not node.this.args.get("quoted"):
+        node.replace(_call("user"))
+    elif node.args.get("db"):
+        node.set("db", None)
+        node.set("catalog", None)

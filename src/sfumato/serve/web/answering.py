@@ -1,0 +1,186 @@
+"""Questions to the server: each is worked out once for all who ask it, and its answer kept for whoever asks again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from dataclasses import field
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from sfumato.frozen import dataclass
+from sfumato.serve.web.bounds import MOST_KEPT_ANSWER, MOST_KEPT_BYTES, MOST_WAITING, Limits
+from sfumato.serve.web.refusals import Refusal
+
+ENTRY_BYTES = 512  # of a kept answer besides its own: digest, links and what the allocator adds
+
+
+class Question(NamedTuple):
+    """What a client wants: a kind of question, the release it is about, and the bytes that the client sent."""
+
+    kind: str
+    name: str
+    body: bytes = b""
+
+    @property
+    def key(self) -> bytes:
+        """A digest, under which the answer is kept: the text itself may be many times longer than its answer."""
+        return hashlib.blake2b(self.packed(), digest_size=20).digest()
+
+    def packed(self) -> bytes:
+        """The question as it goes to a worker."""
+        return f"{self.kind}\n{self.name}\n".encode() + self.body
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> Question:
+        kind, name, body = data.split(b"\n", 2)
+        return cls(kind.decode(), name.decode(), body)
+
+
+class Stopped(Refusal):
+    """A refusal because a worker was killed or died of a question: asked again, it would cost another worker."""
+
+
+Answered = Callable[[bytes | Exception], None]
+
+
+class Solver(Protocol):
+    """Whatever works out answers: processes in a server."""
+
+    def solve(self, question: Question, answered: Answered) -> Callable[[], None]:
+        """Have a question answered, and call `answered` at a later time. Gives what stops the work."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(eq=False)
+class Kept:
+    """Answers by the digest of their question, the ones longest unused thrown away first."""
+
+    most_bytes: int = MOST_KEPT_BYTES
+    by_key: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
+    size: int = 0
+
+    def get(self, key: bytes) -> bytes | None:
+        """The answer to a question that was asked before."""
+        if (found := self.by_key.get(key)) is not None:
+            self.by_key.move_to_end(key)
+        return found
+
+    def put(self, key: bytes, answer: bytes) -> None:
+        """Remember an answer, unless it is so long that many others would have to go."""
+        if key in self.by_key or len(answer) > MOST_KEPT_ANSWER:
+            return
+        self.by_key[key] = answer
+        self.size += len(answer) + ENTRY_BYTES
+        while self.size > self.most_bytes:
+            _, gone = self.by_key.popitem(last=False)
+            self.size -= len(gone) + ENTRY_BYTES
+
+
+@dataclass(eq=False)
+class Desk:
+    """Where questions are put. Lives in the event loop of the server, and works nothing out itself."""
+
+    solver: Solver
+    limits: Limits = field(default_factory=Limits)
+    kept: Kept = field(default_factory=Kept)
+    _waiting: dict[bytes, list[asyncio.Future[bytes]]] = field(default_factory=dict)
+    under_way: dict[bytes, Callable[[], None]] = field(default_factory=dict)
+    stopped: OrderedDict[bytes, tuple[float, Stopped]] = field(default_factory=OrderedDict)
+    _closed: bool = False
+
+    async def answer(self, question: Question, gone: Coroutine[Any, Any, None] | None = None) -> bytes:
+        """The answer; it is worked out once for all who ask the same at the same time.
+
+        gone: ends when the one who asks has left. Work that nobody waits for any more is stopped.
+        """
+        key = question.key
+        if (found := self.kept.get(key)) is not None:
+            if gone is not None:
+                gone.close()
+            return found
+        watching = asyncio.ensure_future(gone) if gone is not None else None
+        try:
+            mine = self._ask(key, question)
+            if watching is not None:
+                watching.add_done_callback(lambda _: _give_up(mine))
+            try:
+                return await mine
+            finally:
+                self._leave(key, mine)
+        finally:
+            if watching is not None:
+                watching.cancel()
+
+    def prepare(self, question: Question) -> None:
+        """Have a question answered for nobody, so that the first who asks it does not wait."""
+        self._ask(question.key, question).add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def _ask(self, key: bytes, question: Question) -> asyncio.Future[bytes]:
+        loop = asyncio.get_running_loop()
+        if key not in self._waiting:
+            self._refuse_what_was_stopped(key, loop.time())
+            if self._closed:
+                raise _ending()
+            if len(self._waiting) >= MOST_WAITING:
+                raise Refusal("busy", "too many questions are waiting", "ask again in a few seconds")
+            self._waiting[key] = []
+            self.under_way[key] = self.solver.solve(question, partial(self._hand_out, key))
+        mine: asyncio.Future[bytes] = loop.create_future()
+        self._waiting[key].append(mine)
+        return mine
+
+    def _leave(self, key: bytes, mine: asyncio.Future[bytes]) -> None:
+        """Where the answer was not handed out yet, the client left; the last one to leave stops the work."""
+        waiting = self._waiting.get(key, [])
+        if mine in waiting:
+            waiting.remove(mine)
+            if not waiting:
+                del self._waiting[key]
+                self.under_way.pop(key)()
+
+    def _hand_out(self, key: bytes, found: bytes | Exception) -> None:
+        """All who wait are woken in the same turn of the loop."""
+        self.under_way.pop(key, None)
+        if isinstance(found, bytes):
+            self.kept.put(key, found)
+        if isinstance(found, Stopped):
+            self.stopped[key] = asyncio.get_running_loop().time() + self.limits.remembered_seconds, found
+            if len(self.stopped) > self.limits.most_remembered:
+                self.stopped.popitem(last=False)
+        for one in self._waiting.pop(key, []):
+            if one.done():  # given up
+                continue
+            if isinstance(found, bytes):
+                one.set_result(found)
+            else:
+                one.set_exception(found)
+
+    def _refuse_what_was_stopped(self, key: bytes, now: float) -> None:
+        """Otherwise a few questions, sent again and again, would keep all workers busy."""
+        until, refusal = self.stopped.get(key, (0.0, None))
+        if refusal is not None and now < until:
+            raise Stopped(refusal.kind, refusal.error, refusal.what_to_do)
+        self.stopped.pop(key, None)
+
+    def close(self) -> None:
+        """Refuse all who wait, and stop what is under way."""
+        if self._closed:
+            return
+        self._closed = True
+        for key, stop in list(self.under_way.items()):
+            stop()
+            self._hand_out(key, _ending())
+        self.solver.close()
+
+
+def _ending() -> Refusal:
+    return Refusal("busy", "the server is ending", "ask again when it has been started anew")
+
+
+def _give_up(mine: asyncio.Future[bytes]) -> None:
+    if not mine.done():
+        mine.set_exception(Refusal("too_slow", "the client left before the answer", "wait for it"))

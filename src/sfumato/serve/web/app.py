@@ -1,0 +1,86 @@
+"""The addresses of the server, and what is done at each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from sfumato.errors import SfumatoError
+from sfumato.serve.web.answering import Desk, Question
+from sfumato.serve.web.describing import list_of
+from sfumato.serve.web.http.bodies import departure, read_body
+from sfumato.serve.web.http.files import own_files
+from sfumato.serve.web.http.guards import Guard
+from sfumato.serve.web.openapi import document
+from sfumato.serve.web.refusals import Refusal, as_json, refuse
+from sfumato.serve.web.shelf import Book, Shelf
+
+KINDS = {"query": "application/json", "csv": "text/csv", "chart": "application/json", "compare": "application/json"}
+
+
+def explorer(
+    shelf: Shelf, desk: Desk, *, hosts: Collection[str] | None = None, kinds: Mapping[str, str] = KINDS
+) -> ASGIApp:
+    """The whole application. hosts: names under which it may be called; None: any. kinds: of questions, with the media
+    type of their answers.
+    """
+    pages = own_files()
+    listed, contract = as_json(list_of(shelf)), as_json(document())
+
+    async def releases(request: Request) -> Response:
+        return _json(listed)
+
+    async def one(request: Request) -> Response:
+        book = shelf.find(request.path_params["name"])
+        return _json(await desk.answer(Question("about", book.name)))
+
+    async def ask(request: Request) -> Response:
+        kind = request.path_params["kind"]
+        if kind not in kinds:
+            raise Refusal("not_found", "there is nothing at this address", f"ask one of {', '.join(kinds)}")
+        book = shelf.find(request.path_params["name"])
+        question = Question(kind, book.name, await read_body(request))
+        found = await desk.answer(question, departure(request))
+        return _csv(found, book) if kinds[kind] == "text/csv" else _json(found)
+
+    async def openapi(request: Request) -> Response:
+        return _json(contract)
+
+    async def front(request: Request) -> Response:
+        return pages["index.html"].response(request)
+
+    async def static(request: Request) -> Response:
+        page = pages.get(request.path_params["path"])
+        if page is None:
+            raise Refusal("not_found", "there is no such file", "go to /")
+        return page.response(request)
+
+    return Guard(
+        Starlette(
+            routes=[
+                Route("/", front),
+                Route("/static/{path:path}", static),
+                Route("/api/openapi.json", openapi),
+                Route("/api/releases", releases),
+                Route("/api/releases/{name}", one),
+                Route("/api/releases/{name}/{kind}", ask, methods=["POST"]),
+            ],
+            exception_handlers=dict.fromkeys((Refusal, SfumatoError, HTTPException, Exception), refuse),
+        ),
+        hosts,
+    )
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+def _csv(body: bytes, book: Book) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{book.name}.csv"', "Cache-Control": "no-store"}
+    return Response(body, media_type="text/csv; charset=utf-8", headers=headers)

@@ -1,0 +1,87 @@
+"""What uvicorn leaves out: giving up on clients that never say what they want, and saying when it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from uvicorn import Config, Server
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from sfumato.serve.web.bounds import HEAD_SECONDS
+
+
+class Patient(H11Protocol):
+    """HTTP as uvicorn speaks it, which waits for ever for the first line of a request."""
+
+    _given_up: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """A client came; it has so long to ask."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Something arrived; only a whole head stops the clock."""
+        before = self.cycle
+        super().data_received(data)
+        if self.cycle is not before:
+            self._stop_waiting()
+        elif (self.cycle is None or self.cycle.response_complete) and self._given_up is None:
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client left."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._given_up = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._given_up is not None:
+            self._given_up.cancel()
+            self._given_up = None
+
+    def _give_up(self) -> None:
+        self._given_up = None
+        if not self.transport.is_closing():
+            self.transport.abort()
+
+
+class Announced(Server):
+    """A server that tells when requests are taken and Ctrl-C is heard, and not a moment sooner.
+
+    begun: what begins with it, and listens on other ports. ending: called before it waits for answers under way.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        begun: Callable[[], Awaitable[list[asyncio.Server]]],
+        ready: Callable[[], None],
+        ending: Callable[[], None],
+    ) -> None:
+        super().__init__(config)
+        self._begun, self._ready, self._ending = begun, ready, ending
+        self._others: list[asyncio.Server] = []
+        self.stopped = False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets=sockets)
+        self._others = await self._begun()
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more."""
+        for other in self._others:
+            other.close()
+        self._ending()
+        await super().shutdown(sockets=sockets)
+
+    def stop(self) -> None:
+        """End, because something else has."""
+        self.stopped = self.should_exit = True

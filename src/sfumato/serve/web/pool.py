@@ -1,0 +1,369 @@
+"""Who answers what, for how long, and what happens to a worker that does not end.
+
+There are quick workers, which no question holds for longer than a moment of CPU. One that does takes its worker along
+into the slow lane, as long as there is a place, and a new worker takes over; else it is stopped, and begins again when
+a place is free. So questions that take for ever, of whoever asks them, cost the others next to nothing.
+
+Quick questions are handed on by callbacks and not by tasks: with hundreds of clients a turn of the event loop is long,
+and every task in between would cost another. For the same reason a worker has the next questions before it has answered
+the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from sfumato.serve.web.answering import Answered, Question, Stopped
+from sfumato.serve.web.bounds import Limits
+from sfumato.serve.web.refusals import Refusal
+from sfumato.serve.web.workers import Lost, Source, Worker, held_bytes, processor_seconds
+from sfumato.serve.web.working import ANSWERS, CATALOGUE, CATALOGUES, NO_MEMORY, understood
+
+AHEAD = 3  # questions that a worker has at a time, the one that it works on among them
+SLOW_NICENESS = 10  # of slow workers: they have what others leave of the processors
+LOOK_SECONDS = 0.2  # how often it is looked whether a slow question must make room
+REMEDY = "ask for fewer groups or a shorter statement, or ask `sfumato query` on a machine of your own"
+
+
+class Job:
+    """A question on its way. It waits in a lane, is a worker's, or has a task in the slow lane."""
+
+    def __init__(self, packed: bytes, answered: Answered) -> None:
+        self.packed, self.answered = packed, answered
+        self.room, self.over, self.suspected = ANSWERS, False, False
+        self.worker: Worker | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.deadline: asyncio.TimerHandle | None = None
+
+    def finish(self, found: bytes | Exception) -> None:
+        """Hand out the answer, or why there is none."""
+        if not self.over:
+            self.forget()
+            self.answered(found)
+
+    def forget(self) -> None:
+        """Nobody waits for it any more."""
+        self.over = True
+        if self.deadline is not None:
+            self.deadline.cancel()
+
+
+class Lane:
+    """The quick workers of a room, and the questions that wait for one."""
+
+    def __init__(self) -> None:
+        self.workers: list[Worker] = []
+        self.waiting: deque[Job] = deque()
+
+    def free(self) -> Worker | None:
+        """The worker that has least to do, if it may have more."""
+        least = min(self.workers, key=lambda worker: len(worker.jobs), default=None)
+        return least if least is not None and len(least.jobs) < AHEAD else None
+
+
+class Pool:
+    """A few workers, and the questions that they work on."""
+
+    def __init__(self, source: Source, limits: Limits) -> None:
+        self.source, self.limits = source, limits
+        self._lanes: dict[str, Lane] = {}
+        self.workers: set[Worker] = set()
+        self._slow = asyncio.Semaphore(limits.slow_workers)
+        self._slow_waiting = 0
+        self._chores: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def start(self, *, catalogue: bool) -> None:
+        """Have workers ready before anybody asks."""
+        self._lane(ANSWERS)
+        if catalogue:
+            self._lane(CATALOGUES)
+
+    def solve(self, question: Question, answered: Answered) -> Callable[[], None]:
+        """Have a question answered, or refused if it takes too long. Gives what stops it."""
+        job = Job(question.packed(), answered)
+        job.deadline = asyncio.get_running_loop().call_later(self.limits.answer_seconds, self._expire, job)
+        self._dispatch(job)
+        return lambda: self._stop(job)
+
+    def close(self) -> None:
+        """Kill all workers."""
+        self._closed = True
+        for task in self._chores:
+            task.cancel()
+        for worker in self.workers:
+            worker.end()
+            self.source.kill(worker)
+        self.workers.clear()
+        self.source.close()
+
+    # The quick lane.
+
+    def _lane(self, room: str) -> Lane:
+        if room not in self._lanes:
+            self._lanes[room] = Lane()
+            for _ in range(self.limits.quick_workers if room == ANSWERS else 1):
+                self._chore(self._replace(room))
+        return self._lanes[room]
+
+    def _dispatch(self, job: Job) -> None:
+        lane = self._lane(job.room)
+        lane.waiting.append(job)
+        self._hand_on(lane)
+
+    def _hand_on(self, lane: Lane) -> None:
+        """Give waiting questions to workers that may have more."""
+        while lane.waiting and (worker := lane.free()) is not None:
+            job = lane.waiting.popleft()
+            if job.over:
+                continue
+            job.worker = worker
+            worker.jobs.append(job)
+            if len(worker.jobs) == 1:
+                self._begin(worker)
+            worker.ask(job.packed)
+
+    def _begin(self, worker: Worker) -> None:
+        """Start the clock of the question that a worker begins with now."""
+        worker.spent = processor_seconds(worker.process)
+        worker.clock = asyncio.get_running_loop().call_later(
+            self.limits.quick_seconds, self._look, worker, self.limits.quick_seconds
+        )
+
+    def _look(self, worker: Worker, lasted: float, *, again: bool = False) -> None:
+        """Whether a question has taken more than a quick one may: by CPU, where that is known.
+
+        again: replies that came while the loop was busy are read by now.
+        """
+        now, loop = processor_seconds(worker.process), asyncio.get_running_loop()
+        left = self.limits.quick_seconds - (lasted if now is None or worker.spent is None else now - worker.spent)
+        if left > 0:
+            wait = max(0.05, left)
+            worker.clock = loop.call_later(wait, self._look, worker, lasted + wait)
+            return
+        if not again:
+            worker.clock = loop.call_later(0, partial(self._look, worker, lasted, again=True))
+            return
+        job, reply = self._detached(worker), asyncio.get_running_loop().create_future()
+        worker.replied = _settling(reply)
+        job.task = self._chore(self._slowly(job, worker, reply))
+
+    def _replied(self, worker: Worker, reply: bytes | None) -> None:
+        """A quick worker has answered its first question; None: it has ended."""
+        if reply is None:
+            if len(worker.jobs) > 1 and not worker.jobs[0].suspected:
+                # Its answer may have been lost with the pipe, and the next question have ended the worker.
+                worker.jobs[0].suspected = True
+                self._retire(worker)
+            elif worker.jobs:
+                job = self._detached(worker)
+                job.task = self._chore(self._autopsy(job, worker))
+            else:
+                self._retire(worker)
+            return
+        if worker.clock is not None:
+            worker.clock.cancel()
+        job = worker.jobs.popleft()
+        job.worker = None
+        if worker.jobs:
+            self._begin(worker)
+        if not job.over:
+            self._understand(job, reply)
+        if self._worn(worker):
+            self._retire(worker)
+        elif (lane := self._lanes[worker.room]).waiting:
+            self._hand_on(lane)
+
+    def _understand(self, job: Job, reply: bytes) -> None:
+        if reply == CATALOGUE and job.room == ANSWERS:
+            job.room = CATALOGUES
+            self._dispatch(job)
+            return
+        try:
+            job.finish(understood(reply))
+        except Exception as refusal:
+            job.finish(refusal)
+
+    def _detached(self, worker: Worker) -> Job:
+        """The question that a worker is at, which it keeps; what it had besides is given to others."""
+        if worker.clock is not None:
+            worker.clock.cancel()
+        job: Job = worker.jobs.popleft()
+        lane = self._lanes[worker.room]
+        lane.workers.remove(worker)
+        while worker.jobs:
+            other = worker.jobs.pop()
+            other.worker = None
+            lane.waiting.appendleft(other)
+        self._chore(self._replace(worker.room))
+        self._hand_on(lane)
+        return job
+
+    def _retire(self, worker: Worker) -> None:
+        """Replace a worker that has done enough, or died of nothing that was asked."""
+        lane = self._lanes[worker.room]
+        if worker.jobs:
+            job = self._detached(worker)
+            job.worker = None
+            lane.waiting.appendleft(job)
+            self._hand_on(lane)
+        else:
+            lane.workers.remove(worker)
+            self._chore(self._replace(worker.room))
+        self._end(worker)
+
+    def _stop(self, job: Job) -> None:
+        """Nobody waits for an answer any more."""
+        if job.over:
+            return
+        job.forget()
+        if job.task is not None:
+            job.task.cancel()
+            if job.worker is not None:
+                self._end(job.worker)
+        elif (worker := job.worker) is not None and worker.jobs[0] is job:
+            self._detached(worker)
+            self._end(worker)
+
+    def _expire(self, job: Job) -> None:
+        """The time for an answer is over."""
+        working = job.worker is not None and (job.task is not None or job.worker.jobs[0] is job)
+        refusal = _too_slow() if working else Refusal("busy", "the server was too busy to answer", "ask again later")
+        self._stop(job)
+        job.answered(refusal)
+
+    # The slow lane.
+
+    async def _slowly(self, job: Job, started: Worker, reply: asyncio.Future[bytes | None]) -> None:
+        """Go on in the slow lane, or begin again there when there is a place."""
+        worker: Worker | None = started
+        if self._slow.locked():
+            self._end(started)
+            job.worker = worker = None
+            if self._slow_waiting >= self.limits.most_slow_waiting:
+                job.finish(Refusal("busy", "too many questions that take long are waiting", "ask again later"))
+                return
+            self._slow_waiting += 1
+            try:
+                await self._slow.acquire()
+            finally:
+                self._slow_waiting -= 1
+        else:
+            await self._slow.acquire()
+        try:
+            if worker is None:
+                reply = asyncio.get_running_loop().create_future()
+                job.worker = worker = await self._born(job.room)
+                worker.replied = _settling(reply)
+                worker.ask(job.packed)
+            with suppress(OSError, AttributeError):
+                os.setpriority(os.PRIO_PROCESS, worker.process, SLOW_NICENESS)
+            said = await self._as_long_as_it_may(reply)
+            if said is None:
+                await self._autopsy(job, worker)
+            else:
+                self._understand(job, said)
+        except Stopped as refusal:
+            job.finish(refusal)
+        except Lost:
+            job.finish(Refusal("busy", "no process could be started to answer this", "ask again later"))
+        finally:
+            self._slow.release()
+            if worker is not None:
+                self._end(worker)
+
+    async def _as_long_as_it_may(self, reply: asyncio.Future[bytes | None]) -> bytes | None:
+        """A slow question has some seconds for certain; then it makes room if others wait."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while not reply.done():
+            await asyncio.wait((reply,), timeout=LOOK_SECONDS)
+            if not reply.done() and self._slow_waiting and loop.time() - began > self.limits.slow_seconds:
+                raise _too_slow()
+        return reply.result()
+
+    # Workers come and go.
+
+    async def _born(self, room: str) -> Worker:
+        worker = await self.source.born(room)
+        worker.room = room
+        self.workers.add(worker)
+        return worker
+
+    async def _replace(self, room: str) -> None:
+        """Have another worker in a quick lane."""
+        while not self._closed:
+            try:
+                worker = await self._born(room)
+            except Lost:
+                await asyncio.sleep(1)
+                continue
+            worker.replied = self._replied
+            self._lanes[room].workers.append(worker)
+            self._hand_on(self._lanes[room])
+            return
+
+    def _end(self, worker: Worker) -> None:
+        """Kill a worker, and forget it."""
+        if worker in self.workers:
+            self.workers.discard(worker)
+            worker.end()
+            self.source.kill(worker)
+            self._chore(self._bury(worker))
+
+    async def _bury(self, worker: Worker) -> None:
+        with suppress(Lost):
+            await self.source.buried(worker)
+
+    async def _autopsy(self, job: Job, worker: Worker) -> None:
+        """Tell whoever asked the question that a worker died of."""
+        self.workers.discard(worker)
+        worker.end()
+        try:
+            code = await self.source.buried(worker)
+        except Lost:
+            code = None
+        if code in (NO_MEMORY, -signal.SIGKILL):  # the latter is the system's way with processes that take too much
+            job.finish(Stopped("too_large", "working this out takes more memory than a question may have", REMEDY))
+        elif code == -getattr(signal, "SIGPROF", 0):
+            job.finish(_too_slow())
+        else:
+            print(f"sfumato: internal error: a worker ended ({code})", file=sys.stderr)  # noqa: T201
+            said = "the process that worked this out has ended"
+            job.finish(Stopped("internal", said, "ask another way, and report it"))
+
+    def _worn(self, worker: Worker) -> bool:
+        """Whether a worker is to be replaced: what it has loaded and laid out may grow with every question."""
+        if worker.asked >= self.limits.worker_questions:
+            return True
+        now = held_bytes(worker.process)
+        return now is not None and worker.held is not None and now - worker.held > self.limits.worker_growth
+
+    def _chore(self, chore: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do something besides."""
+        task = asyncio.get_running_loop().create_task(chore)
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+        if self._closed:
+            task.cancel()
+        return task
+
+
+def _settling(reply: asyncio.Future[bytes | None]) -> Callable[[Worker, bytes | None], None]:
+    def settle(_: Worker, said: bytes | None) -> None:
+        if not reply.done():
+            reply.set_result(said)
+
+    return settle
+
+
+def _too_slow() -> Stopped:
+    return Stopped("too_slow", "the answer takes too long", REMEDY)

@@ -1,0 +1,75 @@
+"""The releases that are served, each under a name that fits into an address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
+from sfumato.releases.release import Release
+from sfumato.serve.web.refusals import Refusal
+from sfumato.sql import compile_select
+
+
+@dataclass(frozen=True, eq=False)
+class Book:
+    """One release that is served. file: what its file is called, without the folder, which is nobody's business."""
+
+    name: str
+    file: str
+    release: Release
+
+    @cached_property
+    def spelled(self) -> dict[str, str]:
+        """How each column is written in SQL: as it is, where that is understood, else in quotes."""
+        schema, found = self.release.schema, {}
+        for name in (*schema.attributes, *schema.group_columns, *schema.measures):
+            aggregate = f"AVG({name})" if name in schema.measures else "COUNT(*)"
+            key = "" if name in schema.measures else f"{name}, "
+            group = "" if name in schema.measures else f" GROUP BY {name}"
+            text = f"SELECT {key}{aggregate} AS a_number FROM release{group}"
+            found[name] = name if _plain(name) and self._compiles(text) else '"' + name.replace('"', '""') + '"'
+        return found
+
+    def _compiles(self, text: str) -> bool:
+        try:
+            compile_select(text, self.release.schema)
+        except SfumatoError:
+            return False
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class Shelf:
+    """All of them, in the order in which they were named."""
+
+    books: tuple[Book, ...]
+
+    @classmethod
+    def of(cls, opened: Sequence[tuple[str | Path, Release]]) -> Shelf:
+        """The releases under the names of their files, numbered where two are called the same."""
+        books: list[Book] = []
+        for path, release in opened:
+            stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(path).stem).strip("-")[:80] or "release"
+            name, number = stem, 2
+            while any(book.name == name for book in books):
+                name, number = f"{stem}-{number}", number + 1
+            books.append(Book(name, Path(path).name, release))
+        return cls(tuple(books))
+
+    def __iter__(self) -> Iterator[Book]:
+        return iter(self.books)
+
+    def find(self, name: str) -> Book:
+        """The release of a name."""
+        for book in self.books:
+            if book.name == name:
+                return book
+        raise Refusal("not_found", "no release of this name is served here", "GET /api/releases lists them")
+
+
+def _plain(name: str) -> bool:
+    return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is not None

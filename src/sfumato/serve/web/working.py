@@ -1,0 +1,305 @@
+"""The processes that work out answers, and the nursery that they are forked from.
+
+A worker takes one question after the other from a pipe, and ends when the pipe does. It can be killed at any time, for
+it holds nothing that another would miss. On Linux workers are forked from a nursery: a process of one thread that has
+the releases open and has answered a question, so that a new worker is there within milliseconds and shares its memory
+with all others. Elsewhere each is a Python of its own, which opens the files by itself.
+
+Nothing is unpickled: questions and answers are bytes, in frames that begin with their length.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn, TypeAlias
+
+from pydantic import BaseModel
+
+from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
+from sfumato.limits import MOST_DENSE
+from sfumato.serve.pgwire.asking import Asked, OfCatalogue, answer
+from sfumato.serve.pgwire.catalogue.database import Catalogue
+from sfumato.serve.pgwire.failures import Failure
+from sfumato.serve.web import answers
+from sfumato.serve.web.answering import Question
+from sfumato.serve.web.asked.questions import Chart, Compare, Query
+from sfumato.serve.web.bounds import Limits
+from sfumato.serve.web.http.bodies import read_question
+from sfumato.serve.web.http.guards import where
+from sfumato.serve.web.refusals import Refusal, as_json
+from sfumato.serve.web.shelf import Book, Shelf
+
+LENGTH = struct.Struct("!I")
+ANSWER, REFUSAL, FAILURE, INTERNAL, CATALOGUE = b"A", b"R", b"F", b"E", b"C"  # what a reply begins with
+NO_MEMORY = 71  # exit code of a worker that ran out of it
+ANSWERS, CATALOGUES = "answers", "catalogue"  # what a worker is for
+Work: TypeAlias = Callable[["Room", Question], bytes]
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """What a worker has at hand. works: by kind of question; looks_up: whether it has the catalogue of tables."""
+
+    shelf: Shelf
+    works: Mapping[str, Work]
+    looks_up: bool = False
+
+    @cached_property
+    def catalogue(self) -> Catalogue | None:
+        """Its engine has threads of its own, so that it is made after the fork, in the workers that need it alone."""
+        return Catalogue(self.shelf) if self.looks_up else None
+
+    def reply(self, question: Question) -> bytes:
+        """The answer or the refusal, after a letter that tells which."""
+        try:
+            return ANSWER + self.works[question.kind](self, question)
+        except OfCatalogue:
+            return CATALOGUE
+        except MemoryError:
+            raise
+        except Exception as error:
+            return _refused(error, by_wire=question.kind == "wire")
+
+    def warm(self) -> None:
+        """Do some work for nobody, so that no worker has to load and lay out what all of them need."""
+        for book in self.shelf.books[:1]:
+            with suppress(Exception):  # whoever asks for it will be told
+                answers.first_chart(book)
+
+
+def _refused(error: Exception, *, by_wire: bool) -> bytes:
+    if isinstance(error, SfumatoError):
+        error = Failure.of(error) if by_wire else Refusal.of(error)
+    if isinstance(error, Failure):
+        return FAILURE + as_json([error.code, error.message, error.hint])
+    if isinstance(error, Refusal):
+        return REFUSAL + as_json([error.kind, error.error, error.what_to_do])
+    return INTERNAL + where(error).encode()
+
+
+def understood(reply: bytes) -> bytes:
+    """The answer of a reply, or what it refuses with."""
+    kind, body = reply[:1], reply[1:]
+    if kind == FAILURE:
+        raise Failure(*json.loads(body))
+    if kind == REFUSAL:
+        raise Refusal(*json.loads(body))
+    if kind != ANSWER:
+        print(f"sfumato: internal error: {printed(body)}", file=sys.stderr)  # noqa: T201
+        raise Refusal("internal", "this went wrong on the server's side", "ask another way, and report it")
+    return body
+
+
+def printed(body: bytes) -> str:
+    return body.decode(errors="replace")[:200]
+
+
+def _of(kind: type[BaseModel], work: Callable[[Book, Any], bytes]) -> Work:
+    return lambda room, question: work(room.shelf.find(question.name), read_question(question.body, kind))
+
+
+WORKS: dict[str, Work] = {
+    "about": lambda room, question: answers.description(room.shelf.find(question.name)),
+    "query": _of(Query, answers.query),
+    "csv": _of(Query, answers.csv),
+    "chart": _of(Chart, answers.chart),
+    "compare": _of(Compare, answers.compare),
+    "wire": lambda room, question: answer(room.shelf, room.catalogue, Asked.unpacked(question.body)),
+}
+
+
+# A worker.
+
+
+def work(room: Room, take: BinaryIO, give: BinaryIO, limits: Limits) -> NoReturn:
+    """Answer questions until there are no more."""
+    try:
+        room.catalogue  # noqa: B018 (made before memory is limited)
+        _limit_memory(limits, room.shelf)
+        give.write(LENGTH.pack(0))  # ready
+        give.flush()
+        while (head := take.read(LENGTH.size)) != b"" and len(head) == LENGTH.size:
+            question = Question.unpacked(take.read(*LENGTH.unpack(head)))
+            _limit_processor(limits.answer_seconds)
+            reply = room.reply(question)
+            _limit_processor(0)
+            give.write(LENGTH.pack(len(reply)) + reply)
+            give.flush()
+    except MemoryError:
+        os._exit(NO_MEMORY)
+    except OSError:  # nobody is there any more
+        os._exit(0)
+    os._exit(0)
+
+
+def _limit_memory(limits: Limits, shelf: Shelf) -> None:
+    """Let no allocation go beyond the bound; where the system cannot tell what is used already, there is none."""
+    try:
+        import resource
+
+        held = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    except (ImportError, OSError):
+        return
+    cells = [book.release.domain.size for book in shelf if book.release.domain.size <= MOST_DENSE]
+    most = held + limits.memory + limits.memory_per_cell * max(cells, default=0)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def _limit_processor(seconds: float) -> None:
+    """Have the system end this process after so much work, also while C code holds Python's lock and nobody watches."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+# Where workers come from: forked from a nursery,
+
+
+class Nursery:
+    """A warm process to fork workers from. Made while the server has one thread and no event loop yet.
+
+    `control` takes b"B" + what a worker is for, and gives b"B" + its number, with a socket to talk to it; b"K" + a
+    number kills a worker, and gives b"K" + its number and how it ended. No worker is waited for before that, so that
+    its number cannot belong to another process meanwhile. When `control` closes, because the server ended in whatever
+    way, all workers are killed.
+    """
+
+    def __init__(
+        self, shelf: Shelf, works: Mapping[str, Work], limits: Limits, others: Iterable[socket.socket] = ()
+    ) -> None:
+        self.control, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.process = os.fork()
+        if self.process == 0:
+            try:
+                for one in (self.control, *others):
+                    one.close()
+                _nurse(inside, shelf, works, limits)
+            finally:
+                os._exit(1)
+        inside.close()
+
+    def close(self) -> None:
+        """End it, which ends all workers; they are gone when this returns. One that is busy loading is killed."""
+        self.control.close()
+        for _ in range(50):
+            with suppress(ChildProcessError):
+                if os.waitpid(self.process, os.WNOHANG)[0] == 0:
+                    time.sleep(0.01)
+                    continue
+            return
+        os.kill(self.process, signal.SIGKILL)
+        os.waitpid(self.process, 0)
+
+
+def _nurse(control: socket.socket, shelf: Shelf, works: Mapping[str, Work], limits: Limits) -> None:
+    for one in (signal.SIGINT, signal.SIGTERM):  # meant for the server, which ends this process in its own time
+        signal.signal(one, signal.SIG_IGN)
+    signal.set_wakeup_fd(-1)
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+    rooms = {ANSWERS: Room(shelf, works), CATALOGUES: Room(shelf, works, looks_up=True)}
+    rooms[ANSWERS].warm()
+    gc.collect()
+    gc.freeze()  # the collector of a worker need not touch, and so copy, what it did not make
+    children: set[int] = set()
+    nursery, die_with_parent = os.getpid(), _death_by_parent()
+    try:
+        while asked := control.recv(64):
+            if asked[:1] == b"B":
+                theirs, mine = socket.socketpair()
+                try:
+                    child = os.fork()
+                except OSError:  # no more processes, or no memory for one
+                    control.send(b"N")
+                    continue
+                if child == 0:
+                    try:
+                        die_with_parent(nursery)
+                        control.close()
+                        theirs.close()
+                        work(rooms[asked[1:].decode()], mine.makefile("rb"), mine.makefile("wb"), limits)
+                    finally:
+                        os._exit(1)
+                mine.close()
+                children.add(child)
+                socket.send_fds(control, [b"B%d" % child], [theirs.fileno()])
+                theirs.close()
+            elif (child := int(asked[1:])) in children:
+                children.discard(child)
+                control.send(b"K%d %d" % (child, _killed(child)))
+    finally:
+        for end in (lambda child: os.kill(child, signal.SIGKILL), lambda child: os.waitpid(child, 0)):
+            for child in children:
+                with suppress(OSError):
+                    end(child)
+        os._exit(0)
+
+
+def _death_by_parent() -> Callable[[int], None]:
+    """Have the system kill a process when its parent has ended, however that was: a busy worker would not notice."""
+    import ctypes
+
+    prctl = ctypes.CDLL(None).prctl
+
+    def ask(parent: int) -> None:
+        prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:  # it has ended just before
+            os._exit(0)
+
+    return ask
+
+
+def _killed(child: int) -> int:
+    with suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+# or started afresh.
+
+
+def command_of_worker() -> Sequence[str]:
+    """What starts a worker of its own, which is then told by its first frame what to open."""
+    return [sys.executable, "-c", "from sfumato.serve.web.working import main; main()"]
+
+
+def what_to_open(shelf: Shelf, paths: Sequence[Path], room: str, limits: Limits) -> bytes:
+    """The first frame. A digest makes sure that a worker opens the bytes that the server has checked."""
+    files = [
+        (book.name, str(path.resolve()), hashlib.sha256(path.read_bytes()).hexdigest())
+        for book, path in zip(shelf, paths, strict=True)
+    ]
+    told = as_json({"files": files, "room": room, "limits": vars(limits)})
+    return LENGTH.pack(len(told)) + told
+
+
+def main() -> NoReturn:
+    """A worker as a process of its own."""
+    from sfumato.publishing.publish import open_release
+
+    if hasattr(signal, "SIGINT"):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    take, give = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever is printed by mistake is no answer
+    told = json.loads(take.read(*LENGTH.unpack(take.read(LENGTH.size))))
+    books = []
+    for name, path, digest in told["files"]:
+        if hashlib.sha256(Path(path).read_bytes()).hexdigest() != digest:
+            sys.exit("sfumato: a release has changed since it was opened; start the server again")
+        books.append(Book(name, Path(path).name, open_release(path, most_cells=2**62)))
+    room = Room(Shelf(tuple(books)), WORKS, looks_up=told["room"] == CATALOGUES)
+    room.warm()
+    work(room, take, give, Limits(**told["limits"]))

@@ -1,1 +1,0 @@
-"""What mechanisms of one purpose ask for; public, without data and without noise."""
