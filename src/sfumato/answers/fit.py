@@ -8,7 +8,8 @@ keeps of it, and reads that back from a file that nobody has vouched for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from sfumato.measurement import Design, Measurement
 
 if TYPE_CHECKING:
     from sfumato.answers.guaranteed.ends import Find
+    from sfumato.least_squares.merged import Merged
 
 PARTS = 2**10  # an estimate is kept in whole multiples of 1 / PARTS, so that a file holds it exactly
 Arrays = dict[str, NDArray[Any]]  # whole numbers, and multiples of 1 / PARTS
@@ -70,6 +72,16 @@ class Fit(Protocol):
 
     def errors(self, columns: Floats) -> Errors:
         """The errors of weighted sums of cells; `columns` is (cells, sums)."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What was found out about its errors, for people."""
+
+    def sums(self, domain: Domain, places: Sequence[int]) -> Floats:
+        """Its estimates along some axes, summed over the others."""
+
+    def merged(self, domain: Domain) -> Merged | None:
+        """The errors of sums that tell few cells apart, where there is a short way to them."""
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
         """How ends of sums are found that hold for every table; a QueryError where there are none.
@@ -136,7 +148,25 @@ class FitReader:
         return self.arrays.pop(name)
 
 
-class Unbiased:
+class Plain:
+    """What a fit does unless it knows better."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return ()
+
+    def sums(self: Fit, domain: Domain, places: Sequence[int]) -> Floats:
+        others = tuple(place for place in range(len(domain.axes)) if place not in places)
+        return np.asarray(self.estimate.reshape(domain.shape).sum(axis=others)).reshape(-1)
+
+    def merged(self, domain: Domain) -> Merged | None:
+        return None
+
+    def measured_inside(self, within: Sets) -> Inside | None:
+        return None
+
+
+class Unbiased(Plain):
     """A fit that is unbiased whatever the table is: the ends that its noise has hold for every table."""
 
     exact = True
@@ -146,11 +176,8 @@ class Unbiased:
 
         return of_squares(self)
 
-    def measured_inside(self, within: Sets) -> Inside | None:
-        return None
 
-
-class ByModel:
+class ByModel(Plain):
     """A fit that leans on a model, and keeps nothing that bounds its sums for every table."""
 
     exact = False
@@ -159,9 +186,6 @@ class ByModel:
         from sfumato.answers.guaranteed.ends import NONE
 
         raise QueryError(NONE)
-
-    def measured_inside(self, within: Sets) -> Inside | None:
-        return None
 
 
 class TotalByNoise:
@@ -180,6 +204,31 @@ class OfOneMeasurement:
     @property
     def measurements(self) -> tuple[Measurement, ...]:
         return (self.measurement,)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCells(Unbiased, OfOneMeasurement):
+    """A measurement of every cell by itself, all with the same noise."""
+
+    family = "noisy-cells"  # in no table: a file keeps such cells as they are
+    room = 1
+
+    measurement: Measurement
+
+    @cached_property
+    def estimate(self) -> Floats:
+        return self.measurement.answers.astype(np.float64)
+
+    def errors(self, columns: Floats) -> Errors:
+        sums = columns.shape[1]
+        return Errors(self.measurement.design, columns, np.zeros((sums, sums)), np.zeros(sums, dtype=bool))
+
+    def record(self, domain: Domain) -> Arrays:
+        return {}
+
+    @classmethod
+    def read(cls, file: FitReader) -> NoisyCells:
+        return cls(file.measurement(len(file.estimate)))
 
 
 def keep_in_parts(fit: object, *names: str) -> None:

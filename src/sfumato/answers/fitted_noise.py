@@ -23,7 +23,6 @@ from sfumato.answers.view import Sum, Terms
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.frozen import dataclass
-from sfumato.models.linear.fit import BySquares
 
 ENDS = ("value", "low", "high")
 
@@ -64,7 +63,7 @@ class FittedNoise:
     ) -> list[Noise]:
         """The noises of every present group in one statistic."""
         fit, found = asked.fit, list[Noise]([() for _ in present])
-        if isinstance(fit, BySquares) and (merged := fit.merged(self.domain)) is not None:
+        if (merged := fit.merged(self.domain)) is not None:
             found = merged_terms(asked, merged, self.domain, names, group, present, answer)
         elif isinstance(fit, ByGroup) and len(present) > 1:
             found = self._at_once(fit, asked, names, group, present, answer) or found

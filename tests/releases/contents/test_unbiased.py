@@ -15,7 +15,6 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.contents.unbiased import as_measured
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 
@@ -63,7 +62,7 @@ def test_margins_as_measured_may_be_negative_and_their_intervals_are_those_of_th
 def test_they_are_least_squares_of_all_noisy_tables():
     """A dense twin: every noisy table as rows of a matrix over all cells, weighed by precision."""
     release = release_by("margins")
-    content, shape = as_measured(release.content), tuple(SIZES.values())
+    content, shape = release.content.as_measured(), tuple(SIZES.values())
     cells = np.array(list(product(*map(range, shape))))
     blocks, answers, weights = [], [], []
     for places, one in content.measured:
@@ -85,7 +84,7 @@ def test_they_are_least_squares_of_all_noisy_tables():
 
 def test_what_was_not_measured_together_is_refused_in_one_line_that_says_what_was():
     release = release_by("margins")
-    sets = {len(places) for places, _ in as_measured(release.content).measured}
+    sets = {len(places) for places, _ in release.content.as_measured().measured}
     assert max(sets) < 4
     with pytest.raises(QueryError, match="were not measured together") as refusal:
         release.query("SELECT COUNT(*) FROM t WHERE x < 20 AND y = 1 AND z = 0 AND w > 1", unbiased=True)
@@ -95,7 +94,7 @@ def test_what_was_not_measured_together_is_refused_in_one_line_that_says_what_wa
 @pytest.mark.parametrize("mechanism", ["cells", "hierarchical", "residual"])
 def test_what_is_unbiased_already_stays_as_it_is(mechanism):
     release = release_by(mechanism)
-    assert as_measured(release.content) is release.content
+    assert release.content.as_measured() is release.content
     plain, unbiased = release.query(BY_X), release.query(BY_X, unbiased=True)
     assert [one.value for one in plain.column("n")] == [one.value for one in unbiased.column("n")]
 

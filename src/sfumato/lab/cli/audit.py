@@ -48,7 +48,7 @@ def audit(
     missed = [name for name, by, _ in caught if by is None]
     if MANNER.json:
         from sfumato.cli.shared.manner import give
-        from sfumato.cli.shared.plans import of_audit
+        from sfumato.lab.cli.values import of_audit
 
         give(of_audit(report, caught))
     score = f"{len(caught) - len(missed)} of {len(caught)}"
@@ -81,7 +81,7 @@ def _ask_statements(statements: int, seed: int | None) -> None:
             tick(f"{total.asked:,} asked, {len(total.found)} wrong", total.asked / statements)
     if MANNER.json:
         from sfumato.cli.shared.manner import give
-        from sfumato.cli.shared.plans import of_statements
+        from sfumato.lab.cli.values import of_statements
 
         give(of_statements(total, first))
     for found in total.found:

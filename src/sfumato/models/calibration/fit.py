@@ -65,6 +65,10 @@ class MeasuredFit(ByModel):
         return self.inner.of
 
     @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(self.scales.words)
+
+    @property
     def estimate(self) -> Floats:
         return self.inner.estimate
 

@@ -386,6 +386,11 @@ class Margins(ContentOfCells):
             "attributes than were measured together join margins, and how far that is off was measured with noise",
         )
 
+    def as_measured(self) -> Margins:
+        from sfumato.models.margins.unbiased import measured_margins
+
+        return measured_margins(self)
+
     def write(self) -> Written:
         return margins_file.written(self)
 

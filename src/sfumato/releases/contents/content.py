@@ -79,6 +79,11 @@ class Written:
     further: Mapping[str, Any] = field(default_factory=dict)
 
 
+NOT_UNBIASED = (
+    "ask without unbiased, or release by cells, hierarchical, residual or another mechanism that does not shrink"
+)
+
+
 class Content(ABC):
     """Something published that answers questions. It holds no private data."""
 
@@ -104,6 +109,10 @@ class Content(ABC):
     def together(self, select: Select, confidence: float) -> float | None:
         """The confidence of each number with which all of an answer hold together; None where that is not known."""
         return None
+
+    def as_measured(self) -> Content:
+        """The same without what a model made of its measurements: counts and sums are unbiased."""
+        raise QueryError(f"this kind of release holds no unbiased counts; {NOT_UNBIASED}")
 
     @abstractmethod
     def select(self, select: Select, confidence: float) -> Result:

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.answers.fit import PARTS, Fit
+from sfumato.answers.fit import PARTS, Fit, NoisyCells
 from sfumato.arrays import Floats, Whole
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
-from sfumato.models.calibration.fit import MeasuredFit
-from sfumato.models.cells.fit import NoisyCells
 from sfumato.queries import Identity, Queries
-from sfumato.releases.contents.content import About, ContentOfCells, Written
+from sfumato.releases.contents.content import NOT_UNBIASED, About, ContentOfCells, Written
 from sfumato.releases.file import members
 from sfumato.releases.file.families import WITHOUT_ESTIMATE
 from sfumato.releases.file.fits import Reading, from_whole_numbers, in_whole_numbers, write_fits
@@ -103,13 +101,23 @@ class Cube(ContentOfCells):
 
     def _along(self, fit: Fit, places: Sequence[int]) -> Floats:
         """The estimates of one statistic along some axes, summed over the others."""
-        if fit.family in WITHOUT_ESTIMATE:
-            from sfumato.models.linear.fit import SolvedFit
+        return fit.sums(self.domain, places)
 
-            if isinstance(fit, SolvedFit):
-                return fit.sums(self.domain, places)
-        others = tuple(place for place in range(len(self.domain.axes)) if place not in places)
-        return np.asarray(fit.estimate.reshape(self.domain.shape).sum(axis=others)).reshape(-1)
+    def as_measured(self) -> Cube:
+        """The same if all fits are unbiased, or the cells that they lean on, where these were measured one by one.
+
+        What was measured of buckets that were found in the noise of cells hangs on that noise, and does not enter; nor
+        do counts that were asked because earlier noisy ones were large: no combination of these is unbiased.
+        """
+        if all(fit.exact for fit in self.fits):
+            return self
+        cells = [_cells(fit, self.domain.size) for fit in self.fits]
+        if None in cells:
+            raise QueryError(
+                "what this release measured was chosen by earlier noise, or is of whole regions, so that it holds no "
+                f"unbiased counts; {NOT_UNBIASED}"
+            )
+        return Cube.of_cells(self.schema, [one for one in cells if one is not None])
 
     def linear(self, queries: Queries, confidence: float, interval: str = "typical") -> Sequence[Estimate]:
         from sfumato.answers.answer import check_confidence
@@ -156,7 +164,7 @@ class Cube(ContentOfCells):
             "every cell carries noise of its own, whose distribution is known exactly"
             if self.plain
             else "cells were fitted to noisy answers: their noise is known exactly, what the fit assumes is estimated",
-            tuple(words for fit in self.fits if isinstance(fit, MeasuredFit) for words in fit.scales.words),
+            tuple(words for fit in self.fits for words in fit.words),
         )
 
     def write(self) -> Written:
@@ -233,3 +241,11 @@ def _with_estimates(manifest: Manifest) -> tuple[list[Statistic], list[Statistic
     pairs = [*zip(manifest.statistics, families, strict=True)]
     kept = [one for one, family in pairs if family not in WITHOUT_ESTIMATE]
     return kept, [one for one, family in pairs if family in WITHOUT_ESTIMATE]
+
+
+def _cells(fit: Fit, size: int) -> Measurement | None:
+    """What was measured of every cell by itself."""
+    for one in fit.measurements:
+        if one.of == fit.of and isinstance(one.queries, Identity) and len(one.answers) == size:
+            return one
+    return None

@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from sfumato.answers.alike import Kinds
+from sfumato.answers.fit import NoisyCells
 from sfumato.answers.guaranteed.ends import Ends, Find, reach
 from sfumato.answers.intervals.source import FromFits
 from sfumato.arrays import Floats
@@ -21,7 +22,6 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.lab.audit.calibration.breaking import Search, break_intervals
 from sfumato.measurement import Design, Measurement, Noise
-from sfumato.models.cells.fit import NoisyCells
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema

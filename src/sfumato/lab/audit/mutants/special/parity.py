@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sfumato.answers.fit import NoisyCells
 from sfumato.arrays import Whole
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
@@ -20,7 +21,6 @@ from sfumato.lab.papers.parity.measure import example, parity
 from sfumato.lab.papers.parity.parities import as_cells, odd, transformed
 from sfumato.models.base.mechanism import Mechanism
 from sfumato.models.base.mechanism import Run as Make
-from sfumato.models.cells.fit import NoisyCells
 from sfumato.queries import Workload
 from sfumato.schema import Schema
 
