@@ -36,26 +36,8 @@ from types import FrameType
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "sfumato"
 
-# What belongs to the laboratory and to the server, by the beginning of a path, until they have folders of their own.
-LAB = [
-    "lab/",
-    "audit/",
-    "reproduce/",
-    "lab/cli/audit.py",
-    "lab/cli/reproduce.py",
-    "mechanisms/special/",
-    "releases/contents/special/",
-    "strategies/special/",
-    "inference/classifiers/",
-    "inference/contingency/",
-    "inference/learned/",
-    "lab/papers/bayes/network.py",
-    "lab/papers/parity/parities.py",
-    "lab/papers/parity/doubt.py",
-    *(f"mechanisms/shared/{name}.py" for name in ("examples", "growing", "learning_size", "promises", "rules")),
-    "lab/papers/sq/statistical_queries.py",
-]
-SERVE = ["serve/", "explorer/", "serve/cli.py"]
+LAB = ["lab/"]
+SERVE = ["serve/"]
 
 SCHEMA = """
 dataset: census

@@ -10,7 +10,7 @@ import pytest
 from sfumato.answers.intervals import fieller as ratios
 from sfumato.answers.intervals.fieller import Functional, Term, linear_interval, ratio_interval
 from sfumato.answers.intervals.noise_sum import half_width, stderr, upper_quantile
-from sfumato.answers.intervals.noise_terms import Noises
+from sfumato.answers.intervals.noises import Noises
 from sfumato.errors import QueryError
 from sfumato.measurement import Gaussian, Laplace
 

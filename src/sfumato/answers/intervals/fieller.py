@@ -27,7 +27,7 @@ from math import hypot, inf, isfinite, nan, sqrt
 
 import numpy as np
 
-from sfumato.answers.intervals.noise_terms import Noises
+from sfumato.answers.intervals.noises import Noises
 from sfumato.arrays import Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Noise

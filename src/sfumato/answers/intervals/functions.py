@@ -21,7 +21,7 @@ from math import hypot, isfinite, sqrt
 import numpy as np
 
 from sfumato.answers.intervals.fieller import Functional, Interval, Term, side_by_side
-from sfumato.answers.intervals.noise_terms import Noises
+from sfumato.answers.intervals.noises import Noises
 from sfumato.arrays import Floats
 
 Function = Callable[[Floats], tuple[float, Floats]]  # value and gradient at some sums

@@ -21,7 +21,8 @@ from scipy.stats import qmc
 from sfumato.answers.alike import kinds_asked
 from sfumato.answers.evaluate import Evaluation
 from sfumato.answers.groups import Groups
-from sfumato.answers.intervals.noise_terms import NEARLY, NUMBERS_AT_ONCE, spread_over
+from sfumato.answers.intervals.noise_terms import NUMBERS_AT_ONCE, spread_over
+from sfumato.answers.intervals.noises import NEARLY
 from sfumato.arrays import Floats
 from sfumato.measurement import Design, Gaussian
 from sfumato.sql import Select

@@ -115,7 +115,7 @@ def read_unit(source: Column, engine: Engine) -> SQL:
 
     For privacy: texts are compared by their bytes, because a collation that takes two persons for one would let one of
     them decide which rows of the other are kept, and NaN would be a person whom many can join. Where each value has a
-    type of its own, its type is part of who it is (`sfumato.kernel.reading.formats.arrow.identity_of`).
+    type of its own, its type is part of who it is (`sfumato.kernel.reading.formats.arrow_values.identity_of`).
     """
     if source.who is not None:
         return column(source.who)

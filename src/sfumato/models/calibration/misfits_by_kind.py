@@ -30,10 +30,10 @@ from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Measurement
+from sfumato.models.calibration.claims import claims
 from sfumato.models.calibration.factor import (
     CLAIMED,
     chances_of,
-    claims,
     expected_sizes,
     factor_of,
     hidden_deviation,

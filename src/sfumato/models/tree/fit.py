@@ -149,7 +149,7 @@ def fit_tree(measured: Measurement, tree: BinaryTree, sizes: Codes | None = None
 
     sizes: how many cells each leaf is, along the tree; None: one each.
     """
-    from sfumato.models.tree.hyperparameters import Evidence  # which reading and pricing never need
+    from sfumato.models.tree.evidence import Evidence
     from sfumato.models.tree.messages import posterior_of
     from sfumato.models.tree.total import of_one_row_more, total_by_squares, total_of_both
 

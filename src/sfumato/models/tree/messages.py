@@ -18,17 +18,11 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
-from sfumato.models.tree.hyperparameters import (
-    UNKNOWN,
-    Evidence,
-    Hyperparameters,
-    SliceShares,
-    Statistics,
-    row_class,
-    slice_shares,
-)
+from sfumato.models.tree.evidence import UNKNOWN, Evidence
+from sfumato.models.tree.hyperparameters import Hyperparameters, SliceShares, Statistics, row_class, slice_shares
 from sfumato.models.tree.observation import LEAST_VARIANCE, Mixture, Normal
-from sfumato.models.tree.split_prior import UNEVEN, Halves, Split, factor, split, steps
+from sfumato.models.tree.split_prior import UNEVEN, Halves, Split, split
+from sfumato.models.tree.trend import factor, steps
 
 ROUNDS = 3  # of learning; more change no figure
 LEAST_SHARE = 1e-3  # of a node's rows that a half is thought to get

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.reading.engines import Column
-from sfumato.kernel.reading.formats.arrow import as_text, harmless, identity_of, text_of
+from sfumato.kernel.reading.formats.arrow_values import as_text, harmless, identity_of, text_of
 from sfumato.kernel.reading.formats.origin import SOURCE, mounted_columns
 
 if TYPE_CHECKING:

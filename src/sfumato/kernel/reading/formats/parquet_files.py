@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.reading.engines import Column
-from sfumato.kernel.reading.formats.arrow import harmless
+from sfumato.kernel.reading.formats.arrow_values import harmless
 from sfumato.kernel.reading.formats.origin import SOURCE, mounted_columns, shown_files
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from typing import Any
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.reading.engines import Column
-from sfumato.kernel.reading.engines.choosing import adbc_vendor, alchemy_url
-from sfumato.kernel.reading.formats.arrow import identity_of, text_of
+from sfumato.kernel.reading.engines.alchemy import adbc_vendor, alchemy_url
+from sfumato.kernel.reading.formats.arrow_values import identity_of, text_of
 from sfumato.kernel.reading.formats.origin import SOURCE, mounted_columns
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfumato.kernel.reading.engines.choosing import alchemy_url
+from sfumato.kernel.reading.engines.alchemy import alchemy_url
 
 # Addresses that SQLAlchemy opens, by what stands before the first + or : in them.
 ADDRESSES = ("mysql", "mariadb", "clickhouse")

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from sfumato.errors import TableError
 from sfumato.kernel.reading.engines import Column
-from sfumato.kernel.reading.engines.other.engine import chosen, literal, quoted_table
+from sfumato.kernel.reading.engines.other.catalogue import chosen, literal, quoted_table
 from sfumato.kernel.reading.engines.other.mysql import Session, Words, is_nan
 from sfumato.kernel.reading.expressions import SQL, cast, choose, type_of, whole
 

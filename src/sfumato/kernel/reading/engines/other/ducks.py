@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from sfumato.kernel.reading.engines import Column
-from sfumato.kernel.reading.engines.other.engine import chosen, literal, quoted_table
+from sfumato.kernel.reading.engines.other.catalogue import chosen, literal, quoted_table
 from sfumato.kernel.reading.engines.other.mysql import Session, Words
 from sfumato.kernel.reading.expressions import SQL, try_cast
 from sfumato.kernel.reading.formats.origin import bare_type

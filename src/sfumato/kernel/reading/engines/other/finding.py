@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from sfumato.errors import TableError
 from sfumato.kernel.reading.engines import Column
-from sfumato.kernel.reading.engines.choosing import adbc_vendor, alchemy_url
+from sfumato.kernel.reading.engines.alchemy import adbc_vendor, alchemy_url
 from sfumato.kernel.reading.engines.other.mysql import Words
 from sfumato.kernel.reading.expressions import TEXTS, type_of
 from sfumato.schema.attributes import Boolean, Category, Date

@@ -23,7 +23,7 @@ from sqlglot import exp
 
 from sfumato.errors import TableError
 from sfumato.kernel.reading.engines import Column
-from sfumato.kernel.reading.engines.other.engine import chosen, literal, quoted_table
+from sfumato.kernel.reading.engines.other.catalogue import chosen, literal, quoted_table
 from sfumato.kernel.reading.expressions import SQL, TEXTS, cast, choose, double, is_present, named, type_of, whole
 
 TRUE, FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
