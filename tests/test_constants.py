@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "sfumato"
 SETTINGS = ("Settings", "Learning")  # whose fields are constants too
-COVERED = ("inference", "strategies", "intervals", "mechanisms", "planner")
+COVERED = ("models", "answers/intervals", "answers/guaranteed", "lab/papers", "planner")
 WRITTEN = {"linspace": np.linspace, "arange": np.arange, "logspace": np.logspace, "exp": np.exp}
 WRITTEN |= {"sqrt": math.sqrt, "log": math.log, "pi": math.pi}
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The server: the explorer for browsers, and PostgreSQL's wire protocol."""

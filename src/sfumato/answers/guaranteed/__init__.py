@@ -1,1 +1,1 @@
-"""TODO."""
+"""Ends of sums that hold for every table."""

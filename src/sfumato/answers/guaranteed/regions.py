@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.answers.fit import Fit
 from sfumato.answers.guaranteed.ends import ANYTHING, Ends, Find, lowest, reach
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.measurement import Measurement
 from sfumato.queries import Ranges
+
+if TYPE_CHECKING:
+    from sfumato.answers.fit import Fit
 
 MOST_KNOWN = 1024  # sums of buckets whose ends are kept
 

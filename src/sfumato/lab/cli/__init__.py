@@ -1,1 +1,1 @@
-"""TODO."""
+"""Commands of the laboratory, which the command line registers by name."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Mechanisms of one purpose, a folder each."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Noisy cells, all of them or those that reach a threshold."""

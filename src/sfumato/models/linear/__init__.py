@@ -1,1 +1,1 @@
-"""TODO."""
+"""Linear measurements and least squares: hierarchies, wavelets, matrices, residuals."""

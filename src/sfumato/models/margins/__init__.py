@@ -1,1 +1,1 @@
-"""TODO."""
+"""Noisy marginals of many attributes, joined when a question is asked."""

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 MOST_JOINED = 2**22  # cells that are joined for one question
 FINE = 2**19  # cells up to which all values are told apart, so that a question has one answer however it is asked
+MOST_NAMED = 3  # sets of attributes in a refusal
 MOST_ATTRIBUTES = 12  # in one question; every set of them has a share in its error
 
 
@@ -387,9 +388,12 @@ class Margins(ContentOfCells):
         )
 
     def as_measured(self) -> Margins:
-        from sfumato.models.margins.unbiased import measured_margins
+        from sfumato.models.margins.unbiased import as_measured
 
-        return measured_margins(self)
+        if self.unbiased:
+            return self
+        tables, measured = as_measured(self)
+        return MeasuredMargins(self.schema, tables, measured=measured, unbiased=True)
 
     def write(self) -> Written:
         return margins_file.written(self)
@@ -405,3 +409,20 @@ class Margins(ContentOfCells):
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Margins:
         return cls(schema, *margins_file.parts(manifest, schema, member))
+
+
+class MeasuredMargins(Margins):
+    """Margins as measured. A question that no noisy table holds is refused."""
+
+    def view(self, kinds: Kinds) -> View:
+        asked = {name for name, kind in kinds.items() if kind.max(initial=0) > 0}
+        sets = [{self.domain.names[place] for place in places} for places in self.tables["count"]]
+        if not any(asked <= names for names in sets):
+            largest = [names for names in sets if len(names) > 1 and not any(names < other for other in sets)]
+            near = sorted(largest, key=lambda names: (-len(names & asked), len(names)))[:MOST_NAMED]
+            told = "; ".join(", ".join(name for name in self.domain.names if name in names) for names in near)
+            raise QueryError(
+                f"{', '.join(sorted(asked))} were not measured together, so there is no unbiased answer; ask about "
+                f"attributes that were ({told or 'one at a time'}), or without unbiased"
+            )
+        return super().view(kinds)

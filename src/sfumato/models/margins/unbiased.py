@@ -15,43 +15,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import QueryError
-from sfumato.models.margins.content import Margins
 from sfumato.models.margins.file import CELL_BY_CELL
 from sfumato.models.margins.views import Observed, parts
 from sfumato.queries import Identity
 from sfumato.releases.contents.content import NOT_UNBIASED
 
 if TYPE_CHECKING:
-    from sfumato.answers.alike import Kinds
-    from sfumato.answers.view import View
     from sfumato.measurement import Measurement
-    from sfumato.models.margins.table import Places
+    from sfumato.models.margins.content import Margins
+    from sfumato.models.margins.table import Places, Table
 
 NO_NOISE = 1e-100  # in the place of no variance at all, so that means by precision stay numbers
-MOST_NAMED = 3  # sets of attributes in a refusal
 
 
-class MeasuredMargins(Margins):
-    """Margins as measured. A question that no noisy table holds is refused."""
-
-    def view(self, kinds: Kinds) -> View:
-        asked = {name for name, kind in kinds.items() if kind.max(initial=0) > 0}
-        sets = [{self.domain.names[place] for place in places} for places in self.tables["count"]]
-        if not any(asked <= names for names in sets):
-            largest = [names for names in sets if len(names) > 1 and not any(names < other for other in sets)]
-            near = sorted(largest, key=lambda names: (-len(names & asked), len(names)))[:MOST_NAMED]
-            told = "; ".join(", ".join(name for name in self.domain.names if name in names) for names in near)
-            raise QueryError(
-                f"{', '.join(sorted(asked))} were not measured together, so there is no unbiased answer; ask about "
-                f"attributes that were ({told or 'one at a time'}), or without unbiased"
-            )
-        return super().view(kinds)
-
-
-def measured_margins(content: Margins) -> Margins:
-    """Margins as measured: for every statistic the parts of its noisy tables, each pooled by precision."""
-    if content.unbiased:
-        return content
+def as_measured(content: Margins) -> tuple[dict[str, dict[Places, Table]], tuple[tuple[Places, Measurement], ...]]:
+    """For every statistic the parts of its noisy tables, each pooled by precision; and the measurements they are of."""
     used = [*_tables(content)]
     observed: dict[str, list[Observed]] = defaultdict(list)
     for places, one in used:
@@ -61,7 +39,7 @@ def measured_margins(content: Margins) -> Margins:
     tables = {of: parts(observed[of]) for of in content.tables}
     if any(() not in found for found in tables.values()):
         raise QueryError(f"this release does not hold the noisy tables that it was made of; {NOT_UNBIASED}")
-    return MeasuredMargins(content.schema, tables, measured=tuple(used), unbiased=True)
+    return tables, tuple(used)
 
 
 def _tables(content: Margins) -> Iterator[tuple[Places, Measurement]]:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Cells in buckets that are taken as even: dawa, kdtree, ispe."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Sums of measures, region by region."""

@@ -13,14 +13,17 @@ measured first has half, if there are others: what the others are hangs on its n
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.answers.guaranteed.ends import Ends, lowest
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
-from sfumato.models.sums.fit import AveragesFit
 from sfumato.models.sums.tables import Table, candidates
+
+if TYPE_CHECKING:
+    from sfumato.models.sums.fit import AveragesFit
 
 Find = Callable[[Floats, Floats, float], Ends]
 

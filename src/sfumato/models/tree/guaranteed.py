@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,8 +28,10 @@ from sfumato.answers.guaranteed.ends import Ends, lowest, reach
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
-from sfumato.models.tree.fit import TreeFit
 from sfumato.queries import Ranges
+
+if TYPE_CHECKING:
+    from sfumato.models.tree.fit import TreeFit
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,1 @@
-"""TODO."""
+"""A shape learned by multiplicative weights: mwem, pmw."""

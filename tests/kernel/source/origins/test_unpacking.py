@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from sfumato.kernel.reading.formats.files import TextFile
+from sfumato.kernel.reading.formats.unpacking import TextFile
 from sfumato.schema.dialect import ENCODINGS
 
 

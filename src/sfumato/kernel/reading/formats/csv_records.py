@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.frozen import dataclass
-from sfumato.kernel.reading.formats.files import TextFile
+from sfumato.kernel.reading.formats.unpacking import TextFile
 
 if TYPE_CHECKING:
     import pyarrow as pa

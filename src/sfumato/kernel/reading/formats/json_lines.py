@@ -18,8 +18,8 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.reading.engines import Column
 from sfumato.kernel.reading.formats.csv_files import spelling_of
 from sfumato.kernel.reading.formats.csv_records import BLOCK, LONGEST, Tally
-from sfumato.kernel.reading.formats.files import STANDARD_INPUT, TextFile
 from sfumato.kernel.reading.formats.origin import SOURCE, shown_files
+from sfumato.kernel.reading.formats.unpacking import STANDARD_INPUT, TextFile
 from sfumato.schema.dialect import PLAIN, Dialect
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""A Bayesian network: conditional tables, fitted to each other."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Conjunctions of flags, implied by few noisy ones."""

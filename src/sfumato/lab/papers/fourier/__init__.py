@@ -1,1 +1,1 @@
-"""TODO."""
+"""Marginals by noisy Walsh coefficients (Barak et al.)."""

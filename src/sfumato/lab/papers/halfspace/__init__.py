@@ -1,1 +1,1 @@
-"""TODO."""
+"""Halfspace queries from a net of noisy cells."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Answers learned from noisy training queries."""

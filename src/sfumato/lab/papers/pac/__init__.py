@@ -1,1 +1,1 @@
-"""TODO."""
+"""A rule that predicts an attribute, chosen by the exponential mechanism."""

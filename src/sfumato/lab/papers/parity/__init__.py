@@ -1,1 +1,1 @@
-"""TODO."""
+"""The parity that fits a table best."""

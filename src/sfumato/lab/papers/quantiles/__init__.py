@@ -1,1 +1,1 @@
-"""TODO."""
+"""Quantiles of numbers on a tree of cuts."""

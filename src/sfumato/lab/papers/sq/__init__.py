@@ -1,1 +1,1 @@
-"""TODO."""
+"""Classifiers from statistical queries."""
