@@ -7,7 +7,7 @@ What was assumed is taken as normal, as its variance is known on average over ma
 largest of many errors is where it is largest: a normal error whose variance has an inverse gamma law is Student's. Of
 whole degrees of freedom three are the fewest that leave it the variance that was measured, so far out that is the law.
 How far noise and model reach is then added in squares, which is exact for normal errors and too much for long tails
-(comparisons/difference.py).
+(public/comparison/difference.py).
 """
 
 from __future__ import annotations

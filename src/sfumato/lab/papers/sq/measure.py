@@ -2,7 +2,7 @@
 
 Dwork's survey, 5.1, after Blum, Dwork, McSherry, Nissim 2005. Three learners that ask for shares of rows only: naive
 Bayes asks once, ID3 and the perceptron ask what earlier answers tell them to. Corrected: the number of rows is private
-(shared/statistical_queries.py), and predicates that no row meets twice are one question. A tenth of the budget tests
+(statistical_queries.py), and predicates that no row meets twice are one question. A tenth of the budget tests
 what was learnt: the rows of each class among those that the classifier cannot tell apart.
 """
 
