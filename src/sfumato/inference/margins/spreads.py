@@ -3,7 +3,7 @@
 The deviation of a cell is taken to grow with the root of the rows that are expected in it: variance = spread * rows.
 Where a release measured how far a set of attributes is off, its own spread is known; else that of sets of its size.
 Errors of neighbouring cells are alike, so that blocks of cells, halves of every axis down to sixteenths, have spreads
-of their own, as variance for each row of a block.
+of their own, as variance for each unit of a block's size (scales.py: `sizes_of`).
 """
 
 from __future__ import annotations
