@@ -3,22 +3,23 @@
 The deviation of a cell is taken to grow with the root of the rows that are expected in it: variance = spread * rows.
 Where a release measured how far a set of attributes is off, its own spread is known; else that of sets of its size.
 Errors of neighbouring cells are alike, so that blocks of cells, halves of every axis down to sixteenths, have spreads
-of their own, as variance for each row of a block.
+of their own, as variance for each unit of a block's size (`sizes_of`).
 
 Errors of pairs at the scale of broad questions: contrasts of their blocks, measured, corrected and sized.
 
 An estimate that was drawn towards products and neighbours is off by little in each cell and to the same side in whole
-regions. So the values of every axis are halved by rows, three times, and for a pair the Haar contrasts of its blocks
-are measured: sums of rows with a sign for each half. A row enters one contrast of each two levels, with weight 1. What
-errors are left is smooth along at least one axis, so that only levels that add up to little are measured, halves with
-eighths and quarters with quarters (a hyperbolic cross, as of sparse grids): six counts' worth, and fewer for pairs of
-which less is worth it.
+regions. So the values of every axis are halved three times (`measure_of`), and for a pair the Haar contrasts of its
+blocks are measured: sums of rows with a sign for each half. A row enters one contrast of each two levels, with weight
+1. What errors are left is smooth along at least one axis, so that only levels that add up to little are measured,
+halves with eighths and quarters with quarters (a hyperbolic cross, as of sparse grids): six counts' worth, and fewer
+for pairs of which less is worth it.
 
 What is left of a measured contrast beyond the estimate's is error and noise. How large errors are is learned by
 likelihood from all pairs (empirical Bayes, a mixture of variances on a grid, as multiples of what is claimed), and the
-posterior mean corrects the estimate, by proportions that leave its margins. The posterior variance is what is left:
-the spread of errors at that scale, in rows of variance for each row of a block. Blocks that are finer than those which
-were measured were not corrected either: their spread falls, level by level, from what the finest had beforehand.
+posterior mean corrects the estimate, by proportions that leave its margins. The posterior variance is what is left: the
+spread of errors at that scale, as variance for each unit of a block's size (`sizes_of`). Blocks that are finer than
+those which were measured were not corrected either: their spread falls, level by level, from what the finest had
+beforehand.
 """
 
 from __future__ import annotations
