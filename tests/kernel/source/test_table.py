@@ -417,8 +417,8 @@ def wide_columns(rows: int, people: int) -> tuple[dict[str, list], list[list[int
 
 def sources(tmp_path, columns) -> dict[str, object]:
     import pandas
-    import polars
 
+    polars = pytest.importorskip("polars")
     table = pa.table(columns)
     return {
         "csv": write(tmp_path / "t.csv", columns),
