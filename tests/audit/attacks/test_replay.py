@@ -104,6 +104,7 @@ def test_every_table_is_run_once_for_a_transcript_and_compared_with_all_its_neig
     assert all(finding.sound and finding.loss == pytest.approx(8) for finding in findings)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("cell", range(3))
 def test_a_leak_that_opens_only_after_some_answers_is_found_whatever_the_transcripts(cell, seed, monkeypatch):

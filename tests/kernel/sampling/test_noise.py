@@ -123,6 +123,7 @@ def test_nothing_is_cut_off_above_the_top_digit(digits):
     assert_distributed(samples, g, (1 - np.exp(-0.2)) * np.exp(-0.2 * g))
 
 
+@pytest.mark.full
 def test_gaussian_noise_beyond_64_bit_squares_is_exact_too():
     """20,000 proposals, of which about 15,000 are kept; those above 2 go through big integers."""
     proposal = noise_module.proposal_for(Fraction(9))

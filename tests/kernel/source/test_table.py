@@ -450,6 +450,7 @@ def test_a_hundred_attributes_are_read_row_by_row_from_every_source(tmp_path):
             assert dict(zip(cells, found.sums["charge"].tolist(), strict=True)) == sums, name
 
 
+@pytest.mark.full
 def test_a_person_with_many_rows_is_capped_over_all_words(tmp_path):
     """Which rows of a person are kept depends on that person's rows alone, and on the key."""
     schema = wide_schema({"column": "who", "contributions": 2})
