@@ -6,6 +6,8 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
+import pytest
+
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.reproduce.papers import PAPERS, reproduce
 
