@@ -1,16 +1,30 @@
 # Two commands matter: `make demo` and `make test`. Each sets up all it needs; only Python 3.11+ and make are assumed.
+# `make test-full` and `make test-engines` run what takes long or needs servers, Spark and a browser; every test is in
+# one of the three (tests/support/layers.py).
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint golden bench site clean
+.PHONY: demo test test-full test-engines golden layers lint bench site clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/sfumato demo
 
 test: $(VENV)/.test-ready lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not full and not engines' --durations=30 --durations-min=3
+
+test-full: $(VENV)/.test-ready
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m full
+
+test-engines: $(VENV)/.engines-ready
+	SFUMATO_ENGINES=required $(BIN)/python -m pytest -n 2 --dist worksteal -m engines
+
+golden: $(VENV)/.test-ready
+	$(BIN)/python tests/golden/golden.py
+
+layers: $(VENV)/.engines-ready
+	$(BIN)/python -m pytest -q --layers
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check .
@@ -18,16 +32,13 @@ lint: $(VENV)/.test-ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-golden: $(VENV)/.test-ready
-	$(BIN)/python tests/golden/golden.py
-
-bench: $(VENV)/.test-ready
+bench: $(VENV)/.engines-ready
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/intervals.py --quick
 	$(BIN)/python benchmarks/audit_power.py
 
-site: $(VENV)/.test-ready
+site: $(VENV)/.engines-ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 $(VENV)/bin/python:
@@ -42,6 +53,10 @@ $(VENV)/.demo-ready: pyproject.toml $(VENV)/bin/python
 $(VENV)/.test-ready: pyproject.toml $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@ $(VENV)/.demo-ready
+
+$(VENV)/.engines-ready: pyproject.toml $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev,dev-engines]'
+	@touch $@ $(VENV)/.test-ready $(VENV)/.demo-ready
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache sfumato-demo site

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: tests run si
 import pytest
 from curators import CENSUS
 from hypothesis import HealthCheck, settings
+from layers import NAMES, STATED, mark_layers
 
 from sfumato.schema import Schema
 
@@ -22,15 +24,38 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.register_profile("server", parent=settings.get_profile("patient"), derandomize=True)
 settings.load_profile("server" if os.environ.get("CI") else "patient")
 
+ENGINES_REQUIRED = os.environ.get("SFUMATO_ENGINES") == "required"  # set by `make test-engines`
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the trials of tests/fire in full; takes many minutes")
+    parser.addoption("--layers", action="store_true", help="say how many tests each layer has, and run none")
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     """A test file that cannot be imported has failed; pytest would pass over it as over a module without examples."""
-    if report.skipped and report.nodeid.startswith("tests/") and "unable to import module" in str(report.longrepr):
+    missing = report.skipped and report.nodeid.startswith("tests/")
+    if missing and ("unable to import module" in str(report.longrepr) or ENGINES_REQUIRED):
         raise pytest.UsageError(f"{report.nodeid} cannot be imported, so that none of its tests would run")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by the marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put every test into its layer."""
+    counted = mark_layers(items)
+    if config.getoption("--layers"):
+        words = " + ".join(f"{counted[name]:,} {name}" for name in NAMES)
+        pytest.exit(f"{words} = {sum(counted.values()):,} tests", returncode=0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where engines are required, a test that misses its package has failed: nobody would see that it was skipped."""
+    report = yield
+    lacks = report.skipped and re.search("could not import|needs ", str(report.longrepr))
+    if ENGINES_REQUIRED and lacks and item.get_closest_marker("engines") and not item.nodeid.endswith(STATED):
+        report.outcome, report.longrepr = "failed", f"skipped where engines are required: {report.longrepr}"
+    return report
 
 
 @pytest.fixture(scope="session")

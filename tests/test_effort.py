@@ -102,6 +102,7 @@ def check_growth(statement: Any, release: Release, *, full: bool) -> None:
         before, length = max(number, first), len(text)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [*REPEATED, *NESTED])
 def test_the_cost_of_a_construct_grows_with_its_length(name, release, full):
     if name in PRODUCTS:
@@ -116,6 +117,7 @@ def test_so_it_does_where_two_constructs_are_nested_in_turn(first, release, full
         check_growth(nested_in_turn(first, second), release, full=full)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ATTACKS)
 def test_what_an_attack_found_is_answered_or_refused_in_two_seconds(name, attacked):
     found = attacked[name]

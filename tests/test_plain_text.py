@@ -57,6 +57,7 @@ def test_what_has_no_shape_is_spelled_out(text, shown):
     assert json.loads(escaped_json(json.dumps([text], ensure_ascii=False))) == [text]
 
 
+@pytest.mark.full
 def test_every_character_there_is_comes_out_printable_or_as_a_blank():
     for code in range(sys.maxunicode + 1):
         letter = chr(code)

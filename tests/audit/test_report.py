@@ -69,6 +69,7 @@ def test_what_is_known_to_hold_too_seldom_is_left_out_and_marked(monkeypatch):
     assert row.coverage == pytest.approx(0.95) and row.partly and not row.violated
 
 
+@pytest.mark.full
 def test_one_mechanism_can_be_attacked_by_name(monkeypatch):
     every_seventh_pair(monkeypatch)
     said: list[tuple[str, float]] = []

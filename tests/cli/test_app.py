@@ -127,6 +127,7 @@ def test_a_process_of_its_own_says_the_same(folder, arguments):
     assert (one.returncode, one.stdout, one.stderr) == (other.returncode, other.stdout, other.stderr)
 
 
+@pytest.mark.full
 def test_plan_in_both_directions(folder):
     Path("s.yaml").write_text(SCHEMA.replace("upper: 99}", "upper: 9}"))
     there = sfumato("plan", "--schema", "s.yaml", "--epsilon", "1")

@@ -17,6 +17,7 @@ def hint(said: str) -> str:
     return line.removeprefix("Try: ")
 
 
+@pytest.mark.full
 def test_the_command_that_make_demo_prints_can_be_pasted(tmp_path):
     """`make demo` calls the program by its path in an environment that no shell knows: so does the hint."""
     program = tmp_path / "my env" / "bin" / "sfumato"

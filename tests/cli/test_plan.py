@@ -42,6 +42,7 @@ def refused(run: subprocess.CompletedProcess[str], *words: str) -> None:
         assert word in run.stderr
 
 
+@pytest.mark.full
 def test_the_demo_census_is_planned_for_every_mechanism(folder):
     Path("census.yaml").write_text(CENSUS)
     run = plan("--epsilon", "0.5", schema="census.yaml")
@@ -54,6 +55,7 @@ def test_the_demo_census_is_planned_for_every_mechanism(folder):
     assert table[0].endswith("how") and set(table[1]) == {"-"} and table[2].endswith(("exact", "simulated", "foretold"))
 
 
+@pytest.mark.full
 def test_a_hot_cell_is_explained(folder):
     """Thirty counts share one cell; sixty others share none."""
     hot = [f"SELECT COUNT(*) FROM people WHERE sex = 'F' AND (age = 37 OR age = {age})" for age in range(30)]
@@ -66,6 +68,7 @@ def test_a_hot_cell_is_explained(folder):
     assert "Neither is best" in run.stdout and "It would choose" in run.stdout
 
 
+@pytest.mark.full
 def test_the_smallest_epsilon_of_each_mechanism(folder):
     Path("s.yaml").write_text(SCHEMA.replace("upper: 49", "upper: 9"))
     run = plan("--error", "50", "--confidence", "0.95")

@@ -132,6 +132,7 @@ def test_every_mechanism_takes_a_cell_for_missing_values_as_any_other(folder, me
     assert all(abs(row["n"] - 200) < 20 for row in rows if row["n"] is not None)
 
 
+@pytest.mark.full
 def test_a_plan_foresees_it(folder):
     plan = sfumato("plan", "--schema", "s.yaml", "--epsilon", "1")
     assert plan.returncode == 0, plan.stderr

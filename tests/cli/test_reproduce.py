@@ -6,6 +6,8 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
+import pytest
+
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.lab.reproduce.papers import PAPERS, reproduce
 
@@ -33,6 +35,7 @@ def test_an_unknown_paper_is_refused_in_one_line(tmp_path):
     assert run.stderr == "sfumato: no paper 'ispy' to reproduce; there are tr-2010-003, ispe, mldp, survey, wd\n"
 
 
+@pytest.mark.full
 def test_the_quick_form_of_all_papers_is_complete():
     """Everything the issue of each paper names is there, with a remark, and shares of progress rise to the end."""
     told = []

@@ -130,6 +130,7 @@ def suppressed(server, file) -> None:
         server.ask("spin", file=str(file))
 
 
+@pytest.mark.full
 @linux
 @pytest.mark.parametrize(
     ("kind", "status", "name", "said"),

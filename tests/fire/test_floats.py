@@ -321,6 +321,7 @@ def asked(made) -> list:
     ]
 
 
+@pytest.mark.full
 def test_answers_are_functions_of_what_is_published(schema, tmp_path):
     """To the last bit: asked twice, from the file, in another process, with another table behind the same numbers."""
     answers = {}

@@ -12,7 +12,6 @@ from fractions import Fraction
 
 import mpmath
 import numpy as np
-import opendp.prelude as dp
 import pyarrow as pa
 import pytest
 from scipy import stats
@@ -125,6 +124,7 @@ def two_samples(one: np.ndarray, other: np.ndarray, bins: int = 60) -> float:
 @pytest.mark.parametrize("scale", [0.5, 3.25, 100.125])
 def test_opendp_draws_from_the_same_law(scale, full):
     """5,000 of theirs beside 100,000 of ours; 200,000 beside 4,000,000 in full. OpenDP cannot be seeded."""
+    dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
     count = 200_000 if full else 5000

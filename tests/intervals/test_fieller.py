@@ -173,6 +173,7 @@ def test_an_empty_group_is_never_given_a_definite_ratio():
         assert np.mean([low <= ratio <= high for low, high in found]) >= LEAST
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("mean", "rows"), [(-22.5, 4000), (-49.0, 300), (9.5, 60), (-5.0, 10)])
 def test_an_average_that_may_be_negative_is_covered(mean, rows):
     # SUM = step * measured + centre * COUNT, so both share noise. 600 runs: fewer than 90.4 % once in a million times.
@@ -196,6 +197,7 @@ def test_an_average_that_may_be_negative_is_covered(mean, rows):
         assert covered / runs <= 0.99
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("inside", [0, 11, 50])
 def test_a_share_with_a_bin_cut_by_its_predicate_is_covered_wherever_the_rows_lie(inside):
     # Cells: 60 rows surely counted; a cut bin of 50 rows of which `inside` count, taken as half; 100 rows of the rest.

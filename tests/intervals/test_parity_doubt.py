@@ -26,6 +26,7 @@ def test_the_tail_is_a_bound_and_not_a_wild_one(scale, many):
     assert bound < 0.2
 
 
+@pytest.mark.full
 def test_claims_are_wrong_no_more_often_than_they_say():
     """2,000 releases of a table on which two vectors nearly tie: claims with a doubt up to 0.2 err with at most 0.2.
 

@@ -131,6 +131,7 @@ def test_a_view_of_a_view_charges_the_cells_of_the_table():
         curator.measure(Cells(6, np.array([1])), scales=Fraction(2000))
 
 
+@pytest.mark.full
 def test_select_charges_every_cell_it_looks_at_and_follows_its_law():
     curator = curator_of(SMALL, COUNTS, epsilon=1)
     curator.select(MostRows(), Budget.pure(1))

@@ -63,6 +63,7 @@ def test_finds_steps_and_is_close_to_a_tree_that_knew_them():
     assert np.sort(errors)[3] < 60
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", shapes(300))
 def test_intervals_hold_the_truth_on_ranges(shape):
     """40 releases of 60 ranges, 95 % intervals; ranges of one release err together, releases do not.

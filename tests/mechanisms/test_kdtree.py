@@ -39,6 +39,7 @@ def test_beats_noise_on_cells_where_boxes_are_even():
     assert np.mean(off) < 28  # about 8 with a standard error of 3
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", SHAPES)
 def test_intervals_hold_the_truth_on_boxes(shape):
     """30 releases of 40 boxes, 95 % intervals; a mean below 0.84 has a chance under 1e-6 as in test_dawa."""

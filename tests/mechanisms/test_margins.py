@@ -93,6 +93,7 @@ def test_it_spends_exactly_its_budget(schema, budget):
         )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("budget", [Budget.pure(1), Budget.zcdp(Fraction(1, 20))], ids=["pure", "gaussian"])
 def test_forty_attributes_that_nobody_could_lay_out(budget):
     """6^40 cells. Every second attribute repeats the one before, which its pair shows; other pairs are independent."""

@@ -116,6 +116,7 @@ def test_auto_takes_it_where_it_is_best(file: Path, monkeypatch):
     assert name == ("toy" if find_mechanism("toy").error == "exact" else "cells")
 
 
+@pytest.mark.full
 def test_it_is_attacked(file: Path, monkeypatch):
     """Sampled, asked for intervals, and replayed, on every seventh of the small tables."""
     every_seventh_pair(monkeypatch)

@@ -54,6 +54,7 @@ def run(schema, counts, budget, sums=None, entropy=None):
     return content
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("budget", budgets(), ids=str)
 def test_measured_errors_are_the_expected_ones(budget):
     """Mean squared errors of all cells of four margins over 150 releases, against the closed form.
@@ -88,6 +89,7 @@ def test_errors_that_a_release_states_are_those_that_were_expected(budget):
         assert np.array(stated) == pytest.approx(sqrt(basis.variance(places, float(budget.amount))), rel=0.02)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("budget", budgets(), ids=str)
 def test_intervals_of_all_kinds_hold_the_truth(budget):
     """60 releases, 45 answers each, taken as 60 shares of intervals that hold.
@@ -160,6 +162,7 @@ def test_a_table_that_is_too_large_is_refused_before_anything_is_spent():
         MECHANISM.check(schema)
 
 
+@pytest.mark.full
 def test_all_pairs_of_a_hundred_attributes():
     """4,950 tables of 100 cells from 2,000 rows: in seconds of work, and exactly within the budget."""
     schema = schema_of({f"a{place}": 10 for place in range(100)})

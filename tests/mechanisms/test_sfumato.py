@@ -139,6 +139,7 @@ def some_ranges(sides: list[int]) -> np.ndarray:
     return inside.astype(np.float64)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", SHAPES)
 def test_intervals_hold_on_tables_of_every_kind(shape):
     """Of 1.96 deviations, over 10 releases of each of six tables of 256 cells at epsilon 1/2.

@@ -234,6 +234,7 @@ def test_ranges_of_many_cells_go_to_sfumato_and_a_few_cells_do_not(cells, sql, n
     assert choose_mechanism(schema, Budget.pure("0.1"), workload).name == name
 
 
+@pytest.mark.full
 def test_on_a_full_table_sfumato_has_about_the_error_that_is_foretold():
     """A rough table of 1,000 rows a cell, all ranges; eight runs, seeded, so it passes always or never."""
     schema = line_of(1000, 10**6)
@@ -277,6 +278,7 @@ def test_a_statement_without_numbers_is_refused():
         statement_items([("SELECT 1", compile_select("SELECT g FROM t GROUP BY g", SMALL))], SMALL)
 
 
+@pytest.mark.full
 def test_a_report_marks_what_depends_on_the_data():
     from sfumato.planner.plan import make_plan
 

@@ -38,6 +38,7 @@ def test_nothing_that_a_plan_rests_on_imports_a_clock(folder):
             assert not {name.split(".")[0] for name in names} & {"time", "timeit", "datetime"}, file.name
 
 
+@pytest.mark.full
 def test_a_plan_is_the_same_whether_the_clock_runs_fast_or_slow(monkeypatch):
     """By a clock that gains an hour at every look half of these trials would end after the first shape."""
     schema = line_of(100, 2000)

@@ -80,6 +80,7 @@ def test_the_smallest_epsilon_keeps_its_promise_and_no_smaller_one_does():
         assert line(less, found.query).within > 50 * 0.97
 
 
+@pytest.mark.full
 def test_a_wanted_error_gives_an_epsilon_for_every_mechanism_and_the_smallest_is_chosen():
     plan = make_plan(SMALL, error=50)
     exact = {found.mechanism: found.epsilon for found in plan.outlooks if found.epsilon and not found.about}
@@ -123,6 +124,7 @@ def test_every_mechanism_is_priced_or_says_why_not():
     assert plan.mechanism == plan.choice.name and plan.choice.why and plan.choice.unknown
 
 
+@pytest.mark.full
 def test_a_huge_domain_is_planned_in_its_sparse_form():
     for mechanism in ("auto", "sparse-cells", "cells"):
         plan = make_plan(HUGE, epsilon=1, mechanism=mechanism)

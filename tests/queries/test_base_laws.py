@@ -82,6 +82,7 @@ def test_columns_of_any_queries(queries: Queries) -> None:
     np.testing.assert_allclose(queries.gram(), matrix.T @ matrix, **CLOSE)
 
 
+@pytest.mark.full
 @SETTINGS
 @given(any_queries, st.data())
 def test_rows_and_selections(queries: Queries, data: st.DataObject) -> None:

@@ -79,6 +79,7 @@ def hostile(tmp_path_factory):
     return sf.report(made.save(folder / "it's <x> r.sfumato"))
 
 
+@pytest.mark.full
 def test_it_is_one_well_formed_page_that_asks_nobody_for_anything(hostile):
     found = Outline(hostile)
     assert found.open == [] and len(set(found.ids)) == len(found.ids)

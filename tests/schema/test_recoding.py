@@ -19,6 +19,7 @@ def attribute(**keys):
     return Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"sex": described}}).attributes["sex"]
 
 
+@pytest.mark.full
 @given(st.text(st.characters(max_codepoint=sys.maxunicode, exclude_categories=("Cs",), exclude_characters="\0")))
 def test_an_engine_folds_as_the_schema_does(text):
     """Both by a table of ASCII letters, so that neither depends on a locale or on a version of Unicode."""

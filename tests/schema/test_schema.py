@@ -511,6 +511,7 @@ attributes = st.one_of(
 names = st.from_regex(r"[a-z]{1,8}( [a-zé]{1,3})?", fullmatch=True)
 
 
+@pytest.mark.full
 @settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(names, attributes, min_size=1, max_size=3), st.dictionaries(names, bounded(bounds, {})), st.data()

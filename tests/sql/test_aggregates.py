@@ -190,6 +190,7 @@ aggregates = st.one_of(
 )
 
 
+@pytest.mark.full
 @settings(deadline=None, max_examples=150)
 @given(aggregates, conditions, st.booleans())
 def test_random_aggregates_mean_what_they_mean_in_duckdb(aggregate, where, grouped):

@@ -8,13 +8,23 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from thinned import of_this_commit
 
 from sfumato.lab.audit.reading.attack import attack_source, reading_finding
 from sfumato.lab.audit.reading.sources import SOURCES
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_no_unit_moves_more_than_is_charged(name, full):
+def test_no_unit_moves_more_than_is_charged(name):
+    """A dozen pairs, others with every commit; a reader that errs on one pair in ten passes one run in four."""
+    if not SOURCES[name].here:
+        pytest.skip(f"needs {SOURCES[name].needs}")
+    found = reading_finding(name, 12, seed=of_this_commit() % 997)
+    assert found.complaints == ()
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_no_unit_moves_more_than_is_charged_by_many_pairs(name, full):
     """Over 1,000 pairs over all sources; any number in full. What is read draws nothing at random: it holds or not."""
     if not SOURCES[name].here:
         pytest.skip(f"needs {SOURCES[name].needs}")

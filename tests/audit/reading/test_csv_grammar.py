@@ -53,6 +53,7 @@ def test_a_quoted_note_at_every_place_of_a_cut(tmp_path, ending):
         assert fast(path, 2, block) == slow(data, 2) == pythons(data, 2)
 
 
+@pytest.mark.full
 def test_a_note_at_the_real_end_of_a_block(tmp_path):
     """At the size of a block that is used, and at the one at which DuckDB cuts."""
     path = tmp_path / "t.csv"
@@ -67,6 +68,7 @@ def test_a_note_at_the_real_end_of_a_block(tmp_path):
             assert rows[before] == ("M", note[1:-1].decode())
 
 
+@pytest.mark.full
 def test_random_bytes_are_cut_alike_by_the_fast_and_the_slow_reader(tmp_path):
     random = Random(5)
     parts = [b'"', b'"', b",", b"\n", b"\r", b"a", b"b", b"\r\n", b" ", b"\xff", b"\xc3\xa9", b'""', b"0", b"\0"]

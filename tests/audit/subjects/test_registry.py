@@ -85,6 +85,7 @@ def first_row_first(curator, schema, budget, workload=None):
     return SparseCube(schema, (first,), made.totals)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("run", [true_counts, scale_from_data, first_row_first])
 def test_a_leaky_mechanism_added_to_the_registry_is_attacked_and_caught(run, monkeypatch):
     register(monkeypatch, Mechanism("new", "leaks", run))
@@ -161,6 +162,7 @@ def test_which_answer_carries_which_noise_is_seen():
     assert one_cell_finer(2) == one_cell_finer(2) != one_cell_finer(3)
 
 
+@pytest.mark.full
 def test_honest_measurements_do_not_hide_an_estimate_from_the_table():
     """The measurements alone, all that was once looked at, do not show it; the file does, by as many runs."""
     measured = Subject("measurements", Fraction(1), measurements_of(fitted_to_the_table))

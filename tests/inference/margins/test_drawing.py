@@ -74,6 +74,7 @@ def test_without_mending_they_do_not(nine, monkeypatch):
     assert least_p_value(drawing_of.draw(ROWS, RandomNumbers(1)), one_way, known) < FALSE_ALARM**2
 
 
+@pytest.mark.full
 def test_blocks_together_fit_better_than_one(nine):
     """Ten blocks: what is off in one block is not off in all, for rare cells neither."""
     one_way, known, drawing_of = nine

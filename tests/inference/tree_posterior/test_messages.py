@@ -50,6 +50,7 @@ def test_sparse_and_even_tables_come_out_better_than_their_noise(noise):
         assert ours < plain / 3
 
 
+@pytest.mark.full
 def test_deviations_say_how_far_off_ranges_are():
     """60 draws of a table of a few full cells, 50 ranges each: the part within 1.96 deviations.
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-import opendp.prelude as dp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -124,6 +123,7 @@ def test_nothing_is_cut_off_above_the_top_digit(digits):
     assert_distributed(samples, g, (1 - np.exp(-0.2)) * np.exp(-0.2 * g))
 
 
+@pytest.mark.full
 def test_gaussian_noise_beyond_64_bit_squares_is_exact_too():
     """20,000 proposals, of which about 15,000 are kept; those above 2 go through big integers."""
     proposal = noise_module.proposal_for(Fraction(9))
@@ -287,6 +287,7 @@ def test_sparse_hits_refuses_what_it_cannot_do(size, threshold):
 @pytest.mark.parametrize("scale", [1, 20])
 def test_opendp_agrees(scale):
     """20,000 draws of OpenDP's integer Laplace beside 200,000 of ours. OpenDP cannot be seeded."""
+    dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
     theirs = np.array(dp.m.make_laplace(*space, scale=float(scale))([0] * 20_000))

@@ -99,6 +99,7 @@ def numbers(draw) -> dict:
     return {"type": "number", "lower": lower, "upper": upper, "width": (upper - lower) / bins * part}
 
 
+@pytest.mark.full
 @settings(max_examples=60, deadline=None)
 @given(numbers(), st.lists(st.floats(width=64), max_size=20))
 @example({"type": "number", "lower": 0, "upper": 1, "width": "0.1"}, [0.1 + 0.2, 0.7, 0.30000000000000004])

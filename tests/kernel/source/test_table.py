@@ -417,8 +417,8 @@ def wide_columns(rows: int, people: int) -> tuple[dict[str, list], list[list[int
 
 def sources(tmp_path, columns) -> dict[str, object]:
     import pandas
-    import polars
 
+    polars = pytest.importorskip("polars")
     table = pa.table(columns)
     return {
         "csv": write(tmp_path / "t.csv", columns),
@@ -450,6 +450,7 @@ def test_a_hundred_attributes_are_read_row_by_row_from_every_source(tmp_path):
             assert dict(zip(cells, found.sums["charge"].tolist(), strict=True)) == sums, name
 
 
+@pytest.mark.full
 def test_a_person_with_many_rows_is_capped_over_all_words(tmp_path):
     """Which rows of a person are kept depends on that person's rows alone, and on the key."""
     schema = wide_schema({"column": "who", "contributions": 2})

@@ -30,6 +30,7 @@ class Scripted:
         return np.array(taken + [self.filling] * (count - len(taken)), dtype=np.uint64)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("scores", "rate"),
     [

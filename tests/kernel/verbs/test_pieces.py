@@ -35,6 +35,7 @@ def test_every_piece_is_in_one_block_that_scores_as_well_or_better(first, end, q
     assert (np.exp(-float(rate) * surplus[own > np.min(own)]) > np.exp(-3)).all()  # and few are rejected
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize(("first", "end"), RANGES)
 def test_pieces_are_chosen_with_exactly_their_probabilities(first, end, rate):

@@ -75,6 +75,7 @@ def test_blocks_of_ordered_attributes_are_counted_with_a_part_of_their_own():
     assert curator.charge.fullest == (shares.blocks.epsilon + shares.all_rows.epsilon) * curator.charge.limit
 
 
+@pytest.mark.full
 def test_ranges_about_a_peak_are_not_low_every_time():
     """A hill over two ordered attributes: the mean error of its middle, over six releases, is within its own error.
 

@@ -59,6 +59,7 @@ def test_a_huge_budget_gives_the_counts_themselves(mechanism):
     assert cube.fits[0].estimate == pytest.approx(counts, abs=1e-2)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "zcdp"])
 @pytest.mark.parametrize(("mechanism", "strategy"), MECHANISMS)
 def test_the_error_is_the_expected_one(mechanism, strategy, budget):

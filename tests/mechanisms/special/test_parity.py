@@ -115,6 +115,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.full
 def test_from_the_command_line(folder):
     asked = ("answers.csv", "--schema", "answers.yaml", "--epsilon", "1", "--mechanism", "parity")
     refused = sfumato("release", *asked, "--with", "target=none", "-o", "r.sfumato")

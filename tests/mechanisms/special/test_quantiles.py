@@ -49,6 +49,7 @@ def rank_error(counts: np.ndarray, cell: int, quantile: Fraction) -> float:
     return max(0.0, target - up_to, up_to - counts[cell] - target)
 
 
+@pytest.mark.full
 def test_intervals_of_95_percent_hold_as_often_as_they_say():
     """60 releases of 9 quantiles, 540 intervals of a bell; by position, so that whole values do not widen them.
 
@@ -79,6 +80,7 @@ def heaps(values: int, rows: int) -> np.ndarray:
     return counts
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("shape", "most"), [(hill, 0.75), (heaps, 0.85)])
 def test_deciles_at_once_are_better_than_one_by_one(shape, most):
     """20 releases: the means of 180 rank errors differ by about a half; their deviations together are a tenth.

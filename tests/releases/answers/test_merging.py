@@ -42,6 +42,7 @@ def table():
     return pa.table({**numbers, "zone": zones, "pay": stream.uniform(0, 100, 500)})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("delta", [None, "1e-6"])
 @pytest.mark.parametrize("mechanism", ["hierarchical", "matrix", "wavelet"])
 def test_answers_are_those_of_one_group_at_a_time(mechanism, delta, table, tmp_path, monkeypatch):

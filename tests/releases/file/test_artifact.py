@@ -610,6 +610,7 @@ def mutations(data, count, salt):
         yield bytes(changed)
 
 
+@pytest.mark.full
 def test_two_thousand_damaged_files(path, valid):
     refusals = 0
     for data in mutations(valid, 2000, "file"):
@@ -622,6 +623,7 @@ def test_two_thousand_damaged_files(path, valid):
     assert refusals > 1900
 
 
+@pytest.mark.full
 def test_damaged_parquet_in_which_every_hash_fits(path, valid):
     """Nobody vouches for a digest: the Parquet reader itself meets whatever a forger writes."""
     refusals = 0

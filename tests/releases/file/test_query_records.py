@@ -294,6 +294,7 @@ RECORDS = st.recursive(
 )
 
 
+@pytest.mark.full
 @given(RECORDS, st.lists(st.lists(st.integers(-2, 7), max_size=4), max_size=3))
 def test_any_json_is_queries_or_a_refusal(record, arrays):
     pool = Arrays([np.array(values, dtype=np.int64) for values in arrays])

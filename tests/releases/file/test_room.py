@@ -104,6 +104,7 @@ def test_what_is_refused_by_default_opens_with_the_option(path):
         sf.open(path, most_cells=29_000_000)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["dense", "incompressible", "sparse", "two long axes", "one long axis"])
 def test_at_the_bound_opening_stays_in_bounds(path, kind):
     if kind == "dense":
@@ -122,6 +123,7 @@ def test_at_the_bound_opening_stays_in_bounds(path, kind):
     assert outcome == "opened" and megabytes <= MOST_MEGABYTES, megabytes
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("mechanism", "sides"),
     [("sfumato", (1024, 1024)), ("kdtree", (800, 900)), ("hierarchical", (2400, 2000)), ("hierarchical", (4_200_000,))],

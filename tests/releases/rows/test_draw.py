@@ -80,6 +80,7 @@ def test_rows_follow_a_shape_that_was_learned(mechanism):
     assert rows.cost.between(0, 100).all()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mechanism", [one.name for one in MECHANISMS.values() if one.answers == "its workload"])
 def test_rows_follow_what_a_workload_determines(mechanism):
     """Five attributes, asked two by two: single cells are anyone's guess, but the rows keep the shape's outline."""

@@ -133,6 +133,7 @@ def disagreements(release: Release, model=None) -> list[tuple[str, ...]]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_rows_have_the_shares_that_the_release_answers(mechanism, table):

@@ -242,6 +242,7 @@ def test_names_and_order(release):
     assert values == sorted(values, reverse=True)
 
 
+@pytest.mark.full
 def test_workloads_and_plans_know_them():
     plan = sf.plan(
         sf.Schema.from_dict({**SCHEMA, "expected_rows": 400}),

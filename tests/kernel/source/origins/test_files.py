@@ -188,6 +188,7 @@ def test_values_that_stop_the_engines_reader_are_missing(tmp_path):
     assert counts(path, schema=both) == {0: 1, 3: 1}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
 def test_the_slow_reader_of_parquet_means_what_the_fast_one_means(tmp_path, unit):
     """Or one value that stops the fast one would change what the times of others mean."""

@@ -9,7 +9,6 @@ import sys
 import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -18,6 +17,8 @@ import pytest
 from sfumato.errors import TableError
 from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
+
+pl = pytest.importorskip("polars")
 
 UNIT = {"column": "who", "contributions": 1}
 SCHEMA = Schema.from_dict(

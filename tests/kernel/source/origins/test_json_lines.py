@@ -41,6 +41,7 @@ def counts(table: Table) -> list[int]:
     return [cell // 2 for cell, n in zip(found.cells.tolist(), found.counts.tolist(), strict=True) for _ in range(n)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("block", [3, 17, 2**23])
 def test_lines_that_can_be_read_are_rows_wherever_the_file_is_cut(tmp_path, block):
     path = tmp_path / "t.jsonl"

@@ -27,6 +27,7 @@ def test_text_is_what_python_makes_of_it(tmp_path, encoding):
         assert read(path, encoding, size).decode().removeprefix("\ufeff") == text
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-16-le", "utf-16-be"])
 def test_any_bytes_are_turned_piece_by_piece_as_they_are_as_a_whole(tmp_path, encoding):
     """Pieces that end with a line feed, as records do; 300 files of random bytes, cut anywhere."""

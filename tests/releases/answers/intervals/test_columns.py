@@ -34,6 +34,7 @@ CASES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("mechanism", "table"), CASES)
 def test_guaranteed_intervals_hold_on_tables_made_against_them(mechanism, table):
     """12 releases each, 4 or 7 questions; 1 in 1e6 runs of all cases fails by chance (8 of 12 must miss).

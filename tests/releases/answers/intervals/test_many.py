@@ -95,6 +95,7 @@ def test_hundreds_of_groups_of_a_wide_table_hold_together(monkeypatch):
     assert missed <= most_misses(8, 1e-6)
 
 
+@pytest.mark.full
 def test_what_is_asked_together_holds_together_where_noise_is_taken_for_normal():
     """All 720 cells, in 20 releases by Laplace noise; at 95 % one in 1e6 runs fails by chance (9 must miss).
 

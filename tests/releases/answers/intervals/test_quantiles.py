@@ -35,6 +35,7 @@ def truth(question: str, counts: np.ndarray) -> float:
     return float(np.quantile(np.repeat(np.arange(len(along)), along), share))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("mechanism", "table"), CASES)
 @pytest.mark.parametrize("most_tested", [quantiles.MOST_TESTED, 1])
 def test_quantiles_hold_on_tables_made_against_them(mechanism, table, most_tested, monkeypatch):

@@ -36,6 +36,7 @@ def table():
     return np.bincount(place, minlength=SCHEMA.domain.size).reshape(SCHEMA.domain.shape)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mechanism", ["sfumato", "dawa"])
 def test_the_end_of_the_rows_lies_in_the_interval(mechanism):
     """12 releases, each end missed once in twenty at most: 7 of 12 or more have a chance below 1e-6 (binomial).

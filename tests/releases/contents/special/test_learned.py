@@ -187,6 +187,7 @@ def in_process_without(blocked: str, path: str) -> subprocess.CompletedProcess[s
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.full
 def test_it_answers_where_there_is_no_scikit_learn_and_says_what_is_missing_without_onnxruntime(tmp_path):
     made("boosting", 5).save(tmp_path / "r.sfumato")
     without = in_process_without("sklearn", str(tmp_path / "r.sfumato"))

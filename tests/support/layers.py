@@ -1,0 +1,89 @@
+"""Which of three layers a test is in: `make test`, `make test-full` or `make test-engines`.
+
+A test is in `make test` unless a line here, or a mark of its own, says otherwise. Every line has its reason. What tells
+of privacy by arithmetic and not by chance stays in `make test`, however long it takes: exact audits, and mutants that a
+deterministic check finds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+NAMES = ("test", "full", "engines")
+STATED = "[MariaDB]"  # a server that the environment names and no package brings: without one its tests are skipped
+
+# Beginnings of test names, as regular expressions, and what each needs that the extra `dev` does not bring.
+ENGINES = {
+    r"tests/audit/mutants/test_adapters.py::test_every_broken_adapter": "PostgreSQL and Spark",
+    r"tests/audit/reading/test_attack.py::\w+\[(PostgreSQL|Spark|ClickHouse|MariaDB|polars)\]": "that source",
+    r"tests/explorer/test_openapi.py": "schemathesis",
+    r"tests/explorer/test_serving_browser.py": "a browser",
+    r"tests/explorer/wire/catalogue/test_database.py": "PostgreSQL",
+    r"tests/explorer/wire/test_extended.py": "asyncpg",
+    r"tests/fire/test_noise.py::test_opendp": "OpenDP",
+    r"tests/kernel/sampling/test_noise.py::test_opendp": "OpenDP",
+    r"tests/kernel/source/engines/other/test_engine.py": "ClickHouse",
+    r"tests/kernel/source/engines/postgres/test_": "PostgreSQL",
+    r"tests/kernel/source/engines/spark/test_(engine|sessions).py": "Spark",
+    r"tests/kernel/source/engines/spark/test_java.py::test_the_wheels_java": "a Java of its own",
+    r"tests/kernel/source/origins/test_frames.py": "polars",
+    r"tests/kernel/source/test_table.py::test_a_hundred_attributes": "polars",
+    r"tests/releases/answers/shown/test_frames.py": "polars",
+    r"tests/releases/answers/shown/test_plot.py": "matplotlib",
+    r"tests/reports/test_page_browser.py": "a browser",
+    r"tests/test_cookbook.py": "a document that runs",
+    r"tests/test_house.py::test_the_examples_of_every_page_are_true\[python\]": "polars",
+    r"tests/test_house.py::test_the_readme_works": "a document that runs",
+    r"tests/test_pipelines.py::test_the_nightly": "a document that runs",
+    r"tests/test_site.py": "mkdocs",
+    r"tests/test_tutorials.py::test_it_can_be_followed": "a document that runs",
+    r"tests/test_wheel.py": "build and twine",
+}
+
+# As above, and why it takes longer than the three seconds that a test of `make test` may take.
+FULL = {
+    r"tests/audit/attacks/test_descents.py::test_the_mechanism_as_a_whole": "replays in full",
+    r"tests/audit/attacks/test_replay.py::test_shipped_mechanisms_pass_on_(all|drawn)": "replays in full",
+    r"tests/audit/attacks/test_sampling.py::test_(plain_laplace_reaches|a_noise_shortfall)": "millions of runs",
+    r"tests/audit/calibration/test_breaking.py::test_what_is_guaranteed": "hundreds of releases of each mechanism",
+    r"tests/audit/mutants/test_registry.py::test_(what_is_caught_by_a_check|controls)": "audits by sampling",
+    r"tests/audit/reading/test_attack.py::test_no_unit_moves_more_than_is_charged_by": "120 pairs of each source",
+    r"tests/audit/statements/test_run.py::test_(statements_are|mistakes_are)": "hundreds of statements each",
+    r"tests/audit/subjects/test_registry.py::test_(no_violation|quick_subjects)": "audits by sampling",
+    r"tests/audit/test_report.py::test_every_mechanism": "every attack on every mechanism",
+    r"tests/fire/test_canaries.py::test_(every_command|forced_failures|a_process)": "every command, every failure",
+    r"tests/fire/test_files.py::test_mutants_end": "1,500 files",
+    r"tests/fire/test_floats.py::test_whole_releases": "300 releases of each mechanism",
+    r"tests/fire/test_ledger.py::test_(kills|many_spenders|a_disk|flipped_bits)": "processes killed at every step",
+    r"tests/mechanisms/shared/test_counted_first.py::test_with_next_to_no_noise": "over 4 s",
+    r"tests/mechanisms/special/test_bayes.py::test_its_intervals_hold": "coverage",
+    r"tests/mechanisms/special/test_mldp.py::test_(intervals_of|where_few)": "coverage, and errors of many releases",
+    r"tests/mechanisms/special/test_pac.py::test_the_error_is_covered": "coverage",
+    r"tests/mechanisms/test_mechanism_contract.py::test_intervals_hold": "coverage: 100 releases of each mechanism",
+    r"tests/reproduce/\w+/test_": "the studies of papers again",
+}
+
+
+def layer_of(item: pytest.Item) -> str:
+    """The layer of a test, which has no two."""
+    found = {name for name in NAMES[1:] if item.get_closest_marker(name)}
+    for name, rules in (("engines", ENGINES), ("full", FULL)):
+        if any(re.match(rule, item.nodeid) for rule in rules):
+            found.add(name)
+    return "engines" if "engines" in found else "full" if found else "test"
+
+
+def mark_layers(items: Iterable[pytest.Item]) -> Counter[str]:
+    """Mark every test with its layer, one mark at most; how many there are of each, to be checked by `--layers`."""
+    counted: Counter[str] = Counter()
+    for item in items:
+        layer = layer_of(item)
+        item.own_markers = [mark for mark in item.own_markers if mark.name not in NAMES]
+        if layer != "test":
+            item.add_marker(layer)
+        counted[layer] += 1
+    return counted
