@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError, ReleaseFileError
+from sfumato.inference.margins.scales import halved
 from sfumato.inference.margins.spreads import Scaled, Spreads
 from sfumato.inference.margins.table import Table, subsets, sum_out
 from sfumato.kernel.budget import Budget
@@ -257,6 +258,18 @@ def test_a_file_gives_back_errors_of_blocks(spreads, tmp_path):
     assert opened.content.spreads == made.content.spreads
     assert opened.content.spreads["count"].contrasts == {(0, 1, 2): -777.0}
     assert opened.save(tmp_path / "again.sfumato").read_bytes() == (tmp_path / "r.sfumato").read_bytes()
+
+
+def test_older_files_keep_the_halves_that_their_errors_were_measured_in():
+    """Three levels: axes were halved by rows alone; four: by rows and values alike."""
+    for spreads, by_rows in ((SCALED, True), (SIXTEENTHS, False)):
+        content = with_blocks(spreads).content
+        for place in range(4):
+            wanted = halved(content.tables["count"][place,].estimate, by_rows=by_rows)
+            found = content.blocks(place)
+            assert all(map(np.array_equal, found, wanted)) and len(found) == len(wanted) + 1
+    ages = np.array([9000.0, *[10.0] * 9])
+    assert [each.tolist() for each in halved(ages, by_rows=True)] != [each.tolist() for each in halved(ages)]
 
 
 def test_a_file_without_errors_of_blocks_opens_as_it_did(tmp_path):
