@@ -120,6 +120,18 @@ def test_with_ends_the_set_holds_what_fits_between_them_and_nothing_else(middle)
         assert not fits(end + 0.01 * (end - found.value))
 
 
+@pytest.mark.parametrize("middle", [-30.0, 25.0])
+def test_a_sum_that_is_negative_divides_as_its_negative_does(middle):
+    top, bottom = Functional(middle, middle - 12, middle + 9), Functional(80.0, 72.0, 95.0)
+    weights = [(1.0, 0.6, 1.5, 1.0, 0.4, 1.7), (0.5, 0.1, 0.9, 0.3, 0.0, 1.1)]
+    terms = [Term.of(ONE, 2, *each) for each in weights]
+    turned = [Term.of(ONE, 2, *each[:3], -each[3], -each[5], -each[4]) for each in weights]
+    plain = ratio_interval(top, bottom, terms, 0.9)
+    found = ratio_interval(top, Functional(-80.0, -95.0, -72.0), turned, 0.9, signed=True)
+    assert (found.value, found.low, found.high, found.stderr) == (-plain.value, -plain.high, -plain.low, plain.stderr)
+    assert np.isnan(ratio_interval(top, Functional(-80.0, -95.0, -72.0), turned, 0.9).value)  # rows are not negative
+
+
 def test_an_end_is_found_where_laws_jump():
     end = ratios.end_of_interval(lambda r: 1.0 if r < 0.37 else -1000.0, 0.0, 1.0, 0.5, True)
     assert 0.37 <= end <= 0.38

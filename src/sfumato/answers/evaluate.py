@@ -22,6 +22,7 @@ from sfumato.answers.whole_rows import of_whole_rows
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.sql import Amount, Column
+from sfumato.sql.bounds import row_bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,7 @@ class Evaluation:
         sides = [self.sum_of(amounts) for amounts in (column.numerator, column.denominator) if amounts is not None]
         values = [self.values_of(side) for side in sides]
         estimates, shared = [], Shared()
+        signed = column.denominator is not None and not self._counted(column.denominator)
         every_noise = self.view.noises.terms(sides, self.view.cells, self.groups)
         for group, terms in zip(self.groups.present, every_noise, strict=True):
             top, *bottom = (Functional(*(float(part[group]) for part in side)) for side in values)
@@ -50,7 +52,8 @@ class Evaluation:
                 self.undetermined.append(column)
                 found = Interval(nan, nan, *(column.bounds or (-inf, inf)), nan)
             elif bottom:
-                found = ratio_interval(top, bottom[0], shared.noises(terms), self.confidence, column.bounds)
+                noises = shared.noises(terms)
+                found = ratio_interval(top, bottom[0], noises, self.confidence, column.bounds, signed=signed)
             else:
                 found = linear_interval(top, shared.noises(terms), self.confidence)
                 if self.view.suppressed is not None and _is_plain_count(column):
@@ -60,6 +63,10 @@ class Evaluation:
                     found = of_whole_rows(found, self.confidence)
             estimates.append(_estimate(found, column.scale, self.confidence))
         return estimates
+
+    def _counted(self, amounts: tuple[Amount, ...]) -> bool:
+        """Whether no table makes their sum negative."""
+        return all(amount.factor >= 0.0 <= row_bounds(amount.of, self.view.schema)[0] for amount in amounts)
 
     def sum_of(self, amounts: tuple[Amount, ...]) -> Sum:
         """A linear combination of amounts, as weights on what is published."""

@@ -11,7 +11,7 @@ import pytest
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
 from sfumato.models.margins.content import FINE, MOST_ATTRIBUTES, Margins
-from sfumato.models.margins.scales import Scaled, Spreads
+from sfumato.models.margins.scales import Scaled, Spreads, halved
 from sfumato.models.margins.table import Table, subsets, sum_out
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.artifact import write_artifact
@@ -257,6 +257,18 @@ def test_a_file_gives_back_errors_of_blocks(spreads, tmp_path):
     assert opened.content.spreads == made.content.spreads
     assert opened.content.spreads["count"].contrasts == {(0, 1, 2): -777.0}
     assert opened.save(tmp_path / "again.sfumato").read_bytes() == (tmp_path / "r.sfumato").read_bytes()
+
+
+def test_older_files_keep_the_halves_that_their_errors_were_measured_in():
+    """Three levels: axes were halved by rows alone; four: by rows and values alike."""
+    for spreads, by_rows in ((SCALED, True), (SIXTEENTHS, False)):
+        content = with_blocks(spreads).content
+        for place in range(4):
+            wanted = halved(content.tables["count"][place,].estimate, by_rows=by_rows)
+            found = content.blocks(place)
+            assert all(map(np.array_equal, found, wanted)) and len(found) == len(wanted) + 1
+    ages = np.array([9000.0, *[10.0] * 9])
+    assert [each.tolist() for each in halved(ages, by_rows=True)] != [each.tolist() for each in halved(ages)]
 
 
 def test_a_file_without_errors_of_blocks_opens_as_it_did(tmp_path):

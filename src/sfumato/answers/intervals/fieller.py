@@ -213,11 +213,19 @@ def linear_interval(answer: Functional, terms: Sequence[Term] | Noises, confiden
 
 
 def ratio_interval(
-    top: Functional, bottom: Functional, terms: Sequence[Term] | Noises, confidence: float, bounds: Bounds | None = None
+    top: Functional,
+    bottom: Functional,
+    terms: Sequence[Term] | Noises,
+    confidence: float,
+    bounds: Bounds | None = None,
+    *,
+    signed: bool = False,
 ) -> Interval:
-    """The interval of a ratio with a denominator that is not negative; `bounds` are what no table can make it leave.
+    """The interval of a ratio; `bounds` are what no table can make it leave.
 
-    The value is nan, and the interval all that the bounds allow, where the noisy denominator is not positive.
+    signed: whether a table can make the denominator negative, as a sum of amounts and no count of rows.
+    The value is nan, and the interval all that the bounds allow, where the noisy denominator is zero, or is negative
+    and the true one cannot be.
     Where the denominator may be zero the confidence set can fall in two; the interval then spans both.
 
     >>> from fractions import Fraction; from sfumato.measurement import Laplace
@@ -227,9 +235,12 @@ def ratio_interval(
     (0.3, 0.28, 0.32)
     """
     least, most = bounds if bounds is not None else (-inf, inf)
+    noises = side_by_side(terms)
+    if signed and bottom.value < 0.0:
+        found = ratio_interval(top, *_negative(bottom, noises), confidence, (-most, -least))
+        return Interval(-found.value, found.stderr, -found.high, -found.low, found.noise, found.model)
     if not bottom.value > 0.0:
         return Interval(nan, nan, least, most, nan)
-    noises = side_by_side(terms)
     value = min(max(top.value / bottom.value, least), most)
     weights = noises.weights
     noise, assumed = (
@@ -248,6 +259,13 @@ def ratio_interval(
 
     low, high = -end(below, -value, -least), end(above, value, most)
     return Interval(value, hypot(noise, model), low, high, noise, model)
+
+
+def _negative(bottom: Functional, noises: Noises) -> tuple[Functional, Noises]:
+    """A denominator times -1, and the noises that enter it so: its low end is the high end's negative."""
+    weights = noises.weights.copy()
+    weights[:, _BOTTOM : _BOTTOM + 3] = -weights[:, [_BOTTOM + _VALUE, _BOTTOM + _HIGH, _BOTTOM + _LOW]]
+    return Functional(-bottom.value, -bottom.high, -bottom.low), noises.weighed(weights)
 
 
 def end_of_interval(room: Callable[[float], float], start: float, limit: float, slope: float, positive: bool) -> float:

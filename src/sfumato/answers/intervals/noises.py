@@ -13,6 +13,7 @@ How far noise and model reach is then added in squares, which is exact for norma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property, lru_cache
 from math import frexp, hypot, sqrt
 from statistics import NormalDist
@@ -44,6 +45,12 @@ class Noises:
         self._moments = np.array([known[place] for place in which], dtype=np.float64).reshape(len(which), 2).T
         self.many, self.weights, self.model, self.far = many, weights, model, far
         self._widths: dict[tuple[int, float], float] = {}
+
+    def weighed(self, weights: Floats) -> Noises:
+        """The same noises with other weights."""
+        other = copy(self)
+        other.weights, other._widths = weights, {}
+        return other
 
     @cached_property
     def variances(self) -> Floats:
