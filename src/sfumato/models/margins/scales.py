@@ -307,14 +307,16 @@ class OfThree:
     before: float
 
 
-def of_three(contrasts: Mapping[Places, Contrasts], joined: Mapping[Places, Floats]) -> dict[Places, OfThree]:
+def of_three(
+    contrasts: Mapping[Places, Contrasts], joined: Mapping[Places, tuple[float, float]]
+) -> dict[Places, OfThree]:
     """For sets of three attributes, the contrast of their halves and how far it is off.
 
-    joined: the tables of what is known of smaller sets.
+    joined: the contrast as it follows from what is known of smaller sets, and all rows.
     """
     places = [each for each in contrasts if contrasts[each].noisy.size]
-    rows = {each: max(float(joined[each].sum()), 1.0) for each in places}
-    now = {each: contrasts[each].of(joined[each]).reshape(-1) for each in places}
+    rows = {each: max(joined[each][1], 1.0) for each in places}
+    now = {each: np.array([joined[each][0]]) for each in places}
     off = {each: contrasts[each].noisy.reshape(-1) - now[each] for each in places}
     items = [(off[each], np.array([rows[each]]), contrasts[each].variance) for each in places]
     found: dict[Places, OfThree] = {}
