@@ -29,6 +29,7 @@ from sfumato.kernel.verbs.misfits import noise_of_margins
 from sfumato.measurement import Measurement
 from sfumato.models.calibration.model_error import OF_NORMAL
 from sfumato.models.margins.content import Margins
+from sfumato.models.margins.errors import along
 from sfumato.models.margins.scales import (
     LEVELS,
     MEASURED,
@@ -104,6 +105,7 @@ CONTRASTS = 6  # share of the contrasts of halves of three attributes
 NONE: Mapping[Places, Scaled] = {}
 MOST_SETS = {2: 1000, 3: 240, 4: 48}  # that are looked at
 MOST_CELLS = 2**16  # of a set that is looked at
+MOST_TRIPLES, MOST_CELLS_OF_TRIPLES = 1000, 2**20  # whose contrast of halves is measured
 ROUGHLY = 1e-4  # of the rows, to which sets are joined for a look
 WIDER = 1.1  # times the measured size, as errors have longer tails than the normal ones they are taken for
 GROUPS = (1, 2, 4, 8, 16, 32, 64, 128)  # in which sets are taken, besides each by itself
@@ -141,7 +143,7 @@ def check(
     if not looked_at:
         return Checked(known, Spreads(tuple(spreads)), ())
     sizing = _Sizing(curator, schema, pairs, known, spreads)
-    threes = sizing.halved(looked_at.get(3, ()))
+    threes = sizing.halved(triples(schema))
     weights = [weight for order in looked_at for weight in LOOKS[order].values()]
     shares = list(budget.split(*weights, *([CONTRASTS] if threes else [])))
     for order, sets in looked_at.items():
@@ -195,7 +197,7 @@ class _Sizing:
         for (places, signs), share in zip(sets.items(), budget.evenly(len(sets)), strict=True):
             seen[places], handed = measure_contrasts(self.curator, self.schema, places, signs, share)
             self.measured.append(handed)
-        self.halves = of_three(seen, {places: _joined(content, places) for places in seen})
+        self.halves = of_three(seen, {places: _halves_of(content, places, sets[places]) for places in seen})
         # Sets whose halves were far off are likely off at finer scales, too.
         far = {places: max(1.0, each.before) ** ALIKE for places, each in self.halves.items()}
         self.claimed = {places: each for places, each in far.items() if places not in self.known}
@@ -224,6 +226,11 @@ class _Sizing:
             of_blocks = [self.blocks[places].model for places in unmeasured if places in self.blocks]
             if of_blocks:
                 self.by_order[order] = Scaled((0.0,) * LEVELS, tuple(np.mean(of_blocks, axis=0).tolist()))
+        if order == 3 and order in self.by_order:  # of those that were not looked at, halves alone are known
+            finer = self.by_order[order]
+            for places, each in self.halves.items():
+                if places not in self.blocks and places not in self.known:
+                    self.blocks[places] = replace(finer, model=(each.spread, *finer.model[1:]))
 
     def _take(self, places: Places, scales: Mapping[tuple[int, ...], float]) -> None:
         """Size the errors of one set by factors on what was claimed of them."""
@@ -284,6 +291,27 @@ def _sets(shape: Sequence[int], order: int) -> list[Places]:
     every = islice(combinations(range(len(shape)), order), 0, None, step)
     small = [places for places in every if prod(shape[place] for place in places) <= MOST_CELLS]
     return small[:: -(-len(small) // most)] if small else []
+
+
+def triples(schema: Schema) -> list[Places]:
+    """Sets of three attributes whose contrast of halves is measured: all, or as many as there is time for, evenly."""
+    shape = schema.domain.shape
+    every = islice(combinations(range(len(shape)), 3), 0, None, max(1, comb(len(shape), 3) // (4 * MOST_TRIPLES)))
+    small = [places for places in every if prod(shape[place] for place in places) <= MOST_CELLS_OF_TRIPLES]
+    return small[:: max(1, -(-len(small) // MOST_TRIPLES))]
+
+
+def _halves_of(content: Margins, places: Places, signs: Sequence[Haar]) -> tuple[float, float]:
+    """The contrast of the halves of some attributes as it is known, and all rows.
+
+    What is joined is blocks of the finest level, of which there are few however many values there are.
+    """
+    kinds = {place: content.blocks(place)[LEVELS - 1] for place in places}
+    table = content.joined(kinds, ROUGHLY, fine=False)["count"]
+    rows = float(table.sum())
+    for axis, (kind, haar) in enumerate(zip(kinds.values(), signs, strict=True)):
+        table = along(haar.signs[:, np.unique(kind, return_index=True)[1]], table, axis)
+    return float(table.reshape(-1)[0]), rows
 
 
 def _joined(content: Margins, places: Places) -> Floats:

@@ -116,13 +116,16 @@ class Margins(ContentOfCells):
         by_place = {place: np.asarray(kinds[domain.names[place]]) for place in asked}
         return FromTables(domain.shape, by_place, self.measured, self.guessed)
 
-    def joined(self, kinds: Mapping[int, Codes], close: float = CLOSE) -> dict[str, Floats]:
-        """Every statistic along some axes, of whose values the kinds are told apart; close: as of what is known."""
+    def joined(self, kinds: Mapping[int, Codes], close: float = CLOSE, *, fine: bool = True) -> dict[str, Floats]:
+        """Every statistic along some axes, of whose values the kinds are told apart; close: as of what is known.
+
+        fine: whether single values are joined and then added up, where they are not too many.
+        """
         places = tuple(kinds)
         if self.unbiased:
             return {of: self._added_up(of, kinds) for of in self.tables}
         every = {place: np.arange(self.domain.shape[place]) for place in places}
-        fine = prod(self.domain.shape[place] for place in places) <= FINE
+        fine = fine and prod(self.domain.shape[place] for place in places) <= FINE
         known = {of: self._known(of, places, every if fine else kinds) for of in self.tables}
         contrasts = self._contrasts(places) if fine else {}
         joined = {"count": self._join("count", known["count"], len(places), None, close, contrasts)}

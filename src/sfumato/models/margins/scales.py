@@ -83,7 +83,6 @@ LEVELS = 4  # halvings of every axis that errors are known at: halves, quarters,
 MEASURED = 3  # those of which contrasts of pairs are measured
 FALL = 4.0  # by which the spread of uncorrected errors falls to the next level: 2 for steps, 8 for slopes
 ROUNDS = 12  # of bringing a table to its contrasts, at most
-CLOSER = 0.9  # of what squared contrasts are missed by, as long as a further round is made
 MOST_CHANGE = 4.0  # by which a block's rows are multiplied in one round at most
 FINER = 8.0  # by which the spread of single cells is smaller than that of quarters, where only these were seen
 
@@ -266,13 +265,12 @@ def _tilted(table: Floats, contrasts: Contrasts, change: Floats) -> Floats:
     """A table with the same margins and, as nearly as no cell is negative, other contrasts."""
     wanted, rows, columns = contrasts.of(table) + change, table.sum(axis=1), table.sum(axis=0)
     told = contrasts.families() < contrasts.depth
-    best, least = table, np.inf
-    for _ in range(ROUNDS):
+    best, least = table, np.inf  # some contrasts cannot be had together, and a round may lead away
+    for _ in range(ROUNDS + 1):
         lacking = told * (wanted - contrasts.of(table))
         missed = float(np.square(lacking).sum())
-        if missed >= CLOSER * least:  # as near as it gets: some contrasts cannot be had together
-            break
-        best, least = table, missed
+        if missed < least:
+            best, least = table, missed
         step = contrasts.back(lacking / np.maximum(contrasts.rows(table), 1.0))
         factor = np.clip(1.0 + step, 1.0 / MOST_CHANGE, MOST_CHANGE)
         table = fit_margins(table * factor, rows, columns, 3)
@@ -307,14 +305,16 @@ class OfThree:
     before: float
 
 
-def of_three(contrasts: Mapping[Places, Contrasts], joined: Mapping[Places, Floats]) -> dict[Places, OfThree]:
+def of_three(
+    contrasts: Mapping[Places, Contrasts], joined: Mapping[Places, tuple[float, float]]
+) -> dict[Places, OfThree]:
     """For sets of three attributes, the contrast of their halves and how far it is off.
 
-    joined: the tables of what is known of smaller sets.
+    joined: the contrast as it follows from what is known of smaller sets, and all rows.
     """
     places = [each for each in contrasts if contrasts[each].noisy.size]
-    rows = {each: max(float(joined[each].sum()), 1.0) for each in places}
-    now = {each: contrasts[each].of(joined[each]).reshape(-1) for each in places}
+    rows = {each: max(joined[each][1], 1.0) for each in places}
+    now = {each: np.array([joined[each][0]]) for each in places}
     off = {each: contrasts[each].noisy.reshape(-1) - now[each] for each in places}
     items = [(off[each], np.array([rows[each]]), contrasts[each].variance) for each in places]
     found: dict[Places, OfThree] = {}
