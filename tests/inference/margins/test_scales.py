@@ -286,7 +286,7 @@ def test_what_is_left_is_told():
 
 def test_contrasts_of_three_are_drawn_towards_what_is_joined():
     signs = tuple(Haar.of(np.ones(2), 1) for _ in range(3))
-    joined = np.full((2, 2, 2), 1000.0)
+    joined = 0.0, 8000.0  # the contrast of eight cells of 1,000 rows, and all rows
     contrasts = {
         (0, 1, place): Contrasts(signs, np.array([[[noisy]]]), 100.0) for place, noisy in ((2, 4000.0), (3, 5.0))
     }

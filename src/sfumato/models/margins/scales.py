@@ -266,15 +266,19 @@ def _tilted(table: Floats, contrasts: Contrasts, change: Floats) -> Floats:
     wanted, rows, columns = contrasts.of(table) + change, table.sum(axis=1), table.sum(axis=0)
     told = contrasts.families() < contrasts.depth
     best, least = table, np.inf  # some contrasts cannot be had together, and a round may lead away
-    for _ in range(ROUNDS + 1):
-        lacking = told * (wanted - contrasts.of(table))
-        missed = float(np.square(lacking).sum())
+
+    def lacking(found: Floats) -> Floats:
+        return np.asarray(told * (wanted - contrasts.of(found)))
+
+    trial = table
+    for _ in range(ROUNDS):
+        step = contrasts.back(lacking(trial) / np.maximum(contrasts.rows(trial), 1.0))
+        trial = fit_margins(trial * np.clip(1.0 + step, 1.0 / MOST_CHANGE, MOST_CHANGE), rows, columns, 3)
+        missed = float(np.square(lacking(trial)).sum())
         if missed < least:
-            best, least = table, missed
-        step = contrasts.back(lacking / np.maximum(contrasts.rows(table), 1.0))
-        factor = np.clip(1.0 + step, 1.0 / MOST_CHANGE, MOST_CHANGE)
-        table = fit_margins(table * factor, rows, columns, 3)
-    return fit_margins(best, rows, columns)
+            best, least = trial, missed
+    best = fit_margins(best, rows, columns)
+    return best if np.square(lacking(best)).sum() < np.square(lacking(table)).sum() else table
 
 
 def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats, rough: float) -> Scaled:
