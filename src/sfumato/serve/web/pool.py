@@ -265,7 +265,8 @@ class Pool:
                 worker.replied = _settling(reply)
                 worker.ask(job.packed)
             with suppress(OSError, AttributeError):
-                os.setpriority(os.PRIO_PROCESS, worker.process, SLOW_NICENESS)
+                own = os.getpriority(os.PRIO_PROCESS, 0)
+                os.setpriority(os.PRIO_PROCESS, worker.process, own + SLOW_NICENESS)
             said = await self._as_long_as_it_may(reply)
             if said is None:
                 await self._autopsy(job, worker)
