@@ -25,7 +25,7 @@ def print_tables(names: list[str], runs: int, tables: list[str], tell: Callable[
         answers = calibrate(name, chosen, lambda case: runs, SystemEntropy(), asked=most)
         for line in as_lines(name, answers):
             tell(line)
-        known = MECHANISMS[name].known_limits
+        known = MECHANISMS[name].lab.known_limits
         pool = pooled(unlisted(answers, known))
         power = pool.power(pool_alpha())
         tell(f"{'':13}hits on one release are alike by {pool.alike:.2f}; 85 % is found with a chance of {power:.3f}")

@@ -27,7 +27,7 @@ from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 EPSILON = Fraction(1, 10)
-WANTED = ["auto", *(one.name for one in MECHANISMS.values() if one.answers == "everything" and not one.sparse)]
+WANTED = ["auto", *(one.name for one in MECHANISMS.values() if one.answers == "everything" and not one.holds.sparse)]
 TARGETS = {
     ("dawa", "NETTRACE"): 60,
     ("dawa", "ADULT"): 62,

@@ -61,7 +61,7 @@ def test_intervals_of_noise_alone_must_not_be_too_wide(monkeypatch):
 
 
 def test_what_is_known_to_hold_too_seldom_is_left_out_and_marked(monkeypatch):
-    known = MECHANISMS["mwem"].known_limits[0]
+    known = MECHANISMS["mwem"].lab.known_limits[0]
     good = [Answered("smooth", "total", run, run % 20 > 0, exact=False) for run in range(400)]
     held = round(400 * known.covered)
     bad = [Answered(known.table, known.kind, run, run < held, exact=False) for run in range(400)]

@@ -127,7 +127,7 @@ def schema_of(unit: object, **more: object) -> Schema:
 def saved(path: Path, name: str, schema: Schema, budget: Budget, entropy: Entropy) -> Path:
     """A release of twenty rows or so a cell, by a mechanism of this name."""
     mechanism = find_mechanism(name)
-    mechanism = mechanism.with_options(mechanism.tried_with)
+    mechanism = mechanism.with_options(mechanism.lab.tried_with)
     counts = (20 + np.arange(schema.domain.size) * 7 % 23).reshape(schema.domain.shape)
     sums = dict.fromkeys(list(schema.units)[1:], 0 * counts)
     curator = over_counts(
@@ -146,7 +146,7 @@ MEASURE = {"m": {"lower": 0, "upper": 4, "step": 1}}
 @pytest.mark.parametrize("name", every_name())
 def test_every_mechanism_has_a_valid_entry_with_pure_and_with_gaussian_noise(name, tmp_path):
     mechanism = find_mechanism(name)
-    schema = schema_of(PERSON, measures=MEASURE) if mechanism.example is None else mechanism.example(2)
+    schema = schema_of(PERSON, measures=MEASURE) if mechanism.lab.example is None else mechanism.lab.example(2)
     for budget in (Budget.pure(1), Budget.zcdp("1/8"))[: 1 + mechanism.gaussian]:
         entry = valid(saved(tmp_path / "r.sfumato", name, schema, budget, SystemEntropy()), **FACTS)
         loss, variant = entry["deployment"]["privacy_loss"]["privacy_parameters"], entry["deployment"]["dp_variant"]

@@ -49,9 +49,9 @@ FIELDS = {
 # What these ask of the count, or with which noise, may depend on what they have published before.
 FOUND_ON_THE_WAY = ("dawa", "pmw")
 # These draw choices too, and how many random bits a choice takes follows the table.
-CHOOSING = [name for name, one in MECHANISMS.items() if one.checks_itself]
+CHOOSING = [name for name, one in MECHANISMS.items() if one.forecast.checks_itself]
 # These publish cells; of margins the exact audit knows every distribution (lab/audit/attacks/exact_margins.py).
-OF_CELLS = [name for name, one in MECHANISMS.items() if not one.by_margins]
+OF_CELLS = [name for name, one in MECHANISMS.items() if not one.holds.by_margins]
 # Values whose sums in floating point depend on their order, or on each other's size.
 AWKWARD = [0.1, 0.2, 0.3, 1e-17, 1e-300, 5e-324, -0.0, 0.7 - 2**-53, 2.0**-30, 1 / 3, 1e300, -1e300, math.inf, math.nan]
 
@@ -138,7 +138,7 @@ def test_what_is_published_lies_on_a_lattice_of_the_schema(mechanism, schema, tm
         if fits and mechanism not in FOUND_ON_THE_WAY:
             (_, mine), (_, first) = fits[0], fitted[0][0]
             assert [(of, scales) for of, _, scales in mine] == [(of, scales) for of, _, scales in first]
-        if MECHANISMS[mechanism].strategy is not None:
+        if MECHANISMS[mechanism].forecast.strategy is not None:
             assert fits == fitted[0]
 
 
@@ -336,7 +336,7 @@ def test_answers_are_functions_of_what_is_published(schema, tmp_path):
     assert json.loads(run.stdout) == json.loads(json.dumps(answers))
 
 
-@pytest.mark.parametrize("mechanism", [name for name in OF_CELLS if not MECHANISMS[name].sparse])
+@pytest.mark.parametrize("mechanism", [name for name in OF_CELLS if not MECHANISMS[name].holds.sparse])
 def test_a_sum_is_exactly_steps_and_centres_of_published_numbers(mechanism, schema):
     """Worked out in fractions from the published numbers, then rounded once: what the answer says, up to rounding."""
     made = release(table(500), schema, 3, mechanism=mechanism)

@@ -107,7 +107,7 @@ def releases(only: list[str]) -> Iterator[tuple[str, dict[str, str], float]]:
     from sfumato.models import every_name, find_mechanism
 
     pairs = [(name, table) for name in every_name() for table in TABLES if (name, table) not in LEFT_OUT]
-    pairs += [(name, "own") for name in every_name() if find_mechanism(name).example is not None]
+    pairs += [(name, "own") for name in every_name() if find_mechanism(name).lab.example is not None]
     wanted = [
         pair for pair in sorted(pairs, key=lambda pair: every_name().index(pair[0])) if not only or {*only} & {*pair}
     ]
@@ -123,7 +123,7 @@ def timed(name: str, table: str) -> tuple[str, dict[str, str], float]:
 
     start, mechanism = time.process_time(), find_mechanism(name)
     if table == "own":
-        found = released(name, own(mechanism.example(1)), mechanism.tried_with)
+        found = released(name, own(mechanism.lab.example(1)), mechanism.lab.tried_with)
     else:
         golden = TABLES[table]()
         found = released(name, golden, golden.options.get(name, {}))

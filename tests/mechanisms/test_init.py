@@ -75,7 +75,9 @@ def test_no_mechanism_is_named_outside_its_own_file():
         if place == "models/__init__.py":
             continue
         # The folder of a model that is named like its mechanism is its own, too.
-        allowed = {n for n, file in own.items() if place == f"{file}.py" or f"{path.parent}/{n}/".endswith(f"/{n}/{n}/")}
+        allowed = {
+            n for n, file in own.items() if place == f"{file}.py" or f"{path.parent}/{n}/".endswith(f"/{n}/{n}/")
+        }
         for start, words in OTHER_MEANINGS.items():
             allowed |= words if place.startswith(start) else set()
         found = strings_equal_to_names(path.read_text(encoding="utf-8")) - allowed
@@ -94,15 +96,15 @@ def test_every_line_leads_to_a_value_of_that_name_and_page():
     for name, mechanism in MECHANISMS.items():
         assert mechanism.name == name and mechanism.summary and mechanism.paper
         assert (SOURCE.parents[1] / "docs" / mechanism.docs).exists()
-    assert next(iter(MECHANISMS.values())).most_cells is None  # the plainest comes first, and fits everything
+    assert next(iter(MECHANISMS.values())).holds.most_cells is None  # the plainest comes first, and fits everything
     assert sparse_mechanism().sparse and len(MECHANISMS) == len(MODULES)
 
 
 def test_what_auto_never_loads_is_what_it_could_never_take():
     assert set(BY_NAME_ONLY) <= set(MODULES)
     for name, one in MECHANISMS.items():
-        known = one.strategy is not None or one.adaptive or one.foretold is not None
-        assert (name in BY_NAME_ONLY) is not (one.for_auto and one.answers == "everything" and known), name
+        known = one.forecast.strategy is not None or one.adaptive or one.forecast.foretold is not None
+        assert (name in BY_NAME_ONLY) is not (one.forecast.for_auto and one.answers == "everything" and known), name
     assert [one.name for one in considered()] == [name for name in MODULES if name not in BY_NAME_ONLY]
 
 

@@ -7,7 +7,7 @@ import pytest
 from sfumato.errors import MechanismError
 from sfumato.limits import MOST_DENSE
 from sfumato.models import MECHANISMS
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Holds, Mechanism
 from sfumato.schema import Schema
 
 PLAIN = Mechanism("plain", "does nothing", lambda c, s, b, w=None: None)
@@ -21,18 +21,20 @@ def square(side: int) -> Schema:
 def test_a_name_a_summary_and_a_function_are_enough():
     assert PLAIN.error == "simulated" and not PLAIN.adaptive and not PLAIN.as_measured and PLAIN.docs == "plain.md"
     assert PLAIN.why_not(square(10)) is None and not PLAIN.is_sparse(square(10))
-    assert PLAIN.work(square(10), None, None, 0) == 128 * 100
+    assert PLAIN.forecast.work(square(10), None, None, 0) == 128 * 100
 
 
 def test_too_many_cells_are_refused_in_one_wording_with_a_name_that_takes_them():
-    small = Mechanism("small", "", PLAIN.run, most_cells=50)
+    small = Mechanism("small", "", PLAIN.run, holds=Holds(most_cells=50))
     assert small.why_not(square(10)) == "small takes at most 50 cells, there are 100; use hierarchical or cells"
     for one in (small, PLAIN):
         with pytest.raises(MechanismError, match=f"^{one.name} takes at most .* cells, .* use sparse-cells"):
             one.check(square(6000))
     for one in MECHANISMS.values():
         named = one.why_not(square(6000))
-        assert (named is None) == (one.as_measured or one.by_margins) and (named is None or "use sparse-cells" in named)
+        assert (named is None) == (one.as_measured or one.holds.by_margins) and (
+            named is None or "use sparse-cells" in named
+        )
     assert MOST_DENSE < 6000**2 and MECHANISMS["cells"].is_sparse(square(6000))
     assert not MECHANISMS["cells"].is_sparse(square(10))
 

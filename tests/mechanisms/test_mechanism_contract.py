@@ -120,18 +120,20 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name):
     docs/known-limits.md lists is left out, and must be as listed.
     """
     mechanism = MECHANISMS[name]
-    linear = mechanism.strategy is not None  # the same noise on every table, and slow answers on many cells
+    linear = mechanism.forecast.strategy is not None  # the same noise on every table, and slow answers on many cells
 
     def runs(case: Case) -> int:
         """By work that is counted, not timed."""
         most, fewest = SMALL_RUNS if case in small_cases() else LINEAR_RUNS if linear else WIDE_RUNS
-        work = mechanism.work(case.schema, default_workload(case.schema.domain), Budget.pure(case.epsilon), case.rows)
+        work = mechanism.forecast.work(
+            case.schema, default_workload(case.schema.domain), Budget.pure(case.epsilon), case.rows
+        )
         return max(fewest, min(most, MOST_WORK // work))
 
     answers = calibrate(name, small_cases(), runs, SystemEntropy(), asked=7)
     answers += calibrate(name, wide_cases(), runs, SystemEntropy(), asked=4 if linear else 12)
     assert len(pooled(answers).shares) >= 100 and {one.kind for one in answers} == set(KINDS)
-    assert complaints(name, answers, mechanism.known_limits) == []
+    assert complaints(name, answers, mechanism.lab.known_limits) == []
 
 
 def test_cells_has_the_error_of_its_closed_form():

@@ -31,7 +31,7 @@ LINEAR = '''
 """Halves: noise on the total, and as much on either half and on every cell."""
 
 from sfumato.models.base.measure_and_fit import linear
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Holds, Mechanism
 from sfumato.queries import Identity, Ranges, Stack, Total
 from sfumato.queries.strategy import Strategy
 
@@ -45,22 +45,22 @@ MECHANISM = Mechanism(
     name="toy",
     summary="noise on the total, the halves and the cells",
     run=linear(halves_strategy),
-    strategy=halves_strategy,
-    most_cells=64,
+    holds=Holds(most_cells=64),
+    forecast=Forecast(strategy=halves_strategy),
 )
 '''
 TRIED = '''
 """Smoothed: noisy cells of which the plan knows nothing, as if they were smoothed afterwards."""
 
 from sfumato.models.base.measure_and_fit import every_cell, measure_and_fit
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Holds, Mechanism
 
 
 def toy(curator, schema, budget, workload=None):
     return measure_and_fit(curator, schema, every_cell(schema), budget)
 
 
-MECHANISM = Mechanism(name="toy", summary="noise on every cell, as far as anyone knows", run=toy, most_cells=64)
+MECHANISM = Mechanism(name="toy", summary="noise on every cell, as far as anyone knows", run=toy, holds=Holds(64))
 '''
 
 

@@ -24,9 +24,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 def released(name: str, epsilon: Fraction | int = 1, entropy=None) -> Release:
     """One release of a table of 30 rows or so a cell."""
     mechanism = find_mechanism(name)
-    mechanism = mechanism.with_options(mechanism.tried_with)
-    assert mechanism.example is not None
-    schema, budget = mechanism.example(1), Budget.pure(epsilon)
+    mechanism = mechanism.with_options(mechanism.lab.tried_with)
+    assert mechanism.lab.example is not None
+    schema, budget = mechanism.lab.example(1), Budget.pure(epsilon)
     counts = 20 + np.arange(schema.domain.size) * 7 % 23
     sums = dict.fromkeys(schema.measures, 0 * counts)
     shape = schema.domain.shape
@@ -66,8 +66,8 @@ def test_survives_being_saved_and_opened(name, tmp_path):
 def test_says_what_it_is_and_refuses_what_does_not_suit_it(name):
     mechanism = find_mechanism(name)
     assert mechanism.name == name and mechanism.summary and mechanism.paper and name not in MECHANISMS
-    assert mechanism.example is not None
-    assert mechanism.with_options(mechanism.tried_with).why_not(mechanism.example(2)) is None
+    assert mechanism.lab.example is not None
+    assert mechanism.with_options(mechanism.lab.tried_with).why_not(mechanism.lab.example(2)) is None
     assert (DOCS / mechanism.docs).exists()
 
 
@@ -75,10 +75,10 @@ def test_says_what_it_is_and_refuses_what_does_not_suit_it(name):
 def test_asks_and_publishes_nothing_that_depends_on_the_table(name):
     """Replayed on 12 pairs of neighbouring tables out of all with two rows; `sfumato audit` replays them all."""
     mechanism = find_mechanism(name)
-    made = mechanism.with_options(mechanism.tried_with)
-    assert mechanism.example is not None
+    made = mechanism.with_options(mechanism.lab.tried_with)
+    assert mechanism.lab.example is not None
     for contributions in (1, 2):
-        schema = mechanism.example(contributions)
+        schema = mechanism.lab.example(contributions)
         half = next((measure.half_units for measure in schema.measures.values()), None)
         levels = ((),) if half is None else ((half,), (None,))
         pairs = list(neighbouring_tables(schema.domain.size, 2, contributions, levels))

@@ -14,7 +14,7 @@ from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models import MECHANISMS
 from sfumato.models.base.measure_and_fit import design_of, measure_and_fit
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Mechanism
 from sfumato.models.cells.sparse_cells import sparse_cells
 from sfumato.planner.choose import choose_among, choose_mechanism, with_hints
 from sfumato.planner.forecast import GAINS_OF_FEW, GAINS_OF_MANY, Outlook, Question, outlook
@@ -48,7 +48,10 @@ def two_levels(schema, workload, pure):
 
 
 LEVELS = Mechanism(
-    "levels", "cells and the total", lambda c, s, b, w=None: measure_and_fit(c, s, STRATEGY, b), two_levels
+    "levels",
+    "cells and the total",
+    lambda c, s, b, w=None: measure_and_fit(c, s, STRATEGY, b),
+    forecast=Forecast(strategy=two_levels),
 )
 TRIED = MECHANISMS["sparse-cells"]
 
@@ -187,7 +190,7 @@ def foreseen(schema):
 def test_without_rows_sfumato_is_taken_unless_something_is_better_than_it_is_with_any_number_of_rows():
     """The geometric mean from a nearly empty table to a full one: about half of its error on a full one."""
     unknown = line_of(100)
-    full = MECHANISMS["sfumato"].error_if_full(unknown, default_workload(unknown.domain), Budget.pure(1))
+    full = MECHANISMS["sfumato"].forecast.error_if_full(unknown, default_workload(unknown.domain), Budget.pure(1))
     assert 6 < full < 9  # noise on every cell is off by 7.9, a tree by 6.8
     found = foreseen(unknown)
     assert found.how == "foretold" and found.overall == pytest.approx(0.505 * full, rel=0.01)
@@ -203,7 +206,7 @@ def test_more_rows_in_every_cell_leave_less_to_adapt_to():
     axes = {name: {"type": "integer", "lower": 0, "upper": 39} for name in ("x", "y", "z")}
     fields = {"dataset": "w", "privacy_unit": "row", "attributes": axes}
     thin, thick = (Schema.from_dict({**fields, "expected_rows": rows}) for rows in (6400, 640_000))
-    full = MECHANISMS["sfumato"].error_if_full(thin, default_workload(thin.domain), Budget.pure(1))
+    full = MECHANISMS["sfumato"].forecast.error_if_full(thin, default_workload(thin.domain), Budget.pure(1))
     for schema, share, name in ((thin, GAINS_OF_MANY[1], "sfumato"), (thick, GAINS_OF_MANY[3], "levels")):
         found = foreseen(schema)
         assert found.how == "foretold" and found.overall == pytest.approx(share * full, rel=0.02)
@@ -266,7 +269,9 @@ def test_the_search_for_epsilon_keeps_the_error_and_wastes_little(error):
 
 
 def test_undetermined_questions_are_unknown_not_free():
-    total = Mechanism("total", "", LEVELS.run, lambda schema, workload, pure: Strategy(Total(32)))
+    total = Mechanism(
+        "total", "", LEVELS.run, forecast=Forecast(strategy=lambda schema, workload, pure: Strategy(Total(32)))
+    )
     found = outlook(total, question(), Budget.pure(1))
     assert found.overall == float("inf") and "does not determine" in found.note
     by_query = {line.query: line for line in found.lines}

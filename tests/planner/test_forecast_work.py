@@ -72,7 +72,7 @@ def test_shapes_are_tried_until_the_work_is_spent():
     """Work is the same for every shape: of a bound of twice the work of one, three are begun; without one, all five."""
     schema, budget = line_of(50, 500), Budget.pure(1)
     workload, dawa = default_workload(schema.domain), MECHANISMS["dawa"]
-    work = dawa.work(schema, workload, budget, 500)
+    work = dawa.forecast.work(schema, workload, budget, 500)
     for most, shapes in ((0, 1), (work - 1, 1), (work, 2), (2 * work, 3), (None, 5)):
         assert len(try_out(dawa, schema, budget, workload, 1, most).by_shape) == shapes
 
@@ -86,7 +86,7 @@ def test_work_is_counted_as_trials_cost():
 
     def seconds(name, schema):
         asked = default_workload(schema.domain)
-        return MECHANISMS[name].work(schema, asked, Budget.pure(1), schema.expected_rows) / 2**26
+        return MECHANISMS[name].forecast.work(schema, asked, Budget.pure(1), schema.expected_rows) / 2**26
 
     square = {name: {"type": "integer", "lower": 0, "upper": 63} for name in ("x", "y")}
     boxes = Schema.from_dict({"dataset": "w", "privacy_unit": "row", "attributes": square, "expected_rows": 4096})

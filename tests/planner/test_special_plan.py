@@ -51,12 +51,16 @@ def most_failures(chance):
 def test_each_says_something_of_its_example_and_twice_the_rows_of_a_person_cost_no_less(name):
     mechanism = find_mechanism(name)
     for contributions in (1, 2):
-        plan = make_plan(mechanism.example(contributions), epsilon=1, mechanism=name, options=mechanism.tried_with)
+        plan = make_plan(
+            mechanism.lab.example(contributions), epsilon=1, mechanism=name, options=mechanism.lab.tried_with
+        )
         (outlook,) = plan.outlooks
         assert outlook.how == "promised" and outlook.promises and not plan.lines
         assert "nothing was spent" in repr(plan) and all(one.what in repr(plan) for one in outlook.promises)
     one, two = (
-        make_plan(mechanism.example(k), epsilon=1, mechanism=name, options=mechanism.tried_with).outlooks[0].promises
+        make_plan(mechanism.lab.example(k), epsilon=1, mechanism=name, options=mechanism.lab.tried_with)
+        .outlooks[0]
+        .promises
         for k in (1, 2)
     )
     in_rows = [(a.value, b.value) for a, b in zip(one, two, strict=True) if a.unit == "rows"]

@@ -9,7 +9,7 @@ import pytest
 from sfumato.errors import BudgetError, MechanismError, ReleaseFileError, SchemaError, SfumatoError
 from sfumato.kernel.cost import Cost
 from sfumato.models import MECHANISMS
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Mechanism
 from sfumato.publishing.fits_in_file import check_writable
 from sfumato.queries import Identity, Stack, Total, Workload, default_workload
 from sfumato.queries.strategy import Strategy
@@ -22,7 +22,13 @@ def schema(upper: int = 99, **more) -> Schema:
 
 
 def linear(queries) -> Mechanism:
-    return Mechanism("asks", "what it is told to", lambda *_: None, lambda *_: Strategy(queries), gaussian=True)
+    return Mechanism(
+        "asks",
+        "what it is told to",
+        lambda *_: None,
+        gaussian=True,
+        forecast=Forecast(strategy=lambda *_: Strategy(queries)),
+    )
 
 
 FREE = Mechanism("free", "not linear", lambda *_: None)

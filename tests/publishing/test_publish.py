@@ -39,7 +39,7 @@ from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.measurement import Gaussian, Laplace
 from sfumato.models import MECHANISMS
 from sfumato.models.base.measure_and_fit import measure_and_fit
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Mechanism
 from sfumato.publishing.prepare import prepare
 from sfumato.publishing.publish import open_release
 from sfumato.publishing.publish import publish as publish_by_any
@@ -366,7 +366,9 @@ def tree_run(curator, schema, budget, workload=None):
 @pytest.fixture
 def tree(monkeypatch):
     """A linear mechanism that takes both kinds of budget, whatever else there is."""
-    return register(monkeypatch, Mechanism("tree", "a tree", tree_run, tree_strategy, gaussian=True))
+    return register(
+        monkeypatch, Mechanism("tree", "a tree", tree_run, gaussian=True, forecast=Forecast(strategy=tree_strategy))
+    )
 
 
 def test_epsilon_and_delta_are_charged_and_promised(table, tree, tmp_path):
@@ -442,7 +444,7 @@ def test_a_domain_too_large_for_a_mechanism_names_one_that_handles_it(table, tre
     schema = Schema.from_dict({**CENSUS, "attributes": wide})
     with pytest.raises(MechanismError, match="sparse-cells"):
         release(table, schema, 1, mechanism="tree")
-    assert prepare(schema, 1).mechanism.by_margins
+    assert prepare(schema, 1).mechanism.holds.by_margins
     assert prepare(schema, 1, mechanism="cells").workload is None
     assert Ledger().show() == []
 
@@ -499,7 +501,7 @@ def test_auto_weighs_both_kinds_of_noise_for_sfumato_too():
 def test_auto_uses_a_delta_only_where_gaussian_noise_is_better(tree, monkeypatch):
     """A tree of three levels over age, one row a person: at epsilon 1, delta 1e-6 the variance of Laplace noise is
     2 (4 s)^2 and that of Gaussian noise 4 s / (2 rho), with s statistics and rho = 0.0244: 32 s^2 against 82 s."""
-    leave_only(monkeypatch, [one.name for one in MECHANISMS.values() if one is tree or one.most_cells is None])
+    leave_only(monkeypatch, [one.name for one in MECHANISMS.values() if one is tree or one.holds.most_cells is None])
     measures = {f"m{n}": {"lower": 0, "upper": 1000, "step": 1, "missing": "drop"} for n in range(4)}
     few, many = ({**CENSUS, "measures": dict(list(measures.items())[:count])} for count in (0, 4))
     assert prepare(Schema.from_dict(few), 1, delta="1e-6").cost.pure

@@ -83,7 +83,7 @@ def test_filled_in_steps_are_no_coarser_than_the_noise_needs(mechanism, epsilon)
     taken = prepare(schema, epsilon, delta="1e-9", mechanism=mechanism).schema.measures["paid"]
     assert taken.step > schema.measures["paid"].step and taken.step.denominator & (taken.step.denominator - 1) == 0
     if mechanism in ("margins", "sfumato"):  # of which the least share is known
-        share = MECHANISMS[mechanism].least_of_sums(schema, cost.budget)["paid"]
+        share = MECHANISMS[mechanism].forecast.least_of_sums(schema, cost.budget)["paid"]
         sigma = taken.half_units / sqrt(2 * share.amount)
         assert 2**22 / (1 + 2 / taken.half_units) <= sigma <= 2**23
     else:

@@ -137,8 +137,8 @@ def test_it_says_what_is_promised_left_out_and_how_to_ask(hostile):
 @pytest.mark.parametrize("name", [*SPECIAL, "sparse-cells", "laplace"])
 def test_there_is_a_page_for_releases_of_every_kind(name, tmp_path):
     mechanism = find_mechanism(name)
-    schema = mechanism.example(1) if mechanism.example else find_mechanism("fourier").example(1)
-    mechanism = mechanism.with_options(mechanism.tried_with)
+    schema = mechanism.lab.example(1) if mechanism.lab.example else find_mechanism("fourier").lab.example(1)
+    mechanism = mechanism.with_options(mechanism.lab.tried_with)
     shape, budget = schema.domain.shape, Budget.pure(2)
     counts = (20 + np.arange(schema.domain.size) * 7 % 23).reshape(shape)
     sums = dict.fromkeys(schema.measures, 0 * counts)

@@ -41,5 +41,5 @@ def slow_mechanisms(least: int = 1024 * CELLS) -> list[str]:
 
     And ispe, whose work is stated for large tables: on small ones most of it is measuring its errors.
     """
-    stated = [one.name for one in MECHANISMS.values() if one.work(TINY, WORKLOAD, Budget.pure(1), 10) >= least]
+    stated = [one.name for one in MECHANISMS.values() if one.forecast.work(TINY, WORKLOAD, Budget.pure(1), 10) >= least]
     return [*stated, "ispe"]

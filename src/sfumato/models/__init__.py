@@ -95,4 +95,4 @@ def considered() -> Iterator[Mechanism]:
 
 def sparse_mechanism() -> Mechanism:
     """The one for domains that are too large to lay out."""
-    return next(one for one in MECHANISMS.values() if one.sparse)
+    return next(one for one in MECHANISMS.values() if one.holds.sparse)

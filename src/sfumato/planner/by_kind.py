@@ -34,15 +34,15 @@ def errors_by_kind(
     content: what was published, for mechanisms whose error depends on more than the noise.
     """
     kinds = range(min(len(schema.domain.axes), 3) + 1)
-    if mechanism.strategy is not None and workload is not None and mechanism.answers == "everything":
-        strategy = mechanism.strategy(schema, workload, budget.is_pure)
+    if mechanism.forecast.strategy is not None and workload is not None and mechanism.answers == "everything":
+        strategy = mechanism.forecast.strategy(schema, workload, budget.is_pure)
         chosen = [(kind, _block(schema, axes)) for kind in kinds for axes in some_sets(schema.domain, kind, PRICED)]
         squares = expected_blocks(strategy, schema, budget, [block for _, block in chosen]) ** 2
         found = {
             kind: [square for (own, _), square in zip(chosen, squares, strict=True) if own == kind] for kind in kinds
         }
     elif content is not None:
-        few = 1 if schema.domain.size > MANY_CELLS and not mechanism.by_margins else ASKED
+        few = 1 if schema.domain.size > MANY_CELLS and not mechanism.holds.by_margins else ASKED
         found = {kind: [_asked(content, axes, few) for axes in some_sets(schema.domain, kind, few)] for kind in kinds}
     else:
         return {}
@@ -68,17 +68,17 @@ def one_way_errors(schema: Schema, mechanism: Mechanism, workload: Workload | No
 
     Nothing for mechanisms of which that cannot be said.
     """
-    if mechanism.foretold is not None:
-        return dict(mechanism.foretold(schema, budget).one_way)
+    if mechanism.forecast.foretold is not None:
+        return dict(mechanism.forecast.foretold(schema, budget).one_way)
     if workload is None or mechanism.answers != "everything":
         return {}
     axes = list(schema.domain)
     blocks = [_block(schema, (axis,)) for axis in axes]
-    if mechanism.strategy is not None:
-        strategy = mechanism.strategy(schema, workload, budget.is_pure)
+    if mechanism.forecast.strategy is not None:
+        strategy = mechanism.forecast.strategy(schema, workload, budget.is_pure)
         errors = expected_blocks(strategy, schema, budget, blocks).tolist()
-    elif mechanism.error_if_full is not None:
-        full = mechanism.error_if_full
+    elif mechanism.forecast.error_if_full is not None:
+        full = mechanism.forecast.error_if_full
         errors = [
             full(schema, Workload((axis.name,), (block,)), budget) for axis, block in zip(axes, blocks, strict=True)
         ]

@@ -85,19 +85,23 @@ def _chosen(schema: Schema, budget: Budget, workload: Workload | None, tried: Tr
     fitting = [one for one in considered() if _may_take(one, schema, asked)]
     if not budget.is_pure:
         fitting = [one for one in fitting if one.gaussian] or fitting[:1]
-    plain = [one for one in fitting if not one.optimised]
+    plain = [one for one in fitting if not one.forecast.optimised]
     outlooks = [found for one in plain if (found := _known(one, question, budget)) is not None]
     if schema.expected_rows is not None or schema.domain.size <= MANY_CELLS:
         outlooks += [outlook(one, question, budget) for one in plain if one.adaptive]
-    searched = [one for one in fitting if one.optimised]
+    searched = [one for one in fitting if one.forecast.optimised]
     if searched and _could_win(outlooks, schema, budget, asked):
         outlooks += [found for one in searched if (found := _known(one, question, budget)) is not None]
     return choose_among(outlooks, schema, budget, asked)
 
 
 def _may_take(mechanism: Mechanism, schema: Schema, workload: Workload) -> bool:
-    wanted = mechanism.for_auto and mechanism.answers == "everything"
-    return wanted and (mechanism.strategy is not None or mechanism.adaptive) and not mechanism.why_not(schema, workload)
+    wanted = mechanism.forecast.for_auto and mechanism.answers == "everything"
+    return (
+        wanted
+        and (mechanism.forecast.strategy is not None or mechanism.adaptive)
+        and not mechanism.why_not(schema, workload)
+    )
 
 
 def _could_win(outlooks: list[Outlook], schema: Schema, budget: Budget, workload: Workload) -> bool:

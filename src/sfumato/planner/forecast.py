@@ -145,7 +145,9 @@ def takes_long(mechanism: Mechanism, question: Question) -> str | None:
     """Why a mechanism is priced only when it is asked for by name, or None."""
     domain, queries = question.schema.domain, question.workload.queries.rows
     cells, kinds, name = domain.size, len(question.workload.blocks), mechanism.name
-    if mechanism.optimised and (max(domain.shape) > MOST_OPTIMISED or cells > MOST_COMBINED or kinds > MOST_KINDS):
+    if mechanism.forecast.optimised and (
+        max(domain.shape) > MOST_OPTIMISED or cells > MOST_COMBINED or kinds > MOST_KINDS
+    ):
         return f"takes long to optimise for {cells:,} cells and {kinds} kinds of query; plan it with --mechanism {name}"
     if mechanism.answers == "its workload":
         if queries > MOST_QUERIES:
@@ -157,11 +159,11 @@ def takes_long(mechanism: Mechanism, question: Question) -> str | None:
 
 def strategy_of(mechanism: Mechanism, question: Question, budget: Budget) -> Strategy | None:
     """What a mechanism asks, if that does not depend on the data."""
-    if mechanism.strategy is None:
+    if mechanism.forecast.strategy is None:
         return None
     key = mechanism.name, budget.is_pure
     if key not in question.strategies:
-        question.strategies[key] = mechanism.strategy(question.schema, question.workload, key[1])
+        question.strategies[key] = mechanism.forecast.strategy(question.schema, question.workload, key[1])
     return question.strategies[key]
 
 
@@ -190,7 +192,7 @@ def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: S
 
 def _foretold(mechanism: Mechanism, question: Question, budget: Budget) -> Outlook:
     """By formula; of single questions, where there are any, as trials divide it among them."""
-    schema, full = question.schema, mechanism.error_if_full
+    schema, full = question.schema, mechanism.forecast.error_if_full
     assert full is not None  # noqa: S101 (it adapts)
     error = full(schema, question.workload, budget)
     middle, least, most = (share * error for share in share_of_full(schema, budget))

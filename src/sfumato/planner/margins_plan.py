@@ -65,9 +65,9 @@ def foretold_lines(mechanism: Mechanism, schema: Schema, budget: Budget, confide
 
 
 def _by_kind(mechanism: Mechanism, schema: Schema, budget: Budget) -> dict[str, float]:
-    if mechanism.foretold is None:
+    if mechanism.forecast.foretold is None:
         return {}
-    return dict(mechanism.foretold(schema, budget).by_kind)
+    return dict(mechanism.forecast.foretold(schema, budget).by_kind)
 
 
 def _least_epsilon(mechanism: Mechanism, schema: Schema, error: float, confidence: float, delta: Fraction) -> Fraction:

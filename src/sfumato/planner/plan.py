@@ -118,7 +118,7 @@ def _plan_for_error(question: Question, error: float, only: Mechanism | None, st
     if only:
         found = least_epsilon(only, counts, error, line_by_line=True)
         return _finish(counts, None, error, only.name, None, (found,))
-    known = [one for one in MECHANISMS.values() if one.strategy is not None]
+    known = [one for one in MECHANISMS.values() if one.forecast.strategy is not None]
     priced = {one.name: least_epsilon(one, counts, error, line_by_line=False) for one in _each(step) if one in known}
     exact = [found for found in priced.values() if found.epsilon is not None and not found.about]
     if not exact:
@@ -148,7 +148,7 @@ def _finish(
     schema, size = question.schema, question.schema.domain.size
     threshold = bound = paper = None
     if spent is not None and error is None:
-        if MECHANISMS[name].sparse:
+        if MECHANISMS[name].holds.sparse:
             threshold = planned_threshold(schema, Budget.pure(spent))
         elif size <= MOST_CELLS_AT_ONCE:
             share = spent / (1 + len(schema.measures)) / schema.privacy_unit.contributions
@@ -207,13 +207,13 @@ def _by_margins(schema: Schema, only: Mechanism | None) -> Mechanism | None:
     if schema.domain.size <= MOST_DENSE:
         return None
     name = choose_mechanism(schema, Budget.pure(1)).name if only is None else only.name
-    return MECHANISMS[name] if MECHANISMS[name].foretold is not None else None
+    return MECHANISMS[name] if MECHANISMS[name].forecast.foretold is not None else None
 
 
 def _is_sparse(schema: Schema, only: Mechanism | None) -> bool:
     """Whether the only way to plan is the sparse form, which is priced without laying out cells."""
     size = schema.domain.size
-    return size > MOST_DENSE or (only is not None and only.sparse and size > MOST_SIMULATED)
+    return size > MOST_DENSE or (only is not None and only.holds.sparse and size > MOST_SIMULATED)
 
 
 def _counts_only(question: Question) -> Question:
@@ -225,6 +225,6 @@ def _counts_only(question: Question) -> Question:
 def explain(outlooks: Sequence[Outlook], question: Question) -> tuple[str, ...]:
     """The first remark that a mechanism has on a plan, where there is something to compare it with."""
     priced = {found.mechanism: found.overall for found in outlooks if found.how == "exact" and isfinite(found.overall)}
-    remarks = (MECHANISMS[name].remark for name in MECHANISMS if name in priced and len(priced) > 1)
+    remarks = (MECHANISMS[name].forecast.remark for name in MECHANISMS if name in priced and len(priced) > 1)
     said = (remark(priced, question.schema, question.workload) for remark in remarks if remark is not None)
     return tuple(text for text in said if text)[:1]

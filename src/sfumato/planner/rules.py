@@ -97,15 +97,15 @@ class Case:
         usual = self.cells > MOST_DENSE or self.workload is default_workload(self.schema.domain)
         if len(self.schema.domain.axes) < 3 or not usual:
             return None
-        return next(one for one in considered() if one.by_margins and one.foretold is not None)
+        return next(one for one in considered() if one.holds.by_margins and one.forecast.foretold is not None)
 
     @cached_property
     def of_margins(self) -> float:
         """About its error."""
         mechanism = self.by_margins
-        if mechanism is None or mechanism.foretold is None:
+        if mechanism is None or mechanism.forecast.foretold is None:
             return inf
-        return mechanism.foretold(self.schema, self.budget).overall
+        return mechanism.forecast.foretold(self.schema, self.budget).overall
 
     @cached_property
     def otherwise(self) -> float:

@@ -81,7 +81,7 @@ def try_out(
     share = budget.split(*schema.weights.values())[0]
     rows = schema.expected_rows or guessed_rows(schema.domain.size)
     found: dict[str, tuple[Trial, ...]] = {}
-    work, done = runs * mechanism.work(plain, workload, share, rows), 0
+    work, done = runs * mechanism.forecast.work(plain, workload, share, rows), 0
     for place, (shape, table) in enumerate(prior_tables(schema.domain.shape, rows).items()):
         if most is not None and done > most:
             break

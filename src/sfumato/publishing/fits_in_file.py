@@ -47,10 +47,10 @@ def check_writable(schema: Schema, cost: Cost, mechanism: Mechanism, workload: W
         return
     for of, noises in planned_noises(schema, cost, mechanism, workload).items():
         _check_noises(noises, of, schema)
-    if mechanism.is_sparse(schema) or mechanism.by_margins or mechanism.as_measured:
+    if mechanism.is_sparse(schema) or mechanism.holds.by_margins or mechanism.as_measured:
         return
     asked = _designs(schema, cost, mechanism, workload)
-    if mechanism.strategy is not None and workload is not None:
+    if mechanism.forecast.strategy is not None and workload is not None:
         _check_size(asked, schema, len(written))
         return
     _check_with_room(asked["count"].noises[0])
@@ -66,7 +66,7 @@ def planned_noises(
         from sfumato.models.cells.sparse_cells import planned_noises as of_sparse_cells
 
         return dict(of_sparse_cells(schema, cost.budget))
-    if not mechanism.by_margins:
+    if not mechanism.holds.by_margins:
         return {of: design.noises for of, design in _designs(schema, cost, mechanism, workload).items()}
     # Margins of counts share a budget by what they turn out to be worth, so there must be room for small shares of it.
     small = cost.budget.split(1, SMALL_SHARES * len(schema.units) * len(schema.attributes) ** 2)[0]
@@ -76,7 +76,9 @@ def planned_noises(
 
 def least_of_sums(schema: Schema, cost: Cost, mechanism: Mechanism) -> dict[str, Budget]:
     """The least budget that each measure's sums are measured with, where that is settled before any data is read."""
-    return {} if mechanism.least_of_sums is None else dict(mechanism.least_of_sums(schema, cost.budget))
+    return (
+        {} if mechanism.forecast.least_of_sums is None else dict(mechanism.forecast.least_of_sums(schema, cost.budget))
+    )
 
 
 def noise_of(schema: Schema, of: str, share: Budget) -> Noise:
@@ -94,8 +96,8 @@ def coarser_by(noise: Noise) -> float:
 
 def _designs(schema: Schema, cost: Cost, mechanism: Mechanism, workload: Workload | None) -> dict[str, Design]:
     strategy = None
-    if mechanism.strategy is not None and workload is not None:
-        strategy = mechanism.strategy(schema, workload, cost.pure)
+    if mechanism.forecast.strategy is not None and workload is not None:
+        strategy = mechanism.forecast.strategy(schema, workload, cost.pure)
     return designs(strategy or every_cell(schema), schema, cost.budget)
 
 

@@ -117,7 +117,7 @@ def _made(
             another_unit=another_unit,
             request=digest_of_request(table, table_name, prepared, how.get("workload")),
             again=again,
-            for_margins=mechanism.by_margins,
+            for_margins=mechanism.holds.by_margins,
         )
         step("measure")
         content = mechanism.run(opened.curator, schema, cost.budget, prepared.workload)

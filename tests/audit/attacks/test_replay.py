@@ -53,7 +53,7 @@ def test_shipped_mechanisms_pass_on_all_small_tables(name, full, monkeypatch):
     """On all of them; on every seventh pair those that take many milliseconds each, unless in full."""
     pairs = [140, 1092, 290, 2106, 60]
     one = MECHANISMS[name]
-    if not full and (one.adaptive or one.by_margins or name in SLOW):
+    if not full and (one.adaptive or one.holds.by_margins or name in SLOW):
         every_seventh_pair(monkeypatch)
         pairs = [-(-number // EVERY) for number in pairs]
     findings = replay_findings(name)

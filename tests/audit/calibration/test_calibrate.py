@@ -53,7 +53,7 @@ def test_on_tables_of_many_attributes_alone_only_a_gross_failure_is_found():
 
 def test_all_alarms_together_are_false_with_a_chance_of_one_in_a_million():
     assert (
-        len(cases()) * (1 + len(KINDS)) + 2 * sum(len(one.known_limits) for one in MECHANISMS.values()) <= PARTS
+        len(cases()) * (1 + len(KINDS)) + 2 * sum(len(one.lab.known_limits) for one in MECHANISMS.values()) <= PARTS
     )  # listed figures have two bounds
     assert len(MECHANISMS) * (POOLS * pool_alpha() + PARTS * part_alpha()) == pytest.approx(1e-6)
 
@@ -93,7 +93,7 @@ def test_what_is_listed_does_not_count_and_must_be_true():
 def test_the_page_of_known_limits_lists_what_the_audit_takes_as_known():
     rows = [line.strip("| \n").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     found = {(row[0].strip("`"), row[1], row[2], row[3]) for row in rows}
-    limits = [(name, limit) for name, one in MECHANISMS.items() for limit in one.known_limits]
+    limits = [(name, limit) for name, one in MECHANISMS.items() for limit in one.lab.known_limits]
     assert found == {(name, one.table, one.kind, f"{100 * one.covered:.0f} %") for name, one in limits}
     names = {case.name for case in cases()}
     assert len(rows) == len(limits) > 0

@@ -57,7 +57,7 @@ def test_rows_follow_the_release(mechanism):
     women, men = rows[rows.sex == "F"], rows[rows.sex == "M"]
     drawn_at_random = MECHANISMS[
         mechanism
-    ].by_margins  # few rows out of many that fit: 400 scatter by 8.7, 5 times that
+    ].holds.by_margins  # few rows out of many that fit: 400 scatter by 8.7, 5 times that
     assert abs(len(women) - 300) <= (43 if drawn_at_random else 0) and len(men) == 400 - len(women)
     assert women.age.between(20, 29).all() and women.age.nunique() > 5
     assert women.height.between(1.25, 1.5).all() and women.urgent.all()

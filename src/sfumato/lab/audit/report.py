@@ -242,7 +242,7 @@ def with_coverage(row: Row, name: str, effort: Effort) -> Row:
     calibrate(name, tables, lambda case: 1, entropy, asked=ASKED)
     runs = int(min(effort.coverage, max(FEWEST_COVERAGE, effort.seconds / (process_time() - began))))
     found = calibrate(name, tables, lambda case: runs, entropy, asked=ASKED)
-    known = find_mechanism(name).known_limits
+    known = find_mechanism(name).lab.known_limits
     clean = unlisted(found, known)
     off = bool(complaints(name, found, known)) or pooled(one for one in clean if one.exact).too_many(part_alpha())
     partly = len(clean) < len(found)

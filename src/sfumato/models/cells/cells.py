@@ -13,7 +13,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.limits import MOST_DENSE
 from sfumato.measurement import with_missing
 from sfumato.models.base.measure_and_fit import every_cell
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Holds, Mechanism
 from sfumato.queries import Identity, Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
@@ -43,6 +43,6 @@ MECHANISM = Mechanism(
     summary="noise on every cell",
     paper="Xiao, Xiong, Yuan 2010",
     run=cells,
-    strategy=every_cell,
-    most_cells=None,
+    holds=Holds(most_cells=None),
+    forecast=Forecast(strategy=every_cell),
 )

@@ -14,7 +14,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Noise, with_missing
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Holds, Mechanism
 from sfumato.queries import Cells, Identity, Total, Workload
 from sfumato.releases.contents.sparse_cube import SparseCube
 from sfumato.schema import Schema
@@ -96,6 +96,5 @@ MECHANISM = Mechanism(
     paper="Cormode et al. 2012",
     page="cells",
     run=sparse_cells,
-    most_cells=None,
-    sparse=True,
+    holds=Holds(most_cells=None, sparse=True),
 )

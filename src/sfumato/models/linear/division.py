@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from sfumato.models.base.measure_and_fit import linear
-from sfumato.models.base.mechanism import Mechanism, per_cell
+from sfumato.models.base.mechanism import Forecast, Mechanism, per_cell
 from sfumato.models.linear.laplace import MECHANISM as PLAIN
 from sfumato.models.linear.laplace import laplace_refuses
 from sfumato.models.linear.strategies.division import divide
@@ -69,9 +69,7 @@ MECHANISM = Mechanism(
     summary="noise on the workload's queries, more where they crowd",
     paper="Li et al. (WD)",
     run=division,
-    strategy=division_strategy,
     refuses=laplace_refuses,
     answers="its workload",
-    work=per_cell(1024),
-    remark=_remark,
+    forecast=Forecast(strategy=division_strategy, work=per_cell(1024), remark=_remark),
 )

@@ -10,7 +10,7 @@ and several attributes combine one tree each. Consistency is exact least squares
 from __future__ import annotations
 
 from sfumato.models.base.measure_and_fit import linear
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Mechanism
 from sfumato.models.linear.strategies.trees import Levels, tree_strategy
 from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
@@ -30,6 +30,6 @@ MECHANISM = Mechanism(
     summary="counts ranges in a tree, made consistent",
     paper="Hay et al. 2010",
     run=hierarchical,
-    strategy=hierarchical_strategy,
     gaussian=True,
+    forecast=Forecast(strategy=hierarchical_strategy),
 )

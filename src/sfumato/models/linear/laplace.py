@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sfumato.models.base.measure_and_fit import linear
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Mechanism
 from sfumato.queries import Workload, default_workload
 from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema
@@ -56,8 +56,7 @@ MECHANISM = Mechanism(
     summary="the same noise on each of the workload's queries",
     paper="Dwork et al. 2006",
     run=laplace,
-    strategy=laplace_strategy,
     refuses=laplace_refuses,
     answers="its workload",
-    remark=_remark,
+    forecast=Forecast(strategy=laplace_strategy, remark=_remark),
 )

@@ -9,7 +9,7 @@ trees and wavelets are candidates too, so it is never expected to do worse than 
 from __future__ import annotations
 
 from sfumato.models.base.measure_and_fit import linear
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Mechanism
 from sfumato.models.linear.strategies.hdmm import BITS, best_strategy
 from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
@@ -32,7 +32,6 @@ MECHANISM = Mechanism(
     summary="finds the queries to ask from which yours follow best",
     paper="Li et al. 2015, McKenna et al. 2018",
     run=matrix,
-    strategy=matrix_strategy,
     gaussian=True,
-    optimised=True,
+    forecast=Forecast(strategy=matrix_strategy, optimised=True),
 )

@@ -26,7 +26,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, with_missing
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Holds, Mechanism
 from sfumato.models.linear.strategies.contrasts import levelled, squares, tables
 from sfumato.models.linear.strategies.residual_basis import ResidualBasis, residual_basis
 from sfumato.models.linear.strategies.wanted_margins import wanted_margins
@@ -149,6 +149,6 @@ MECHANISM = Mechanism(
     paper="Xiao et al. 2023",
     run=residual,
     gaussian=True,
-    by_margins=True,
     refuses=_refuses,
+    holds=Holds(by_margins=True),
 )

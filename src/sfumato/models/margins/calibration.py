@@ -289,7 +289,7 @@ def _sets(shape: Sequence[int], order: int) -> list[Places]:
     number, most = comb(len(shape), order), MOST_SETS[order]
     step = max(1, number // (4 * most))
     every = islice(combinations(range(len(shape)), order), 0, None, step)
-    small = [places for places in every if prod(shape[place] for place in places) <= MOST_CELLS]
+    small: list[Places] = [places for places in every if prod(shape[place] for place in places) <= MOST_CELLS]
     return small[:: -(-len(small) // most)] if small else []
 
 
@@ -297,7 +297,9 @@ def triples(schema: Schema) -> list[Places]:
     """Sets of three attributes whose contrast of halves is measured: all, or as many as there is time for, evenly."""
     shape = schema.domain.shape
     every = islice(combinations(range(len(shape)), 3), 0, None, max(1, comb(len(shape), 3) // (4 * MOST_TRIPLES)))
-    small = [places for places in every if prod(shape[place] for place in places) <= MOST_CELLS_OF_TRIPLES]
+    small: list[Places] = [
+        places for places in every if prod(shape[place] for place in places) <= MOST_CELLS_OF_TRIPLES
+    ]
     return small[:: max(1, -(-len(small) // MOST_TRIPLES))]
 
 

@@ -28,7 +28,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, with_missing
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Holds, Mechanism
 from sfumato.models.margins.forecast import COUNT, foresee
 from sfumato.queries import Identity, Workload
 from sfumato.schema import Schema
@@ -314,9 +314,6 @@ MECHANISM = Mechanism(
     paper="own; after McKenna et al. 2022",
     run=margins,
     gaussian=True,
-    by_margins=True,
-    foretold=foresee,
-    least_of_sums=_least_of_sums,
-    checks_itself=True,
-    work=_work,
+    holds=Holds(by_margins=True),
+    forecast=Forecast(foretold=foresee, least_of_sums=_least_of_sums, checks_itself=True, work=_work),
 )

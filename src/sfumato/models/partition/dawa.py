@@ -24,7 +24,7 @@ from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
-from sfumato.models.base.mechanism import Mechanism, per_cell
+from sfumato.models.base.mechanism import Forecast, Holds, Mechanism, per_cell
 from sfumato.models.calibration.families import MeasuredPartition
 from sfumato.models.calibration.first_stage import Shares
 from sfumato.models.calibration.misfits_by_kind import measure_errors
@@ -161,7 +161,6 @@ MECHANISM = Mechanism(
     summary="puts alike neighbours into buckets",
     paper="Li, Hay, Miklau 2014",
     run=dawa,
-    most_cells=MOST_CELLS,
-    checks_itself=True,
-    work=per_cell(1024),
+    holds=Holds(most_cells=MOST_CELLS),
+    forecast=Forecast(checks_itself=True, work=per_cell(1024)),
 )

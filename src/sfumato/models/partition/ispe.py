@@ -13,7 +13,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Holds, Mechanism
 from sfumato.models.partition.search import grow_buckets
 from sfumato.models.partition.smoothing import noise_left, smooth
 from sfumato.models.partition.two_stage import MOST_CELLS, ordered_axes, release_regions
@@ -62,5 +62,5 @@ MECHANISM = Mechanism(
     summary="smooths noisy cells into regions, uses both",
     paper="Xiao, Xiong, Yuan 2011",
     run=ispe,
-    most_cells=MOST_CELLS,
+    holds=Holds(most_cells=MOST_CELLS),
 )

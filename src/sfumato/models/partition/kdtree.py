@@ -12,7 +12,7 @@ from fractions import Fraction
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.models.base.mechanism import Mechanism, per_cell
+from sfumato.models.base.mechanism import Forecast, Holds, Mechanism, per_cell
 from sfumato.models.partition.search import split_by_tree
 from sfumato.models.partition.two_stage import MOST_CELLS, release_regions
 from sfumato.queries import Workload
@@ -46,6 +46,6 @@ MECHANISM = Mechanism(
     summary="cuts the noisy cube into even boxes",
     paper="Xiao, Xiong, Yuan 2010",
     run=kdtree,
-    most_cells=MOST_CELLS,
-    work=per_cell(2048),
+    holds=Holds(most_cells=MOST_CELLS),
+    forecast=Forecast(work=per_cell(2048)),
 )

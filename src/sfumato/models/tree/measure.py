@@ -23,7 +23,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, as_one
-from sfumato.models.base.mechanism import Mechanism, per_cell
+from sfumato.models.base.mechanism import Forecast, Holds, Mechanism, per_cell
 from sfumato.models.calibration.families import MeasuredTree
 from sfumato.models.calibration.first_stage import Shares
 from sfumato.models.calibration.misfits_by_kind import measure_errors
@@ -121,9 +121,7 @@ MECHANISM = Mechanism(
     paper="here, after Xiao, Xiong, Yuan 2011",
     run=sfumato,
     gaussian=True,
-    most_cells=MOST_LEAVES,
     refuses=refuses,
-    error_if_full=error_if_full,
-    least_of_sums=_least_of_sums,
-    work=per_cell(1024),
+    holds=Holds(most_cells=MOST_LEAVES),
+    forecast=Forecast(error_if_full=error_if_full, least_of_sums=_least_of_sums, work=per_cell(1024)),
 )

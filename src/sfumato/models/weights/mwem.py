@@ -13,7 +13,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.models.base.measure_and_fit import plain_cells
-from sfumato.models.base.mechanism import Limit, Mechanism
+from sfumato.models.base.mechanism import Forecast, Holds, Lab, Limit, Mechanism
 from sfumato.models.calibration.first_stage import counted_beside_shape
 from sfumato.models.weights import measure as weights
 from sfumato.queries import Workload, default_workload
@@ -68,9 +68,8 @@ MECHANISM = Mechanism(
     summary="learns a table from the queries it answers worst",
     paper="Hardt, Ligett, McSherry 2012",
     run=mwem,
-    most_cells=weights.MOST_CELLS,
     refuses=weights.shape_refuses,
-    checks_itself=True,
-    work=weights.shaping_work(SETTINGS.most_candidates, SETTINGS),
-    known_limits=(Limit("sparse", "cell", 0.20),),
+    holds=Holds(most_cells=weights.MOST_CELLS),
+    forecast=Forecast(checks_itself=True, work=weights.shaping_work(SETTINGS.most_candidates, SETTINGS)),
+    lab=Lab(known_limits=(Limit("sparse", "cell", 0.20),)),
 )

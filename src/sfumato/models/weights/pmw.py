@@ -16,7 +16,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.models.base.measure_and_fit import plain_cells
-from sfumato.models.base.mechanism import Limit, Mechanism
+from sfumato.models.base.mechanism import Forecast, Holds, Lab, Limit, Mechanism
 from sfumato.models.calibration.first_stage import counted_beside_shape
 from sfumato.models.weights import measure as weights
 from sfumato.queries import Workload, default_workload
@@ -89,9 +89,8 @@ MECHANISM = Mechanism(
     summary="corrects a table where it is off",
     paper="Hardt, Rothblum 2010",
     run=pmw,
-    most_cells=weights.MOST_CELLS,
     refuses=weights.shape_refuses,
-    checks_itself=True,
-    work=weights.shaping_work(SETTINGS.most_queries, SETTINGS),
-    known_limits=(Limit("sparse", "cell", 0.61),),
+    holds=Holds(most_cells=weights.MOST_CELLS),
+    forecast=Forecast(checks_itself=True, work=weights.shaping_work(SETTINGS.most_queries, SETTINGS)),
+    lab=Lab(known_limits=(Limit("sparse", "cell", 0.61),)),
 )

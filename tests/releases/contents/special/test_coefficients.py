@@ -19,7 +19,7 @@ from sfumato.releases.release import Release
 
 def release(table: str = "program") -> Release:
     mechanism = find_mechanism("fourier").with_options({"table": table})
-    schema = mechanism.example(1)
+    schema = mechanism.lab.example(1)
     curator = curator_of(schema, np.arange(6).reshape(3, 2) * 40)
     content = mechanism.run(curator, schema, Budget.pure(1), None)
     return Release(content, "fourier", describe_guarantee(Budget.pure(1), schema), False)

@@ -122,7 +122,7 @@ def replay_findings(
     for words, schema, rows in _shapes(name):
         if run is None:
             mechanism = find_mechanism(name)
-            run = cast(Run, mechanism.with_options(mechanism.tried_with).run)  # the default workload
+            run = cast(Run, mechanism.with_options(mechanism.lab.tried_with).run)  # the default workload
         contributions = schema.privacy_unit.contributions
         pairs, worst, complaints = 0, 0.0, list[Complaint]()
         for most in range(rows, 0, -1):
@@ -272,7 +272,7 @@ def _drawn_table(schema: Schema, rows: int, seed: int, *, crowded: bool) -> Tabl
 
 def _shapes(name: str) -> list[tuple[str, Schema, int]]:
     """Schemas on which all tables of so many rows are tried: those of any table, or a mechanism's own example."""
-    if name in SPECIAL and (example := find_mechanism(name).example) is not None:
+    if name in SPECIAL and (example := find_mechanism(name).lab.example) is not None:
         return [("", example(k), 3 if example(k).domain.size <= FEW_CELLS else 2) for k in (1, 2)]
     plain = [("", small_schema(4, k, measured=False), 4) for k in (1, 2)]
     summed = [(", with a measure", small_schema(3, k, measured=True), 3) for k in (1, 2)]

@@ -48,7 +48,7 @@ class Judged:
 def judge(world: World, statement: Statement, asked: Asked) -> Judged:
     """Ask a release, and say what is wrong with what comes back."""
     # Guaranteed ends and those of whole rows stop at what is possible (docs/intervals.md); noisy values do not.
-    clipped = asked.possible or asked.interval != "typical" or find_mechanism(world.release.mechanism).by_margins
+    clipped = asked.possible or asked.interval != "typical" or find_mechanism(world.release.mechanism).holds.by_margins
     clipped = clipped and not world.exact  # whose values are the truth
     try:
         with warnings.catch_warnings():

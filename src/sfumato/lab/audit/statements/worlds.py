@@ -139,7 +139,7 @@ class World:
 def released(mechanism: str, schema: Schema, rows: Sequence[Row], epsilon: str, seed: int) -> Release:
     """A release of made-up rows, with a testing generator and the options that audits try a mechanism with."""
     recipe, budget = find_mechanism(mechanism), Budget.pure(epsilon)
-    recipe = recipe.with_options(recipe.tried_with)
+    recipe = recipe.with_options(recipe.lab.tried_with)
     curator = curator_of(schema, _aggregate(schema, rows), budget, TestingEntropy(seed % 2**32))
     content = recipe.run(curator, schema, budget, None)
     return Release(content, mechanism, describe_guarantee(budget, schema), False)
@@ -207,12 +207,15 @@ def makers(seed: int) -> list[tuple[str, Callable[[], World]]]:
 
     full, many, *others = (Schema.from_dict(keys) for keys in (FULL, MANY, MIXED, HOURS, ENDS))
     for place, mechanism in enumerate(every_name()):
-        example, epsilon = find_mechanism(mechanism).example, BUDGETS[(seed + place) % len(BUDGETS)]
+        example, epsilon = find_mechanism(mechanism).lab.example, BUDGETS[(seed + place) % len(BUDGETS)]
         schema = others[(seed // 2 + place) % len(others)] if example is None else example(1)
         table = thin_table if example is None else random.choice([full_table, thin_table])
         add(mechanism, schema, epsilon, table(schema, random))
     add(
-        next(name for name in every_name() if find_mechanism(name).by_margins), many, "1", thin_table(many, random, 400)
+        next(name for name in every_name() if find_mechanism(name).holds.by_margins),
+        many,
+        "1",
+        thin_table(many, random, 400),
     )
     add(next(iter(every_name())), full, str(HUGE), full_table(full, random), exact=True)  # the plainest: noisy cells
     return made

@@ -43,7 +43,7 @@ def all_subjects() -> list[Subject]:
 def mechanism_subject(name: str, *, contributions: int = 1, before: Counts = EMPTY_CELL) -> Subject:
     """A mechanism of the registry, with one measure, at epsilon 1: a person adds `contributions` rows to cell 0."""
     mechanism = find_mechanism(name)
-    return subject_of(mechanism.with_options(mechanism.tried_with), contributions=contributions, before=before)
+    return subject_of(mechanism.with_options(mechanism.lab.tried_with), contributions=contributions, before=before)
 
 
 def mechanism_subjects(name: str) -> list[Subject]:
@@ -55,7 +55,7 @@ def mechanism_subjects(name: str) -> list[Subject]:
 
 def subject_of(mechanism: Mechanism, *, contributions: int = 1, before: Counts = EMPTY_CELL) -> Subject:
     """Any mechanism as a subject, in the registry or not."""
-    schema = audit_schema(contributions) if mechanism.example is None else mechanism.example(contributions)
+    schema = audit_schema(contributions) if mechanism.lab.example is None else mechanism.lab.example(contributions)
     cells = schema.domain.size
     half = next((measure.half_units for measure in schema.measures.values()), None)
     before = tuple(before[cell % CELLS] for cell in range(cells))

@@ -31,7 +31,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.lab.papers.bayes.network import Family, counted, larger_tables, raked, rows_of, smoothed
 from sfumato.lab.papers.examples import small_table, whole_up_to
 from sfumato.measurement import Measurement
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Holds, Lab, Mechanism
 from sfumato.models.base.promises import Figure, Promises
 from sfumato.models.margins.calibration import check
 from sfumato.models.margins.content import Margins
@@ -226,10 +226,9 @@ MECHANISM = Mechanism(
     paper="Zhang et al. 2014",
     run=bayes,
     gaussian=True,
-    by_margins=True,
     refuses=_refuses,
-    checks_itself=True,
-    example=example,
-    promises=_promises,
     options=Options,
+    holds=Holds(by_margins=True),
+    forecast=Forecast(checks_itself=True, promises=_promises),
+    lab=Lab(example=example),
 )

@@ -23,7 +23,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.largest_misfit import LargestMisfit
 from sfumato.lab.papers.examples import small_table, whole_up_to
 from sfumato.models.base.measure_and_fit import plain_cells
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Lab, Mechanism
 from sfumato.models.base.promises import Figure, Promises, sure, with_rows, without_rows
 from sfumato.models.calibration.first_stage import counted_beside_shape
 from sfumato.models.weights import measure as weights
@@ -165,10 +165,7 @@ MECHANISM = Mechanism(
     paper="Blum, Ligett, Roth 2008",
     run=blr,
     refuses=refuses,
-    checks_itself=True,
-    for_auto=False,
-    example=example,
-    promises=_promises,
     options=Options,
-    tried_with={"rows": "4"},
+    forecast=Forecast(checks_itself=True, for_auto=False, promises=_promises),
+    lab=Lab(example=example, tried_with={"rows": "4"}),
 )

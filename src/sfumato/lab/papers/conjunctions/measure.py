@@ -25,7 +25,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.lab.papers.conjunctions.content import MOST_ANSWERS, Conjunctions
 from sfumato.lab.papers.conjunctions.implication import best_subsets, direct_error, expected_error, rows_needed
 from sfumato.lab.papers.examples import small_table, whole_up_to
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Lab, Mechanism
 from sfumato.models.base.promises import Figure, Promises, sure, with_rows, without_rows
 from sfumato.queries import Identity, Workload
 from sfumato.schema import Schema
@@ -137,9 +137,7 @@ MECHANISM = Mechanism(
     run=conjunctions,
     refuses=_refuses,
     answers="its own questions",
-    for_auto=False,
-    example=example,
-    promises=_promises,
     options=Options,
-    tried_with={"subsets": "4"},
+    forecast=Forecast(for_auto=False, promises=_promises),
+    lab=Lab(example=example, tried_with={"subsets": "4"}),
 )

@@ -31,7 +31,7 @@ from sfumato.lab.papers.fourier.content import Coefficients, queries_of
 from sfumato.lab.papers.fourier.program import bits_of, margin_bound, theorem_bound, whole_table
 from sfumato.lab.papers.fourier.walsh import coefficients, downward_closure, written_out
 from sfumato.measurement import Laplace, Measurement
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Holds, Lab, Mechanism
 from sfumato.models.base.promises import Figure, Promises, sure
 from sfumato.models.linear.strategies.wanted_margins import Places, wanted_margins
 from sfumato.queries import Workload, default_workload
@@ -171,11 +171,10 @@ MECHANISM = Mechanism(
     paper="Barak et al. 2007",
     run=fourier,
     gaussian=True,
-    by_margins=True,
     refuses=_refuses,
     answers="its workload",
-    for_auto=False,
-    example=example,
-    promises=_promises,
     options=Options,
+    holds=Holds(by_margins=True),
+    forecast=Forecast(for_auto=False, promises=_promises),
+    lab=Lab(example=example),
 )

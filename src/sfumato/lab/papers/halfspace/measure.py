@@ -32,7 +32,7 @@ from sfumato.lab.papers.halfspace.file import (
 from sfumato.lab.papers.halfspace.findings import every_bound, guarantee
 from sfumato.lab.papers.halfspace.net import Net, grid_points, questions_to_try
 from sfumato.measurement import Laplace, Measurement
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Holds, Lab, Mechanism
 from sfumato.models.base.promises import Figure, Promises, sure
 from sfumato.queries import Identity, Predicates
 from sfumato.schema import Schema
@@ -188,11 +188,9 @@ MECHANISM = Mechanism(
     paper="Blum, Ligett, Roth 2008 (Survey 4.3)",
     run=halfspace,
     refuses=_refuses,
-    by_margins=True,
     answers="its own questions",
-    for_auto=False,
-    example=_example,
-    promises=_promises,
     options=Options,
-    tried_with={"directions": "3", "offsets": "4"},
+    holds=Holds(by_margins=True),
+    forecast=Forecast(for_auto=False, promises=_promises),
+    lab=Lab(example=_example, tried_with={"directions": "3", "offsets": "4"}),
 )

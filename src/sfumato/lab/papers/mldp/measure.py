@@ -24,7 +24,7 @@ from sfumato.lab.papers.mldp.error_bars import finer, tiles_beside
 from sfumato.lab.papers.mldp.onnx_file import can_run, missing
 from sfumato.lab.papers.mldp.training import MODELS, Lesson, best_of, check_names, train
 from sfumato.lab.papers.mldp.training_queries import training_sets
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Holds, Lab, Mechanism
 from sfumato.models.base.promises import Figure, Promises
 from sfumato.queries import Identity, Predicates, Workload
 from sfumato.schema import Schema
@@ -227,12 +227,10 @@ MECHANISM = Mechanism(
     summary="publishes a model that answers fresh counts",
     paper="Zhu, Xiong, Li, Zhou, Yu 2017",
     run=mldp,
-    most_cells=MOST_CELLS,
     refuses=refuses,
     answers="its own questions",
-    for_auto=False,
     options=Options,
-    example=example,
-    promises=_promises,
-    tried_with={"features": "4"},
+    holds=Holds(most_cells=MOST_CELLS),
+    forecast=Forecast(for_auto=False, promises=_promises),
+    lab=Lab(example=example, tried_with={"features": "4"}),
 )

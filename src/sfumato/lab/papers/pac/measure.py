@@ -25,7 +25,7 @@ from sfumato.lab.papers.examples import small_table, whole_up_to
 from sfumato.lab.papers.pac import rules
 from sfumato.lab.papers.pac.content import Rule
 from sfumato.lab.papers.pac.learning_size import learning_error, learning_rows
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Holds, Lab, Mechanism
 from sfumato.models.base.promises import Figure, Promises, sure, with_rows, without_rows
 from sfumato.queries import Identity, Weighted, Workload
 from sfumato.schema import Schema
@@ -230,12 +230,10 @@ MECHANISM = Mechanism(
     summary="a rule that tells one attribute from the others, and how often it is right",
     paper="Kasiviswanathan et al. 2008",
     run=pac,
-    by_margins=True,
     refuses=refuses,
     answers="its own questions",
-    for_auto=False,
-    example=example,
-    promises=_promises,
     options=Options,
-    tried_with={"rules": "thresholds"},
+    holds=Holds(by_margins=True),
+    forecast=Forecast(for_auto=False, promises=_promises),
+    lab=Lab(example=example, tried_with={"rules": "thresholds"}),
 )

@@ -19,7 +19,7 @@ from sfumato.lab.papers.parity.content import ParityCube, why_no_bits
 from sfumato.lab.papers.parity.doubt import enough_ahead, parity_doubt
 from sfumato.measurement import Laplace
 from sfumato.models.base.measure_and_fit import every_cell
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Lab, Mechanism
 from sfumato.models.base.promises import Figure, Promises, sure, with_rows, without_rows
 from sfumato.models.cells.cells import cells
 from sfumato.queries import Workload
@@ -92,11 +92,8 @@ MECHANISM = Mechanism(
     summary="noise on every cell of bits, and which parity of the others one of them follows",
     paper="Xiao, Xiong, Yuan 2010",
     run=parity,
-    strategy=every_cell,
     refuses=refuses,
-    for_auto=False,
-    example=example,
-    promises=_promises,
     options=Options,
-    tried_with={"target": "odd"},
+    forecast=Forecast(strategy=every_cell, for_auto=False, promises=_promises),
+    lab=Lab(example=example, tried_with={"target": "odd"}),
 )

@@ -25,7 +25,7 @@ from sfumato.lab.papers.quantiles.content import Quantiles
 from sfumato.lab.papers.quantiles.file import Line
 from sfumato.limits import MOST_DENSE
 from sfumato.measurement import Laplace
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Holds, Lab, Mechanism
 from sfumato.models.base.promises import Figure, Promises, sure
 from sfumato.queries import Workload
 from sfumato.schema import Schema
@@ -208,12 +208,10 @@ MECHANISM = Mechanism(
     summary="median, least and greatest value and any quantiles, all at once and by group, by rank",
     run=quantiles,
     paper="TR-2010-003, section 7, corrected; Kaplan, Schnapp, Stemmer 2022",
-    by_margins=True,
     refuses=refuses,
     answers="its own questions",
-    for_auto=False,
-    example=_example,
-    promises=_promises,
     options=Options,
-    tried_with={"of": "age", "by": "sex", "quantiles": "0,0.5,0.75", "pieces": "2"},
+    holds=Holds(by_margins=True),
+    forecast=Forecast(for_auto=False, promises=_promises),
+    lab=Lab(example=_example, tried_with={"of": "age", "by": "sex", "quantiles": "0,0.5,0.75", "pieces": "2"}),
 )

@@ -23,7 +23,7 @@ from sfumato.lab.papers.sq.content import Classifier, cells_by
 from sfumato.lab.papers.sq.growing import MOST_CELLS, grow
 from sfumato.lab.papers.sq.statistical_queries import Questions, largest_noise, paper_rows
 from sfumato.measurement import Measurement
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Forecast, Holds, Lab, Mechanism
 from sfumato.models.base.promises import Figure, Promises, sure, with_rows, without_rows
 from sfumato.queries import Weighted
 from sfumato.schema import Schema
@@ -219,11 +219,9 @@ MECHANISM = Mechanism(
     paper="Blum, Dwork, McSherry, Nissim 2005 (Survey 5.1)",
     run=sq,
     refuses=_refuses,
-    by_margins=True,
     answers="its own questions",
-    for_auto=False,
-    example=_example,
-    promises=_promises,
     options=Options,
-    tried_with={"target": "ill", "learner": "id3", "depth": "2"},
+    holds=Holds(by_margins=True),
+    forecast=Forecast(for_auto=False, promises=_promises),
+    lab=Lab(example=_example, tried_with={"target": "ill", "learner": "id3", "depth": "2"}),
 )

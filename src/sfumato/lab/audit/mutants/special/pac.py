@@ -21,7 +21,7 @@ from sfumato.lab.audit.mutants.noise import Run
 from sfumato.lab.audit.subjects.registry import subject_of
 from sfumato.lab.papers.pac.content import Rule
 from sfumato.lab.papers.pac.measure import example, pac
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Lab, Mechanism
 from sfumato.models.base.mechanism import Run as Make
 from sfumato.queries import Workload
 from sfumato.schema import Schema
@@ -58,4 +58,4 @@ def counted_exactly(curator: Curator, schema: Schema, budget: Budget, workload: 
 
 def released(run: Make) -> Run:
     """What the files of many releases show."""
-    return subject_of(Mechanism("mutant", "", run, example=example)).run
+    return subject_of(Mechanism("mutant", "", run, lab=Lab(example=example))).run

@@ -19,7 +19,7 @@ from sfumato.lab.audit.subjects.registry import subject_of
 from sfumato.lab.papers.parity.content import ParityCube
 from sfumato.lab.papers.parity.measure import example, parity
 from sfumato.lab.papers.parity.parities import as_cells, odd, transformed
-from sfumato.models.base.mechanism import Mechanism
+from sfumato.models.base.mechanism import Lab, Mechanism
 from sfumato.models.base.mechanism import Run as Make
 from sfumato.queries import Workload
 from sfumato.schema import Schema
@@ -52,7 +52,7 @@ def contradictions_left_empty(
 
 def released(run: Make, before: Counts) -> Run:
     """What the files of many releases show, of a table and of the same with a row more."""
-    return subject_of(Mechanism("mutant", "", run, example=example), before=before).run
+    return subject_of(Mechanism("mutant", "", run, lab=Lab(example=example)), before=before).run
 
 
 def _fits(counts: Whole, place: int) -> Whole:
