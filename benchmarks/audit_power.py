@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.lab.audit.attacks.sampling import audit
-from sfumato.lab.audit.subjects.primitives import plain_laplace
+from sfumato.lab.audit.subjects.subject import plain_laplace
 
 
 def main() -> None:

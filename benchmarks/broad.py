@@ -34,8 +34,16 @@ import sfumato as sf
 from broad_tables import SMALL, WIDE, grounds, named
 from interval_pools import CONFIDENCE, Pool
 from sfumato.errors import NewLedgerWarning
-from sfumato.lab.audit.calibration.kinds_of_question import KINDS, OF_BINS, Answer, Ground, Question
-from sfumato.lab.audit.calibration.worst_question import Search, share_held, worst_questions
+from sfumato.lab.audit.calibration.worst_question import (
+    KINDS,
+    OF_BINS,
+    Answer,
+    Ground,
+    Question,
+    Search,
+    share_held,
+    worst_questions,
+)
 from sfumato.models import find_mechanism
 from sfumato.releases.release import Release
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from margins_tables import tables_in
-from sfumato.lab.audit.calibration.kinds_of_question import Ground, Question
+from sfumato.lab.audit.calibration.worst_question import Ground, Question
 from sfumato.schema import Schema
 
 BUDGET = {"epsilon": 1_000_000, "delta": "1/100"}  # of the ledger: for all releases of a run

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.kernel.cost import Cost
+from sfumato.kernel.budget import Cost
+from sfumato.kernel.counts import Rows, short, words_of
 from sfumato.kernel.opening import curator_of
-from sfumato.kernel.rows import Rows, short, words_of
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.measure import MECHANISM
-from sfumato.releases.rows.draw import draw_blocks
-from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.releases.rows.decode import draw_blocks
+from sfumato.releases.rows.model import RandomNumbers
 from sfumato.schema import Schema
 
 try:

@@ -10,8 +10,7 @@ import argparse
 from collections.abc import Callable, Sequence
 
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.lab.audit.calibration.calibrate import Answered, calibrate, pooled
-from sfumato.lab.audit.calibration.known_coverage import complaints, pool_alpha, unlisted
+from sfumato.lab.audit.calibration.calibrate import Answered, calibrate, complaints, pool_alpha, pooled, unlisted
 from sfumato.lab.audit.calibration.tables import KINDS, cases
 from sfumato.models import MECHANISMS
 

@@ -78,7 +78,7 @@ def on_every_engine(folder: Path, rows: int, engines: list[str]) -> None:
     if "DuckDB" in engines:
         compared(folder, f"DuckDB, {rows:,} rows", BY_DUCKDB.format(table=table), [str(table)])
     if "PostgreSQL" in engines:
-        from sfumato.lab.audit.reading.postgres_source import server_url
+        from sfumato.lab.audit.reading.server_sources import server_url
 
         url = server_url()
         run(code=LOAD.format(url=url, csv=csv))

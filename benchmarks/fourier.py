@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.papers.fourier.program import margin_bound, raise_bound, theorem_bound
+from sfumato.lab.papers.fourier.measure import margin_bound, raise_bound, theorem_bound
 from sfumato.models import find_mechanism
 from sfumato.schema import Schema
 

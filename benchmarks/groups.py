@@ -24,7 +24,7 @@ import pyarrow as pa
 
 import sfumato as sf
 from measuring import best
-from sfumato.answers.intervals.noise_sum import distribution_of, two_sided_quantile
+from sfumato.answers.noise_sum import distribution_of, two_sided_quantile
 
 PLAIN, TARGET, SECONDS = "cells", 3.0, 2.0
 ROWS = 100_000

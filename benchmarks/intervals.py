@@ -22,7 +22,7 @@ from time import perf_counter
 
 from interval_pools import CONFIDENCE, FALSE_ALARM, Found, Key
 from interval_tables import KINDS, Asked, Table, questions, tables, tables_of
-from sfumato.answers.intervals.manner import Manner
+from sfumato.answers.question import Manner
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.kernel.cost import Cost
+from sfumato.kernel.budget import Cost
+from sfumato.kernel.counts import Rows, short, words_of
 from sfumato.kernel.opening import curator_of
-from sfumato.kernel.rows import Rows, short, words_of
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee

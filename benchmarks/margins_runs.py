@@ -17,7 +17,7 @@ import yaml
 
 import sfumato as sf
 from margins_tables import Estimate, Places, Table
-from sfumato.kernel.cost import Cost as Price
+from sfumato.kernel.budget import Cost as Price
 from sfumato.kernel.opening import curator_of
 from sfumato.kernel.reading.table import open_table
 from sfumato.kernel.sampling.entropy import SystemEntropy

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.kernel.margin_counts import MarginCounts
+from sfumato.kernel.counts import MarginCounts
 from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 

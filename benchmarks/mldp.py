@@ -16,8 +16,8 @@ import numpy as np
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.lab.papers.mldp.measure import Options, mldp
 from sfumato.lab.papers.mldp.training import MODELS
-from sfumato.lab.reproduce.mldp.ways import laplace_error, random_ranges
-from sfumato.lab.reproduce.released import curator_of, released, schema_of
+from sfumato.lab.reproduce.mldp.comparison import laplace_error, random_ranges
+from sfumato.lab.reproduce.synthetic import curator_of, released, schema_of
 from sfumato.models import find_mechanism
 
 EPSILON, QUERIES = 1, 1000

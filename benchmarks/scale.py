@@ -34,7 +34,7 @@ print(open_table("{table}", schema=schema).aggregate(schema, key=1).counts.sum()
 """
 PAIRS = """
 from itertools import combinations
-from sfumato.kernel.margin_counts import MarginCounts
+from sfumato.kernel.counts import MarginCounts
 from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
 schema = Schema.load("{schema}")

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from boxes import Boxes
-from sfumato.planner.public_tables import prior_tables
+from sfumato.planner.simulate import prior_tables
 from sfumato.schema import Schema
 
 ROWS_PER_CELL = 10  # in shapes that have a scale to choose

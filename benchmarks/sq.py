@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.kernel.budget import Budget
+from sfumato.kernel.counts import Rows, short, words_of
 from sfumato.kernel.opening import curator_of
-from sfumato.kernel.rows import Rows, short, words_of
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.models import find_mechanism
-from sfumato.releases.rows.draw import draw_blocks
-from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.releases.rows.decode import draw_blocks
+from sfumato.releases.rows.model import RandomNumbers
 from sfumato.schema import Schema
 
 NUMBERS = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")

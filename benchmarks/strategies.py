@@ -12,16 +12,15 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.domain import Axis, Domain
-from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
+from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.least_squares.expected_error import expected_errors
 from sfumato.models.linear.hierarchical import hierarchical
 from sfumato.models.linear.strategies.hdmm import best_strategy
-from sfumato.models.linear.strategies.trees import tree_strategy
-from sfumato.models.linear.strategies.wavelets import wavelet_strategy
+from sfumato.models.linear.strategies.hierarchies import tree_strategy, wavelet_strategy
 from sfumato.models.linear.wavelet import wavelet
 from sfumato.queries import AllRanges, Kron, Prefix, Queries, Workload
 from sfumato.schema import Schema

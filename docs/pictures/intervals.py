@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.lab.audit.calibration.calibrate import release_of
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.answers.estimate import Estimate
+from sfumato.answers.results import Estimate
 from sfumato.schema import Schema
 
 HERE = Path(__file__).parent

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from sfumato.dbapi.connection import connect as connect
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.planner.plan import make_plan as plan
-    from sfumato.public.certificate.certificate import certificate
+    from sfumato.public.certificate.record import certificate
     from sfumato.public.comparison.compare import compare
     from sfumato.public.report.report import report
     from sfumato.publishing.publish import open_release as open  # noqa: A004
     from sfumato.publishing.publish import release as release
-    from sfumato.releases.description.group_privacy import group_privacy as group_privacy
+    from sfumato.releases.group_privacy import group_privacy
     from sfumato.releases.release import Release as Release
     from sfumato.schema import Schema as Schema
 
@@ -31,10 +31,10 @@ _PUBLIC = {
     "Release": ("sfumato.releases.release", "Release"),
     "Schema": ("sfumato.schema", "Schema"),
     "SfumatoError": ("sfumato.errors", "SfumatoError"),
-    "certificate": ("sfumato.public.certificate.certificate", "certificate"),
+    "certificate": ("sfumato.public.certificate.record", "certificate"),
     "compare": ("sfumato.public.comparison.compare", "compare"),
     "connect": ("sfumato.dbapi", "connect"),
-    "group_privacy": ("sfumato.releases.description.group_privacy", "group_privacy"),
+    "group_privacy": ("sfumato.releases.group_privacy", "group_privacy"),
     "open": ("sfumato.publishing.publish", "open_release"),
     "plan": ("sfumato.planner.plan", "make_plan"),
     "report": ("sfumato.public.report.report", "report"),

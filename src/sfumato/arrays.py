@@ -1,4 +1,7 @@
-"""The kinds of arrays that the package passes around, under the names that its signatures use."""
+"""The kinds of arrays that the package passes around, under the names that its signatures use.
+
+How large a thing may be before it is done in another way or refused: limits that several modules share.
+"""
 
 from __future__ import annotations
 
@@ -19,3 +22,10 @@ def distinct(values: Codes) -> Codes:
     """
     ordered = np.sort(values)
     return ordered[np.diff(ordered, prepend=ordered[:1] - 1) > 0]
+
+
+MOST_DENSE = 2**25  # cells that are laid out in full; larger domains are published in the sparse form
+MOST_TRACKED = 2**25  # cells for which the charge keeps a number each; larger domains use one bound for all cells
+MOST_MISFIT_GROUPS = 2**25  # groups of queries whose misfits are summed, a number each
+MOST_SPANNED = 2**25  # columns of a measurement in a file that no estimate leans on
+MOST_LAID_OUT = 2**25  # cells that are looked at one by one, where a region in SQL is no box

@@ -12,8 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import QueryError
-from sfumato.releases.signature.keys import make_keys
-from sfumato.releases.signature.signature import sign_release, signature_beside
+from sfumato.releases.signature import make_keys, sign_release, signature_beside
 
 EVIL = '</script>"><img onerror=x>\u202e'
 

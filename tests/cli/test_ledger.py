@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from running import sfumato
 
-from sfumato.kernel.ledger.history import user_name
+from sfumato.kernel.ledger.file import user_name
 from sfumato.kernel.ledger.ledger import Ledger
 
 SCHEMA = """

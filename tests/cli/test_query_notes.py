@@ -83,7 +83,7 @@ def test_an_answer_without_rows_still_has_all_its_columns(made):
 
 
 def test_a_note_cannot_bring_a_formula_into_a_spreadsheet(tmp_path: Path):
-    from sfumato.answers.result import Result
+    from sfumato.answers.results import Result
 
     hostile = Result(("a",), (("x",),), 0.95, ('x, =cmd(), "=cmd2",;@SUM(A1)\n=cmd3',))
     lines = hostile.to_csv(notes=True).splitlines()

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.reproduce.papers import PAPERS, reproduce
+from sfumato.lab.reproduce.studies import PAPERS, reproduce
 
 
 def sfumato(*arguments, cwd):

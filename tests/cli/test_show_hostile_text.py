@@ -21,7 +21,7 @@ from running import sfumato
 
 import sfumato as sf
 from sfumato.cli import main
-from sfumato.cli.chart import Bar, svg_bars, text_bars
+from sfumato.cli.demo import Bar, svg_bars, text_bars
 from sfumato.kernel.ledger.ledger import Ledger
 
 LABELS = [

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from sfumato.cli import show
-from sfumato.cli.shared import manner
+from sfumato.cli.shared import conventions as manner
 from sfumato.kernel.reading.engines.silencing import is_watched, tell
 
 

@@ -6,8 +6,8 @@ from math import exp, inf, log, nan
 
 import pytest
 
-from sfumato.answers.estimate import Estimate
-from sfumato.public.comparison.difference import LEAST, difference
+from sfumato.answers.results import Estimate
+from sfumato.public.comparison.comparison import LEAST, difference
 
 
 def around(value: float, half: float) -> Estimate:

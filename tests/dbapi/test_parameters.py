@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.dbapi import DataError, ProgrammingError
-from sfumato.dbapi.parameters import bind, literal
+from sfumato.dbapi.connection import bind, literal
 
 
 @given(st.text(), st.sampled_from(["x = ?", "x = E?", "x = -?", "x IN (?)", "x = ?y"]))

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.domain import END, START, Axis, Domain, ValueSet, boxes, predicates
+from sfumato.domain import END, START, Axis, Domain, ValueSet, predicates
+from sfumato.domain import predicates as boxes
 from sfumato.domain.predicates import Box, Predicate, union
 from sfumato.errors import QueryError
 

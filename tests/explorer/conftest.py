@@ -30,7 +30,7 @@ def shelf(releases: list[Path]) -> Any:
 
 @pytest.fixture(scope="session")
 def catalogue(shelf: Any) -> Any:
-    from sfumato.serve.pgwire.catalogue.database import Catalogue
+    from sfumato.serve.pgwire.catalogue.tables import Catalogue
 
     return Catalogue(shelf)
 
@@ -42,7 +42,7 @@ def client(shelf: Any) -> Any:
         from starlette.testclient import TestClient
 
     from sfumato.serve.web.app import explorer
-    from sfumato.serve.web.http.guards import LOOPBACK
+    from sfumato.serve.web.requests import LOOPBACK
 
     app = explorer(shelf, desk_for(shelf), hosts=LOOPBACK)
     return TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)

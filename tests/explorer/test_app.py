@@ -11,7 +11,7 @@ from exploring import HOSTILE, InProcess
 import sfumato as sf
 from sfumato.serve.web.answering import Desk
 from sfumato.serve.web.app import explorer
-from sfumato.serve.web.http.guards import POLICY
+from sfumato.serve.web.requests import POLICY
 
 
 def ask(client, kind, release="survey", **question):

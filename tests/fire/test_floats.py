@@ -50,7 +50,7 @@ FIELDS = {
 FOUND_ON_THE_WAY = ("dawa", "pmw")
 # These draw choices too, and how many random bits a choice takes follows the table.
 CHOOSING = [name for name, one in MECHANISMS.items() if one.forecast.checks_itself]
-# These publish cells; of margins the exact audit knows every distribution (lab/audit/attacks/exact_margins.py).
+# These publish cells; of margins the exact audit knows every distribution (lab/audit/attacks/exact_verbs.py).
 OF_CELLS = [name for name, one in MECHANISMS.items() if not one.holds.by_margins]
 # Values whose sums in floating point depend on their order, or on each other's size.
 AWKWARD = [0.1, 0.2, 0.3, 1e-17, 1e-300, 5e-324, -0.0, 0.7 - 2**-53, 2.0**-30, 1 / 3, 1e300, -1e300, math.inf, math.nan]

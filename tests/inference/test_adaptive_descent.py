@@ -15,8 +15,7 @@ from sfumato.domain.binary_tree import BinaryTree
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Laplace
-from sfumato.models.tree.descent import PARTS, Frontier, Planned, next_measurements
-from sfumato.models.tree.query_geometry import SAMPLED, geometry_of
+from sfumato.models.tree.descent import PARTS, SAMPLED, Frontier, Planned, geometry_of, next_measurements
 from sfumato.queries import AllRanges, Identity, Prefix, Total, Workload, default_workload
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import QueryError
-from sfumato.models.weights.updates import multiplicative_weights
+from sfumato.models.weights.measure import multiplicative_weights
 from sfumato.queries import Haar, Identity, Kron, Prefix, Ranges, Scaled, Total, Tree, Weighted
 
 CELLS = np.array([5.0, 0.5, 30.0, 4.0, 1.0, 9.5])
@@ -50,7 +50,7 @@ def test_cells_of_nothing_stay_so_and_rows_of_nothing_do_nothing():
 
 def test_rows_are_not_kept_where_they_would_fill_the_memory(monkeypatch):
     kept = multiplicative_weights(CELLS, Tree(6, 2), Tree(6, 2) @ TRUTH)
-    monkeypatch.setattr("sfumato.models.weights.updates.WRITTEN_OUT", 0)
+    monkeypatch.setattr("sfumato.models.weights.measure.WRITTEN_OUT", 0)
     assert multiplicative_weights(CELLS, Tree(6, 2), Tree(6, 2) @ TRUTH).tolist() == kept.tolist()
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.lab.papers.bayes.network import Family, counted, larger_tables, raked, rows_of, smoothed
+from sfumato.lab.papers.bayes.measure import Family, counted, larger_tables, raked, rows_of, smoothed
 from sfumato.models.margins.table import Table
-from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.releases.rows.model import RandomNumbers
 
 SIZES = (2, 3, 2)
 

@@ -13,8 +13,8 @@ from sfumato.errors import QueryError
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Laplace
+from sfumato.models.partition.ispe import noise_left, smooth
 from sfumato.models.partition.search import grow_buckets, halving_order, in_quarters, split_by_tree
-from sfumato.models.partition.smoothing import noise_left, smooth
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (4, 4, 4), (2, 2, 2, 2)])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.domain.binary_tree import BinaryTree
-from sfumato.models.tree.total import of_one_row_more, total_by_squares, total_of_both
+from sfumato.models.tree.fit import of_one_row_more, total_by_squares, total_of_both
 
 TREE = BinaryTree.line(4)
 NOT = np.inf

@@ -7,10 +7,9 @@ from math import exp, inf, isnan, sqrt
 import numpy as np
 import pytest
 
-from sfumato.answers.intervals import fieller as ratios
-from sfumato.answers.intervals.fieller import Functional, Term, linear_interval, ratio_interval
-from sfumato.answers.intervals.noise_sum import half_width, stderr, upper_quantile
-from sfumato.answers.intervals.noises import Noises
+from sfumato.answers import fieller as ratios
+from sfumato.answers.fieller import Functional, Noises, Term, linear_interval, ratio_interval
+from sfumato.answers.noise_sum import half_width, stderr, upper_quantile
 from sfumato.errors import QueryError
 from sfumato.measurement import Gaussian, Laplace
 

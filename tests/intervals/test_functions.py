@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.answers.intervals.fieller import Functional, Term, linear_interval, ratio_interval
-from sfumato.answers.intervals.functions import function_interval
+from sfumato.answers.fieller import Functional, Term, linear_interval, ratio_interval
+from sfumato.answers.function_interval import function_interval
 from sfumato.measurement import Laplace
 
 NOISE = Laplace(Fraction(3))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.answers.intervals import noise_sum as laws
-from sfumato.answers.intervals.noise_sum import half_width, stderr, upper_quantile
+from sfumato.answers import noise_sum as laws
+from sfumato.answers.noise_sum import half_width, stderr, upper_quantile
 from sfumato.errors import QueryError
 from sfumato.measurement import Gaussian, Laplace
 

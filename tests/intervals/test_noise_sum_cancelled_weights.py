@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from sfumato.answers.intervals.noise_sum import half_width
+from sfumato.answers.noise_sum import half_width
 from sfumato.measurement import Laplace
 
 NOISE = Laplace(Fraction(2))

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 from curators import curator_of
 
-from sfumato.answers.intervals.noise_sum import half_width
+from sfumato.answers.noise_sum import half_width
 from sfumato.kernel.budget import Budget
 from sfumato.models.base.measure_and_fit import measure_and_fit
 from sfumato.models.linear.fit import LinearFit
 from sfumato.queries import Identity, Kron, Prefix, Stack, Total
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.contents.cube import Cube
-from sfumato.releases.rows.draw import draw_batches
+from sfumato.releases.rows.decode import draw_batches
 from sfumato.schema import Schema
 from sfumato.sql import compile_select
 

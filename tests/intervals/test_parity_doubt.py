@@ -9,8 +9,7 @@ import pytest
 
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
-from sfumato.lab.papers.parity.doubt import parity_doubt, tail
-from sfumato.lab.papers.parity.parities import learn, odd, transformed
+from sfumato.lab.papers.parity.parities import learn, odd, parity_doubt, tail, transformed
 from sfumato.measurement import Laplace
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.answers.intervals.rows_inside import signs_of_rows
+from sfumato.answers.evaluate import signs_of_rows
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw

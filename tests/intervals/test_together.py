@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.answers.intervals.together import joint_confidence
+from sfumato.answers.joint_confidence import joint_confidence
 
 
 @pytest.mark.parametrize("alike", [0.0, 0.5, 0.9, 0.99])

@@ -7,7 +7,7 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.kernel.covering import AT_ONCE, covering
+from sfumato.kernel.counts import AT_ONCE, covering
 
 NAMES = "abcdefgh"
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from placed_rows import boxes, rows_of
 
 from sfumato.errors import QueryError
-from sfumato.kernel import margin_counts
-from sfumato.kernel.aggregate import Aggregate
-from sfumato.kernel.margin_counts import MarginCounts
+from sfumato.kernel import counts as margin_counts
+from sfumato.kernel.counts import Aggregate, MarginCounts
 
 
 def slowly(codes, values, domain, names) -> list[int]:
@@ -99,5 +98,5 @@ def test_what_is_no_margin_is_refused(names, said):
 
 def test_nothing_shows_in_a_repr():
     margins = MarginCounts(boxes([2]), rows_of(boxes([2]), np.array([[1]])))
-    assert repr(margins).startswith("<sfumato.kernel.margin_counts.MarginCounts object")
-    assert repr(margins.along(["a0"])[1].sums).startswith("<sfumato.kernel.margin_counts._SumsInCells object")
+    assert repr(margins).startswith("<sfumato.kernel.counts.MarginCounts object")
+    assert repr(margins.along(["a0"])[1].sums).startswith("<sfumato.kernel.counts._SumsInCells object")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from placed_rows import boxes, rows_of
 
 from sfumato.errors import QueryError
-from sfumato.kernel.rows import LONGEST_WORD, words_of
+from sfumato.kernel.counts import LONGEST_WORD, words_of
 
 
 @given(st.lists(st.integers(1, 300) | st.integers(1, 2**20), min_size=1, max_size=40))

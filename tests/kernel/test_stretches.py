@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import PrivacyError
-from sfumato.kernel.stretches import StretchCharge
+from sfumato.kernel.lines import StretchCharge
 
 LENGTH = 12
 LOADS = st.tuples(st.integers(0, 1), st.integers(0, LENGTH - 1), st.integers(1, LENGTH), st.integers(0, 3))

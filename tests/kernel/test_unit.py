@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sfumato.kernel.unit import ROW, Unit
+from sfumato.kernel.ledger.book import ROW, Unit
 
 
 def test_words_name_the_unit_and_every_cap_on_its_rows():

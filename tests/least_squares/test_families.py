@@ -9,17 +9,13 @@ from hypothesis import strategies as st
 
 from sfumato.errors import QueryError
 from sfumato.least_squares import families
-from sfumato.least_squares.base import LeastSquares
-from sfumato.least_squares.cells import EachCell, OneTotal
-from sfumato.least_squares.dense import Dense, Span
+from sfumato.least_squares.base import EachCell, LeastSquares, OneTotal
+from sfumato.least_squares.closed_forms import HaarSquares, NominalSquares, TreeSquares, Woodbury
 from sfumato.least_squares.families import FORMS, least_squares
+from sfumato.least_squares.general import Dense, Iterative, Span
 from sfumato.least_squares.gram import gram_of
-from sfumato.least_squares.iterative import Iterative
 from sfumato.least_squares.kron import KronSquares, SharedBasis, closest_products
 from sfumato.least_squares.marginals import MarginalSquares
-from sfumato.least_squares.tree import TreeSquares
-from sfumato.least_squares.wavelets import HaarSquares, NominalSquares
-from sfumato.least_squares.woodbury import Woodbury
 from sfumato.measurement import Laplace
 from sfumato.queries import (
     AllRanges,

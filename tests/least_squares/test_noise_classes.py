@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.least_squares import noise_classes as module
-from sfumato.least_squares.noise_classes import narrow, noise_classes, noises_along
+from sfumato.least_squares import classes as module
+from sfumato.least_squares.classes import narrow, noise_classes, noises_along
 
 
 def test_levels_are_found_along_each_axis():

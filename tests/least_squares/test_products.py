@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.least_squares.gram import Gram
-from sfumato.least_squares.products import grams_of, products
+from sfumato.least_squares.gram import Gram, grams_of, products
 from sfumato.queries import AllRanges, Identity, Kron, Prefix, Ranges, Scaled, Stack, Total
 
 SOME = Ranges(3, [0, 1], [1, 2])

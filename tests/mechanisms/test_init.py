@@ -26,7 +26,7 @@ OTHER_MEANINGS = {
     "releases/": {"sfumato", "cells", "matrix", "laplace", "margins"},  # the format, members, kinds, families of query
     "queries/": {"cells", "matrix"},  # families of query and what they are made of, as a file names them
     "models/linear/strategies/hdmm.py": {"cells"},  # a candidate among strategies
-    "lab/audit/subjects/primitives.py": {"laplace"},  # the noise
+    "lab/audit/subjects/subject.py": {"laplace"},  # the noise
     "lab/audit/report.py": {"margins"},  # what a curator is asked for
     "lab/audit/mutants/ledgers.py": {"cells"},  # what a forged entry says
     "lab/audit/mutants/outputs.py": {"cells"},  # what a forged file says

@@ -188,7 +188,9 @@ def test_sums_of_a_measure_by_attribute():
 
 def test_a_release_is_counted_as_about_the_work_that_it_is():
     """A microsecond being about 64 numbers: from a tenth of a second or so for three attributes to three for 14."""
-    seconds = [MECHANISM.forecast.work(schema_of(*sizes), None, None, 0) / 64e6 for sizes in ((4, 3, 2), (6,) * 6, (2,) * 14)]
+    seconds = [
+        MECHANISM.forecast.work(schema_of(*sizes), None, None, 0) / 64e6 for sizes in ((4, 3, 2), (6,) * 6, (2,) * 14)
+    ]
     assert 0.05 < seconds[0] < 0.5 < seconds[1] < 1.5 < seconds[2] < 6.0
     assert MECHANISM.forecast.work(schema_of(4, 3, 2, measures=2), None, None, 0) > MECHANISM.forecast.work(
         schema_of(4, 3, 2), None, None, 0

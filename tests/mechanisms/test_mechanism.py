@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sfumato.arrays import MOST_DENSE
 from sfumato.errors import MechanismError
-from sfumato.limits import MOST_DENSE
 from sfumato.models import MECHANISMS
 from sfumato.models.base.mechanism import Holds, Mechanism
 from sfumato.schema import Schema

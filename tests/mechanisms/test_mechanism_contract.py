@@ -10,8 +10,7 @@ from curators import curator_of
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.lab.audit.calibration.calibrate import calibrate, pooled
-from sfumato.lab.audit.calibration.known_coverage import complaints
+from sfumato.lab.audit.calibration.calibrate import calibrate, complaints, pooled
 from sfumato.lab.audit.calibration.tables import KINDS, Case, small_cases, wide_cases
 from sfumato.models import MECHANISMS
 from sfumato.models.calibration.fit import innermost

@@ -10,8 +10,7 @@ import pytest
 
 from sfumato.errors import MechanismError
 from sfumato.models import find_mechanism
-from sfumato.models.base.mechanism import Mechanism
-from sfumato.models.base.options import as_texts, read_options, stated_options
+from sfumato.models.base.mechanism import Mechanism, as_texts, read_options, stated_options
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.models.linear.residual import MECHANISM, residual
-from sfumato.models.linear.strategies.residual_basis import residual_basis
-from sfumato.models.linear.strategies.wanted_margins import wanted_margins
+from sfumato.models.linear.strategies.residual_basis import residual_basis, wanted_margins
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
 from sfumato.schema import Schema

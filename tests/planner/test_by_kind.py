@@ -11,7 +11,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models import MECHANISMS
-from sfumato.planner.by_kind import WORDS, errors_by_kind, one_way_errors
+from sfumato.planner.marginal_errors import WORDS, errors_by_kind, one_way_errors
 from sfumato.queries import default_workload
 from sfumato.schema import Schema
 

@@ -8,10 +8,9 @@ from curators import CENSUS
 from registering import leave_only
 
 import sfumato as sf
-from sfumato.answers.intervals.noise_sum import half_width, stderr
+from sfumato.answers.noise_sum import half_width, stderr
 from sfumato.errors import BudgetError, MechanismError, QueryError
-from sfumato.kernel.budget import Budget
-from sfumato.kernel.cost import Cost
+from sfumato.kernel.budget import Budget, Cost
 from sfumato.measurement import Laplace
 from sfumato.models import MECHANISMS
 from sfumato.plain_text import as_rows

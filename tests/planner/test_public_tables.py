@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.planner.public_tables import SHAPES, prior_tables
+from sfumato.planner.simulate import SHAPES, prior_tables
 
 SIZES = [(1,), (2,), (300,), (4096,), (100, 2, 8), (1, 7, 1, 5)]
 

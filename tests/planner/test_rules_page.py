@@ -6,7 +6,7 @@ from pathlib import Path
 from sfumato.models import MECHANISMS
 from sfumato.planner import forecast as expect
 from sfumato.planner import plan, price, rules, simulate
-from sfumato.planner import public_tables as priors
+from sfumato.planner import simulate as priors
 from sfumato.planner import smallest_epsilon as least
 
 PAGE = Path(__file__).parents[2] / "docs" / "planning.md"

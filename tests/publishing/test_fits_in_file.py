@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from sfumato.errors import BudgetError, MechanismError, ReleaseFileError, SchemaError, SfumatoError
-from sfumato.kernel.cost import Cost
+from sfumato.kernel.budget import Cost
 from sfumato.models import MECHANISMS
 from sfumato.models.base.mechanism import Forecast, Mechanism
 from sfumato.publishing.fits_in_file import check_writable

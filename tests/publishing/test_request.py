@@ -9,10 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from sfumato.kernel.cost import Cost
+from sfumato.kernel.budget import Cost
 from sfumato.models import find_mechanism
-from sfumato.publishing.prepare import prepare
-from sfumato.publishing.request import digest_of_request, name_of_table
+from sfumato.publishing.prepare import digest_of_request, name_of_table, prepare
 from sfumato.schema import Schema
 
 PLAIN = {"dataset": "t", "privacy_unit": "row", "attributes": {"ill": {"type": "boolean"}}}

@@ -8,7 +8,7 @@ import pytest
 from sfumato.domain import Axis, Domain
 from sfumato.errors import QueryError
 from sfumato.least_squares.expected_error import expected_errors
-from sfumato.models.linear.strategies.marginal import marginal_strategy
+from sfumato.models.linear.strategies.hdmm import marginal_strategy
 from sfumato.queries import Identity, Total, Workload, default_workload
 from sfumato.queries.strategy import Strategy
 from sfumato.queries.workload import MOST_SETS, sets_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.public.report.cuts import OTHERS, cut
+from sfumato.public.report.distributions import OTHERS, cut
 from sfumato.schema import Schema
 
 AXES = Schema.from_dict(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from sfumato.answers.estimate import Estimate
-from sfumato.public.report.cuts import cut
-from sfumato.public.report.distributions import Distribution
-from sfumato.public.report.examples import examples
-from sfumato.public.report.sections.reading import reading
+from sfumato.answers.results import Estimate
+from sfumato.public.report.distributions import Distribution, cut
+from sfumato.public.report.reading import examples, reading
 from sfumato.schema import Schema
 
 

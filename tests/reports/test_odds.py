@@ -9,7 +9,7 @@ from statistics import NormalDist
 import pytest
 
 from sfumato.kernel.budget import epsilon_for
-from sfumato.public.report.odds import belief_after, odds_of
+from sfumato.public.report.opening import belief_after, odds_of
 from sfumato.releases.file.manifest import CONCENTRATED, Guarantee
 
 WORDS = {"unit": "any one row", "neighbours": "x", "statement": "x"}

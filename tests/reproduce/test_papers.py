@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.cli.app import app
-from sfumato.lab.reproduce.papers import PAPERS
+from sfumato.lab.reproduce.studies import PAPERS
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [one.name for one in app.registered_commands]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import SchemaError
 from sfumato.schema import Schema
-from sfumato.schema.recoding import BLANKS, LOWER, UPPER, folded
+from sfumato.schema.attributes.lists import BLANKS, LOWER, UPPER, folded
 
 
 def attribute(**keys):

@@ -19,7 +19,7 @@ from curators import curator_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.answers.estimate import Estimate
+from sfumato.answers.results import Estimate
 from sfumato.errors import QueryError, SfumatoError, UnsupportedSQL
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.models.linear.strategies.contrasts import contrasts, levelled, squares, tables
+from sfumato.models.linear.strategies.residual_basis import contrasts, levelled, squares, tables
 
 
 @pytest.mark.parametrize("values", [2, 3, 4, 7, 10, 15, 16])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.lab.reproduce.wd.example import W
+from sfumato.lab.reproduce.wd import W
 from sfumato.models.linear.strategies.budget_allocation import best_precisions
 from sfumato.models.linear.strategies.division import divide, divide_recursively
 from sfumato.queries import AllRanges, Identity, Kron, Predicates, Scaled, Total, Weighted, Workload

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.domain import Axis, Domain
-from sfumato.models.linear.strategies.trees import tree_strategy
+from sfumato.models.linear.strategies.hierarchies import tree_strategy
 from sfumato.queries import Identity, Predicates, Tree, Workload
 
 SIZES = [1, 3, 40, 7, 25, 60, 4, 20]

@@ -8,8 +8,7 @@ import pytest
 from sfumato.domain import Axis, Domain
 from sfumato.least_squares.expected_error import expected_errors, overall_error
 from sfumato.least_squares.gram import gram_of
-from sfumato.models.linear.strategies.hdmm import best_strategy, candidates
-from sfumato.models.linear.strategies.marginal import marginal_strategy
+from sfumato.models.linear.strategies.hdmm import best_strategy, candidates, marginal_strategy
 from sfumato.models.linear.strategies.per_axis import combined
 from sfumato.models.linear.strategies.pidentity import error_and_gradient, p_identity_for
 from sfumato.queries import AllRanges, Identity, Kron, Prefix, Ranges, Workload, default_workload, trusted

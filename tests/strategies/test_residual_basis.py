@@ -8,8 +8,7 @@ from math import prod, sqrt
 import numpy as np
 import pytest
 
-from sfumato.models.linear.strategies.contrasts import tables
-from sfumato.models.linear.strategies.residual_basis import least_error, residual_basis
+from sfumato.models.linear.strategies.residual_basis import least_error, residual_basis, tables
 
 ADULT = (85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2)  # a public domain; no data
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from sfumato.models.linear.strategies.wanted_margins import small_margins, wanted_margins
+from sfumato.models.linear.strategies.residual_basis import small_margins, wanted_margins
 from sfumato.queries import default_workload
 from sfumato.schema import Schema
 from sfumato.sql import compile_select

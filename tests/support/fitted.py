@@ -14,15 +14,14 @@ from sfumato.domain.binary_tree import BinaryTree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
+from sfumato.models.calibration.adjusted_fit import Along, MovedFit, steadied
 from sfumato.models.calibration.block_counts import BlockCounts, Blocks
 from sfumato.models.calibration.families import MeasuredPartition, MeasuredShape, MeasuredShrinkage, MeasuredTree
 from sfumato.models.calibration.fit import Brought, MeasuredFit
-from sfumato.models.calibration.gls_update import Along, steadied
 from sfumato.models.calibration.misfits_by_kind import measure_errors
-from sfumato.models.calibration.moved import MovedFit
 from sfumato.models.linear.fit import LinearFit, SolvedFit
+from sfumato.models.partition.buckets import Halvings
 from sfumato.models.partition.fit import PartitionFit
-from sfumato.models.partition.halvings import Halvings
 from sfumato.models.partition.shrinkage import ShrinkageFit
 from sfumato.models.sums.fit import AveragesFit
 from sfumato.models.sums.posterior import Effects

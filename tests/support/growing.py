@@ -429,7 +429,7 @@ def _ask_all() -> None:
     import resource
 
     import sfumato as sf
-    from sfumato.serve.web.asked.size import size_of
+    from sfumato.serve.web.answers import size_of
 
     asked = json.load(sys.stdin)
     release = sf.open(asked["file"])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sfumato.domain import Axis, Domain
-from sfumato.kernel.rows import Rows, short, words_of
+from sfumato.kernel.counts import Rows, short, words_of
 
 
 def boxes(sizes) -> Domain:

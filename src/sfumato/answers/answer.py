@@ -1,27 +1,186 @@
-"""A compiled SELECT answered with error bars, from whatever cells a content shows it."""
+"""Is a difference real? Its interval says so, and a note says it in words.
+
+What a reader of an answer should know beyond what compiling the question told: in sentences, each once.
+
+One of many intervals that hold together: how sure it must be, and by which laws its noise reaches so far.
+
+Chances of missing add up to no more than was asked (Bonferroni), or multiply to it where every number has noise of its
+own (Sidak). Many intervals together are about tails: the largest of 5,000 Laplace noises is 7 standard errors off, that
+of 5,000 normal ones 4. Where contents take sums of noise as normal, the law of the noise that was drawn stands here in
+its place, and what was assumed has the long tail of errors whose size is known on average alone.
+
+A compiled SELECT answered with error bars, from whatever cells a content shows it.
+
+A SELECT answered with intervals of the kind that is asked for.
+
+A typical interval T leans on a model, whose errors were measured on average; where most cells are empty and a few are
+large it is far wider than most cells need. A guaranteed one G leans on nothing, and is sometimes the narrower of the
+two. Then T is G: it is never the wider one. That is G as it stands and not what T and G have in common, which could
+miss as often as both do. What is lost by choosing: the answer misses where G does and is chosen, or T does and is
+chosen. G misses, chosen or not, in no more than 1 - confidence of all releases, of every table; so a question is missed
+more often than by T alone by that much at most. The choice is not blind to noise: an interval of a count ends at 0
+below, so that G is narrowest, and chosen most often, where noise was far below 0. docs/intervals.md has what that comes
+to: most often nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from functools import partial
+from math import expm1, inf, isnan, log1p
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sfumato.answers.alike import Kinds, kinds_asked
-from sfumato.answers.estimate import Estimate
-from sfumato.answers.evaluate import Evaluation
-from sfumato.answers.groups import Groups
-from sfumato.answers.remarks import remarks_on
-from sfumato.answers.result import Result
-from sfumato.answers.statistics.differences import difference_notes
-from sfumato.answers.statistics.formulas import estimates_of
-from sfumato.answers.view import View
+from sfumato.answers.evaluate import Evaluation, NoiseSource, Sign, Sum, Terms, View
+from sfumato.answers.fitted_noise import terms_in_tails
+from sfumato.answers.formulas import estimates_of
+from sfumato.answers.guaranteed_columns import guaranteed, narrower, possible, sums_tested
+from sfumato.answers.question import GUARANTEED, MOST_COMPARED, OF_A_SUM, Gathered, Groups, Kinds, Manner, kinds_asked
+from sfumato.answers.results import Estimate, Result
 from sfumato.domain import Domain, Label
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.measurement import Noise
 from sfumato.schema import Schema
 from sfumato.sql import Column, Key, Select
-from sfumato.sql.statistics.rules import Quantile
+from sfumato.sql.plan import Quantile
+
+if TYPE_CHECKING:
+    from sfumato.answers.guaranteed_columns import Source
+    from sfumato.answers.question import Kinds
+    from sfumato.releases.contents.content import ContentOfCells
+
+MOST_NAMED = 6  # rows that a note lists
+
+
+def difference_notes(
+    columns: Sequence[Key | Column], rows: Sequence[Sequence[Label | Estimate]], confidence: float
+) -> Iterator[str]:
+    """A note for every column that is a difference: in which rows it is real, and in which it could be chance."""
+    percent = f"{confidence * 100:.6g} %"
+    for place, column in enumerate(columns):
+        if not isinstance(column, Column) or not column.difference or not rows:
+            continue
+        real = [row for row in rows if _is_real(row[place])]
+        if len(rows) == 1:
+            said = (
+                f"is real at {percent}: its interval excludes zero, so the privacy noise alone did not make it"
+                if real
+                else f"could be chance: its interval at {percent} holds zero, so the privacy noise may have made it"
+            )
+            yield f"{column.name}: the difference {said}"
+            continue
+        keys = [at for at, one in enumerate(columns) if isinstance(one, Key)]
+        named = [", ".join(str(row[at]) for at in keys) for row in real]
+        listed = f" ({'; '.join(named)})" if keys and 0 < len(real) <= MOST_NAMED and len(real) < len(rows) else ""
+        others = "" if len(real) == len(rows) else ", elsewhere it could be chance"
+        yield (
+            f"{column.name}: the difference is real at {percent} in {len(real)} of {len(rows)} rows{listed}{others}; "
+            f"the privacy noise alone makes about {(1.0 - confidence) * len(rows):.2g} of {len(rows)} look real"
+        )
+
+
+def _is_real(cell: Label | Estimate) -> bool:
+    return isinstance(cell, Estimate) and bool(cell.real)
+
+
+# What notes on cut and suppressed cells, on middles and on ends of bins say: why there is more than noise in an error.
+SPREAD = ("the interval allows for any", "interval reaches to the ends of bins")
+NO_ROWS = "a number shown as unknown is an average or a share over what may be no rows at all"
+OF_WIDTH = "of these error bars is what"  # by which the note on the model is known again
+MODEL = "the model of this release may be off by"
+MUCH = 1e100  # times the model's part, beyond which the noise's is all
+SHARES = ((0.9, "nearly all"), (0.65, "most"), (0.35, "about half"), (0.1, "a part"), (0.0, "a small part"))
+MORE = "a larger epsilon narrows it"
+
+
+def remarks_on(rows: Iterable[Iterable[object]], said: tuple[str, ...]) -> tuple[str, ...]:
+    """Notes on the numbers of an answer. said: those that it has, which may explain the same already."""
+    found = []
+    numbers = [cell for row in rows for cell in row if isinstance(cell, Estimate)]
+    if not any("shown as unknown" in note for note in said) and any(isnan(number.value) for number in numbers):
+        found.append(NO_ROWS)
+    if not any(words in note for note in said for words in SPREAD) and any(number.model > 0 for number in numbers):
+        found.append(model_note(numbers))
+    return tuple(found)
+
+
+def model_note(numbers: Sequence[Estimate]) -> str:
+    """How much of the error bars is the model's, of the middle number: its share of the variance.
+
+    >>> model_note([Estimate(9.0, 5.0, 0.0, 19.0, 0.95, noise=3.0, model=4.0)])[:43]
+    'about half of these error bars is what the '
+    """
+    told = [one for one in numbers if 0 < one.model < inf and one.noise < inf]
+    shares = [1.0 / (1.0 + min(one.noise / one.model, MUCH) ** 2) for one in told]
+    middle = median(shares) if shares else 1.0
+    much = next(words for least, words in SHARES if middle >= least)
+    return f"{much} {OF_WIDTH} {MODEL}, the rest is noise; {MORE}"
+
+
+def naming(note: str, attributes: Sequence[str]) -> str:
+    """The note on the model with the attributes that the largest part of it is about, and what would narrow it."""
+    if OF_WIDTH not in note or not attributes:
+        return note
+    if len(attributes) == 1:
+        return note.replace(MODEL, f"this release does not know about how rows are spread over {attributes[0]}")
+    listed = f"{', '.join(attributes[:-1])} and {attributes[-1]}"
+    measured = f"{MORE}, and a release by residual with them in --workload measures them together"
+    return note.replace(MODEL, f"this release does not know about {listed} together").replace(MORE, measured)
+
+
+def said_once(notes: Iterable[str]) -> tuple[str, ...]:
+    """Notes without repetition; of several on the model, the first."""
+    listed = list(dict.fromkeys(notes))
+    first = next((note for note in listed if OF_WIDTH in note), None)
+    return tuple(note for note in listed if OF_WIDTH not in note or note == first)
+
+
+def of_each(confidence: float, numbers: int, *, apart: bool = False) -> float:
+    """What each of so many intervals promises. apart: each number has noise of its own.
+
+    >>> round(of_each(0.95, 10), 4), round(of_each(0.95, 10, apart=True), 4)
+    (0.995, 0.9949)
+    """
+    numbers = max(1, numbers)
+    if apart:
+        return 1.0 + expm1(log1p(confidence - 1.0) / numbers)
+    return 1.0 - (1.0 - confidence) / numbers
+
+
+def view_in_tails(content: ContentOfCells, kinds: Kinds, confidence: float) -> View:
+    """A content's cells with errors whose laws hold at a confidence that one of many intervals needs."""
+    view = content.view(kinds)
+    return replace(view, noises=NoiseInTails(view.noises, content.drawn(confidence)))
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseInTails:
+    """Errors by the laws that they have far out. drawn: the noise, and how many, of sums that are taken as normal."""
+
+    near: NoiseSource
+    drawn: tuple[Noise, int] | None
+    _known: dict[int, tuple[Terms, Terms]] = field(default_factory=dict)
+
+    def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
+        return [self._far(terms) for terms in self.near.terms(sides, cells, groups)]
+
+    def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
+        return self.near.signs_of_rows(within, cells)
+
+    def largest_model_part(self, asked: Sum, groups: Groups) -> tuple[str, ...] | None:
+        return self.near.largest_model_part(asked, groups)
+
+    def _far(self, terms: Terms) -> Terms:
+        """Groups with the same noises have them as the same value, here too."""
+        if id(terms) not in self._known:
+            self._known[id(terms)] = terms, None if terms is None else terms_in_tails(terms, self.drawn)
+        return self._known[id(terms)][1]
+
 
 Reworked = Callable[[Column, list[Estimate], Evaluation], list[Estimate]]
 
@@ -115,3 +274,61 @@ def _notes(select: Select, evaluation: Evaluation) -> tuple[str, ...]:
     if evaluation.view.suppressed is None or not (select.group_by or any(part.names for part in asked)):
         return ()
     return (evaluation.view.suppressed.note,)
+
+
+def select_as(content: ContentOfCells, select: Select, confidence: float, manner: Manner) -> Result:
+    """Answer a compiled SELECT. manner: typical or guaranteed, not both at once."""
+    surely = manner.interval == "guaranteed"
+    exact = content.exact_at(confidence)
+    source = None if exact is not None else _source(content, select, surely=surely)
+    sums = 0 if source is None else _sums(select, content.schema.domain)
+
+    largest: list[tuple[str, ...]] = []
+
+    def rework(column: Column, found: list[Estimate], at: Evaluation) -> list[Estimate]:
+        if not surely and not largest and column.numerator and any(one.model > 0.0 for one in found):
+            largest.append(at.view.noises.largest_model_part(at.sum_of(column.numerator), at.groups) or ())
+        if source is not None:
+            if surely:
+                found = guaranteed(column, found, at, source)
+            elif sums * (OF_A_SUM + source.work + at.view.cells.size) <= MOST_COMPARED:
+                found = _no_wider(column, found, at, source)
+        return possible(column, found, content.schema) if manner.possible or surely else found
+
+    asked, view = confidence, content.view
+    if manner.one_of_many and not (surely and exact is None):
+        view = partial(view_in_tails, content, confidence=confidence)
+    elif surely and exact is not None:
+        asked = exact
+    result = answer_select(select, content.schema, view, asked, rework)
+    kept = (naming(note, largest[0]) if largest else note for note in result.notes)
+    notes = (*(note for note in kept if not (surely and OF_WIDTH in note)), *([GUARANTEED] if surely else []))
+    return replace(result, confidence=confidence, notes=notes)
+
+
+def _sums(select: Select, domain: Domain) -> int:
+    """How many sums have their ends worked out where both kinds of intervals are."""
+    groups, columns = len(Groups.of(select, domain).present), {replace(one, name="") for one in select.aggregates}
+    return sum(sums_tested(column, groups, domain) for column in columns)
+
+
+def _source(content: ContentOfCells, select: Select, *, surely: bool) -> Source | None:
+    """What finds guaranteed ends; None where there are none and none were asked for."""
+    try:
+        return content.sure(kinds_asked(select, content.schema))
+    except QueryError:
+        if surely:
+            raise
+        return None
+
+
+def _no_wider(column: Column, found: list[Estimate], at: Evaluation, source: Source) -> list[Estimate]:
+    """Typical estimates, those with a narrower guaranteed interval with that one.
+
+    Compared is the part of either that is possible, and either holds its value.
+    """
+    try:
+        sure = guaranteed(column, found, at, source)
+    except QueryError:  # such a column has no guaranteed interval
+        return found
+    return narrower(found, sure, *(possible(column, each, at.view.schema) for each in (found, sure)))

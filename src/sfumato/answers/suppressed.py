@@ -13,11 +13,9 @@ from math import hypot
 
 import numpy as np
 
-from sfumato.answers.cell_weights import ByStatistic, Weights, cell_weights, volume
-from sfumato.answers.gathered import Gathered
-from sfumato.answers.groups import Groups
-from sfumato.answers.intervals.fieller import Functional, Interval, Term
-from sfumato.answers.intervals.noise_sum import upper_quantile
+from sfumato.answers.fieller import Functional, Interval, Term
+from sfumato.answers.noise_sum import upper_quantile
+from sfumato.answers.question import ByStatistic, Gathered, Groups, Weights, cell_weights, volume
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Noise

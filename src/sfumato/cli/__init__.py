@@ -45,7 +45,7 @@ def main() -> None:
     try:
         run()
     except SfumatoError as error:
-        from sfumato.cli.shared.exits import code_of
+        from sfumato.cli.shared.conventions import code_of
 
         _fail(str(error), code_of(error), error.kind)
     except KeyboardInterrupt:  # before or after a command
@@ -65,8 +65,7 @@ def main() -> None:
 
 def run() -> None:
     from sfumato.cli.app import only
-    from sfumato.cli.shared.manner import begin
-    from sfumato.cli.shared.stopping import EXIT_CODE, Interrupted
+    from sfumato.cli.shared.conventions import EXIT_CODE, Interrupted, begin
 
     begin()
     if "_SFUMATO_COMPLETE" in os.environ:
@@ -80,7 +79,7 @@ def run() -> None:
 
 
 def _fail(message: str, code: int = 1, kind: str = "refused") -> None:
-    from sfumato.cli.shared.manner import MANNER, give
+    from sfumato.cli.shared.conventions import MANNER, give
 
     text = printable(" ".join(message.split()))
     print("sfumato: " + text, file=sys.stderr)  # noqa: T201

@@ -8,10 +8,24 @@ from importlib import import_module
 
 import typer
 
-from sfumato.cli import check, completion, demo, info, init, ledger, plan, predict, query, release, sample
-from sfumato.cli.public import certificate, compare, report, signing
-from sfumato.cli.shared.exits import HELP
-from sfumato.cli.shared.stopping import Stoppable
+from sfumato.cli import (
+    certificate,
+    check,
+    compare,
+    completion,
+    demo,
+    info,
+    init,
+    ledger,
+    plan,
+    predict,
+    query,
+    release,
+    report,
+    sample,
+    signing,
+)
+from sfumato.cli.shared.conventions import HELP, Stoppable
 
 
 def registered(module: str, name: str) -> Callable[..., None]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli.input.file_options import Given, takes_file_options
+from sfumato.cli.shared.file_options import Given, takes_file_options
 
 if TYPE_CHECKING:
     from sfumato.kernel.reading.checking import Checked, Part
@@ -35,7 +35,7 @@ def check(
     file: Given = typer.Option({}),
 ) -> None:
     """What the schema would drop, clip or not read in a table. Exact and NOT PRIVATE: for the curator's eyes only."""
-    from sfumato.cli.input.file_options import written
+    from sfumato.cli.shared.file_options import written
     from sfumato.errors import TableError
     from sfumato.kernel.reading.table import open_table
     from sfumato.schema import Schema

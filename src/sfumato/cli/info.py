@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED
-from sfumato.cli.shared.manner import JSON, give
+from sfumato.cli.shared.conventions import JSON, give
 
 
 def info(
@@ -25,9 +25,8 @@ def info(
     if as_json:
         give(about.to_dict())
         return
-    from sfumato.cli.shared.pasting import command
-    from sfumato.cli.show import say, table
-    from sfumato.releases.description.group_privacy import in_words
+    from sfumato.cli.show import command, say, table
+    from sfumato.releases.group_privacy import in_words
     from sfumato.schema.columns import HEADERS
 
     say(f": {about.extent}, mechanism {about.mechanism}, {about.promise}.", bold=about.schema.dataset)

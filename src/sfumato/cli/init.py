@@ -1,14 +1,22 @@
-"""sfumato init: draft a schema."""
+"""sfumato init: draft a schema.
+
+What `sfumato init` asks on a terminal: the type and bounds of each column, and whose presence is hidden.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli.input.file_options import Given, takes_file_options
-from sfumato.cli.shared.manner import QUIET
+from sfumato.cli.shared.conventions import QUIET
+from sfumato.cli.shared.file_options import Given, takes_file_options
+
+if TYPE_CHECKING:
+    from sfumato.schema.draft import Answers
 
 
 @takes_file_options
@@ -21,11 +29,10 @@ def init(
     file: Given = typer.Option({}),
 ) -> None:
     """Draft a schema from column names, types and your answers. Bounds and values are never read from the table."""
-    from sfumato.cli.input.file_options import stated
-    from sfumato.cli.shared.pasting import command
-    from sfumato.cli.shared.writing import write_text
-    from sfumato.cli.show import say
+    from sfumato.cli.shared.file_options import stated
+    from sfumato.cli.show import command, say
     from sfumato.kernel.reading.table import open_table
+    from sfumato.releases.file.atomic_write import write_text
     from sfumato.schema.draft import draft
 
     dataset = name or Path(table).name.split(".")[0].replace("*", "") or "table"
@@ -33,8 +40,6 @@ def init(
         columns = opened.columns
     answers = None
     if not no_questions and sys.stdin.isatty() and sys.stdout.isatty():
-        from sfumato.cli.input.questions import asked
-
         say("Enter takes what stands in brackets; nothing is read from the rows. --no-questions leaves all blank.")
         answers = asked(columns, lambda text, default: str(typer.prompt(text, default=default, show_default=False)))
     text = draft(dataset, columns, answers, {key: value for key, value in file.items() if value is not None})
@@ -46,3 +51,84 @@ def init(
         say(f"An earlier file of that name was kept as {kept}.")
     next_ = command("plan", "--schema", out, "--epsilon", "1")
     say(f"{out}: fill in the blanks, then see what a budget buys: {next_}")
+
+
+Ask = Callable[[str, str], str]  # a question and the answer that Enter gives
+
+_BOUNDS = {
+    "integer": {"lower": "smallest value that the public knows", "upper": "largest"},
+    "number": {"lower": "smallest value that the public knows", "upper": "largest", "bins": "how many cells"},
+    "category": {"values": "values that the public knows, with commas between"},
+    "boolean": {},
+    "date": {
+        "lower": "first day that the public knows, such as 2020-01-01",
+        "upper": "last day",
+        "by": "day, month or year",
+    },
+}
+
+
+def asked(columns: Sequence[tuple[str, str | None]], ask: Ask) -> Answers:
+    """The answers of whoever sits at the terminal; an empty one leaves a blank in the draft."""
+    from sfumato.schema.draft import Answers, guessed_kind, suggested_units
+
+    units = suggested_units(columns)
+    said: dict[str, dict[str, str]] = {}
+    for name, engine_type in columns:
+        if name in units:
+            continue
+        kinds = ", ".join((*_BOUNDS, "skip"))
+        kind = _one_of((*_BOUNDS, "skip"), f"{name}: {kinds}", guessed_kind(name, engine_type) or "skip", ask)
+        said[name] = {"type": kind}
+        for key, question in _BOUNDS.get(kind, {}).items():
+            default = {"bins": "20", "by": "day"}.get(key, "")
+            answer = ask(f"  {question} (Enter: {default or 'later'})", default).strip()
+            said[name][key] = _listed(answer) if key == "values" and answer else answer
+    names = [name for name, _ in columns]
+    unit = _one_of(
+        ("row", *names), "Whose presence is hidden: row, or the column that says who", (*units, "row")[0], ask
+    )
+    if unit != "row":
+        most = _one_of(None, f"  how many rows of each {unit} are used", "1", ask)
+        unit = f"{{column: {_spelled(unit)}, contributions: {most}}}"
+    return Answers(unit, said, _epsilon(ask))
+
+
+def _epsilon(ask: Ask) -> str:
+    """The total, which a release asks for; nothing leaves a blank."""
+    from sfumato.errors import BudgetError
+    from sfumato.kernel.budget import as_epsilon
+
+    while answer := ask("Epsilon that may ever be spent on it, by all releases together (Enter: later)", "").strip():
+        try:
+            as_epsilon(answer)
+        except BudgetError:
+            continue
+        return answer
+    return ""
+
+
+def _one_of(choices: Sequence[str] | None, question: str, default: str, ask: Ask) -> str:
+    """An answer that can be used: one of the choices, or a whole number from 1 where there are none."""
+    while True:
+        answer = ask(f"{question} (Enter: {default})", default).strip() or default
+        if answer in choices if choices is not None else answer.isdecimal() and int(answer) > 0:
+            return answer
+
+
+def _listed(answer: str) -> str:
+    return f"[{', '.join(_spelled(part.strip()) for part in answer.split(',') if part.strip())}]"
+
+
+def _spelled(text: str) -> str:
+    """A text as YAML reads it back, in quotes if it must be."""
+    import yaml
+
+    try:
+        plain = float(text)
+    except ValueError:
+        plain = None
+    if plain is not None and text == text.strip():
+        return text  # a number is meant as one
+    flow: str = yaml.safe_dump([text], default_flow_style=True, allow_unicode=True, width=2**31)
+    return flow.strip()[1:-1]

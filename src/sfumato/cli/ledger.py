@@ -1,18 +1,22 @@
-"""sfumato ledger: budgets and what was spent."""
+"""sfumato ledger: budgets and what was spent.
+
+What scripts are told: accounts, entries and promises as plain values. Amounts of privacy stay exact fractions.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato.cli.shared.manner import ANSWER_ONLY, JSON, MANNER, QUIET
+from sfumato.cli.shared.conventions import ANSWER_ONLY, JSON, MANNER, QUIET
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from sfumato.kernel.ledger.ledger import Account, Change, Entry, Ledger
+    from sfumato.releases.file.manifest import Guarantee
 
 app = typer.Typer(help="Show budgets and what was spent, or set a dataset's total.", no_args_is_help=True)
 LEDGER = typer.Option(None, "--ledger", help="The ledger file; by default one for each user (or SFUMATO_LEDGER).")
@@ -69,8 +73,7 @@ def show(
 
 
 def _give(book: Ledger, accounts: list[Account], dataset: str | None) -> None:
-    from sfumato.cli.shared.manner import give
-    from sfumato.cli.shared.records import of_account, of_change, of_entry
+    from sfumato.cli.shared.conventions import give
 
     changes = [change for account in accounts for change in book.changes(account.dataset)]
     give(
@@ -178,3 +181,58 @@ def deltas(account: Account) -> str:
     return (
         f"; delta {exact(account.spent_delta)} of {exact(account.total_delta)} spent, {exact(account.left_delta)} left"
     )
+
+
+def of_account(account: Account) -> dict[str, Any]:
+    """Where a dataset stands."""
+    return {
+        "dataset": account.dataset,
+        "spellings": list(account.spellings),
+        "epsilon": {"total": account.total, "spent": account.spent, "left": account.left},
+        "delta": {"total": account.total_delta, "spent": account.spent_delta, "left": account.left_delta},
+        "releases": account.published,
+        "reserved_only": account.entries - account.published,
+        "promises": [
+            {"to": one.whom, "unit": _unit_name(one.unit), "epsilon": one.spent, "delta": one.spent_delta}
+            for one in account.promises
+        ],
+    }
+
+
+def of_entry(entry: Entry) -> dict[str, Any]:
+    """One reservation."""
+    return {
+        "entry": entry.number,
+        "dataset": entry.dataset,
+        "reserved_at": entry.reserved_at,
+        "epsilon": entry.epsilon,
+        "delta": entry.delta,
+        "mechanism": entry.mechanism,
+        "state": entry.state,
+        "unit": _unit_name(entry.unit),
+        "contributions": entry.contributions,
+        "request": entry.request,
+        "digest": entry.digest,
+    }
+
+
+def of_change(change: Change) -> dict[str, Any]:
+    """A total that was stated or changed."""
+    return {
+        "dataset": change.dataset,
+        "changed_at": change.changed_at,
+        "who": change.who,
+        "reason": change.reason,
+        "epsilon": {"before": change.old_total, "after": change.total},
+        "delta": {"before": change.old_delta, "after": change.total_delta},
+    }
+
+
+def of_guarantee(promise: Guarantee) -> dict[str, Any]:
+    """What a file promises."""
+    parts = {"definition": promise.definition, "epsilon": promise.epsilon, "delta": promise.delta, "rho": promise.rho}
+    return {**parts, "unit": promise.unit, "neighbours": promise.neighbours, "statement": promise.statement}
+
+
+def _unit_name(unit: Any) -> str | None:
+    return None if unit is None else unit.column or "row"

@@ -1,13 +1,21 @@
-"""sfumato plan: what a budget buys."""
+"""sfumato plan: what a budget buys.
+
+A plan as plain values, for scripts.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sfumato.cli.release import WITH, mechanisms_like
-from sfumato.cli.shared.manner import ANSWER_ONLY, JSON, MANNER
+from sfumato.cli.shared.conventions import ANSWER_ONLY, JSON, MANNER
+
+if TYPE_CHECKING:
+    from sfumato.planner.price import Line
+    from sfumato.planner.report import Plan
 
 
 def plan(
@@ -38,7 +46,7 @@ def plan(
     Reads no data and spends nothing, so ask as often as you like.
     """
     from sfumato.cli.show import say, table, working
-    from sfumato.models.base.options import stated_options
+    from sfumato.models.base.mechanism import stated_options
     from sfumato.planner.plan import make_plan
     from sfumato.planner.report import report
     from sfumato.schema import Schema
@@ -57,8 +65,7 @@ def plan(
             step=step,
         )
     if MANNER.json:
-        from sfumato.cli.shared.manner import give
-        from sfumato.cli.shared.plans import of_plan
+        from sfumato.cli.shared.conventions import give
 
         give(of_plan(found))
         return
@@ -67,3 +74,45 @@ def plan(
             say(part)
         else:
             table(part.headers, part.rows, left=part.left)
+
+
+def of_plan(plan: Plan) -> dict[str, Any]:
+    """What to expect of every mechanism, with the questions; what is not known is null."""
+    choice = plan.choice
+    return {
+        "dataset": plan.dataset,
+        "cells": plan.cells,
+        "epsilon": plan.epsilon,
+        "delta": plan.delta,
+        "error": plan.error,
+        "confidence": plan.confidence,
+        "expected_rows": plan.expected_rows,
+        "mechanism": plan.mechanism,
+        "choice": None if choice is None else {"name": choice.name, "why": choice.why, "unknown": choice.unknown},
+        "mechanisms": [
+            {
+                "name": one.mechanism,
+                "how": one.how,
+                "overall": one.overall,
+                "best": one.best,
+                "worst": one.worst,
+                "smallest_epsilon": one.epsilon,
+                "questions": [_of_line(line) for line in one.lines],
+                "promises": [{"what": each.what, "value": each.value, "unit": each.unit} for each in one.promises],
+                "note": one.note or None,
+            }
+            for one in plan.outlooks
+        ],
+        "remarks": list(plan.remarks),
+    }
+
+
+def _of_line(line: Line) -> dict[str, Any]:
+    return {
+        "question": line.query,
+        "expected_error": line.stderr,
+        "within": line.within,
+        "unit": line.unit,
+        "depends_on_data": line.guess,
+        "smallest_epsilon": line.epsilon,
+    }

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED
-from sfumato.cli.shared.manner import ANSWER_ONLY
+from sfumato.cli.shared.conventions import ANSWER_ONLY
 
 
 def predict(
@@ -27,7 +27,7 @@ def predict(
 
     from sfumato.cli.show import say
     from sfumato.publishing.publish import open_release
-    from sfumato.releases.file.earlier import keep_earlier
+    from sfumato.releases.file.atomic_write import keep_earlier
     from sfumato.releases.rows.write import check_place, rows_file
 
     if out is not None:

@@ -1,9 +1,14 @@
-"""sfumato query: ask a release."""
+"""sfumato query: ask a release.
+
+Where a query comes from: the command itself, stdin, or a file of many.
+"""
 
 from __future__ import annotations
 
 import io
-from contextlib import redirect_stdout
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -11,10 +16,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli.shared.manner import ANSWER_ONLY, MANNER
+from sfumato.cli.shared.conventions import ANSWER_ONLY, MANNER
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 
 if TYPE_CHECKING:
-    from sfumato.answers.result import Result
+    from sfumato.answers.results import Result
     from sfumato.releases.file.manifest import Guarantee
 
 RELEASE = typer.Argument(help="A release file.", show_default=False)
@@ -70,7 +77,6 @@ def query(
     quiet: bool = ANSWER_ONLY,
 ) -> None:
     """Answer a SELECT from a release, with an error bar on every number. Reads no private data, costs nothing."""
-    from sfumato.cli.shared.statements import statements_in
     from sfumato.cli.show import working
     from sfumato.publishing.publish import open_release
 
@@ -117,8 +123,8 @@ def _form_of(out: Path | None) -> Format:
 
 
 def _write(out: Path, page: str, many: int) -> None:
-    from sfumato.cli.shared.writing import write_text
     from sfumato.cli.show import say
+    from sfumato.releases.file.atomic_write import write_text
 
     kept = write_text(out, page)
     if MANNER.notes:
@@ -130,9 +136,8 @@ def _write(out: Path, page: str, many: int) -> None:
 def _print(answers: list[tuple[str, Result]], form: Format, promise: Guarantee, *, many: bool, notes: bool) -> None:
     """The answers, each under its statement if there may be several."""
     if form in (Format.json, Format.json_full):
-        from sfumato.answers.result import as_json
-        from sfumato.answers.shown.full_json import as_full_json
-        from sfumato.cli.shared.statements import beside_their_statements
+        from sfumato.answers.export import as_full_json
+        from sfumato.answers.results import as_json
 
         full = form is Format.json_full
         objects = [(text, as_full_json(one, promise) if full else as_json(one.records())) for text, one in answers]
@@ -152,7 +157,7 @@ def _print(answers: list[tuple[str, Result]], form: Format, promise: Guarantee, 
 
 
 def _print_table(result: Result) -> None:
-    from sfumato.answers.estimate import Estimate
+    from sfumato.answers.results import Estimate
     from sfumato.cli.show import table
 
     headers, rows = result.texts()
@@ -162,3 +167,65 @@ def _print_table(result: Result) -> None:
         keys += [] if isinstance(cell, Estimate) else [place]
         place += 3 + result.both if isinstance(cell, Estimate) else 1
     table(headers, rows, left=keys)
+
+
+@dataclass(frozen=True)
+class Statements:
+    """What is asked. many: from a file, where there may be several; then an answer goes with its statement."""
+
+    texts: list[str]
+    many: bool = False
+    where: str = ""
+
+    @contextmanager
+    def named(self, place: int) -> Iterator[None]:
+        """Say of a refusal which statement it is about, where there are several."""
+        try:
+            yield
+        except QueryError as problem:
+            if not self.many:
+                raise
+            raise type(problem)(f"{self.where}, statement {place + 1} of {len(self.texts)}: {problem}") from None
+
+
+def statements_in(given: str) -> Statements:
+    """The statement itself; `-` for one from stdin; `@FILE` for those of a file, `@-` for those of stdin."""
+    if given == "-":
+        return Statements([_stdin()])
+    if not given.startswith("@"):
+        return Statements([given])
+    from sfumato.sql import read_workload
+
+    name = given.removeprefix("@")
+    texts = read_workload(_stdin() if name == "-" else _file(Path(name)))
+    where = "stdin" if name == "-" else name
+    if not texts:
+        raise QueryError(f"{where} holds no query; write SELECT statements, separated by semicolons")
+    return Statements(texts, many=True, where=where)
+
+
+def _stdin() -> str:
+    try:
+        return sys.stdin.read()
+    except ValueError:
+        raise QueryError("stdin is no UTF-8 text; pass SELECT statements") from None
+
+
+def _file(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or "it is no UTF-8 text"
+        raise QueryError(
+            f"{path} cannot be read ({reason}); name a text file of SELECT statements", kind="file"
+        ) from None
+
+
+def beside_their_statements(answers: list[tuple[str, str]]) -> str:
+    """JSON texts, each in one object with its statement: a list as "rows", an object as it is."""
+    import json
+
+    def joined(text: str, answer: str) -> str:
+        return f'{{"sql": {json.dumps(text)},\n' + (f'"rows": {answer}}}' if answer.startswith("[") else answer[1:])
+
+    return "[" + ",\n".join(joined(*one) for one in answers) + "]"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato.cli.input.file_options import Given, takes_file_options
-from sfumato.cli.shared.manner import JSON, QUIET
+from sfumato.cli.shared.conventions import JSON, QUIET
+from sfumato.cli.shared.file_options import Given, takes_file_options
 from sfumato.models import every_name
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ def release(
     file: Given = typer.Option({}),
 ) -> None:
     """Publish a table: reserve the budget, read once, add noise, write one file that anyone may query."""
-    from sfumato.cli.input.file_options import written
-    from sfumato.cli.shared.stopping import Interrupted, left_behind
+    from sfumato.cli.shared.conventions import Interrupted, left_behind
+    from sfumato.cli.shared.file_options import written
 
     begun: list[str] = []
     try:
@@ -112,14 +112,14 @@ def release(
             return
         how: dict[str, Any] = {"delta": delta, "mechanism": mechanism, "workload": workload, "ledger": book}
         if options:
-            from sfumato.models.base.options import stated_options
+            from sfumato.models.base.mechanism import stated_options
 
             how["options"] = stated_options(options)
         how |= {"another_unit": another_unit, "table_name": name, "allow_views": allow_views}
         how |= {"even_if_useless": even_if_useless, "again": again}
         if dry_run:
-            from sfumato.cli.shared.released import tell_rehearsal
-            from sfumato.publishing.rehearsal import rehearse_release
+            from sfumato.cli.release_summary import tell_rehearsal
+            from sfumato.publishing.publish import rehearse_release
 
             tell_rehearsal(rehearse_release(table, public, epsilon, out, **how), book, delta)
             return
@@ -127,18 +127,18 @@ def release(
     except KeyboardInterrupt as stop:
         unsure = "what is reserved counts as spent, see `sfumato ledger show`" if begun else "nothing was reserved yet"
         raise Interrupted(left_behind(stop) or unsure) from None
-    from sfumato.cli.shared.released import tell_published
+    from sfumato.cli.release_summary import tell_published
 
     tell_published(published, book, delta, workload)
 
 
 def _is_there(out: Path, schema: Schema, book: Ledger, epsilon: str, delta: str | None, mechanism: str) -> bool:
-    from sfumato.kernel.cost import Cost
-    from sfumato.publishing.place import already_there
+    from sfumato.kernel.budget import Cost
+    from sfumato.publishing.prepare import already_there
 
     found = already_there(out, schema, Cost.stated(epsilon, delta), mechanism)
     if found is not None:
-        from sfumato.cli.shared.released import tell_there
+        from sfumato.cli.release_summary import tell_there
 
         tell_there(found, out, book)
     return found is not None
@@ -146,7 +146,7 @@ def _is_there(out: Path, schema: Schema, book: Ledger, epsilon: str, delta: str 
 
 def _publish(table: str, schema: Schema, epsilon: str, out: Path, how: dict[str, Any], begun: list[str]) -> Published:
     """Make the release; whoever asks for the last one once more is asked back, if there is somebody to ask."""
-    from sfumato.cli.shared.asking import agreed, can_ask
+    from sfumato.cli.shared.conventions import agreed, can_ask
     from sfumato.cli.show import notes, progress
     from sfumato.errors import RepeatedRelease
     from sfumato.publishing.publish import publish

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from sfumato.cli.query import MOST_CELLS, SIGNED
-from sfumato.cli.shared.manner import QUIET
+from sfumato.cli.shared.conventions import QUIET
 
 
 def sample(
@@ -22,7 +22,7 @@ def sample(
     """Draw synthetic microdata from a release. Costs no budget; carries the release's own guarantee."""
     from sfumato.cli.show import say, table
     from sfumato.publishing.publish import open_release
-    from sfumato.releases.rows.draw import check_number
+    from sfumato.releases.rows.decode import check_number
     from sfumato.releases.rows.write import check_place
 
     check_place(out)

@@ -8,9 +8,17 @@
 from __future__ import annotations
 
 from sfumato.dbapi.connection import Connection, Cursor, connect
-from sfumato.dbapi.failures import (
+from sfumato.dbapi.standard import (
+    BINARY,
+    DATETIME,
+    NUMBER,
+    ROWID,
+    STRING,
+    Binary,
     DatabaseError,
     DataError,
+    Date,
+    DateFromTicks,
     Error,
     IntegrityError,
     InterfaceError,
@@ -18,21 +26,11 @@ from sfumato.dbapi.failures import (
     NotSupportedError,
     OperationalError,
     ProgrammingError,
-    Warning,  # noqa: A004 (the name is the standard's)
-)
-from sfumato.dbapi.types import (
-    BINARY,
-    DATETIME,
-    NUMBER,
-    ROWID,
-    STRING,
-    Binary,
-    Date,
-    DateFromTicks,
     Time,
     TimeFromTicks,
     Timestamp,
     TimestampFromTicks,
+    Warning,  # noqa: A004 (the name is the standard's)
 )
 
 apilevel = "2.0"

@@ -1,11 +1,11 @@
 """The shape a schema gives a table: axes, their cells, and sets of values and of cells."""
 
-from sfumato.domain.axes import EPOCH as EPOCH
-from sfumato.domain.axes import Axis as Axis
-from sfumato.domain.axes import Kind as Kind
-from sfumato.domain.axes import Label as Label
+from sfumato.domain.grid import EPOCH as EPOCH
 from sfumato.domain.grid import LARGEST_NUMBER as LARGEST_NUMBER
+from sfumato.domain.grid import Axis as Axis
 from sfumato.domain.grid import Domain as Domain
+from sfumato.domain.grid import Kind as Kind
+from sfumato.domain.grid import Label as Label
 from sfumato.domain.grid import Partition as Partition
 from sfumato.domain.grid import refuse_too_many_values as refuse_too_many_values
 from sfumato.domain.values import END as END

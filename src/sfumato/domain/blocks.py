@@ -13,8 +13,8 @@ from math import prod
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.domain.boxes import Box, Part, cover
 from sfumato.domain.grid import Domain, Partition
+from sfumato.domain.predicates import Box, Part, cover
 from sfumato.frozen import dataclass
 
 GOLDEN = 0.6180339887498949  # steps of this size fall evenly into every interval

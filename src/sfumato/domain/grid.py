@@ -1,17 +1,269 @@
-"""The cells that axes span together, and groups of them."""
+"""One attribute as an axis of numbered cells.
+
+An ordered attribute keeps its own numbers (dates count days since 1970-01-01); a category or boolean is numbered by its
+place in the list of values. One class therefore serves all kinds: cell i holds the values from `edges[i]` up to, not
+including, `edges[i + 1]`. An attribute that keeps rows without a value has one more cell for them, the last; it has no
+edges, for it lies on no side of any value.
+
+The cells that axes span together, and groups of them.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
+from datetime import date, datetime, timedelta
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
-from sfumato.arrays import Codes
-from sfumato.domain.axes import Axis
+from sfumato.arrays import Codes, Floats
+from sfumato.domain.values import END, NO_VALUE, Cover, Place, ValueSet
 from sfumato.errors import QueryError, SchemaError
 from sfumato.frozen import dataclass
+
+Kind = Literal["integer", "number", "category", "boolean", "date"]
+Label = str | int | bool | None  # None: the rows without a value
+
+EPOCH = date(1970, 1, 1)
+LARGEST_SUMMED = 1e75  # of a value, so that the square of an error of a variance is a number
+_MOMENT = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?")
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One attribute as numbered cells."""
+
+    name: str
+    kind: Kind
+    edges: Floats
+    values: tuple[Label, ...] = ()  # what a category or boolean's cells are called
+    by: str = "day"  # what one cell of a date axis spans: hour, day, week, month, quarter or year
+    codes: tuple[str, ...] = ()  # what a table has in place of a category's values, where these are labels
+    splits: tuple[tuple[int, ...], ...] = ()  # where groups of cells part, the coarsest groups first
+    missing: bool = False  # whether there is one more cell, for rows without a value
+
+    def __post_init__(self) -> None:
+        edges = np.asarray(self.edges, dtype=np.float64)
+        if edges.flags.writeable:  # whoever made it could change it still
+            edges = edges.copy()
+            edges.setflags(write=False)
+        object.__setattr__(self, "edges", edges)
+
+    @property
+    def size(self) -> int:
+        return self.places + self.missing
+
+    @property
+    def places(self) -> int:
+        """How many cells there are for values, without the one for rows that have none."""
+        return len(self.edges) - 1
+
+    @property
+    def discrete(self) -> bool:
+        """Whether values are whole numbers (all but numbers and times of day), so that cells contain finitely many."""
+        return not self.closed and not self.timed
+
+    @property
+    def closed(self) -> bool:
+        """Whether the last cell holds its upper edge too."""
+        return self.kind == "number"
+
+    @property
+    def timed(self) -> bool:
+        """Whether values are times of day, in days: cells are hours."""
+        return self.kind == "date" and self.by == "hour"
+
+    @property
+    def ordered(self) -> bool:
+        """Whether < and > mean something."""
+        return self.kind in ("integer", "number", "date")
+
+    def label(self, cell: int) -> Label:
+        """What a reader sees for a cell: a value where the cell holds one, a span where it holds several."""
+        if cell == self.places:
+            return None
+        if self.values:
+            return self.values[cell]
+        low, high = float(self.edges[cell]), float(self.edges[cell + 1])
+        if self.kind == "date":
+            return _named(low, self.by)
+        if self.kind == "integer":
+            return int(low) if high - low == 1 else f"{int(low)} to {int(high) - 1}"
+        closing = "]" if cell == self.places - 1 else ")"
+        return f"[{low:.15g}, {high:.15g}{closing}"
+
+    def labels(self) -> list[Label]:
+        return [self.label(cell) for cell in range(self.size)]
+
+    def values_in(self, cell: int) -> ValueSet:
+        """The set of values that one cell holds."""
+        if cell == self.places:
+            return ValueSet.missing()
+        start: Place = (float(self.edges[cell]), 0)
+        if cell < self.places - 1:
+            return ValueSet(((start, (float(self.edges[cell + 1]), 0)),))
+        return ValueSet(((start, NO_VALUE if self.missing else END),))
+
+    def read(self, literal: object) -> float:
+        """The number that stands for a literal of a query on this axis.
+
+        A value that a category does not list is an error, for a typo must not read as an empty answer.
+        """
+        if self.values:
+            found = self._place_by_value.get(str(literal).lower() if self.kind == "boolean" else str(literal))
+            if found is not None:
+                return found
+            shown = ", ".join(repr(str(v)) for v in self.values[:12]) + (", ..." if len(self.values) > 12 else "")
+            raise QueryError(f"{self.name} has no value {str(literal)!r}; it has {shown}")
+        if self.kind == "date":
+            moment = _moment(literal)
+            if moment is None:
+                form = "a time; write it as '2024-12-31 12:00'" if self.timed else "a date; write it as '2024-12-31'"
+                raise QueryError(f"{self.name} is {form}, not {str(literal)!r}")
+            return moment if self.timed else float(math.floor(moment))
+        try:
+            number = float(literal)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if math.isnan(number) or isinstance(literal, bool):
+            raise QueryError(f"{self.name} is a number; {str(literal)!r} is not")
+        return number
+
+    @cached_property
+    def _place_by_value(self) -> dict[str, float]:
+        """Where each value stands in the list, by its text; by its code where that is no value's text."""
+        texts = [str(value).lower() if self.kind == "boolean" else str(value) for value in self.values]
+        named = [*enumerate(texts), *enumerate(self.codes)]
+        return {text: float(place) for place, text in reversed(named)}  # the first of each text is kept
+
+    @cached_property
+    def cell_by_label(self) -> dict[str, int]:
+        """The cell of each label, without that for rows that have no value."""
+        return {str(self.label(cell)): cell for cell in reversed(range(self.places))}
+
+    def cover(self, values: ValueSet) -> Cover:
+        """How `values` covers each cell."""
+        low, high = self.edges[:-1], self.edges[1:]
+        width = high - low
+        covered, touched = np.zeros(self.places), np.zeros(self.places)
+        sure = np.zeros(self.places)
+        if self.discrete and values.spans:
+            covered = self._whole_below(values, high) - self._whole_below(values, low)
+            touched = np.asarray(covered > 0, dtype=np.float64)
+        for start, end in () if self.discrete else values.spans:
+            covered += np.clip(np.minimum(high, end[0]) - np.maximum(low, start[0]), 0.0, None)
+            # As point sets: a cell runs from just before its low edge to just before its high edge, the last cell to
+            # just after it. A span of no width (x = 2000) still touches the cell that may hold such values.
+            ends_after_low = (low < end[0]) | ((low == end[0]) & (end[1] == 1))
+            starts_before_high = start[0] < high
+            starts_before_high[-1] |= self.closed and start == (high[-1], 0)
+            touched = np.maximum(touched, ends_after_low & starts_before_high)
+            from_low = (start[0] < low) | ((low == start[0]) & (start[1] == 0))
+            to_high = high <= end[0]
+            if self.closed:
+                to_high[-1] = high[-1] < end[0] or end == (high[-1], 1)
+            sure = np.maximum(sure, from_low & to_high)
+        if self.discrete:
+            sure = (covered >= width).astype(np.float64)
+        cover = Cover(np.minimum(covered / width, 1.0), sure, touched.astype(np.float64))
+        return cover.with_cell(float(values.holds_missing)) if self.missing else cover
+
+    def _whole_below(self, values: ValueSet, ends: Floats) -> Floats:
+        """How much of a set of whole numbers lies below each of some ends; its spans are in order."""
+        first, last = float(self.edges[0]), float(self.edges[-1])
+        spans = np.array([[self._whole(place) for place in span] for span in values.spans]).clip(first, last)
+        lengths = np.maximum(spans[:, 1] - spans[:, 0], 0.0)
+        before = np.concatenate([[0.0], np.cumsum(lengths)])
+        span = np.searchsorted(spans[:, 0], ends, side="right") - 1  # the last that starts at or before the end
+        inside = np.clip(ends - spans[span, 0], 0.0, lengths[span])
+        return np.where(span < 0, 0.0, before[span] + inside)
+
+    def _whole(self, place: Place) -> float:
+        """As `_whole`, except that a time of day, which cuts the cell of its day, stays where it is."""
+        value, _ = place
+        return value if self.kind == "date" and not value.is_integer() else _whole(place)
+
+    def moment(self, values: ValueSet) -> Floats:
+        """The part of each cell that is covered, times the mean of that part, if values are spread evenly in a cell."""
+        low, _, high = self.amounts
+        if self.discrete and np.array_equal(low, high):
+            return self.cover(values).share * low
+        total = np.zeros(self.places)
+        for start, end in values.spans:
+            first, last = (_whole(start), _whole(end)) if self.discrete else (start[0], end[0])
+            a, b = np.maximum(self.edges[:-1], first), np.minimum(self.edges[1:], last)
+            # The whole numbers from a to b - 1 average (a + b - 1) / 2, real numbers from a to b average (a + b) / 2.
+            mean = (a + b - (1.0 if self.discrete else 0.0)) / 2
+            total += np.where(b > a, (b - a) * mean, 0.0)
+        total /= np.diff(self.edges)
+        return np.append(total, 0.0) if self.missing else total
+
+    @cached_property
+    def amounts(self) -> tuple[Floats, Floats, Floats]:
+        """Least, middle and greatest value that a row in each cell can have; all equal where a cell is one value."""
+        if self.kind not in ("integer", "number", "boolean"):
+            raise QueryError(f"{self.name} is a {self.kind}: it cannot be summed or averaged; count its rows instead")
+        low, high = self.edges[:-1], self.edges[1:] - (1.0 if self.discrete else 0.0)
+        if max(abs(float(low[0])), abs(float(high[-1]))) > LARGEST_SUMMED:
+            raise QueryError(
+                f"{self.name} has bounds beyond {LARGEST_SUMMED:g}, so that errors of its sums are beyond all numbers; "
+                "count its rows instead"
+            )
+        if self.missing:  # nobody adds up what is not there; a cell like another keeps the array whole
+            low, high = np.append(low, low[0]), np.append(high, high[0])
+        return low, (low + high) / 2, high
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Axis):
+            return NotImplemented
+        return self._rest == other._rest and np.array_equal(self.edges, other.edges)
+
+    @property
+    def _rest(self) -> tuple[object, ...]:
+        return self.name, self.kind, self.values, self.by, self.codes, self.splits, self.missing
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.kind, self.size))
+
+
+def _named(days: float, by: str) -> str:
+    """What a cell that begins at a number of days is called, as in ISO 8601; quarters are not in it."""
+    whole = math.floor(days)
+    day = EPOCH + timedelta(days=whole)
+    text = day.isoformat()
+    if by == "hour":
+        return f"{text}T{round((days - whole) * 24):02}"
+    if by == "week":
+        year, week, _ = day.isocalendar()
+        return f"{year:04}-W{week:02}"
+    if by == "quarter":
+        return f"{text[:4]}-Q{(day.month + 2) // 3}"
+    return text[: {"day": 10, "month": 7, "year": 4}[by]]
+
+
+def _moment(literal: object) -> float | None:
+    """The days since 1970 began of a date, of a time or of its text; None for any other text."""
+    text = literal.isoformat() if isinstance(literal, date) else str(literal)
+    if not _MOMENT.fullmatch(text):
+        return None
+    try:
+        since = datetime.fromisoformat(text) - datetime(EPOCH.year, EPOCH.month, EPOCH.day)
+    except ValueError:
+        return None
+    return (since.days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds) / 86_400_000_000
+
+
+def _whole(place: Place) -> float:
+    """The first whole number at or after a place."""
+    value, after = place
+    if math.isinf(value):
+        return value
+    return math.floor(value) + 1.0 if after or value != math.floor(value) else value
+
 
 LARGEST_NUMBER = 2**62  # of cells that can be numbered: a number must fit a signed 64-bit integer in every engine
 MOST_VALUES = 2**25  # of all axes together, each of which is laid out

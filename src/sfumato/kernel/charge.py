@@ -17,10 +17,10 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import MOST_TRACKED
 from sfumato.errors import PrivacyError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
-from sfumato.limits import MOST_TRACKED
 from sfumato.measurement import Gaussian, Laplace, Noise
 
 SAFE = 2**62  # loads are kept in int64 below this and in Python integers above

@@ -21,29 +21,29 @@ from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Load
-from sfumato.kernel.holding import Holding, View
+from sfumato.kernel.holding import SUBSETS_AT_ONCE, Holding, View, checked_subset, subset_of, thinned
 from sfumato.kernel.sampling.noise import draw
 from sfumato.kernel.verbs.exponential import choose
-from sfumato.kernel.verbs.largest_misfit import LargestMisfit
-from sfumato.kernel.verbs.margin_distances import checked_penalties, distance
-from sfumato.kernel.verbs.misfits import (
+from sfumato.kernel.verbs.measuring import (
     Guess,
     PartsMisfit,
+    check_kind,
+    checked_penalties,
+    distance,
+    epsilon_to_choose,
     group_sums,
+    in_proportion,
     labels_of,
     labels_of_margins,
     misfit_load,
     misfit_noise,
     noise_of_margins,
+    noises_of,
+    pure_epsilon,
 )
 from sfumato.kernel.verbs.partitioning import cheapest, checked_order, cutting, line_up
-from sfumato.kernel.verbs.revenue import Revenue
-from sfumato.kernel.verbs.rows_right import RowsRight
-from sfumato.kernel.verbs.scores import SCORES, Misfit, Score
-from sfumato.kernel.verbs.sifting import sift
-from sfumato.kernel.verbs.sparse_vector import above_noises, checked_threshold, first_exceeding
-from sfumato.kernel.verbs.stated_noise import check_kind, epsilon_to_choose, in_proportion, noises_of, pure_epsilon
-from sfumato.kernel.verbs.thinning import SUBSETS_AT_ONCE, checked_subset, subset_of, thinned
+from sfumato.kernel.verbs.scores import SCORES, LargestMisfit, Misfit, Revenue, RowsRight, Score
+from sfumato.kernel.verbs.thresholds import above_noises, checked_threshold, first_exceeding, sift
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Cells, Identity, Queries, Total
 from sfumato.queries.arrays import is_frozen
@@ -257,7 +257,7 @@ class Curator(Holding):
         for their own charge is held to it; and there disjoint parts do not count against each other.
         """
         from sfumato.kernel.lines import Lines
-        from sfumato.kernel.verbs.dealing import check_lines, in_lines
+        from sfumato.kernel.verbs.pieces import check_lines, in_lines
 
         pure_epsilon(budget, self.charge, "lines")
         check_lines(self._margins.domain_along(names), names, pieces)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from sfumato.arrays import Whole
-from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
+from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.opening import curator_of
 from sfumato.kernel.sampling.entropy import Entropy

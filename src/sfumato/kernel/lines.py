@@ -1,4 +1,6 @@
-"""Rows on lines of ordered cells, each cut into pieces: where quantiles lie and how many rows are between them.
+"""What every piece of a line has borne, kept by stretches of pieces: the rule of `charge.py`, for very many cells.
+
+Rows on lines of ordered cells, each cut into pieces: where quantiles lie and how many rows are between them.
 
 Rows of a cell are dealt out to its pieces (`verbs/dealing.py`), so that a cell of many rows is cut as finely as any
 other. Two verbs spend: `cut` chooses a piece by rank, `count` counts runs of pieces. Each is charged to the pieces that
@@ -7,21 +9,57 @@ it looks at and to no others (`stretches.py`), within a budget that was charged 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from sfumato.arrays import Codes, Whole
-from sfumato.errors import QueryError
+from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw
-from sfumato.kernel.stretches import StretchCharge
 from sfumato.kernel.verbs.pieces import choose_piece, rows_before
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import Identity
+
+
+class StretchCharge:
+    """limit: what one piece may bear. Lines are numbered from 0, and so are the pieces of each."""
+
+    def __init__(self, limit: Fraction, lines: int, length: int) -> None:
+        self.limit = limit
+        self.length = length
+        self._starts = [[0] for _ in range(lines)]  # of stretches whose pieces have borne the same
+        self._loads = [[Fraction(0)] for _ in range(lines)]
+
+    @property
+    def fullest(self) -> Fraction:
+        """The load of the fullest piece."""
+        return max(max(loads) for loads in self._loads)
+
+    def borne(self, line: int, piece: int) -> Fraction:
+        """What a piece has borne so far."""
+        return self._loads[line][bisect_left(self._starts[line], piece + 1) - 1]
+
+    def admit(self, line: int, first: int, end: int, load: Fraction) -> None:
+        """Add a load to the pieces from `first` up to `end`, or refuse and change nothing if one would bear more."""
+        if load < 0 or not 0 <= first < end <= self.length:
+            raise PrivacyError("a load is negative, or on no piece of the line; the charge only ever grows")
+        starts, loads = list(self._starts[line]), list(self._loads[line])
+        for mark in (first, end):
+            place = bisect_left(starts, mark)
+            if mark < self.length and (place == len(starts) or starts[place] != mark):
+                starts.insert(place, mark)
+                loads.insert(place, loads[place - 1])
+        loads = [borne + load if first <= start < end else borne for start, borne in zip(starts, loads, strict=True)]
+        if max(loads) > self.limit:
+            raise PrivacyError(
+                f"this would bring a piece of a line to {max(loads)} of a budget of {self.limit} per row; ask for less"
+            )
+        self._starts[line], self._loads[line] = starts, loads
 
 
 class Lines:

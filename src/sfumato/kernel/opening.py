@@ -11,17 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from sfumato.frozen import dataclass
-from sfumato.kernel.aggregate import Aggregate
-from sfumato.kernel.budget import Budget
+from sfumato.kernel.budget import Budget, Cost
 from sfumato.kernel.charge import Charge
-from sfumato.kernel.cost import Cost
+from sfumato.kernel.counts import Aggregate, Rows
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.ledger.book import Unit
 from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt
-from sfumato.kernel.ledger.wanted import Wanted
+from sfumato.kernel.ledger.reservation import Wanted
 from sfumato.kernel.reading.table import Table
-from sfumato.kernel.rows import Rows
 from sfumato.kernel.sampling.entropy import Entropy
-from sfumato.kernel.unit import Unit
 from sfumato.schema import Schema
 
 Step = Callable[[str], None]  # told the name of each step as it begins; never anything about the data

@@ -16,10 +16,10 @@ import numpy as np
 from sfumato.arrays import Floats, Whole
 from sfumato.frozen import dataclass
 from sfumato.least_squares.base import LeastSquares
+from sfumato.least_squares.classes import noises_along
 from sfumato.least_squares.families import least_squares
 from sfumato.least_squares.kron import KronSquares, closest_products
 from sfumato.least_squares.marginals import MarginalSquares
-from sfumato.least_squares.noise_classes import noises_along
 from sfumato.measurement import Design
 from sfumato.queries import Haar, Identity, Kron, NominalHaar, Queries, Stack, Total, Tree
 

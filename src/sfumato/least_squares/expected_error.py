@@ -14,14 +14,11 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
-from sfumato.least_squares.base import LeastSquares
-from sfumato.least_squares.cells import EachCell
-from sfumato.least_squares.dense import of_few_cells
+from sfumato.least_squares.base import EachCell, LeastSquares
 from sfumato.least_squares.families import least_squares
-from sfumato.least_squares.gram import MOST_WRITTEN, Gram, gram_of, has_short_gram
-from sfumato.least_squares.iterative import Iterative
+from sfumato.least_squares.general import Iterative, of_few_cells
+from sfumato.least_squares.gram import MOST_WRITTEN, Gram, Product, gram_of, grams_of, has_short_gram, products
 from sfumato.least_squares.kron import KronSquares
-from sfumato.least_squares.products import Product, grams_of, products
 from sfumato.queries import Identity, Kron, Queries, Workload
 from sfumato.queries.strategy import Strategy
 

@@ -9,15 +9,11 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
-from sfumato.least_squares.base import LeastSquares, NormalEquations, bare, pieces
-from sfumato.least_squares.cells import EachCell, OneTotal, every_cell
-from sfumato.least_squares.dense import of_few_cells, of_few_rows
-from sfumato.least_squares.iterative import Guess, Iterative
+from sfumato.least_squares.base import EachCell, LeastSquares, NormalEquations, OneTotal, bare, every_cell, pieces
+from sfumato.least_squares.closed_forms import HaarSquares, NominalSquares, TreeSquares, Woodbury
+from sfumato.least_squares.general import Guess, Iterative, of_few_cells, of_few_rows
 from sfumato.least_squares.kron import KronSquares, SharedBasis, closest_products
 from sfumato.least_squares.marginals import MarginalSquares
-from sfumato.least_squares.tree import TreeSquares
-from sfumato.least_squares.wavelets import HaarSquares, NominalSquares
-from sfumato.least_squares.woodbury import Woodbury
 from sfumato.queries import Haar, Identity, Kron, Marginals, NominalHaar, Queries, Stack, Total, Tree
 
 FEW_CELLS, MOST_CELLS = 2**11, 2**12  # up to which the normal equations are written out, once or for many questions

@@ -17,8 +17,7 @@ import numpy as np
 
 from sfumato.arrays import Flags, Floats
 from sfumato.least_squares.base import LeastSquares, NormalEquations, all_known
-from sfumato.least_squares.gram import Gram
-from sfumato.least_squares.products import along_axes, kind
+from sfumato.least_squares.gram import Gram, along_axes, kind
 from sfumato.queries import Queries
 
 PRODUCTS = 1e-12  # how far from products precisions may be, relatively, and still count as such

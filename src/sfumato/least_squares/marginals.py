@@ -20,8 +20,7 @@ import numpy as np
 from sfumato.arrays import Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.least_squares.base import KNOWN, UNSEEN, LeastSquares, pieces
-from sfumato.least_squares.gram import Gram, even_cuts
-from sfumato.least_squares.products import along_axes
+from sfumato.least_squares.gram import Gram, along_axes, even_cuts
 from sfumato.queries import Identity, Queries, Ranges, Stack, Total
 
 MOST_AXES = 30  # an array has at most 32, and solving needs two more

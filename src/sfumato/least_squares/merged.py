@@ -14,10 +14,9 @@ import numpy as np
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.least_squares.base import LeastSquares
-from sfumato.least_squares.classes import Along, Way, digest, refined, unmerged
+from sfumato.least_squares.classes import Along, Way, digest, narrow, noise_classes, refined, unmerged
 from sfumato.least_squares.families import least_squares
-from sfumato.least_squares.noise_classes import narrow, noise_classes
-from sfumato.least_squares.products import kind
+from sfumato.least_squares.gram import kind
 from sfumato.measurement import Design
 from sfumato.queries import Haar, Identity, Kron, NominalHaar, Queries, Stack, Total, Tree
 

@@ -8,11 +8,10 @@ from dataclasses import replace
 from functools import lru_cache
 from math import inf
 
+from sfumato.arrays import MOST_DENSE
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Budget
-from sfumato.kernel.cost import Cost
-from sfumato.limits import MOST_DENSE
+from sfumato.kernel.budget import Budget, Cost
 from sfumato.models import MECHANISMS, considered
 from sfumato.models.base.mechanism import Mechanism
 from sfumato.plain_text import as_rows

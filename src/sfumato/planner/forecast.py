@@ -17,17 +17,16 @@ import numpy as np
 
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Budget
+from sfumato.kernel.budget import Budget, Cost
 from sfumato.kernel.charge import noise_for
-from sfumato.kernel.cost import Cost
 from sfumato.models.base.mechanism import Mechanism
-from sfumato.planner.blocks import expected_blocks
+from sfumato.planner.marginal_errors import expected_blocks
 from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:  # a choice prices strategies and lists no questions
-    from sfumato.models.base.promises import Figure
+    from sfumato.models.base.mechanism import Figure
     from sfumato.planner.price import Line
     from sfumato.planner.questions import Item
     from sfumato.planner.simulate import Trials
@@ -176,8 +175,8 @@ def expected_error(mechanism: Mechanism, question: Question, budget: Budget) -> 
 
 
 def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: Strategy, *, bounds: bool) -> Outlook:
+    from sfumato.planner.marginal_errors import stand_in
     from sfumato.planner.price import price
-    from sfumato.planner.release_without_data import stand_in
 
     cube = stand_in(mechanism, question.schema, budget, strategy)
     blocks = list(question.workload.blocks)
@@ -223,8 +222,7 @@ def _tried(mechanism: Mechanism, question: Question, budget: Budget, most: int |
 
 
 def _simulated(mechanism: Mechanism, question: Question, budget: Budget, most: int | None) -> Outlook:
-    from sfumato.planner.public_tables import SHAPES
-    from sfumato.planner.simulate import geometric_mean, root_mean_square, simulated_line, try_out
+    from sfumato.planner.simulate import SHAPES, geometric_mean, root_mean_square, simulated_line, try_out
 
     key = mechanism.name, budget, most
     try:

@@ -1,34 +1,169 @@
-"""What a budget buys, before anything is read or spent."""
+"""What a delta would buy, said where none is given: Gaussian noise adds up more slowly than Laplace noise.
+
+A plan for a mechanism with a purpose of its own: what it promises, for it is not priced beside others.
+
+A plan for a table of many attributes: errors by kind of question, as the mechanism foretells them.
+
+What a budget buys, before anything is read or spent.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import isfinite
+from math import ceil, inf, isfinite, nan
 from os import PathLike
 from pathlib import Path
+from statistics import NormalDist
 
-from sfumato.errors import BudgetError, MechanismError, QueryError
-from sfumato.kernel.budget import Amount, Budget, as_epsilon
-from sfumato.kernel.cost import Cost
-from sfumato.limits import MOST_DENSE
+from sfumato.arrays import MOST_DENSE
+from sfumato.errors import BudgetError, MechanismError, QueryError, SfumatoError
+from sfumato.kernel.budget import Amount, Budget, Cost, as_epsilon
 from sfumato.models import MECHANISMS, find_mechanism, sparse_mechanism
 from sfumato.models.base.mechanism import Mechanism
 from sfumato.models.cells.sparse_cells import planned_threshold
+from sfumato.plain_text import as_rows
 from sfumato.planner.choose import Choice, choose_for, choose_mechanism, with_hints
-from sfumato.planner.delta import what_a_delta_buys
-from sfumato.planner.forecast import Outlook, Question, outlook
-from sfumato.planner.margins_plan import foretold_lines, plan_margins
+from sfumato.planner.forecast import Outlook, Question, expected_error, outlook
+from sfumato.planner.marginal_errors import sparse_stand_in
 from sfumato.planner.price import Line, price
 from sfumato.planner.questions import Item, Statements, default_items, read_statements, sparse_items, statement_items
-from sfumato.planner.release_without_data import sparse_stand_in
 from sfumato.planner.report import Plan
 from sfumato.planner.simulate import MOST_SIMULATED
 from sfumato.planner.smallest_epsilon import least_epsilon
-from sfumato.planner.special_plan import plan_special
 from sfumato.planner.usefulness import epsilon_for, every_query_error, paper_error
 from sfumato.schema import Schema
+
+HINTED = Fraction(1, 10**9)  # small beside one over the rows of any table
+NO_GAIN = 0.95  # of the error without it: with more it is not worth a delta
+
+
+def what_a_delta_buys(question: Question, epsilon: Fraction, only: Mechanism | None) -> str | None:
+    """One sentence; None where nothing is known of it. Reads no data.
+
+    only: the mechanism that was asked for by name; otherwise what `auto` would take with it and without.
+    """
+    try:
+        without, with_it = (_expected(question, cost, only) for cost in (Cost(epsilon), Cost.stated(epsilon, HINTED)))
+    except SfumatoError:  # such as an epsilon so large that Gaussian noise has no use
+        return None
+    if without is None or with_it is None:
+        return None
+    before, (after, name) = without[0], with_it
+    if after > NO_GAIN * before:
+        return f"A delta would buy nothing here: at 1e-9 the error would be {as_rows(after)} rows a query ({name})."
+    return (
+        f"A delta would buy {before / after:.2g} times less error: with --delta 1e-9 {as_rows(after)} rows a query "
+        f"({name}, Gaussian noise) instead of {as_rows(before)}."
+    )
+
+
+def _expected(question: Question, cost: Cost, only: Mechanism | None) -> tuple[float, str] | None:
+    if only is None:
+        choice = choose_mechanism(question.schema, cost.budget, question.workload, question.trials)
+        return (choice.expected, choice.name) if isfinite(choice.expected) else None
+    if not only.gaussian:
+        return None
+    if only.adaptive:
+        error: float | None = outlook(only, replace(question, items=()), cost.budget).overall
+    else:
+        error = expected_error(only, question, cost.budget)
+    return (error, only.name) if error is not None and isfinite(error) else None
+
+
+def plan_special(
+    mechanism: Mechanism, schema: Schema, spent: Fraction | None, confidence: float, statements: Statements | None
+) -> Plan:
+    """What a mechanism would ask, and what it promises without any data."""
+    name = mechanism.name
+    if spent is None:
+        raise QueryError(f"--error is for mechanisms that answer any count; of {name} a plan says what --epsilon buys")
+    workload = None if statements is None else statement_items(statements, schema)[1]
+    mechanism.check(schema, workload)
+    assert mechanism.forecast.promises is not None  # noqa: S101 (each has them: tests/mechanisms/test_mechanism_special.py)
+    found = mechanism.forecast.promises(schema, Budget.pure(spent), confidence, workload)
+    outlook = Outlook(name, "promised", promises=found.figures)
+    facts = (schema.dataset, name, spent, None, confidence, schema.domain.size, schema.expected_rows)
+    return Plan(*facts, None, (outlook,), found.words)
+
+
+ASKED = {
+    "all rows": "COUNT(*) FROM {}",
+    "one attribute": "COUNT(*) ... GROUP BY one attribute",
+    "two attributes": "COUNT(*) ... GROUP BY two attributes",
+    "three attributes": "COUNT(*) ... GROUP BY three attributes",
+}
+LEAST, MOST = 2.0**-20, 2.0**14  # epsilons among which the smallest is looked for
+HALVINGS = 30
+
+
+def plan_margins(
+    mechanism: Mechanism,
+    schema: Schema,
+    spent: Fraction | None,
+    error: float | None,
+    confidence: float,
+    *,
+    chosen: bool,
+    delta: Fraction,
+) -> Plan:
+    """At an epsilon the errors to expect; for an error, the smallest epsilon of which it is to be expected."""
+    if error is not None:
+        spent = _least_epsilon(mechanism, schema, error, confidence, delta)
+    assert spent is not None  # noqa: S101 (one of the two was given)
+    choice, cost = choose_for(schema, Cost(spent, delta)) if chosen else (None, Cost(spent, delta))
+    lines = foretold_lines(mechanism, schema, cost.budget, confidence)
+    if error is not None:
+        lines = tuple(Line(one.query, one.stderr, one.within, one.unit, one.guess, spent) for one in lines)
+    note = "about, as if all pairs of attributes got even shares; it spends more where attributes depend on each other"
+    found = Outlook(
+        mechanism.name, "simulated", lines, inf, inf, inf, note, None if error is None else spent, about=True
+    )
+    facts = (schema.dataset, mechanism.name, None if error is not None else spent, error, confidence)
+    remarks = (hint,) if not delta and (hint := _delta(mechanism, schema, spent)) is not None else ()
+    plan = Plan(*facts, schema.domain.size, schema.expected_rows, choice, (found,), remarks)
+    return replace(plan, delta=cost.delta)
+
+
+def foretold_lines(mechanism: Mechanism, schema: Schema, budget: Budget, confidence: float) -> tuple[Line, ...]:
+    """The errors to expect by kind of question, of a mechanism that foretells them; none of any other."""
+    wide = NormalDist().inv_cdf((1 + confidence) / 2)
+    kinds = _by_kind(mechanism, schema, budget).items()
+    return tuple(Line(ASKED[kind].format(schema.dataset), error, wide * error, "rows", True) for kind, error in kinds)
+
+
+def _by_kind(mechanism: Mechanism, schema: Schema, budget: Budget) -> dict[str, float]:
+    if mechanism.forecast.foretold is None:
+        return {}
+    return dict(mechanism.forecast.foretold(schema, budget).by_kind)
+
+
+def _least_epsilon(mechanism: Mechanism, schema: Schema, error: float, confidence: float, delta: Fraction) -> Fraction:
+    def worst(epsilon: float) -> float:
+        lines = foretold_lines(mechanism, schema, Cost(Fraction(epsilon), delta).budget, confidence)
+        return max((line.within for line in lines), default=nan)
+
+    low, high = LEAST, MOST
+    if not worst(high) <= error:
+        raise QueryError(f"{mechanism.name} keeps not all of these within {error:g} rows; allow a larger error")
+    for _ in range(HALVINGS):
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if worst(middle) <= error else (middle, high)
+    return Fraction(ceil(high * 1000), 1000) if high > 0.01 else Fraction(high)
+
+
+def _delta(mechanism: Mechanism, schema: Schema, epsilon: Fraction) -> str | None:
+    """What a delta would buy, in a sentence."""
+    try:
+        gaussian = Cost.stated(epsilon, HINTED).budget
+        before, after = (_by_kind(mechanism, schema, each) for each in (Budget.pure(epsilon), gaussian))
+    except SfumatoError:
+        return None
+    kind = "two attributes" if "two attributes" in before else "one attribute"
+    less = [f"{as_rows(after[each])} rows instead of {as_rows(before[each])}" for each in (kind, "all rows")]
+    return f"With --delta 1e-9 (Gaussian noise) counts of {kind} would be off by about {less[0]}, of all by {less[1]}."
+
 
 Step = Callable[[str], None]
 MOST_CELLS_AT_ONCE = 10**7  # for which the bound on all queries at once is worked out

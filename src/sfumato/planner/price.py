@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.answers.estimate import Estimate
+from sfumato.answers.results import Estimate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.queries import Queries

@@ -11,7 +11,7 @@ from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.queries import Identity, Kron, Queries, Total, Workload
-from sfumato.queries.marginals import over
+from sfumato.queries.kron import over
 from sfumato.queries.workload import attribute_sets, default_workload
 from sfumato.schema import Schema
 from sfumato.sql import Amount, Column, Select, compile_statement, read_workload, selects_of

@@ -7,16 +7,15 @@ from fractions import Fraction
 from math import inf, isfinite
 from string import ascii_uppercase
 
-from sfumato.answers.result import decimals_for
+from sfumato.answers.results import decimals_for
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import readable
-from sfumato.kernel.cost import Cost
+from sfumato.kernel.budget import Cost, readable
 from sfumato.plain_text import aligned, printable
 from sfumato.planner.choose import Choice
 from sfumato.planner.forecast import Outlook
 from sfumato.planner.price import Line
-from sfumato.planner.public_tables import ROWS_PER_CELL
-from sfumato.releases.description.group_privacy import group_privacy, in_words
+from sfumato.planner.simulate import ROWS_PER_CELL
+from sfumato.releases.group_privacy import group_privacy, in_words
 
 MOST_COMPARED = 7  # questions that fit beside each other
 

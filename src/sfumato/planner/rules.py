@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from math import inf, isfinite, log10
 
+from sfumato.arrays import MOST_DENSE
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
-from sfumato.limits import MOST_DENSE
 from sfumato.models import MECHANISMS, considered, sparse_mechanism
 from sfumato.models.base.mechanism import Mechanism
 from sfumato.plain_text import as_rows

@@ -10,9 +10,9 @@ from math import ceil, floor, inf, isfinite, log10, sqrt
 from sfumato.errors import QueryError
 from sfumato.models.base.mechanism import Mechanism
 from sfumato.planner.forecast import Outlook, Question, outlook, strategy_of
+from sfumato.planner.marginal_errors import stand_in
 from sfumato.planner.price import Line, price, worst_of
 from sfumato.planner.questions import Item
-from sfumato.planner.release_without_data import stand_in
 from sfumato.planner.usefulness import epsilon_for
 from sfumato.queries.strategy import Strategy
 

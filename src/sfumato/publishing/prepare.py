@@ -1,20 +1,32 @@
-"""Everything about a release that can be settled, and refused, before anything is spent: no data is needed for it."""
+"""Everything about a release that can be settled, and refused, before anything is spent: no data is needed for it.
+
+What a release was asked for, as one digest, so that the same request is known again. Public facts only.
+
+Where a release is to be written, looked at before anything is spent.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from sfumato.errors import MechanismError, QueryError
+from sfumato.arrays import MOST_DENSE
+from sfumato.errors import MechanismError, QueryError, ReleaseFileError, SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Amount
-from sfumato.kernel.cost import Cost
-from sfumato.limits import MOST_DENSE
+from sfumato.kernel.budget import Amount, Cost
 from sfumato.models import find_mechanism
 from sfumato.models.base.mechanism import Mechanism
+from sfumato.publishing.fits_in_file import with_steps_of
 from sfumato.queries import Workload, default_workload
+from sfumato.releases.release import Release
 from sfumato.schema import Schema
 
 
@@ -48,7 +60,7 @@ def prepare(
         raise MechanismError("--with is about one mechanism; name it with --mechanism")
     prepared = _settled(schema, epsilon, delta, mechanism, workload, options or {})
     if not even_if_useless and not prepared.mechanism.special:
-        from sfumato.publishing.usefulness import refuse_useless
+        from sfumato.planner.marginal_errors import refuse_useless
 
         refuse_useless(schema, prepared.mechanism, prepared.workload, prepared.cost.budget)
     return prepared
@@ -86,8 +98,7 @@ def _workload(given: Workload | str | Path | None, schema: Schema) -> Workload |
 
 
 def _fitting(prepared: Prepared) -> Prepared:
-    from sfumato.publishing.fits_in_file import check_writable
-    from sfumato.publishing.steps import with_steps_that_fit
+    from sfumato.publishing.fits_in_file import check_writable, with_steps_that_fit
 
     schema, mechanism, workload = prepared.schema, prepared.mechanism, prepared.workload
     mechanism.check(schema, workload)
@@ -95,3 +106,101 @@ def _fitting(prepared: Prepared) -> Prepared:
     schema = with_steps_that_fit(schema, cost, mechanism, workload)
     check_writable(schema, cost, mechanism, workload)
     return replace(prepared, schema=schema, cost=cost)
+
+
+NOT_ASKED_FOR = "budget", "ledger", "expected_rows"  # a schema that differs in these alone asks for the same
+NOT_RELEASED = "file"  # how the table's file is written: it decides what is read, not what a release holds
+IN_MEMORY = ":memory:"  # no path or address: these are absolute, or have a scheme
+WHERE = "host", "hostaddr", "port", "dbname", "service"  # options that say where a table is; others can be passwords
+
+
+def digest_of_request(table: Any, name: str | None, prepared: Prepared, workload: object) -> str:
+    """SHA-256 over the table's name, the schema, the mechanism, the cost and the workload.
+
+    Nothing that the table holds goes into it, not even its size or when it was written. Frames and connections have no
+    name, and count as one: a notebook that is run twice makes another frame and means the same release.
+    """
+    facts: dict[str, Any] = {
+        "table": name_of_table(table) or IN_MEMORY,
+        "name": name,
+        "schema": _without(prepared.schema, *NOT_ASKED_FOR),
+        "mechanism": prepared.mechanism.name,
+        "epsilon": str(prepared.cost.epsilon),
+        "delta": str(prepared.cost.delta),
+        "workload": _text_of(workload),
+    }
+    if prepared.mechanism.chosen:
+        facts["options"] = dict(prepared.mechanism.chosen)
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def name_of_table(table: Any) -> str | None:
+    """The path or address of a table, without who logs in; a frame in memory has none.
+
+    >>> name_of_table("postgresql://ada:secret@example.org/census")
+    'postgresql://example.org/census'
+    >>> name_of_table("postgresql:///census?host=/run/db&password=secret")
+    'postgresql:///census?host=%2Frun%2Fdb'
+    """
+    if isinstance(table, Path):
+        return str(table.absolute())
+    if not isinstance(table, str):
+        return None
+    if "://" not in table:
+        return table if table == "-" else str(Path(table).absolute())
+    with suppress(ValueError):
+        parts = urlsplit(table)
+        said = urlencode([pair for pair in parse_qsl(parts.query) if pair[0] in WHERE])
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}{said and '?'}{said}"
+    return None
+
+
+def what_is_released(schema: Schema) -> dict[str, Any]:
+    """The part of a schema that decides what a release holds."""
+    return _without(schema, *NOT_ASKED_FOR, NOT_RELEASED)
+
+
+def _without(schema: Schema, *keys: str) -> dict[str, Any]:
+    return {key: part for key, part in schema.to_dict().items() if key not in keys}
+
+
+def _text_of(workload: object) -> str | None:
+    if workload is None:
+        return None
+    if isinstance(workload, str | Path):
+        with suppress(OSError, ValueError):
+            return Path(workload).read_text(encoding="utf-8")
+    return str(workload)
+
+
+def check_place(path: Path) -> None:
+    """Refuse a place where no file can be written."""
+    if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
+        raise ReleaseFileError(f"{path} cannot be written; name a file in a folder that exists")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise ReleaseFileError(f"the folder of {path} cannot be written to; choose another with -o")
+
+
+def already_there(path: Path, schema: Schema, cost: Cost, mechanism: str) -> Release | None:
+    """The release that is at its place already, so that nothing need be spent; None where nothing is.
+
+    cost: what was asked for, of which a mechanism may not have needed the delta. mechanism: its name, or auto. A file
+    that is something else is refused, whatever it is: to go on would spend a budget that nobody meant to spend.
+    """
+    if not path.exists():
+        return None
+    away = "move it away, or leave out --if-missing"
+    try:
+        found = Release.load(path).refuse_unless_private()
+    except SfumatoError as problem:
+        raise type(problem)(f"{problem}; {away}", kind=problem.kind) from None
+    promise = found.guarantee
+    for what, same in {
+        "schema": what_is_released(found.schema) == what_is_released(with_steps_of(schema, found.schema)),
+        "epsilon": promise.epsilon == cost.epsilon,
+        "delta": promise.delta in (0, cost.delta),
+        "mechanism": mechanism in ("auto", found.mechanism),
+    }.items():
+        if not same:
+            raise ReleaseFileError(f"{path} is a release already, but with another {what}; {away}", kind="input")
+    return found

@@ -1,4 +1,7 @@
-"""The whole line, once: table, schema and budget in; release out."""
+"""The whole line, once: table, schema and budget in; release out.
+
+A release without the release: everything public is settled and checked, no row is read, nothing is spent.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,15 @@ from typing import Any
 
 from sfumato.errors import PrivacyError, SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Amount, Budget
-from sfumato.kernel.cost import Cost
-from sfumato.kernel.ledger.ledger import Ledger, Receipt
-from sfumato.kernel.ledger.standing import telling_what_stays
-from sfumato.kernel.opening import Step, open_curator
+from sfumato.kernel.budget import Amount, Budget, Cost
+from sfumato.kernel.ledger.book import Unit
+from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt, telling_what_stays
+from sfumato.kernel.opening import Step, open_curator, rehearse
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
-from sfumato.kernel.unit import Unit
-from sfumato.publishing.place import check_place
-from sfumato.publishing.prepare import Prepared, prepare
-from sfumato.publishing.request import digest_of_request
+from sfumato.publishing.prepare import Prepared, check_place, digest_of_request, prepare
 from sfumato.queries import Workload
-from sfumato.releases.file.earlier import keep_earlier
+from sfumato.releases.file.atomic_write import keep_earlier
 from sfumato.releases.file.manifest import Guarantee, guarantee_of
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
@@ -146,7 +145,7 @@ class Published:
 
     def errors(self) -> dict[str, float]:
         """The standard errors to expect of counts, in rows, by how many attributes they name; public."""
-        from sfumato.planner.by_kind import errors_by_kind
+        from sfumato.planner.marginal_errors import errors_by_kind
 
         if self.prepared is None:
             return {}
@@ -210,3 +209,62 @@ def _mark_published(ledger: Ledger, receipt: Receipt, step: Step) -> Callable[[s
             done.append(digest)
 
     return published
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a release would do.
+
+    guarantee: what its file would promise. account: where the dataset stands before it. replaces: whether a file of
+    that name would be moved away. errors: the standard errors to expect of counts, where these depend on noise alone.
+    """
+
+    path: Path
+    prepared: Prepared
+    guarantee: Guarantee
+    account: Account
+    replaces: bool
+    errors: Mapping[str, float]
+
+
+def rehearse_release(
+    table: Any,
+    schema: Schema,
+    epsilon: Amount,
+    out: str | Path,
+    *,
+    ledger: Ledger,
+    another_unit: bool = False,
+    table_name: str | None = None,
+    allow_views: bool = False,
+    again: bool = False,
+    **how: Any,
+) -> Rehearsal:
+    """Refuse whatever `publish` would refuse before it spends, and tell what it would do otherwise."""
+    path = Path(out)
+    check_place(path)
+    prepared = prepare(schema, epsilon, **how)
+    schema = prepared.schema
+    with table_for(schema, table, table_name, allow_views) as source:
+        account = rehearse(
+            source,
+            schema,
+            prepared.cost,
+            ledger=ledger,
+            mechanism=prepared.mechanism.name,
+            another_unit=another_unit,
+            request=digest_of_request(table, table_name, prepared, how.get("workload")),
+            again=again,
+        )
+        derived = source.derived(schema)
+    cost = prepared.cost
+    promise = describe_guarantee(cost.budget, schema, cost, derived=derived)
+    return Rehearsal(path, prepared, promise, account, path.exists(), _errors(prepared))
+
+
+def _errors(prepared: Prepared) -> dict[str, float]:
+    from sfumato.planner.marginal_errors import errors_by_kind
+
+    with suppress(SfumatoError):
+        return errors_by_kind(prepared.schema, prepared.mechanism, prepared.workload, prepared.cost.budget)
+    return {}

@@ -1,22 +1,24 @@
-"""Queries over several attributes: one family per attribute, combined in every way."""
+"""Queries over several attributes: one family per attribute, combined in every way.
+
+Queries over the attributes of a domain, by name.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 
 import numpy as np
 
-from sfumato.domain import LARGEST_NUMBER
+from sfumato.domain import LARGEST_NUMBER, Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.queries.arrays import Array
-from sfumato.queries.base import Queries, check_parts, listed
-from sfumato.queries.compose import Stack
-from sfumato.queries.form import Form
-from sfumato.queries.identity import Identity
-from sfumato.queries.selected import in_order
+from sfumato.queries.arrays import Array, size
+from sfumato.queries.base import Form, Queries, check_parts, listed, too_many
+from sfumato.queries.compose import Stack, in_order
+from sfumato.queries.ranges import Identity, Total
 
 MOST_WASTE = 64  # rows worked out for one that was selected, before a selection is cut in two
 FEW_ROWS = 2**16  # but never cut one that is as cheap as this
@@ -137,21 +139,21 @@ def _sides(index: Array, sizes: list[int]) -> list[Array] | None:
     Rows of one noise are mostly a level of each tree. Seeing that takes one pass; any other selection takes many.
     """
     sides, rest = [], index
-    for size in sizes[:0:-1]:
+    for length in sizes[:0:-1]:
         if not len(rest):
             return None
-        start = int(rest[0]) // size * size
-        inside = (rest[:size] >= start) & (rest[:size] < start + size)
+        start = int(rest[0]) // length * length
+        inside = (rest[:length] >= start) & (rest[:length] < start + length)
         count = len(inside) if inside.all() else int(inside.argmin())
         if len(rest) % count:
             return None
         grid = rest.reshape(-1, count)
         side = grid[0] - start
         starts = grid[:, 0] - side[0]
-        if (starts % size).any() or (grid != starts[:, None] + side).any():
+        if (starts % length).any() or (grid != starts[:, None] + side).any():
             return None
         sides.append(side)
-        rest = starts // size
+        rest = starts // length
     return [rest, *reversed(sides)]
 
 
@@ -162,3 +164,74 @@ def _numbered(places: Array, count: int) -> tuple[Array, Array]:
     seen = np.zeros(count, dtype=np.bool_)
     seen[places] = True
     return np.flatnonzero(seen), (np.cumsum(seen) - 1)[places]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Marginals(Stack):
+    """Tables of counts by some of the axes, one below the other; each set of axes gives a table, () the total.
+
+    A table's cells are numbered by the domain's order of axes, whatever the order in which a set names them.
+
+    >>> (Marginals((2, 2), [(0,), ()]) @ [1, 2, 3, 4]).tolist()
+    [3, 7, 10]
+    """
+
+    sizes: tuple[int, ...]
+    sets: tuple[tuple[int, ...], ...]
+
+    form = Form("marginals", numbers=("sizes", "sets"), unkept=lambda sizes, sets: too_many(len(sizes) * len(sets)))
+
+    def __init__(self, shape: Iterable[int], sets: Iterable[Iterable[int]]) -> None:
+        sizes = tuple(size(length, "Marginals") for length in shape)
+        chosen = tuple(_axes(named, len(sizes)) for named in sets)
+        if not sizes or not chosen:
+            raise QueryError("Marginals needs at least one axis and one set of axes")
+        tables = (
+            Kron(*(Identity(length) if place in axes else Total(length) for place, length in enumerate(sizes)))
+            for axes in chosen
+        )
+        Stack.__init__(self, *tables)
+        self._store(sizes=sizes, sets=chosen)
+
+    @classmethod
+    def of(cls, domain: Domain, sets: Iterable[Iterable[str]]) -> Marginals:
+        """The tables by some of a domain's attributes.
+
+        >>> import numpy as np
+        >>> from sfumato.domain import Axis, Domain
+        >>> domain = Domain((Axis("age", "integer", np.arange(4)), Axis("sex", "integer", np.arange(3))))
+        >>> Marginals.of(domain, [("age",), ("age", "sex"), ()]).rows
+        10
+        """
+        named = [(names,) if isinstance(names, str) else tuple(names) for names in sets]
+        return cls(domain.shape, [[domain.place(name) for name in names] for names in named])
+
+    def __repr__(self) -> str:
+        return f"Marginals({self.sizes}, {len(self.sets)} tables)"
+
+
+def over(domain: Domain, queries: Mapping[str, Queries], *, elsewhere: type[Identity | Total] = Total) -> Kron:
+    """Queries on some attributes; along the others the total is taken, or every cell with `elsewhere=Identity`.
+
+    >>> import numpy as np
+    >>> from sfumato.domain import Axis, Domain
+    >>> from sfumato.queries import Prefix
+    >>> domain = Domain((Axis("age", "integer", np.arange(4)), Axis("sex", "integer", np.arange(3))))
+    >>> over(domain, {"age": Prefix(3)})
+    Kron(Prefix(3), Total(2))
+    """
+    for name, asked in queries.items():
+        if getattr(asked, "columns", None) != domain[name].size:
+            raise QueryError(
+                f"{name} has {domain[name].size} cells; {asked!r:.100} is not a family over so many columns"
+            )
+    return Kron(*(queries[axis.name] if axis.name in queries else elsewhere(axis.size) for axis in domain))
+
+
+def _axes(named: Iterable[int], count: int) -> tuple[int, ...]:
+    axes = tuple(map(operator.index, named))
+    if len(set(axes)) < len(axes):
+        raise QueryError(f"Marginals needs each axis once per set; {axes} repeats one")
+    if not all(0 <= axis < count for axis in axes):
+        raise QueryError(f"Marginals has axes 0 to {count - 1}; {axes} names another")
+    return tuple(sorted(axes))

@@ -20,8 +20,7 @@ from sfumato.arrays import Codes
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.queries.arrays import Array, codes, frozen, listable, size
-from sfumato.queries.base import Indicators, Queries
-from sfumato.queries.form import Form
+from sfumato.queries.base import Form, Indicators, Queries
 from sfumato.queries.ranges import Ranges
 
 

@@ -8,17 +8,12 @@ import numpy as np
 
 from sfumato.queries.arrays import is_frozen
 from sfumato.queries.base import Queries
-from sfumato.queries.cells import Cells, Predicates
-from sfumato.queries.compose import Scaled, Stack
-from sfumato.queries.haar import Haar
-from sfumato.queries.identity import Identity, Prefix, Total
-from sfumato.queries.kron import Kron
-from sfumato.queries.marginals import Marginals
-from sfumato.queries.nominal import NominalHaar
-from sfumato.queries.ranges import AllRanges, Ranges
-from sfumato.queries.selected import Selected
+from sfumato.queries.cells import Cells, Predicates, Weighted
+from sfumato.queries.compose import Scaled, Selected, Stack
+from sfumato.queries.kron import Kron, Marginals
+from sfumato.queries.ranges import AllRanges, Identity, Prefix, Ranges, Total
 from sfumato.queries.tree import Tree
-from sfumato.queries.weighted import Weighted
+from sfumato.queries.wavelets import Haar, NominalHaar
 
 FAMILIES: frozenset[type[Queries]] = frozenset(
     {

@@ -14,10 +14,8 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.queries.base import Queries
 from sfumato.queries.compose import Stack
-from sfumato.queries.identity import Identity, Total
-from sfumato.queries.kron import Kron
-from sfumato.queries.marginals import over
-from sfumato.queries.ranges import AllRanges
+from sfumato.queries.kron import Kron, over
+from sfumato.queries.ranges import AllRanges, Identity, Total
 
 MOST_SETS = 96  # of two or three attributes that stand for all where these are more
 GOLDEN = (5**0.5 - 1) / 2  # its multiples, modulo 1, fill the unit interval evenly and fall in with no pattern

@@ -20,10 +20,9 @@ from sfumato.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.answers.estimate import Estimate
-    from sfumato.answers.intervals.manner import Manner
-    from sfumato.answers.result import Result
-    from sfumato.releases.description.description import Description
+    from sfumato.answers.question import Manner
+    from sfumato.answers.results import Estimate, Result
+    from sfumato.releases.description import Description
     from sfumato.releases.rows.to_file import Drawn
 
 QUICKLY_ASKED = 2**20  # cells that are laid out and still answer at once
@@ -76,14 +75,14 @@ class Release:
         """
         from sfumato.schema.what_is_counted import counted_in_short
         from sfumato.sql import Select, compile_statement, selects_of, strict_check
-        from sfumato.sql.describe import is_describe
+        from sfumato.sql.reading import is_describe
 
         if is_describe(sql, self.schema):
-            from sfumato.releases.description.statement import describe_columns
+            from sfumato.releases.description import describe_columns
 
             return describe_columns(self, confidence)
         if interval != "typical" or possible or simultaneous or unbiased:
-            from sfumato.answers.intervals.manner import Manner
+            from sfumato.answers.question import Manner
 
             manner = Manner(interval, possible, simultaneous, selected, unbiased)
             return self._query_in_manner(sql, confidence, strict, manner)
@@ -95,14 +94,14 @@ class Release:
         if isinstance(statement, Select) and not statement.chooses:
             found = self.content.select(statement, confidence)
         else:
-            from sfumato.answers.intervals.manner import Manner
-            from sfumato.answers.tables.in_manner import run_in_manner
+            from sfumato.answers.question import Manner
+            from sfumato.answers.statement import run_in_manner
 
             found = run_in_manner(statement, self.content, confidence, Manner(selected=selected))
         return replace(found, counted=counted_in_short(self.schema))
 
     def _query_in_manner(self, sql: str, confidence: float, strict: bool, manner: Manner) -> Result:
-        from sfumato.answers.tables.in_manner import run_in_manner, text_in_manner
+        from sfumato.answers.statement import run_in_manner, text_in_manner
         from sfumato.schema.what_is_counted import counted_in_short
         from sfumato.sql import compile_statement, selects_of, strict_check
 
@@ -119,13 +118,13 @@ class Release:
 
     def describe(self, *, confidence: float = 0.95) -> Description:
         """What is in the release, what it promises, what was left out by rule, how good it is, and what to ask it."""
-        from sfumato.releases.description.description import describe
+        from sfumato.releases.description import describe
 
         return describe(self, confidence)
 
     def answer(self, queries: Queries, *, confidence: float = 0.95, interval: str = "typical") -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts, one estimate for each. interval: as in `query`."""
-        from sfumato.answers.intervals.manner import Manner
+        from sfumato.answers.question import Manner
 
         return self.content.linear(queries, confidence, Manner(interval).interval)
 
@@ -159,7 +158,7 @@ class Release:
         """
         import pyarrow as pa
 
-        from sfumato.answers.shown.synthetic_rows import as_synthetic
+        from sfumato.answers.export import as_synthetic
         from sfumato.releases.rows.decode import column_types
 
         table = pa.Table.from_batches(self.sample_batches(rows, seed=seed), column_types(self.schema))
@@ -167,7 +166,7 @@ class Release:
 
     def sample_batches(self, rows: int, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
         """Draw the rows of `sample` some at a time, for more than fit in memory."""
-        from sfumato.releases.rows.draw import draw_batches
+        from sfumato.releases.rows.decode import draw_batches
 
         return draw_batches(self.content.row_model, self.schema, rows, seed)
 
@@ -198,7 +197,7 @@ class Release:
 
         artifact = read_artifact(Path(path), most_cells)
         if require_signature is not None:
-            from sfumato.releases.signature.signature import check_signature
+            from sfumato.releases.signature import check_signature
 
             check_signature(path, artifact.digest, require_signature)
         about = artifact.manifest
@@ -224,7 +223,7 @@ class Release:
 
     def _repr_html_(self) -> str:
         """For notebooks. Where it would take long to ask for typical errors, `describe` does."""
-        from sfumato.releases.description.description import describe
+        from sfumato.releases.description import describe
 
         quick = not self.content.answers_linear or self.domain.size <= QUICKLY_ASKED
         return describe(self, with_errors=quick)._repr_html_()

@@ -11,7 +11,7 @@ from sfumato.domain import Axis, Label
 from sfumato.frozen import dataclass
 from sfumato.plain_text import html_table, printable
 from sfumato.schema.attributes import Attribute
-from sfumato.schema.bounds import bounds_of
+from sfumato.schema.parts import bounds_of
 
 if TYPE_CHECKING:
     from sfumato.schema.schema import Schema

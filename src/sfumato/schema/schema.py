@@ -26,11 +26,17 @@ from sfumato.domain import Domain, refuse_too_many_values
 from sfumato.errors import SchemaError
 from sfumato.schema.attributes import Attribute, Category, Column, Declared
 from sfumato.schema.dialect import PLAIN, Dialect
-from sfumato.schema.messages import REMEDIES, UNIT_FORMS, counted, in_plain_words, refuse_blanks
+from sfumato.schema.file import (
+    REMEDIES,
+    UNIT_FORMS,
+    counted,
+    in_plain_words,
+    read_yaml,
+    refuse_blanks,
+    with_values_from_files,
+)
 from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of, missing_of
-from sfumato.schema.value_files import with_values_from_files
 from sfumato.schema.values import Count, column_name, decimal, shown
-from sfumato.schema.yaml_file import read_yaml
 
 
 def _privacy_unit(value: object) -> object:

@@ -2,19 +2,25 @@
 
 The readers raise a ValueError that continues a sentence begun with the key, "attributes.age.lower" + " " + text; the
 schema turns it into a SchemaError.
+
+What all parts of a schema share, and what all attributes do.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational, Real
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import PlainValidator
+import numpy as np
+from pydantic import BaseModel, ConfigDict, PlainValidator
+
+from sfumato.arrays import Floats
 
 EXACT_IN_A_FLOAT = 2**53
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?|[+-]?[0-9]+/[0-9]*[1-9][0-9]*")
@@ -180,3 +186,50 @@ def check_order(lower: int | Fraction | date, upper: int | Fraction | date) -> N
     """Refuse bounds that leave nothing between them."""
     if lower >= upper:  # type: ignore[operator]
         raise ValueError(f"has lower {shown(lower)} and upper {shown(upper)}; lower must be less than upper")
+
+
+MOST_CELLS_OF_AN_AXIS = 10_000_000
+
+
+class Declared(BaseModel):
+    """A part of the schema: frozen, and without keys that nobody asked for."""
+
+    # Arbitrary types: Fraction. Deferred: parts are compiled with the whole, not each by itself before it.
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)
+
+
+class Column(Declared):
+    """A part of the schema that reads one column: the one of its own name, unless `column` names another."""
+
+    column: ColumnName = ""  # the schema fills in the name
+
+
+class Attributed(Column):
+    """A column that becomes an axis. With `missing: keep` it has one more cell, the last, for rows without a value."""
+
+    missing: Literal["keep"] | None = None
+
+    @property
+    def keeps_missing(self) -> bool:
+        """Whether rows without a value have a cell of their own; without one they are left out."""
+        return self.missing is not None
+
+    @property
+    @abstractmethod
+    def places(self) -> int:
+        """How many cells there are for values."""
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return self.places + self.keeps_missing
+
+
+def floats(numbers: Sequence[int | Fraction | float]) -> Floats:
+    return np.array([float(number) for number in numbers], dtype=np.float64)
+
+
+def check_size(size: int, remedy: str) -> None:
+    """Refuse an axis that is too long to lay out."""
+    if size > MOST_CELLS_OF_AN_AXIS:
+        raise ValueError(f"has more than {MOST_CELLS_OF_AN_AXIS:,} cells; {remedy}")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from sfumato.plain_text import printable
 from sfumato.schema.attributes import Category, Column
-from sfumato.schema.bounds import bounds_of
+from sfumato.schema.parts import bounds_of
 from sfumato.schema.schema import Schema
 
 MOST_IN_SHORT, MOST_NAMED = 4, 12  # columns that are named; more are numbered

@@ -9,7 +9,7 @@ from sfumato.effort import counted
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
-from sfumato.sql.clauses import check_clauses, table_scope
+from sfumato.sql.predicates import check_clauses, table_scope
 from sfumato.sql.reading import parse, silence, too_deep
 from sfumato.sql.scope import Scope, bare, number, quoted
 

@@ -1,11 +1,15 @@
-"""Conditions to predicates: what a WHERE, a FILTER or a CASE WHEN says about rows.
+"""Conditions on values beyond the bounds: rows there count at the bound, so that they are not found where they were.
+
+Conditions to predicates: what a WHERE, a FILTER or a CASE WHEN says about rows.
 
 Where rows without a value are kept, a condition has three outcomes: it is neither true nor false of them.
+
+The clauses every SELECT has, also one inside parentheses: which are allowed, its table and its WHERE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,14 +19,38 @@ import numpy as np
 from sfumato.domain import END, START, Axis, Place, ValueSet
 from sfumato.domain.predicates import Predicate, intersection, union
 from sfumato.errors import QueryError
-from sfumato.sql.beyond import lies_beyond
-from sfumato.sql.expressions import note_cuts, read_falsity, read_truth
-from sfumato.sql.scope import Constant, Scope, bare, constant, in_words, quoted, unsupported
+from sfumato.schema import Schema
+from sfumato.schema.parts import bounds_of
+from sfumato.sql.expressions import Span, fitted, note_cuts, read_falsity, read_truth, together
+from sfumato.sql.scope import Constant, Scope, bare, constant, in_words, number, quoted, unsupported
 from sfumato.sql.values.dates import has_time
-from sfumato.sql.values.spans import Span, fitted, together
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
+
+def lies_beyond(axis: Axis, values: ValueSet) -> bool:
+    """Whether a span of values lies wholly where no row is counted, so that it finds none whatever the table holds.
+
+    >>> import numpy as np
+    >>> age = Axis("age", "integer", np.arange(101.0))
+    >>> [lies_beyond(age, ValueSet.above(value, inclusive=False)) for value in (98, 99)]
+    [False, True]
+    """
+    low, high = float(axis.edges[0]), float(axis.edges[-1])
+    last = high - 1.0 if axis.discrete else high
+    return axis.ordered and any(start > (last, 0) or end < (low, 1) for start, end in values.spans)
+
+
+def beyond_notes(names: list[str], schema: Schema) -> list[str]:
+    """A sentence for each attribute that was compared with values beyond its bounds."""
+    found = {name: bounds_of(schema.attributes[name]) for name in dict.fromkeys(names)}
+    return [
+        f"{name} lies from {bounds[0]} to {bounds[1]}: rows beyond count at the bound and are not found there"
+        for name, bounds in found.items()
+        if bounds is not None
+    ]
+
 
 Quote = Callable[[], str]
 
@@ -259,3 +287,68 @@ _READERS: dict[str, Callable[[Any, Scope], Predicate]] = {
     "between": _between,
     **dict.fromkeys(_SIDES, _comparison),
 }
+
+
+# Plain words for clauses whose internal name would not help.
+_CLAUSES = {
+    "distinct": "SELECT DISTINCT",
+    "group": "GROUP BY",
+    "joins": "JOIN",
+    "kind": "SELECT AS",
+    "laterals": "LATERAL",
+    "order": "ORDER BY",
+    "sample": "TABLESAMPLE",
+    "windows": "WINDOW",
+    "with": "WITH (a common table expression)",
+}
+
+
+def check_clauses(select: exp.Expression, allowed: Collection[str], place: str = "") -> None:
+    """Refuse a SELECT with a clause that is not allowed; place: where the SELECT stands, for the message."""
+    for key, value in select.args.items():
+        clause = key.rstrip("_")  # sqlglot spells from and with with an underscore, depending on its version
+        if value and clause not in allowed:
+            comma = clause == "joins" and set(filter(value[0].args.get, value[0].args)) == {"this"}
+            word = "a list of tables in FROM" if comma else _CLAUSES.get(clause, clause.replace("_", " ").upper())
+            raise unsupported(word + place)
+
+
+def table_scope(select: exp.Expression, schema: Schema, outer: Scope | None = None) -> Scope:
+    """The table that FROM names, checked; an inner SELECT shares the remarks of the outer one."""
+    source = select.args.get("from_") or select.args.get("from")
+    if source is None:
+        raise unsupported("a SELECT without FROM", f"write FROM {schema.dataset}")
+    table = source.this
+    if table.key != "table":
+        raise unsupported(f"{in_words(table)} in FROM", f"write FROM {schema.dataset}")
+    check_clauses(table, ("this", "db", "catalog", "alias"))
+    if table.this.key != "identifier":
+        raise unsupported(f"{in_words(table.this)} in FROM", f"write FROM {schema.dataset}")
+    name = ".".join(part.name for part in table.parts)
+    if name.lower() not in (schema.dataset.lower(), "release"):
+        raise QueryError(f"no table {name!r} in this release; write FROM {schema.dataset} or FROM release")
+    if table.args.get("alias") and table.args["alias"].args.get("columns"):
+        raise unsupported("renaming columns in FROM", "use AS in the select list")
+    names = frozenset({name.lower(), table.name.lower(), table.alias.lower()} - {""})
+    if outer is None:
+        return Scope(schema, names)
+    return Scope(schema, names, outer.cuts, outer.middles, outer.beyond, outer.unmatched)
+
+
+def where(select: exp.Expression, scope: Scope) -> Predicate:
+    """The rows that WHERE keeps."""
+    clause = select.args.get("where")
+    return read_condition(clause.this, scope) if clause else Predicate.everything()
+
+
+def whole(clause: Any, word: str) -> int | None:
+    """The number of a LIMIT or OFFSET."""
+    if clause is None:
+        return None
+    expression = clause.args.get("expression")
+    if expression is None or clause.args.get("limit_options") or clause.args.get("expressions"):
+        raise unsupported(f"{in_words(clause)} of this form", f"write {word} 10")
+    value = number(expression)
+    if value is None or value < 0 or not value.is_integer():
+        raise QueryError(f"{word} needs a whole number that is not negative")
+    return int(value)

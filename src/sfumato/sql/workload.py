@@ -13,12 +13,10 @@ from math import prod
 
 import numpy as np
 
-from sfumato.arrays import Codes
+from sfumato.arrays import MOST_LAID_OUT, Codes
 from sfumato.domain import Axis, Domain, ValueSet
-from sfumato.domain.boxes import Box, cover
-from sfumato.domain.predicates import Predicate
+from sfumato.domain.predicates import Box, Predicate, cover
 from sfumato.errors import QueryError
-from sfumato.limits import MOST_LAID_OUT
 from sfumato.queries import Cells, Identity, Kron, Predicates, Queries, Ranges, Stack, Total, Workload
 from sfumato.schema import Schema
 from sfumato.sql.plan import Select

@@ -8,9 +8,8 @@ from curators import curator_of
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.audit.attacks.descents import CELLS, CROWDS, crowded_tables, descent_finding
-from sfumato.lab.audit.mutants.curators import ForgetfulCurator
-from sfumato.lab.audit.mutants.descents import descending, paid_twice, steered_by_the_table
+from sfumato.lab.audit.attacks.replay import CELLS, CROWDS, crowded_tables, descent_finding
+from sfumato.lab.audit.mutants.curators import ForgetfulCurator, descending, paid_twice, steered_by_the_table
 from sfumato.lab.audit.subjects.small_tables import small_schema
 from sfumato.models import MECHANISMS
 

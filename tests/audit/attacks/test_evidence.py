@@ -3,8 +3,7 @@
 import numpy as np
 
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.audit.attacks.events import MOST_PAIRED, build_events
-from sfumato.lab.audit.attacks.evidence import distinct_columns, telling_columns
+from sfumato.lab.audit.attacks.events import MOST_PAIRED, build_events, distinct_columns, telling_columns
 from sfumato.lab.audit.subjects.subject import HIDDEN
 
 

@@ -17,7 +17,7 @@ from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw, gaps_between_hits, sparse_hits
-from sfumato.kernel.verbs import sifting
+from sfumato.kernel.verbs import thresholds as sifting
 from sfumato.kernel.verbs.exponential import choose
 from sfumato.kernel.verbs.scores import MostRows, Rank
 from sfumato.lab.audit.attacks.exact import (
@@ -32,7 +32,7 @@ from sfumato.lab.audit.attacks.exact import (
     selecting,
 )
 from sfumato.lab.audit.attacks.watching import Watched, watching
-from sfumato.lab.audit.mutants.limited_domain import limited_domain_loss, limited_domain_max
+from sfumato.lab.audit.mutants.tr_2010_003 import limited_domain_loss, limited_domain_max
 from sfumato.measurement import Laplace
 
 ONE = Fraction(1)

@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from sfumato.lab.audit.attacks import twins
+from sfumato.lab.audit.attacks import reference as twins
 from sfumato.lab.audit.attacks.exact import largest_loss
-from sfumato.lab.audit.attacks.exact_margins import SQUARE, margin_findings, measuring_margins, summing_margins
+from sfumato.lab.audit.attacks.exact_verbs import SQUARE, margin_findings, measuring_margins, summing_margins
 from sfumato.lab.audit.attacks.replay import replay
 from sfumato.lab.audit.mutants.margins import (
     MarginsApartCurator,

@@ -13,7 +13,7 @@ from sfumato.kernel import curator as curator_module
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.partitioning import Cutting
-from sfumato.lab.audit.attacks import twins
+from sfumato.lab.audit.attacks import reference as twins
 from sfumato.lab.audit.attacks.exact import largest_loss
 from sfumato.lab.audit.attacks.exact_verbs import (
     MISFITS,
@@ -25,7 +25,7 @@ from sfumato.lab.audit.attacks.exact_verbs import (
     summing,
     verb_findings,
 )
-from sfumato.lab.audit.attacks.partition_law import WAYS, largest_gap, partition_law
+from sfumato.lab.audit.attacks.reference import WAYS, largest_gap, partition_law
 from sfumato.measurement import Laplace
 
 ONE, FOUR = Fraction(1), Fraction(4)

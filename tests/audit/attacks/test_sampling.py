@@ -18,8 +18,7 @@ from sfumato.errors import QueryError
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.lab.audit.attacks.sampling import BLOCK, audit, clopper_pearson, epsilon_bound, paired_bound
-from sfumato.lab.audit.subjects.primitives import plain_laplace
-from sfumato.lab.audit.subjects.subject import HIDDEN, Subject
+from sfumato.lab.audit.subjects.subject import HIDDEN, Subject, plain_laplace
 from sfumato.measurement import Laplace
 
 ONE = Fraction(1)

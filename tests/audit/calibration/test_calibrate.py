@@ -9,8 +9,19 @@ from registering import register
 
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.lab.audit.calibration.betting import shares_at
-from sfumato.lab.audit.calibration.calibrate import Answered, Pool, calibrate, pooled, true_answers
-from sfumato.lab.audit.calibration.known_coverage import PARTS, POOLS, complaints, part_alpha, pool_alpha, unlisted
+from sfumato.lab.audit.calibration.calibrate import (
+    PARTS,
+    POOLS,
+    Answered,
+    Pool,
+    calibrate,
+    complaints,
+    part_alpha,
+    pool_alpha,
+    pooled,
+    true_answers,
+    unlisted,
+)
 from sfumato.lab.audit.calibration.tables import KINDS, cases, small_cases, wide_cases
 from sfumato.models import MECHANISMS
 from sfumato.models.base.mechanism import Limit, Mechanism

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
+from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.opening import curator_of
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.lab.audit.calibration.calibrate import NEARLY_EXACT
-from sfumato.lab.audit.calibration.kinds_of_question import AT_ONCE, KINDS, OF_BINS, TOP, Ground, Question, statements
+from sfumato.lab.audit.calibration.worst_question import AT_ONCE, KINDS, OF_BINS, TOP, Ground, Question, statements
 from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release

@@ -10,12 +10,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.answers.estimate import Estimate
+from sfumato.answers.results import Estimate
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.lab.audit.calibration.calibrate import release_of
-from sfumato.lab.audit.calibration.kinds_of_question import AT_ONCE, KINDS, TOP, Ground
 from sfumato.lab.audit.calibration.tables import SMALL, small_cases
-from sfumato.lab.audit.calibration.worst_question import FALSE_ALARM, FLOOR, Search, WorstQuestion, worst_questions
+from sfumato.lab.audit.calibration.worst_question import (
+    AT_ONCE,
+    FALSE_ALARM,
+    FLOOR,
+    KINDS,
+    TOP,
+    Ground,
+    Search,
+    WorstQuestion,
+    worst_questions,
+)
 
 SHORT = Search(questions=26, sets=1, pilot=3, worst=2, confirmations=14)
 NOT_SELECTED = [kind for kind in KINDS if kind != TOP]  # the largest groups were chosen by their noise

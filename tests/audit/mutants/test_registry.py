@@ -9,22 +9,13 @@ import pytest
 from false_alarms import false_alarms
 
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.lab.audit.mutants import (
-    choices,
-    curators,
-    descents,
-    fits,
-    intervals,
-    ledgers,
-    noise,
-    outputs,
-    readers,
-    reading,
-    verbs,
-)
-from sfumato.lab.audit.mutants.catching import catch, mutant_report
-from sfumato.lab.audit.mutants.registry import MUTANTS, Mutant
-from sfumato.lab.audit.mutants.special import blr, pac, parity
+from sfumato.lab.audit.mutants import choices, curators, fits, intervals, ledgers, noise, outputs, readers, verbs
+from sfumato.lab.audit.mutants import choices as blr
+from sfumato.lab.audit.mutants import choices as pac
+from sfumato.lab.audit.mutants import curators as descents
+from sfumato.lab.audit.mutants import readers as reading
+from sfumato.lab.audit.mutants import tr_2010_003 as parity
+from sfumato.lab.audit.mutants.registry import MUTANTS, Mutant, catch, mutant_report
 from sfumato.lab.audit.subjects.subject import Subject
 
 
@@ -86,7 +77,7 @@ def test_a_flagged_control_is_counted(monkeypatch):
 
 def test_the_report_names_everyone_and_tells_how_far_it_is(monkeypatch):
     few = {name: MUTANTS[name] for name in ("fixed seed", "NaN through clip", "rank understated")}
-    monkeypatch.setattr("sfumato.lab.audit.mutants.catching.MUTANTS", few)
+    monkeypatch.setattr("sfumato.lab.audit.mutants.registry.MUTANTS", few)
     steps = []
     report = mutant_report(TestingEntropy(2), lambda *step: steps.append(step))
     assert [(name, by) for name, by, _ in report] == list(zip(few, ("sampling", "reading", "exact"), strict=True))

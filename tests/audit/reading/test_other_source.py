@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from sfumato.kernel.reading.engines.other.engine import Other
 from sfumato.lab.audit.reading.attack import attack_source
-from sfumato.lab.audit.reading.other_source import duckdb_connection, other_source
+from sfumato.lab.audit.reading.database_sources import duckdb_connection, other_source
 
 PAIRS = 60  # in which it must be caught
 

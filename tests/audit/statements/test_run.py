@@ -13,12 +13,11 @@ from random import Random
 
 import pytest
 
-from sfumato.answers.estimate import Estimate
+from sfumato.answers.results import Estimate
 from sfumato.errors import QueryError
-from sfumato.lab.audit.statements import run
+from sfumato.lab.audit.statements import fuzzer as run
+from sfumato.lab.audit.statements.fuzzer import SHARED, Asked, Round, fuzz, judge, shrunk
 from sfumato.lab.audit.statements.grammar import Statement, draw
-from sfumato.lab.audit.statements.run import SHARED, Round, fuzz, shrunk
-from sfumato.lab.audit.statements.verdicts import Asked, judge
 from sfumato.lab.audit.statements.worlds import FULL, World, makers
 from sfumato.schema import Schema
 

@@ -11,10 +11,17 @@ import numpy as np
 import pytest
 
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.audit.subjects.primitives import BUDGET, aggregate_of, curator_of
-from sfumato.lab.audit.subjects.published import Layout, Shown, in_order_of_size, numbers_and_words, shown
-from sfumato.lab.audit.subjects.registry import CELLS, EMPTY_CELL, audit_schema
-from sfumato.lab.audit.subjects.subject import HIDDEN
+from sfumato.lab.audit.subjects.registry import (
+    CELLS,
+    EMPTY_CELL,
+    Layout,
+    Shown,
+    audit_schema,
+    in_order_of_size,
+    numbers_and_words,
+    shown,
+)
+from sfumato.lab.audit.subjects.subject import BUDGET, HIDDEN, aggregate_of, curator_of
 from sfumato.models import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.artifact import read_artifact

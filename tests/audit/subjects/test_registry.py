@@ -13,7 +13,6 @@ from sfumato.errors import ReleaseFileError
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.lab.audit.attacks.sampling import audit
 from sfumato.lab.audit.mutants.fits import fitted_evenly, fitted_to_the_table
-from sfumato.lab.audit.subjects.primitives import POOL, PooledEntropy
 from sfumato.lab.audit.subjects.registry import (
     CELLS,
     FIRST,
@@ -22,7 +21,7 @@ from sfumato.lab.audit.subjects.registry import (
     mechanism_subjects,
     subject_of,
 )
-from sfumato.lab.audit.subjects.subject import HIDDEN, Subject
+from sfumato.lab.audit.subjects.subject import HIDDEN, POOL, PooledEntropy, Subject
 from sfumato.models import MECHANISMS, SPECIAL
 from sfumato.models.base.mechanism import Mechanism
 from sfumato.models.cells.cells import cells

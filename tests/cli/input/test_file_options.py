@@ -10,7 +10,7 @@ import pytest
 import typer
 from running import sfumato
 
-from sfumato.cli.input.file_options import Given, takes_file_options
+from sfumato.cli.shared.file_options import Given, takes_file_options
 
 OUT, FILE = typer.Option(Path("x")), typer.Option({})
 

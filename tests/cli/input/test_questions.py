@@ -2,7 +2,7 @@
 
 import yaml
 
-from sfumato.cli.input.questions import asked
+from sfumato.cli.init import asked
 from sfumato.schema import Schema
 from sfumato.schema.draft import draft
 

@@ -8,7 +8,7 @@ import pytest
 from running import as_process, sfumato
 from small_release import release, write_small_table
 
-from sfumato.cli.shared.exits import BY_KIND, HELP
+from sfumato.cli.shared.conventions import BY_KIND, HELP
 
 ROOT = Path(__file__).parent.parent.parent.parent
 COUNT = "SELECT COUNT(*) FROM census"

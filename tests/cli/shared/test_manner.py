@@ -69,7 +69,7 @@ def test_an_audit_for_scripts(monkeypatch):
     from sfumato.lab.audit import report
 
     monkeypatch.setattr(
-        "sfumato.lab.audit.mutants.catching.mutant_report", lambda *_: [("weak noise", "exact", "loss 2")]
+        "sfumato.lab.audit.mutants.registry.mutant_report", lambda *_: [("weak noise", "exact", "loss 2")]
     )
     row = report.Row("cells", "1", 0.98, 1000, violated=False, coverage=0.95)
     monkeypatch.setattr("sfumato.lab.audit.report.attack", lambda *_, **__: report.Report((row,), (), ()))

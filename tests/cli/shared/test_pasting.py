@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.cli.shared.pasting import command, program
+from sfumato.cli.show import command, program
 
 
 @pytest.fixture

@@ -6,9 +6,8 @@ from math import nan
 
 import pytest
 
-from sfumato.answers.estimate import Estimate
-from sfumato.answers.result import Result
-from sfumato.serve.web.asked.charts import leading
+from sfumato.answers.results import Estimate, Result
+from sfumato.serve.web.charts import leading
 
 
 def answer(*ends: tuple[float, float]) -> Result:

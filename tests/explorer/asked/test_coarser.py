@@ -11,7 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.releases.release import Release
 from sfumato.serve.web import answers
-from sfumato.serve.web.asked.questions import Chart
+from sfumato.serve.web.questions import Chart
 from sfumato.serve.web.refusals import Refusal
 from sfumato.serve.web.shelf import Shelf
 
@@ -70,7 +70,7 @@ def test_filters_say_what_is_cut_into_bins(book):
 
 def test_what_has_no_order_is_refused_with_what_to_do(book):
     with pytest.raises(Refusal, match="up to 4,096") as refused:
-        from sfumato.serve.web.asked.coarser import coarser
+        from sfumato.serve.web.charts import coarser
 
         coarser(Chart(by=["code"]), book, 10_000)
     assert "filters" in refused.value.what_to_do

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from exploring import HOSTILE
 
-from sfumato.serve.web.asked.filters import where
-from sfumato.serve.web.asked.questions import Filter
+from sfumato.serve.web.filters import where
+from sfumato.serve.web.questions import Filter
 from sfumato.sql import compile_select
 
 

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from sfumato.serve.web.asked.size import size_of
+from sfumato.serve.web.answers import size_of
 from sfumato.serve.web.refusals import Refusal
 
 

@@ -11,8 +11,9 @@ import pytest
 import uvicorn
 from exploring import desk_for
 
+from sfumato.serve.web import requests as bodies
+from sfumato.serve.web import timeouts as patience
 from sfumato.serve.web.app import explorer
-from sfumato.serve.web.http import bodies, patience
 
 
 @contextmanager

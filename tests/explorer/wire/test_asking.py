@@ -10,12 +10,10 @@ from exact_release import save_visits
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.serve.pgwire.asking import Asked, answer
-from sfumato.serve.pgwire.catalogue.database import Catalogue, Who
-from sfumato.serve.pgwire.decoding import Answer, Given
-from sfumato.serve.pgwire.encoding import BOOL, DATE, FLOAT8, INT8, TEXT, TIMESTAMP
-from sfumato.serve.pgwire.failures import Failure
-from sfumato.serve.web.asked.questions import Query
+from sfumato.serve.pgwire.asking import Answer, Asked, Given, answer
+from sfumato.serve.pgwire.catalogue.tables import Catalogue, Who
+from sfumato.serve.pgwire.protocol import BOOL, DATE, FLOAT8, INT8, TEXT, TIMESTAMP, Failure
+from sfumato.serve.web.questions import Query
 from sfumato.serve.web.refusals import Refusal
 from sfumato.serve.web.shelf import Shelf
 

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from psycopg.adapt import PyFormat, Transformer
 
-from sfumato.serve.pgwire.decoding import Given, decoded
-from sfumato.serve.pgwire.encoding import (
+from sfumato.serve.pgwire.asking import Given, decoded
+from sfumato.serve.pgwire.protocol import (
     BOOL,
     DATE,
     FLOAT8,
@@ -20,11 +20,11 @@ from sfumato.serve.pgwire.encoding import (
     TEXT,
     TEXTS,
     TIMESTAMP,
+    Failure,
     as_binary,
     as_text,
     type_of,
 )
-from sfumato.serve.pgwire.failures import Failure
 
 DAY, TIME = datetime.date(1999, 12, 31), datetime.datetime(2024, 6, 1, 13, 59)
 SENT = [

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.models.sums.learning import ANYWHERE, expected, learned
-from sfumato.models.sums.posterior import Seen
+from sfumato.models.sums.posterior import ANYWHERE, Seen, expected, learned
 from sfumato.models.sums.tables import Table
 
 SIDES = (20, 40)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.models.sums.learning import expected
-from sfumato.models.sums.posterior import Effects
+from sfumato.models.sums.posterior import Effects, expected
 from sfumato.models.sums.shares import MOST_LOST, Asked, Problem, of_anything, of_effects, precisions
 from sfumato.models.sums.tables import Table
 

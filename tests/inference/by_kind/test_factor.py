@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.measurement import Gaussian, Laplace, Measurement
-from sfumato.models.calibration.factor import CLAIMED, POSSIBLE, chances_of, expected_sizes, factor_of
+from sfumato.models.calibration.model_error import CLAIMED, POSSIBLE, chances_of, expected_sizes, factor_of
 from sfumato.queries import Identity
 
 RNG = np.random.default_rng(1)

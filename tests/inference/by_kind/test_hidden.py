@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.measurement import Laplace, Measurement
-from sfumato.models.calibration.factor import hidden_deviation, thin_deviation
+from sfumato.models.calibration.model_error import hidden_deviation, thin_deviation
 from sfumato.queries import Identity
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.answers.grouped import Grouped
+from sfumato.answers.fit import Grouped
 from sfumato.domain import Axis, Domain
-from sfumato.models.calibration.scales import Questions, in_ways
+from sfumato.models.calibration.fit import Questions, in_ways
 
 DOMAIN = Domain(tuple(Axis(name, "integer", np.arange(size + 1.0)) for name, size in (("x", 4), ("y", 3), ("z", 2))))
 ESTIMATE = np.arange(24.0)

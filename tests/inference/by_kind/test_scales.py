@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.models.calibration.scales import EMPTY, FILLED, ONE_WAY, TILES, TWO_WAY, Questions, Scales
+from sfumato.models.calibration.fit import EMPTY, FILLED, ONE_WAY, TILES, TWO_WAY, Questions, Scales
 
 SCALES = Scales(
     np.array([EMPTY, FILLED, FILLED, TILES, ONE_WAY, TWO_WAY]),

@@ -7,7 +7,7 @@ from math import exp
 
 import pytest
 
-from sfumato.lab.papers.fourier.program import bits_of, largest_noise, margin_bound, raise_bound, theorem_bound
+from sfumato.lab.papers.fourier.measure import bits_of, largest_noise, margin_bound, raise_bound, theorem_bound
 from sfumato.measurement import Gaussian, Laplace
 
 

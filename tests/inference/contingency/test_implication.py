@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from sfumato.lab.papers.conjunctions.implication import (
+from sfumato.lab.papers.conjunctions.content import (
     best_subsets,
     direct_error,
     error_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.lab.papers.fourier.program import whole_table
+from sfumato.lab.papers.fourier.measure import whole_table
 from sfumato.lab.papers.fourier.walsh import downward_closure, written_out
 
 SIZES = (2, 3, 2, 2)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fitted import SIZE, example
 
-from sfumato.answers.grouped import Grouped
+from sfumato.answers.fit import Grouped
 from sfumato.errors import QueryError
 from sfumato.models.sums.fit import AveragesFit
 

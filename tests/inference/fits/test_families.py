@@ -10,17 +10,16 @@ from fitted import KINDS, SCHEMA, SIZE, example, release_with
 
 import sfumato as sf
 from sfumato.answers.fit import Arrays, ByModel, Errors, Fit, FitReader, OfOneMeasurement
-from sfumato.answers.guaranteed.ends import Find
-from sfumato.answers.guaranteed.regions import one_by_one
+from sfumato.answers.guaranteed_sums import one_by_one
+from sfumato.answers.noise_sum import Find
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.measurement import Measurement
 from sfumato.models.linear.fit import LinearFit
-from sfumato.releases.file.families import FAMILIES
-from sfumato.releases.file.fits import Reading, WrittenFits, write_fits
-from sfumato.releases.file.query_records import Arrays as FileArrays
-from sfumato.releases.file.records import FitRecord
+from sfumato.releases.file.fit_records import Arrays as FileArrays
+from sfumato.releases.file.fit_records import Reading, WrittenFits, write_fits
+from sfumato.releases.file.records import FAMILIES, FitRecord
 
 
 def read_back(written: WrittenFits, record: FitRecord, estimate: Floats) -> Fit:

@@ -8,13 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.answers.grouped import ByGroup, Grouped
+from sfumato.answers.fit import ByGroup, Grouped
 from sfumato.domain import Axis, Domain
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.measurement import Laplace, Measurement
 from sfumato.models.linear.fit import LinearFit
+from sfumato.models.partition.buckets import Halvings
 from sfumato.models.partition.fit import PartitionFit
-from sfumato.models.partition.halvings import Halvings
 from sfumato.models.partition.shrinkage import ShrinkageFit
 from sfumato.models.tree.fit import FINE, TreeFit, has_slices, inner_nodes
 from sfumato.models.weights.fit import ScaledShape

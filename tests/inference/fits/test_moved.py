@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from fitted import SCHEMA, SIZE, example
 
-from sfumato.answers.grouped import Grouped
+from sfumato.answers.fit import Grouped
 from sfumato.errors import QueryError
 from sfumato.measurement import Laplace, Measurement
-from sfumato.models.calibration.gls_update import Along, steadied
-from sfumato.models.calibration.moved import MovedFit
+from sfumato.models.calibration.adjusted_fit import Along, MovedFit, steadied
 from sfumato.queries import Identity
 
 ALL = np.ones((SIZE, 1))

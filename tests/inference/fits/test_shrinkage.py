@@ -12,7 +12,7 @@ from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Laplace, Measurement
 from sfumato.models.linear.fit import LinearFit
-from sfumato.models.partition.halvings import Halvings, kept_and_deviation
+from sfumato.models.partition.buckets import Halvings, kept_and_deviation
 from sfumato.models.partition.shrinkage import ShrinkageFit
 from sfumato.queries import Identity, Tree
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from fitted import SIZE, example
 
-from sfumato.models.tree.fit import FINE
-from sfumato.models.tree.fit_groups import covariances_with
+from sfumato.models.tree.fit import FINE, covariances_with
 
 
 def test_covariances_are_those_of_the_fit():

@@ -9,8 +9,7 @@ from onnx import TensorProto, helper
 
 from sfumato.errors import QueryError
 from sfumato.lab.papers.mldp import onnx_file
-from sfumato.lab.papers.mldp.graph import FEATURES, Building, Graph, Step
-from sfumato.lab.papers.mldp.onnx_file import Running
+from sfumato.lab.papers.mldp.onnx_file import FEATURES, Building, Graph, Running, Step
 from sfumato.lab.papers.mldp.training import Bumps, Model, Network, Trees
 
 RNG = np.random.default_rng(5)

@@ -15,7 +15,7 @@ from scipy.stats import chi2
 from sfumato.models.margins.joining import join_counts
 from sfumato.models.margins.rows import Drawing
 from sfumato.models.margins.table import sum_out
-from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.releases.rows.model import RandomNumbers
 
 ROWS, FALSE_ALARM = 20_000, 1e-6
 

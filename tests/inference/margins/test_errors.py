@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfumato.models.margins.errors import Coarse, JoinedErrors
-from sfumato.models.margins.one_way import level_of, onto_total
-from sfumato.models.margins.table import subsets
+from sfumato.models.margins.joining import level_of, onto_total
+from sfumato.models.margins.table import Coarse, JoinedErrors, subsets
 
 SHAPE = (3, 4, 2)
 

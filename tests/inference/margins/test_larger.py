@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.models.margins.joining import join_counts
-from sfumato.models.margins.pairs import larger_tables
+from sfumato.models.margins.shrinkage import larger_tables
 from sfumato.models.margins.table import Table, subsets, sum_out
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.models.margins.one_way import LENGTHS, MOST_SMOOTHED, kernels, one_way_errors, one_way_margin, onto_total
+from sfumato.models.margins.joining import LENGTHS, MOST_SMOOTHED, kernels, one_way_errors, one_way_margin, onto_total
 
 VALUES = np.arange(100)
 HILL = 400.0 * np.exp(-(((VALUES - 40) / 18) ** 2))

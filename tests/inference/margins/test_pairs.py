@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.models.margins.pairs import MOST_VALUES, all_pairs, fit_margins, mediated
+from sfumato.models.margins.shrinkage import MOST_VALUES, all_pairs, fit_margins, mediated
 from sfumato.models.margins.table import independent, sum_out
 
 ROWS = 30_000.0

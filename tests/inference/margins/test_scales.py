@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sfumato.models.calibration.scale_posterior import SIZES, WIDER, learned_sizes, posterior
+from sfumato.models.calibration.model_error import SIZES, WIDER, learned_sizes, posterior
 from sfumato.models.margins.scales import (
     FALL,
     LEVELS,

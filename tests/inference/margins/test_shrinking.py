@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.models.margins.shrinking import Directions, shrink_cells, shrink_pairs
+from sfumato.models.margins.shrinkage import Directions, shrink_cells, shrink_pairs
 from sfumato.models.margins.table import independent
 
 ROWS = 20_000.0

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.domain.binary_tree import BinaryTree
-from sfumato.models.tree.evidence import UNKNOWN, Evidence
-from sfumato.models.tree.observation import Mixture, log_at_zero
+from sfumato.models.tree.observation import UNKNOWN, Evidence, Mixture, log_at_zero
 
 NEVER = np.inf
 

@@ -11,9 +11,9 @@ import pytest
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Gaussian
-from sfumato.models.tree.hyperparameters import Statistics, slice_shares
 from sfumato.models.tree.observation import Normal
 from sfumato.models.tree.split_prior import EVEN as EVENLY
+from sfumato.models.tree.split_prior import Statistics, slice_shares
 
 ROWS, EVEN = 10_000, 0.4
 NOISE = Fraction(1000**2)  # the variance of each half's count

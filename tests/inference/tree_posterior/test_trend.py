@@ -14,7 +14,7 @@ from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Laplace, Measurement
 from sfumato.models.tree.fit import fit_tree
 from sfumato.models.tree.observation import Normal
-from sfumato.models.tree.trend import STEEPEST, factor, steps
+from sfumato.models.tree.split_prior import STEEPEST, factor, steps
 from sfumato.queries import Ranges
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from fitted import SCHEMA, example, with_measured_errors
 
-from sfumato.answers.guaranteed.along import with_counts_along
-from sfumato.answers.guaranteed.ends import ANYTHING, Ends, lowest
+from sfumato.answers.guaranteed_sums import with_counts_along
+from sfumato.answers.noise_sum import ANYTHING, Ends, lowest
 
 FIT = with_measured_errors(along=True)
 DOMAIN = SCHEMA.domain

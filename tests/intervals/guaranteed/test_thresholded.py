@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sure_coverage import most_misses
 
-from sfumato.answers.guaranteed.thresholded import Thresholded, log_moments
+from sfumato.answers.guaranteed_sums import Thresholded, log_moments
 from sfumato.measurement import Laplace
 
 SCALE = 2.0

@@ -11,9 +11,8 @@ import pytest
 from ledgers import raw, refusal, reserve
 
 from sfumato.errors import BudgetExhausted, LedgerError
-from sfumato.kernel.ledger import history as ledger_history
-from sfumato.kernel.ledger.file import seal_of
-from sfumato.kernel.ledger.history import user_name
+from sfumato.kernel.ledger import file as ledger_history
+from sfumato.kernel.ledger.file import seal_of, user_name
 from sfumato.kernel.ledger.ledger import Ledger
 
 

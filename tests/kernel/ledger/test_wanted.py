@@ -5,7 +5,7 @@ from ledgers import refusal, reserve
 
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, RepeatedRelease
 from sfumato.kernel.ledger.ledger import ROW, Ledger, Unit
-from sfumato.kernel.ledger.wanted import Wanted
+from sfumato.kernel.ledger.reservation import Wanted
 
 ONE, OTHER = "1" * 64, "2" * 64
 

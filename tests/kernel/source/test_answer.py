@@ -5,9 +5,8 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import PrivacyError
-from sfumato.kernel.aggregate import Aggregate
-from sfumato.kernel.reading.answer import checked
-from sfumato.kernel.rows import Rows
+from sfumato.kernel.counts import Aggregate, Rows
+from sfumato.kernel.reading.statement import checked
 from sfumato.schema import Schema
 
 MEASURES = {"m": {"lower": -8, "upper": 8, "step": 1, "missing": "drop"}}

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from sfumato.domain import EPOCH
 from sfumato.errors import SchemaError
-from sfumato.kernel.reading import lists
+from sfumato.kernel.reading import binning as lists
 from sfumato.kernel.reading.engines import Column
 from sfumato.kernel.reading.engines.duckdb import DuckDB
 from sfumato.kernel.reading.formats.origin import mounted_columns

@@ -17,10 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import TableError
-from sfumato.kernel.aggregate import Aggregate
-from sfumato.kernel.margin_counts import MarginCounts
+from sfumato.kernel.counts import Aggregate, MarginCounts, Rows
 from sfumato.kernel.reading.table import Table, open_table
-from sfumato.kernel.rows import Rows
 from sfumato.schema import Schema
 
 SECRET = "K4n4rienvogel"

@@ -10,8 +10,8 @@ from curators import CENSUS, curator_of
 
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.verbs.dealing import FINEST, dealt_before
-from sfumato.lab.audit.attacks.twins import dealt_out
+from sfumato.kernel.verbs.pieces import FINEST, dealt_before
+from sfumato.lab.audit.attacks.reference import dealt_out
 from sfumato.schema import Schema
 
 

@@ -8,7 +8,7 @@ from curators import curator_of
 
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.verbs.margin_distances import LARGEST, checked_penalties, distance
+from sfumato.kernel.verbs.measuring import LARGEST, checked_penalties, distance
 from sfumato.schema import Schema
 
 SQUARE = Schema.from_dict(

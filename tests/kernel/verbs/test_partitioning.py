@@ -16,10 +16,9 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
-from sfumato.kernel.verbs.partitioning import MOST_CELLS, ROOM, UNITS, cheapest, cutting, line_up
-from sfumato.kernel.verbs.window_medians import WindowMedians
-from sfumato.lab.audit.attacks import twins
-from sfumato.lab.audit.attacks.partition_law import WAYS, partition_law
+from sfumato.kernel.verbs.partitioning import MOST_CELLS, ROOM, UNITS, WindowMedians, cheapest, cutting, line_up
+from sfumato.lab.audit.attacks import reference as twins
+from sfumato.lab.audit.attacks.reference import WAYS, partition_law
 from sfumato.lab.audit.attacks.watching import Watched, watching
 from sfumato.measurement import Laplace
 from sfumato.queries import Cells

@@ -12,7 +12,7 @@ from scipy import stats
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.verbs.pieces import blocks, choose_piece, clipped, rows_before
 from sfumato.kernel.verbs.scores import Rank
-from sfumato.lab.audit.attacks.twins import dealt_out, rank_scores
+from sfumato.lab.audit.attacks.reference import dealt_out, rank_scores
 
 COUNTS, PIECES = np.array([3, 0, 40, 2]), 8
 RANGES = [(0, 32), (5, 30), (17, 19), (16, 24)]

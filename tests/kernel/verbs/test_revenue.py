@@ -10,7 +10,7 @@ from curators import CENSUS, curator_of
 
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.verbs.revenue import MOST, Revenue
+from sfumato.kernel.verbs.scores import MOST, Revenue
 from sfumato.schema import Schema
 
 

@@ -12,8 +12,8 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.verbs.scores import Misfit
-from sfumato.kernel.verbs.sparse_vector import LARGEST_VALUE, above_noises, first_exceeding
-from sfumato.lab.audit.attacks import twins
+from sfumato.kernel.verbs.thresholds import LARGEST_VALUE, above_noises, first_exceeding
+from sfumato.lab.audit.attacks import reference as twins
 from sfumato.lab.audit.attacks.exact_verbs import first_above_law
 from sfumato.lab.audit.attacks.watching import Watched, watching
 from sfumato.measurement import Laplace

@@ -7,8 +7,8 @@ import pytest
 from curators import curator_of
 
 from sfumato.errors import QueryError
-from sfumato.kernel.aggregate import Aggregate
-from sfumato.kernel.verbs.thinning import SUBSETS_AT_ONCE, thinned
+from sfumato.kernel.counts import Aggregate
+from sfumato.kernel.holding import SUBSETS_AT_ONCE, thinned
 from sfumato.queries import Identity
 from sfumato.schema import Schema
 

@@ -11,9 +11,9 @@ from sfumato.domain.binary_tree import BinaryTree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models import find_mechanism
+from sfumato.models.calibration.adjusted_fit import MovedFit
 from sfumato.models.calibration.first_stage import Shares, counted_beside_shape
-from sfumato.models.calibration.moved import MovedFit
-from sfumato.models.calibration.scales import BLOCKS, ONE_WAY
+from sfumato.models.calibration.fit import BLOCKS, ONE_WAY
 from sfumato.schema import Schema
 
 SURVEY = Schema.from_dict(

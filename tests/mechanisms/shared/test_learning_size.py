@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.lab.papers.pac.learning_size import (
+from sfumato.lab.papers.pac.measure import (
     learning_doubt,
     learning_epsilon,
     learning_error,

@@ -11,7 +11,7 @@ from grid_tables import GRID, line
 
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.kernel.budget import Budget
-from sfumato.models.calibration.first_margins import (
+from sfumato.models.calibration.first_stage import (
     MarginsFirst,
     margins_beside_cells,
     margins_beside_tree,

@@ -6,8 +6,7 @@ from math import sqrt
 
 import pytest
 
-from sfumato.kernel.budget import Budget
-from sfumato.kernel.cost import Cost
+from sfumato.kernel.budget import Budget, Cost
 from sfumato.models.margins.forecast import FOR_TABLES, Forecast, foresee
 from sfumato.schema import Schema
 

@@ -13,9 +13,8 @@ from grid_tables import line
 
 from sfumato.kernel.budget import Budget
 from sfumato.measurement import Laplace, Measurement
-from sfumato.models.calibration.fit import Brought
+from sfumato.models.calibration.fit import BLOCKS, EMPTY, FILLED, ONE_WAY, TILES, Brought
 from sfumato.models.calibration.misfits_by_kind import mean_error, measure_errors, part_of_budget
-from sfumato.models.calibration.scales import BLOCKS, EMPTY, FILLED, ONE_WAY, TILES
 from sfumato.queries import Identity
 
 

@@ -15,7 +15,7 @@ from sfumato.errors import MechanismError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.lab.papers.fourier.content import Coefficients
-from sfumato.lab.papers.fourier.program import margin_bound, theorem_bound
+from sfumato.lab.papers.fourier.measure import margin_bound, theorem_bound
 from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release

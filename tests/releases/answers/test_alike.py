@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.answers.alike import kinds_asked
+from sfumato.answers.question import kinds_asked
 from sfumato.schema import Schema
 from sfumato.sql import compile_select
 

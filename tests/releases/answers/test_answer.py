@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from curators import curator_of
 
-from sfumato.answers.intervals.noise_sum import half_width, stderr
+from sfumato.answers.noise_sum import half_width, stderr
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
@@ -258,8 +258,8 @@ def test_too_many_groups_are_refused():
 
 
 def curator_of_sparse(schema: Schema):
-    from sfumato.kernel.aggregate import Aggregate
     from sfumato.kernel.charge import Charge
+    from sfumato.kernel.counts import Aggregate
     from sfumato.kernel.curator import Curator
 
     cell = 5 * schema.domain["y"].size + 5

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.answers import gathered as module
-from sfumato.answers.gathered import gathered, gathered_by_kind
+from sfumato.answers import question as module
+from sfumato.answers.question import gathered, gathered_by_kind
 from sfumato.domain import Axis, Domain
 
 SHAPE = (6, 1, 5, 4)

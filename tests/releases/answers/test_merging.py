@@ -8,7 +8,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.answers import fitted_noise
-from sfumato.answers.merging import merged_terms
+from sfumato.answers.fitted_noise import merged_terms
 from sfumato.kernel.sampling.entropy import TestingEntropy
 
 SCHEMA = {

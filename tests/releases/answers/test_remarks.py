@@ -7,8 +7,8 @@ import pytest
 from curators import curator_of
 
 import sfumato as sf
-from sfumato.answers.estimate import Estimate
-from sfumato.answers.remarks import MODEL, NO_ROWS, OF_WIDTH, SHARES, model_note, naming
+from sfumato.answers.answer import MODEL, NO_ROWS, OF_WIDTH, SHARES, model_note, naming
+from sfumato.answers.results import Estimate
 from sfumato.kernel.budget import Budget
 from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.answers.intervals.fieller import Interval
-from sfumato.answers.whole_rows import RULE_OF_THREE, cluster, long_tail, of_whole_rows
+from sfumato.answers.evaluate import RULE_OF_THREE, cluster, long_tail, of_whole_rows
+from sfumato.answers.fieller import Interval
 
 
 def test_measured_counts_only_end_at_wholes():

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from curators import curator_of
 
-from sfumato.answers.estimate import Estimate
-from sfumato.answers.result import Result
+from sfumato.answers.results import Estimate, Result
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
-from sfumato.lab.audit.subjects.published import shown
+from sfumato.lab.audit.subjects.registry import shown
 from sfumato.measurement import Laplace
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import Identity, Total

@@ -7,8 +7,7 @@ import pytest
 from curators import curator_of
 
 import sfumato as sf
-from sfumato.kernel.budget import Budget
-from sfumato.kernel.cost import Cost
+from sfumato.kernel.budget import Budget, Cost
 from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release

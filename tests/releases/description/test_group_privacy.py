@@ -9,7 +9,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import BudgetError
 from sfumato.kernel.budget import epsilon_for, rho_for
-from sfumato.releases.description.group_privacy import group_privacy, in_words
+from sfumato.releases.group_privacy import group_privacy, in_words
 
 
 def test_pure_epsilon_grows_with_the_family():

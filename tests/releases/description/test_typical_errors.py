@@ -8,10 +8,9 @@ from statistics import median
 
 import pytest
 
-from sfumato.answers.estimate import Estimate
-from sfumato.answers.result import Result
+from sfumato.answers.results import Estimate, Result
 from sfumato.domain import Domain
-from sfumato.releases.description.typical_errors import typical_errors
+from sfumato.releases.description import typical_errors
 from sfumato.schema import Schema
 
 

@@ -25,8 +25,8 @@ from hypothesis.extra import numpy as hnp
 
 from sfumato.errors import ReleaseFileError
 from sfumato.releases.file import artifact
-from sfumato.releases.file import parquet as columns
-from sfumato.releases.file.artifact import read_artifact, write_artifact
+from sfumato.releases.file import members as columns
+from sfumato.releases.file.artifact import Entry, directory_of, read_artifact, write_artifact
 from sfumato.releases.file.manifest import (
     Manifest,
     MechanismRecord,
@@ -37,7 +37,6 @@ from sfumato.releases.file.manifest import (
     manifest_bytes,
 )
 from sfumato.releases.file.records import LaplaceRecord
-from sfumato.releases.file.zip import Entry, directory_of
 from sfumato.schema import Schema
 
 # The attributes stand in an order that no sorting would give: it is the order in which cells are numbered.

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import sfumato as sf
-from sfumato.answers.result import Result
+from sfumato.answers.results import Result
 from sfumato.releases.release import Release
 
 FOLDER = Path(__file__).parent / "old_files"

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from sfumato.answers.fit import PARTS, in_parts
 from sfumato.errors import ReleaseFileError
-from sfumato.kernel.budget import Budget, rho_for
-from sfumato.kernel.cost import Cost
+from sfumato.kernel.budget import Budget, Cost, rho_for
 from sfumato.measurement import Gaussian, Laplace
 from sfumato.models.base.measure_and_fit import measure_and_fit
 from sfumato.models.linear.fit import LinearFit
@@ -26,7 +25,7 @@ from sfumato.queries import Haar, Identity, Kron, NominalHaar, Stack, Total, Tre
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.contents.cube import Cube
 from sfumato.releases.file.artifact import read_artifact, write_artifact
-from sfumato.releases.file.fits import from_whole_numbers, in_whole_numbers
+from sfumato.releases.file.fit_records import from_whole_numbers, in_whole_numbers
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.release import Release
 from sfumato.schema import Schema

@@ -33,10 +33,9 @@ from sfumato.queries import (
     Weighted,
     trusted,
 )
-from sfumato.queries.base import Indicators
-from sfumato.queries.form import MOST_PARTS, Form
+from sfumato.queries.base import MOST_PARTS, Form, Indicators
 from sfumato.queries.trust import FAMILIES
-from sfumato.releases.file.query_records import MOST_DEPTH, Arrays, describe, rebuild
+from sfumato.releases.file.fit_records import MOST_DEPTH, Arrays, describe, rebuild
 
 EXAMPLES = [
     AllRanges(6),

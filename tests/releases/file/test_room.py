@@ -14,9 +14,9 @@ import pytest
 import sfumato as sf
 from sfumato.errors import ReleaseFileError
 from sfumato.releases.file.artifact import read_artifact, write_artifact
+from sfumato.releases.file.consistency import MOST_CELLS, numbers_laid_out
 from sfumato.releases.file.manifest import Manifest, MechanismRecord, Statistic, Total, guarantee_of
 from sfumato.releases.file.records import FitRecord, LaplaceRecord, MeasurementRecord
-from sfumato.releases.file.room import MOST_CELLS, numbers_laid_out
 from sfumato.schema import Schema
 from sfumato.schema.schema import axis_sizes
 

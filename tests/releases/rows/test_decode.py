@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.releases.rows.decode import Decoder, column_types
-from sfumato.releases.rows.model import Block
-from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.releases.rows.model import Block, RandomNumbers
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(

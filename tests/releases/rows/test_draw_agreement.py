@@ -26,11 +26,9 @@ from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
-from sfumato.releases.rows.draw import draw_blocks
-from sfumato.releases.rows.layouts import ends_of
-from sfumato.releases.rows.model import Block
-from sfumato.releases.rows.possible import without_negatives
-from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.releases.rows.decode import draw_blocks
+from sfumato.releases.rows.model import Block, RandomNumbers
+from sfumato.releases.rows.raking import ends_of, without_negatives
 from sfumato.schema import Schema
 
 ROWS = 20_000

@@ -3,10 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.releases.rows.draw import draw_blocks
-from sfumato.releases.rows.listed_cells import RowsOfListedCells
-from sfumato.releases.rows.model import Grouping
-from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.releases.rows.decode import draw_blocks
+from sfumato.releases.rows.from_cells import RowsOfListedCells
+from sfumato.releases.rows.model import Grouping, RandomNumbers
 from sfumato.schema import Schema
 
 ROWS = 20_000

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.releases.rows.layouts import LaidOut
 from sfumato.releases.rows.measures import Sums, fit_means, spread_values
-from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.releases.rows.model import RandomNumbers
+from sfumato.releases.rows.raking import LaidOut
 from sfumato.schema import Schema
 from sfumato.schema.parts import Measure
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.releases.rows.possible import halved_without_negatives, without_negatives
+from sfumato.releases.rows.raking import halved_without_negatives, without_negatives
 
 
 def test_the_nearest_numbers_without_negatives_keep_the_total():

@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.releases.rows.layouts import LaidOut, Listed
-from sfumato.releases.rows.raking import fit_all_cells, rake
+from sfumato.releases.rows.raking import LaidOut, Listed, fit_all_cells, rake
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from sfumato.errors import SignatureError
-from sfumato.releases.signature.keys import fingerprint, make_keys, read_private, read_public
+from sfumato.releases.signature import fingerprint, make_keys, read_private, read_public
 
 
 def test_a_pair_of_keys_belongs_together_and_the_private_one_to_its_owner(tmp_path):

@@ -13,8 +13,7 @@ import sfumato as sf
 from sfumato.errors import ReleaseFileError, SignatureError
 from sfumato.releases.file.artifact import read_artifact, write_artifact
 from sfumato.releases.file.manifest import guarantee_of
-from sfumato.releases.signature.keys import make_keys, read_private
-from sfumato.releases.signature.signature import Signature, sign_digest, sign_release, signature_beside
+from sfumato.releases.signature import Signature, make_keys, read_private, sign_digest, sign_release, signature_beside
 
 SCHEMA = {
     "dataset": "t",

@@ -7,11 +7,10 @@ import pytest
 from curators import curator_of
 from sure_coverage import most_misses
 
-from sfumato.answers.estimate import Estimate
-from sfumato.answers.intervals.manner import Manner
-from sfumato.answers.intervals.noise_sum import half_width
-from sfumato.answers.result import Result
-from sfumato.answers.tables.in_manner import text_in_manner
+from sfumato.answers.noise_sum import half_width
+from sfumato.answers.question import Manner
+from sfumato.answers.results import Estimate, Result
+from sfumato.answers.statement import text_in_manner
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy

@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.lab.reproduce.ispe import example
-from sfumato.lab.reproduce.ispe.hierarchy import SPLITS, hierarchy_errors
-from sfumato.lab.reproduce.ispe.neighbours import neighbourhood_means
-from sfumato.lab.reproduce.ispe.release import TABLES, Setting, cell_errors, publish, rectangle_errors
-from sfumato.lab.reproduce.ispe.tree_posterior import posterior_means
+from sfumato.lab.reproduce.ispe import posterior as example
+from sfumato.lab.reproduce.ispe.hierarchy import SPLITS, hierarchy_errors, posterior_means
+from sfumato.lab.reproduce.ispe.release import (
+    TABLES,
+    Setting,
+    cell_errors,
+    neighbourhood_means,
+    publish,
+    rectangle_errors,
+)
 from sfumato.least_squares.families import least_squares
 from sfumato.queries import Tree
 

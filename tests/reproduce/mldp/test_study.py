@@ -7,9 +7,10 @@ import pytest
 
 from sfumato.errors import TableError
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.reproduce.mldp import claims, figures, ways
-from sfumato.lab.reproduce.mldp.ratings import cosines, figure_2b, ratings
-from sfumato.lab.reproduce.mldp.tables import CELLS, ROWS, tables
+from sfumato.lab.reproduce.mldp import claims, figures
+from sfumato.lab.reproduce.mldp import comparison as ways
+from sfumato.lab.reproduce.mldp.comparison import CELLS, ROWS, tables
+from sfumato.lab.reproduce.mldp.figures import cosines, figure_2b, ratings
 
 MADE = tables()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.reproduce.survey.blr import best_possible, error_exhibit, score_moves, tables_exhibit
+from sfumato.lab.reproduce.survey.learning import best_possible, error_exhibit, score_moves, tables_exhibit
 
 
 def test_the_score_as_printed_moves_by_one_row_even_though_n_is_private():

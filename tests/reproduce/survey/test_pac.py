@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.reproduce.survey.pac import CLASSES, beyond_best, pac_exhibit, wrong_rows
-from sfumato.lab.reproduce.survey.sq import halfspace_table
+from sfumato.lab.reproduce.survey.learning import CLASSES, beyond_best, halfspace_table, pac_exhibit, wrong_rows
 
 
 def number(text: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.reproduce.survey.study import study
+from sfumato.lab.reproduce.studies import survey as study
 
 
 def test_every_exhibit_has_its_figures():

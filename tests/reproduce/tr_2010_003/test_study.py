@@ -11,14 +11,18 @@ from scipy.stats import chisquare
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.kernel.verbs.scores import Rank
-from sfumato.lab.audit.mutants.limited_domain import limited_domain_max
-from sfumato.lab.reproduce.released import curator_of
-from sfumato.lab.reproduce.synthetic import census_ages_and_incomes, census_incomes
+from sfumato.lab.audit.mutants.tr_2010_003 import limited_domain_max
+from sfumato.lab.reproduce.studies import usefulness
+from sfumato.lab.reproduce.synthetic import census_ages_and_incomes, census_incomes, curator_of
 from sfumato.lab.reproduce.tr_2010_003 import largest, parity
 from sfumato.lab.reproduce.tr_2010_003.blr import blr_release
-from sfumato.lab.reproduce.tr_2010_003.intervals import TABLE_2, drawn_intervals, interval_errors, rectangle_errors
-from sfumato.lab.reproduce.tr_2010_003.noise_sums import mean_absolute_sum
-from sfumato.lab.reproduce.tr_2010_003.study import usefulness
+from sfumato.lab.reproduce.tr_2010_003.intervals import (
+    TABLE_2,
+    drawn_intervals,
+    interval_errors,
+    mean_absolute_sum,
+    rectangle_errors,
+)
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 7.0, 50.0])

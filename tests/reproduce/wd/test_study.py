@@ -9,9 +9,9 @@ import pytest
 
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.kernel.sampling.noise import draw
+from sfumato.lab.reproduce import wd as example
+from sfumato.lab.reproduce import wd as hot
 from sfumato.lab.reproduce.synthetic import WD_TABLE_1, like
-from sfumato.lab.reproduce.wd import example
-from sfumato.lab.reproduce.wd import hot_workloads as hot
 from sfumato.measurement import Laplace
 
 

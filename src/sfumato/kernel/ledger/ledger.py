@@ -18,6 +18,8 @@ reservation counts as spent from the moment it is committed, whatever comes of i
 - Locking is the file system's: on NFS and other network drives it may be missing, so keep the ledger on a local disk.
   Symbolic links are followed; a hard link is not safe, because SQLite seeks the journal beside the name it is given.
 - Entries are ordered by number; the time is for people and may jump with the clock. Nothing private is in here.
+
+What an interrupted release leaves behind in the ledger, told to whoever interrupted it.
 """
 
 from __future__ import annotations
@@ -34,26 +36,35 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sfumato.errors import LedgerError, NewLedgerWarning
-from sfumato.kernel.budget import Amount, as_epsilon
+from sfumato.kernel.budget import Amount, as_epsilon, readable
 from sfumato.kernel.ledger.book import (
     NOTHING,
+    ROW,
     Account,
     Book,
     Change,
     Entry,
     Promise,
     Receipt,
+    Unit,
     chained,
     check_name,
     is_hex,
     same_dataset,
     write_fraction,
 )
-from sfumato.kernel.ledger.file import create_file, explained, is_present, open_book, seal_of, upgrade
-from sfumato.kernel.ledger.history import IN_THE_SCHEMA, check_reason, record_change
-from sfumato.kernel.ledger.refusals import refuse_missing, refuse_other_ledger
-from sfumato.kernel.ledger.wanted import Wanted, delta_of
-from sfumato.kernel.unit import ROW, Unit
+from sfumato.kernel.ledger.file import (
+    IN_THE_SCHEMA,
+    check_reason,
+    create_file,
+    explained,
+    is_present,
+    open_book,
+    record_change,
+    seal_of,
+    upgrade,
+)
+from sfumato.kernel.ledger.reservation import Wanted, delta_of, refuse_missing, refuse_other_ledger
 
 __all__ = ["ROW", "Account", "Change", "Entry", "Ledger", "Promise", "Receipt", "Unit", "default_path"]
 
@@ -312,3 +323,26 @@ def _is_about(line: Entry | Change, dataset: str | None) -> bool:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@contextmanager
+def telling_what_stays(ledger: Ledger, dataset: str, nonce: str) -> Iterator[None]:
+    """Let a KeyboardInterrupt pass with a note: what stays reserved under this nonce, or that nothing was."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        stop.add_note(what_stays(ledger, dataset, nonce))
+        raise
+
+
+def what_stays(ledger: Ledger, dataset: str, nonce: str) -> str:
+    """Where a reservation stands, in words; the ledger itself is asked, for it may have been made a moment before."""
+    try:
+        entry = next((entry for entry in ledger.entries(dataset) if entry.nonce == nonce), None)
+    except LedgerError:
+        return f"the ledger {ledger.path} cannot be read now; what is reserved in it counts as spent"
+    if entry is None:
+        return f"nothing was reserved yet on dataset {dataset!r} (ledger {ledger.path})"
+    what = f"epsilon {readable(entry.epsilon)}" + (f" and delta {readable(entry.delta)}" if entry.delta else "")
+    how = "stays reserved and counts as spent" if entry.state == "reserved" else "is spent; the release was published"
+    return f"{what} on dataset {dataset!r} {how} (ledger {ledger.path})"

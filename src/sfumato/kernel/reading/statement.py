@@ -4,7 +4,7 @@
     bound    clip to the bounds, look up in the lists; rows without a value or a unit fall out, but a measure may be
              missing
     place    the row's cell number and its measures in whole steps; the number comes in short words where rows are
-             wanted one by one (`sfumato.kernel.rows`)
+             wanted one by one (`sfumato.kernel.counts`)
     cap      at most `contributions` rows per unit
     gather   rows and sums of steps by cell; rows that come in words are left as they are
 
@@ -21,27 +21,45 @@ Privacy leans on four properties of it, which docs/privacy.md uses and the tests
 
 Whether rows are gathered depends on the schema and the mechanism alone. Where they are not, each comes as one row of
 the answer, in no order that means anything, and adding them up is the kernel's work.
+
+What an engine answered, looked at before anything else is done with it: noise is made for nothing else.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from functools import reduce
-from typing import TypeVar
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlglot import exp
 
+from sfumato.arrays import MOST_DENSE
 from sfumato.domain import LARGEST_NUMBER
-from sfumato.errors import SchemaError
-from sfumato.kernel.reading.binning import cell_along, read_number, read_unit, read_value, reads_whole, within_bounds
+from sfumato.errors import PrivacyError, SchemaError
+from sfumato.kernel.counts import Aggregate, Rows, short, words_of
+from sfumato.kernel.reading.binning import (
+    cell_along,
+    cell_in_list,
+    long_lists,
+    read_number,
+    read_unit,
+    read_value,
+    reads_whole,
+    within_bounds,
+)
 from sfumato.kernel.reading.engines import Column, Engine
 from sfumato.kernel.reading.expressions import SQL, cast, clip, column, double, is_present, named, over, select, whole
-from sfumato.kernel.reading.lists import cell_in_list, long_lists
-from sfumato.kernel.rows import words_of
-from sfumato.limits import MOST_DENSE
 from sfumato.schema import Measure, Schema
 from sfumato.schema.attributes import Category
+from sfumato.schema.parts import missing_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LARGEST_SUM = 2**62
 T = TypeVar("T")
@@ -227,3 +245,70 @@ def _clipped_sum(steps: SQL) -> SQL:
 
 def _numbered(parts: Mapping[str, T]) -> list[tuple[int, T]]:
     return list(enumerate(parts.values()))
+
+
+LARGEST_COUNT = 2**62
+_NO_AGGREGATE = "the engine did not return whole numbers for each cell or row as it was asked to; nothing is published"
+
+
+def checked(answer: pa.Table, schema: Schema, *, row_by_row: bool) -> Aggregate | Rows:
+    """The engine's answer, if it is what the statement must give."""
+    found: Aggregate | Rows | None = None
+    with suppress(Exception):  # for privacy: its text could quote a count
+        found = as_rows(answer, schema) if row_by_row else as_aggregate(answer, schema)
+    del answer  # for privacy: a traceback keeps what this frame holds
+    if found is None:
+        raise PrivacyError(_NO_AGGREGATE)
+    return found
+
+
+def as_aggregate(answer: pa.Table, schema: Schema) -> Aggregate | None:
+    """One row for each cell that holds rows, cells rising: the cell, its rows, the sums of each measure."""
+    cells, counts, *found = (_whole_numbers(column, "int64") for column in answer.columns)
+    sums = dict(zip(_sums(schema), found, strict=True))
+    right = bool((np.diff(cells) > 0).all() and (counts > 0).all())
+    right &= not len(cells) or bool(cells[0] >= 0 and cells[-1] < schema.domain.size)
+    for name, measure in schema.measures.items():
+        missing = sums.get(missing_of(name), np.zeros_like(counts))
+        # For privacy: each row of a cell adds steps or is missing, never both.
+        right &= _within(missing, 0, LARGEST_COUNT)
+        right &= bool((-(-np.abs(sums[name]) // measure.half_units) <= counts - missing).all())
+    return Aggregate(cells, counts, sums) if right else None
+
+
+def as_rows(answer: pa.Table, schema: Schema) -> Rows | None:
+    """One row for each that was kept: the words of its cell, its steps of each measure."""
+    runs, words = words_of(schema.domain), list[NDArray[Any]]()
+    names = _sums(schema)
+    if answer.num_columns != len(runs) + len(names):
+        return None
+    for run, values in zip(runs, answer.columns, strict=False):
+        cells = prod(schema.domain.shape[run.start : run.stop])
+        word = _whole_numbers(values, "int32")
+        if not _within(word, 0, cells - 1):
+            return None
+        words.append(short(word, cells))
+    columns = answer.columns[len(runs) :]
+    steps = {name: _whole_numbers(values, "int64") for name, values in zip(names, columns, strict=True)}
+    for name, measure in schema.measures.items():
+        missing = steps.get(missing_of(name), np.zeros(1, dtype=np.int64))
+        within = _within(steps[name], -measure.half_units, measure.half_units) and _within(missing, 0, 1)
+        if not within or (missing * steps[name]).any():
+            return None
+    return Rows(schema.domain, tuple(words), steps)
+
+
+def _sums(schema: Schema) -> list[str]:
+    """The statistics that are added up, in the order of the statement's columns."""
+    return list(schema.units)[1:]
+
+
+def _within(values: NDArray[Any], low: int, high: int) -> bool:
+    return not len(values) or bool(values.min() >= low and values.max() <= high)
+
+
+def _whole_numbers(column: pa.ChunkedArray, kind: str) -> NDArray[Any]:
+    if str(column.type) != kind or column.null_count:
+        raise TypeError
+    # Not by to_numpy, which imports pandas wherever that is installed.
+    return np.asarray(np.from_dlpack(column.combine_chunks()), dtype=kind)

@@ -1,4 +1,9 @@
-"""The private source: a table that is checked by names and types, then read once, as counts by cell."""
+"""Where an engine or a connection of SQLAlchemy leads to, and what is behind one of ADBC.
+
+Which engine reads a table.
+
+The private source: a table that is checked by names and types, then read once, as counts by cell.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +15,47 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
-from sfumato.kernel.aggregate import Aggregate
-from sfumato.kernel.reading.engines import Column, Engine
-from sfumato.kernel.rows import Rows
+from sfumato.kernel.counts import Aggregate, Rows
+from sfumato.kernel.reading.engines import Column, Engine, is_other, is_spark
+from sfumato.kernel.reading.engines.postgres.session import is_postgres
 from sfumato.plain_text import file_safe
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
 
 if TYPE_CHECKING:
     from sfumato.kernel.reading.checking import Checked
+
+
+def open_engine(
+    table: object, name: str | None, dialect: Dialect, wanted: Sequence[str], spoken: str | None = None
+) -> Engine:
+    """The engine for what a table was given as; see `sfumato.kernel.reading.table.open_table`.
+
+    dialect: how a file is written. spoken: the SQL of a connection.
+    """
+    if is_postgres(table):
+        from sfumato.kernel.reading.engines.postgres.engine import open_postgres
+
+        return open_postgres(table, name)
+    if is_spark(table):
+        from sfumato.kernel.reading.engines.spark.engine import open_spark
+
+        return open_spark(table, name)
+    if is_other(table, spoken) and not _is_sqlite(table):
+        from sfumato.kernel.reading.engines.other.engine import open_other
+
+        return open_other(table, name, spoken)
+    from sfumato.kernel.reading.engines.duckdb import open_duckdb
+
+    return open_duckdb(table, name, dialect, wanted)
+
+
+def _is_sqlite(table: object) -> bool:
+    """Whether a connection is one to SQLite, whose rows DuckDB reads."""
+    from sfumato.kernel.reading.formats.databases import is_sqlite
+
+    return is_sqlite(table)
+
 
 __all__ = ["Aggregate", "Table", "open_table"]
 
@@ -44,7 +81,6 @@ def open_table(
     allow_views: take a view, a lazy frame or a relation too. What one of its rows means may depend on others, so the
     promise is about the rows it gives.
     """
-    from sfumato.kernel.reading.engines.choosing import open_engine
 
     written = file or (schema and schema.file) or PLAIN
     wanted = [] if schema is None else list(dict.fromkeys(column for _, _, column in _wanted(schema)))
@@ -95,8 +131,7 @@ class Table:
         key: chooses which rows of a unit are kept; draw it afresh for every reading.
         for_margins: whether margins alone will be counted.
         """
-        from sfumato.kernel.reading.answer import checked
-        from sfumato.kernel.reading.statement import aggregate_statement, comes_by_rows
+        from sfumato.kernel.reading.statement import aggregate_statement, checked, comes_by_rows
 
         columns, row_by_row = self._columns(schema), comes_by_rows(schema, for_margins=for_margins)
         statement = aggregate_statement(schema, self.engine, columns, key, row_by_row=row_by_row)

@@ -1,4 +1,12 @@
-"""Scores that `select` may maximise, each with a proved sensitivity.
+"""A score to choose a whole table by: how far off it is where it is furthest off.
+
+A score for a price: what a sale would bring in.
+
+It stands apart from the others because its cells are prices, and one row can be worth as many points as the highest.
+
+A score to choose a rule by: how many rows it gets right.
+
+Scores that `select` may maximise, each with a proved sensitivity.
 
 A score is a whole number per candidate. Its sensitivity is the most that one row of data can change any candidate's
 score. Its spread is the most by which the changes of two candidates can differ: twice the sensitivity at most, and what
@@ -16,11 +24,168 @@ from numpy.typing import NDArray
 
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.kernel.verbs.largest_misfit import LargestMisfit
-from sfumato.kernel.verbs.revenue import Revenue
-from sfumato.kernel.verbs.rows_right import RowsRight
 from sfumato.queries import Queries
 from sfumato.queries.arrays import LARGEST, frozen
+
+
+@dataclass(frozen=True, eq=False)
+class LargestMisfit:
+    """Which of many public tables answers best: minus the largest |A[j] x - targets[i, j]| over the queries j.
+
+    targets: whole numbers, public, a row for each candidate table i: what it would answer.
+
+    One row of data in cell c moves A[j] x by A[j, c], hence every distance by at most the largest |A[j, c]|, which
+    `entry_bound` is at least; and a maximum moves by no more than what it is taken over. Different candidates may move
+    in different directions, so nothing is saved here.
+
+    As in `Misfit`, distances are taken on a circle of 2^64 numbers, and 2^63 is cut off at 2^63 - 1.
+
+    >>> from sfumato.queries import Identity
+    >>> LargestMisfit(Identity(2), [[5, 5], [4, 1]]).scores(np.array([5, 1])).tolist()
+    [-4, -1]
+    """
+
+    queries: Queries
+    targets: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        targets = np.asarray(self.targets)
+        fits = targets.ndim == 2 and targets.size and targets.shape[1] == self.queries.rows
+        if not fits or targets.dtype.kind not in "iu":
+            raise QueryError(f"tables to choose from need {self.queries.rows} whole-number answers each; round them")
+        if not -LARGEST <= int(targets.min()) <= int(targets.max()) <= LARGEST:
+            raise QueryError("a target lies beyond 2^62; no table holds so many rows, so bring it within")
+        object.__setattr__(self, "targets", frozen(targets.astype(np.int64)))
+
+    @property
+    def columns(self) -> int:
+        return int(self.queries.columns)
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.generic], ...]:
+        return (self.targets,)
+
+    @property
+    def sensitivity(self) -> int:
+        return int(self.queries.entry_bound)
+
+    @property
+    def spread(self) -> int:
+        return 2 * self.sensitivity
+
+    def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        apart = self.queries.apply_wrapping(counts) - self.targets  # modulo 2^64, as arrays of int64 are
+        return np.asarray(-np.abs(np.maximum(apart, -(2**63 - 1))).max(axis=1), dtype=np.int64)
+
+
+MOST = 2**40  # of a price, in its smallest coin
+
+
+@dataclass(frozen=True, eq=False)
+class Revenue:
+    """Which price brings in most, where the rows of cell j would pay up to prices[j].
+
+    prices: public whole numbers, rising, one for each cell. At price j whoever would pay as much or more buys:
+
+        score(j) = prices[j] * (rows in cells j, j + 1, ...)
+
+    One more row in cell c adds prices[j] to the score of every j <= c and nothing to the others. So no score changes by
+    more than the highest price, the sensitivity. And none falls: two changes lie between 0 and the highest price, and
+    are no further apart than that, the spread.
+
+    Products that 64 bits cannot hold are worked out in Python's own whole numbers. Revenue beyond 2^62 counts as 2^62:
+    cutting off at a fixed number moves scores no further than before, and still none falls.
+
+    >>> Revenue([1, 3]).scores(np.array([3, 1])).tolist()
+    [4, 3]
+    """
+
+    prices: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        prices = np.asarray(self.prices)
+        if prices.ndim != 1 or not prices.size or prices.dtype.kind not in "iu":
+            raise QueryError("prices are whole numbers, one for each cell; state them in the smallest coin")
+        if int(prices.min()) < 0 or not 0 < int(prices.max()) <= MOST or (np.diff(prices.astype(np.int64)) < 0).any():
+            raise QueryError(f"prices rise from cell to cell, from 0 at least to {MOST:,} at most")
+        object.__setattr__(self, "prices", frozen(prices.astype(np.int64)))
+
+    @property
+    def columns(self) -> int:
+        return len(self.prices)
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.generic], ...]:
+        return (self.prices,)
+
+    @property
+    def sensitivity(self) -> int:
+        return int(self.prices[-1])
+
+    @property
+    def spread(self) -> int:
+        return self.sensitivity
+
+    def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        buyers = np.cumsum(counts[::-1])[::-1]
+        if int(buyers[0]) * self.sensitivity > LARGEST:  # of any size: an overflow would betray how many rows
+            buyers = np.cumsum(counts.astype(object)[::-1])[::-1]
+        return np.asarray(np.minimum(LARGEST, self.prices * buyers), dtype=np.int64)
+
+
+AT_ONCE = 2**24  # entries that are multiplied at a time
+FEW_ROWS = 2.0**61  # up to which sums of counts surely fit 64 bits
+
+
+@dataclass(frozen=True, eq=False)
+class RowsRight:
+    """Which of many rules is right about the most rows. right: for every rule and cell, whether it is right there.
+
+    The score of a rule is the number of rows in the cells where it is right: the number of all rows less those that it
+    gets wrong. All rows are the same to every rule, so choosing by it is choosing by minus the rows that are wrong.
+
+    One row more lies in one cell. It raises the score of the rules that are right there by 1 and leaves the others: the
+    sensitivity is 1, and all scores that move move the same way (docs/privacy.md, section 5).
+
+    Sums that 64 bits might not hold are worked out in Python's own whole numbers. A score beyond 2^62 counts as 2^62:
+    cutting off at a fixed number brings scores only closer, and turns no move around.
+
+    >>> RowsRight(np.array([[True, False], [True, True]])).scores(np.array([3, 4])).tolist()
+    [3, 7]
+    """
+
+    right: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        right = np.asarray(self.right)
+        if right.ndim != 2 or not right.size or right.dtype != np.bool_:
+            raise QueryError("rules to choose from are a table of true and false, a row for each rule; there is none")
+        object.__setattr__(self, "right", frozen(right))
+
+    @property
+    def columns(self) -> int:
+        return int(self.right.shape[1])
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.generic], ...]:
+        return (self.right,)
+
+    @property
+    def sensitivity(self) -> int:
+        return 1
+
+    @property
+    def spread(self) -> int:
+        return 1
+
+    def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        if float(counts.sum(dtype=np.float64)) > FEW_ROWS:  # an overflow would betray how many rows there are
+            exact = [sum(counts[row].tolist()) for row in self.right]
+            return np.array([min(LARGEST, each) for each in exact], dtype=np.int64)
+        step = max(1, AT_ONCE // self.columns)
+        parts = (self.right[start : start + step] for start in range(0, len(self.right), step))
+        return np.concatenate([part.astype(np.int64) @ counts for part in parts])
+
 
 FINEST_QUANTILE = 2**20
 

@@ -14,20 +14,16 @@ from sfumato.errors import MechanismError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.lab.audit.attacks.descents import descent_finding
 from sfumato.lab.audit.attacks.exact import ExactFinding, exact_findings
-from sfumato.lab.audit.attacks.exact_margins import margin_findings
-from sfumato.lab.audit.attacks.exact_verbs import verb_findings
-from sfumato.lab.audit.attacks.replay import ReplayFinding, replay_findings
+from sfumato.lab.audit.attacks.exact_verbs import margin_findings, verb_findings
+from sfumato.lab.audit.attacks.replay import ReplayFinding, descent_finding, replay_findings
 from sfumato.lab.audit.attacks.sampling import Finding, audit
 from sfumato.lab.audit.calibration.breaking import Search, SureFinding, sure_finding
-from sfumato.lab.audit.calibration.calibrate import calibrate, pooled
-from sfumato.lab.audit.calibration.known_coverage import complaints, part_alpha, unlisted
+from sfumato.lab.audit.calibration.calibrate import calibrate, complaints, part_alpha, pooled, unlisted
 from sfumato.lab.audit.calibration.tables import small_cases
 from sfumato.lab.audit.reading.attack import ReadingFinding, reading_finding, sources_here
-from sfumato.lab.audit.subjects.primitives import primitives
 from sfumato.lab.audit.subjects.registry import mechanism_subjects
-from sfumato.lab.audit.subjects.subject import Subject
+from sfumato.lab.audit.subjects.subject import Subject, primitives
 from sfumato.models import every_name, find_mechanism
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli.shared.manner import ANSWER_ONLY, JSON, MANNER
+from sfumato.cli.shared.conventions import ANSWER_ONLY, JSON, MANNER
 
 if TYPE_CHECKING:
     from sfumato.lab.audit.report import Report
@@ -34,8 +34,7 @@ def audit(
     from sfumato.cli.show import counting, say, table
     from sfumato.errors import PrivacyError
     from sfumato.kernel.sampling.entropy import SystemEntropy
-    from sfumato.lab.audit.mutants.catching import mutant_report
-    from sfumato.lab.audit.mutants.registry import MUTANTS
+    from sfumato.lab.audit.mutants.registry import MUTANTS, mutant_report
     from sfumato.lab.audit.report import FULL, QUICK, attack
 
     report = None
@@ -47,7 +46,7 @@ def audit(
         caught = mutant_report(SystemEntropy(), lambda done, of: tick(names[min(done, of - 1)], done / of))
     missed = [name for name, by, _ in caught if by is None]
     if MANNER.json:
-        from sfumato.cli.shared.manner import give
+        from sfumato.cli.shared.conventions import give
         from sfumato.lab.cli.values import of_audit
 
         give(of_audit(report, caught))
@@ -70,7 +69,7 @@ def _ask_statements(statements: int, seed: int | None) -> None:
     from sfumato.errors import SfumatoError
     from sfumato.kernel.sampling.entropy import SystemEntropy
     from sfumato.lab.audit.report import side_by_side
-    from sfumato.lab.audit.statements.run import PER_ROUND, Round, fuzz
+    from sfumato.lab.audit.statements.fuzzer import PER_ROUND, Round, fuzz
 
     first = int.from_bytes(SystemEntropy().bytes(4)) if seed is None else seed
     seeds = range(first, first + -(-statements // PER_ROUND))
@@ -80,7 +79,7 @@ def _ask_statements(statements: int, seed: int | None) -> None:
             total += one
             tick(f"{total.asked:,} asked, {len(total.found)} wrong", total.asked / statements)
     if MANNER.json:
-        from sfumato.cli.shared.manner import give
+        from sfumato.cli.shared.conventions import give
         from sfumato.lab.cli.values import of_statements
 
         give(of_statements(total, first))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from sfumato.cli.shared.manner import ANSWER_ONLY
+from sfumato.cli.shared.conventions import ANSWER_ONLY
 
 PAPER = typer.Argument(None, help="tr-2010-003, ispe, mldp or wd; all of them by default.", show_default=False)
 
@@ -25,8 +25,8 @@ def reproduce(
     """Run the papers' experiments again on synthetic tables. Reads no private data and spends nothing."""
     from sfumato.cli.show import counting, say, table
     from sfumato.kernel.sampling.entropy import SystemEntropy
-    from sfumato.lab.reproduce.page import write
-    from sfumato.lab.reproduce.papers import reproduce as run
+    from sfumato.lab.reproduce.exhibits import write
+    from sfumato.lab.reproduce.studies import reproduce as run
 
     with counting("reproducing") as tick:
         studies = run([paper] if paper else [], SystemEntropy(), tick, quick=quick, data=data)

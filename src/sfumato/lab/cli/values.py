@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato.lab.audit.report import Report
-    from sfumato.lab.audit.statements.run import Round
+    from sfumato.lab.audit.statements.fuzzer import Round
 
 
 def of_statements(asked: Round, seed: int) -> dict[str, Any]:

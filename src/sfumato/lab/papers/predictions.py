@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from sfumato.answers.intervals.fieller import Interval
+from sfumato.answers.fieller import Interval
 from sfumato.errors import QueryError
 
 if TYPE_CHECKING:

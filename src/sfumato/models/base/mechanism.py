@@ -1,4 +1,10 @@
-"""What a mechanism says about itself, as data: whoever needs to know asks the value, never the name.
+"""What a mechanism of one purpose promises before any data is read: figures that `sfumato plan` shows.
+
+What a user may state about a mechanism besides schema and budget: `--with name=value`, read by the types it says.
+
+Options are public: they are written into the release, and into what the ledger knows a request by.
+
+What a mechanism says about itself, as data: whoever needs to know asks the value, never the name.
 
 Every mechanism's file ends with one, and the package says in one line where it is. A plain mechanism needs a name, a
 summary and a function; all else has a default.
@@ -6,24 +12,169 @@ summary and a function; all else has a default.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, fields, replace
+from fractions import Fraction
+from functools import cache, partial
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_type_hints
 
+from sfumato.arrays import MOST_DENSE
 from sfumato.domain import LARGEST_NUMBER
 from sfumato.errors import MechanismError
 from sfumato.frozen import dataclass
-from sfumato.limits import MOST_DENSE
 
 if TYPE_CHECKING:
     from sfumato.kernel.budget import Budget
     from sfumato.kernel.curator import Curator
-    from sfumato.models.base.promises import Foretells
     from sfumato.queries import Workload
     from sfumato.queries.strategy import Strategy
     from sfumato.releases.contents.content import Content
     from sfumato.schema import Schema
+
+ROWS = "rows"
+LEAST_SHOWN = 1e-6
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number. what: in words. unit: of the value."""
+
+    what: str
+    value: float
+    unit: str = ROWS
+
+    @property
+    def shown(self) -> str:
+        """Three figures are more than a promise deserves; what is counted is shown whole.
+
+        >>> [Figure("", value).shown for value in (12345.6, 0.04567, 42, 1e-20)]
+        ['12,346', '0.0457', '42', 'under 0.000001']
+        """
+        if not isfinite(self.value):
+            return "more than there are"
+        if self.value < LEAST_SHOWN:
+            return f"under {LEAST_SHOWN:.6f}"
+        whole = isinstance(self.value, int) or self.value >= 100
+        return f"{self.value:,.0f}" if whole else f"{self.value:.3g}"
+
+
+@dataclass(frozen=True)
+class Promises:
+    """words: what no figure says, a sentence each."""
+
+    figures: tuple[Figure, ...]
+    words: tuple[str, ...] = ()
+
+
+# Schema, budget, how sure figures are, and the workload where one is stated; options come by name.
+Foretells = Callable[["Schema", "Budget", float, "Workload | None"], Promises]
+
+
+def sure(confidence: float) -> str:
+    """How sure a figure is, as it is said behind what it is.
+
+    >>> sure(0.95)
+    '95 % sure'
+    """
+    return f"{100 * confidence:g} % sure"
+
+
+def with_rows(schema: Schema, *figures: Callable[[int], Figure]) -> tuple[Figure, ...]:
+    """Figures that need to know about how many rows there are: none where the schema does not say."""
+    rows = schema.expected_rows
+    return () if not rows else tuple(figure(rows) for figure in figures)
+
+
+def without_rows(schema: Schema, what: str) -> tuple[str, ...]:
+    """What to do where such figures are missing."""
+    return () if schema.expected_rows else (f"State expected_rows in the schema to see {what}.",)
+
+
+def stated_options(given: Sequence[str]) -> dict[str, object]:
+    """`name=value` texts by name; `name=@file` is what a file holds.
+
+    >>> stated_options(["of=age", "quantiles=0.1,0.9"])
+    {'of': 'age', 'quantiles': '0.1,0.9'}
+    """
+    found: dict[str, object] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise MechanismError(f"--with takes name=value, such as --with target=income, not {text!r}")
+        if name.strip() in found:
+            raise MechanismError(f"--with states {name.strip()} twice; state it once")
+        found[name.strip()] = _held(value.strip()[1:]) if value.strip().startswith("@") else value.strip()
+    return found
+
+
+def _held(path: str) -> str:
+    """The text of a file: what it says is stated, so that a request is known again by it and not by its name."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        raise MechanismError(f"--with cannot read the file {path!r}; after name=@ stands the path of a text") from None
+
+
+def read_options(mechanism: str, options: type[Any] | None, stated: Mapping[str, object]) -> Any:
+    """The options of a mechanism as it says them; lists are texts with commas between."""
+    known = {} if options is None else get_type_hints(options)
+    values = {}
+    for name, value in stated.items():
+        if name not in known:
+            there = f"there are {', '.join(known)}" if known else "it takes none"
+            raise MechanismError(f"{mechanism} has no option {name!r}; {there}")
+        values[name] = _read(f"{mechanism}'s option {name}", known[name], value)
+    assert options is not None  # noqa: S101 (nothing would have been known)
+    return options(**values)
+
+
+def as_texts(options: Any) -> dict[str, str]:
+    """What was stated and what stands where nothing was, as it is written down; what is left open is left out."""
+    every = {one.name: getattr(options, one.name) for one in fields(options)}
+    return {name: _text(value) for name, value in every.items() if value is not None and value != ()}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(_text, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _read(name: str, kind: Any, value: object) -> object:
+    from pydantic import ValidationError
+
+    many = "tuple" in str(kind)
+    try:
+        if isinstance(value, str) and many:
+            value = [part.strip() for part in value.split(",") if part.strip()]
+        if "Fraction" in str(kind):
+            value = [Fraction(str(each)) for each in value] if many else Fraction(str(value))  # type: ignore[attr-defined]
+        return _checker(kind).validate_python(value)
+    except (ValidationError, ValueError, TypeError, ZeroDivisionError):
+        raise MechanismError(f"{name} cannot be {_said(value)}; it takes {_words(kind)}") from None
+
+
+@cache
+def _checker(kind: Any) -> Any:
+    from pydantic import ConfigDict, TypeAdapter
+
+    return TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True))
+
+
+def _said(value: object) -> str:
+    return repr(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+
+
+def _words(kind: Any) -> str:
+    text = str(kind)
+    if "Literal" in text:
+        return "one of " + text.partition("[")[2].partition("]")[0].replace("'", "")
+    one = "a number" if "Fraction" in text or "float" in text else "a whole number" if "int" in text else "a text"
+    one = "true or false" if "bool" in text else one
+    return f"a list of these, with commas: {one}" if "tuple" in text else one
+
 
 Refusal = Callable[["Schema", "Workload | None"], "str | None"]
 Work = Callable[["Schema", "Workload", "Budget", int], int]  # schema, workload, budget, about how many rows
@@ -163,7 +314,6 @@ class Mechanism:
 
     def with_options(self, stated: Mapping[str, object]) -> Mechanism:
         """The same with what a user states: names of options, and values as text or of their own types."""
-        from sfumato.models.base.options import as_texts, read_options
 
         if not stated:
             return self

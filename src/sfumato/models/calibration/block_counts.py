@@ -22,16 +22,14 @@ from math import prod
 
 import numpy as np
 
-from sfumato.answers.fit import Arrays, FitReader, keep_in_parts
-from sfumato.answers.grouped import Grouped, summed
+from sfumato.answers.fit import Arrays, FitReader, Grouped, keep_in_parts, summed
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
-from sfumato.models.calibration.gls_update import AT_ONCE, MOST_NUMBERS, MOST_SPREAD, NO_NOISE, Steadied
-from sfumato.models.calibration.moved import MovedFit
-from sfumato.models.calibration.scale_posterior import LEAST, WIDER, learned_sizes, posterior
+from sfumato.models.calibration.adjusted_fit import AT_ONCE, MOST_NUMBERS, MOST_SPREAD, NO_NOISE, MovedFit, Steadied
+from sfumato.models.calibration.model_error import LEAST, WIDER, learned_sizes, posterior
 from sfumato.queries import Identity
 
 MOST_BLOCKS = 256

@@ -6,8 +6,8 @@ from typing import Self
 
 from sfumato.answers.fit import FitReader
 from sfumato.errors import QueryError
+from sfumato.models.calibration.adjusted_fit import MovedFit
 from sfumato.models.calibration.fit import MeasuredFit
-from sfumato.models.calibration.moved import MovedFit
 from sfumato.models.partition.fit import PartitionFit
 from sfumato.models.partition.shrinkage import ShrinkageFit
 from sfumato.models.tree.fit import TreeFit

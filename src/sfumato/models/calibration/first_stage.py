@@ -1,8 +1,18 @@
-"""How a count's budget is shared out, and what it is brought to: all rows and margins first, its errors last."""
+"""Counts along single attributes, and of all rows, measured first where that is expected to pay; by public facts alone.
+
+A tree cuts attributes one after the other, so that a value of one that is cut late is the sum of very many nodes; where
+cells are measured, every value is the sum of very many of them. How far such a sum would be off on a full table is
+known beforehand, and so is how far it is off when it is measured by itself with a part of the budget, which makes
+everything else worse by that part.
+
+How a count's budget is shared out, and what it is brought to: all rows and margins first, its errors last.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,23 +22,159 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
-from sfumato.models.calibration.block_counts import BlockCounts, Blocks
-from sfumato.models.calibration.first_margins import (
-    MarginsFirst,
-    blocks_of,
-    margins_beside_cells,
-    margins_beside_tree,
-    measure_blocks,
-    part_for_all_rows,
-    part_for_blocks,
-    shared_out,
+from sfumato.models.calibration.adjusted_fit import (
+    MOST_NUMBERS,
+    MOST_RUNS,
+    Along,
+    MovedFit,
+    Moving,
+    Spreading,
+    steadied,
 )
-from sfumato.models.calibration.fit import Brought
-from sfumato.models.calibration.gls_update import steadied
+from sfumato.models.calibration.block_counts import MOST_BLOCKS, BlockCounts, Blocks
+from sfumato.models.calibration.fit import BLOCKS, ONE_WAY, Brought
 from sfumato.models.calibration.misfits_by_kind import part_of_budget
-from sfumato.models.calibration.moved import MovedFit, Moving, Spreading
-from sfumato.models.calibration.scales import BLOCKS
-from sfumato.queries import Identity
+from sfumato.models.tree.descent import error_if_full, geometry_of
+from sfumato.queries import Identity, Workload
+from sfumato.queries.kron import over
+
+FEWEST = 3  # attributes: with two, a value is a line of the table, which a tree knows well
+STEPS, FINEST = 10, 40  # parts of the budget that are tried: up to 10 / 40
+FEW_NUMBERS = 2**22  # cells times runs, where covariances with all cells take longer than over a tree
+FOR_ALL = Fraction(1, 20)  # of the budget, for all rows, where cells are measured and more than its square are
+FOR_BLOCKS = Fraction(1, 10)  # of the budget, for a coarse grid
+FEWEST_RUNS, MOST_CUT, OF_CELLS = 3, 3, 16  # of an attribute, attributes of a grid, cells for each block
+OTHERS = 3.0  # kinds of question that a part for margins makes worse: pairs, larger sets and cells
+
+
+@dataclass(frozen=True)
+class MarginsFirst:
+    """What is measured along which attributes, and with which part of the budget; along: None for nothing."""
+
+    domain: Domain
+    along: Along | None = None
+    part: Fraction = Fraction(0)
+
+    @property
+    def tells_all(self) -> bool:
+        """Whether every value of every attribute is counted."""
+        every = {axis: length for axis, length in enumerate(self.domain.shape) if length > 1}
+        return self.along is not None and dict(zip(self.along.axes, self.along.runs, strict=True)) == every
+
+    @property
+    def known(self) -> frozenset[int]:
+        """Kinds of question whose errors then need not be measured."""
+        return frozenset({ONE_WAY} if self.tells_all else ())
+
+    def measure(self, curator: Curator, budget: Budget | None) -> list[Measurement]:
+        """Noisy counts along each attribute; a row is in one run of each, so they share the budget."""
+        if self.along is None or budget is None:
+            return []
+        found = []
+        for number, share in enumerate(budget.evenly(len(self.along.runs))):
+            runs = curator.reduce(Partition(self.domain, self.along.labels(number)))
+            found.append(runs.measure(Identity(self.along.runs[number]), share))
+        return found
+
+
+@lru_cache(maxsize=4)  # a plan, and the release that follows it
+def margins_beside_tree(domain: Domain, tree: BinaryTree, *, pure: bool) -> MarginsFirst:
+    """Along which attributes to measure before a tree is, and with which part of the budget; reads no data."""
+    return _worth_measuring(domain, lambda axis: _error_of_tree(domain, axis, tree, pure=pure), pure=pure)
+
+
+def margins_beside_cells(domain: Domain, *, pure: bool) -> MarginsFirst:
+    """The same where all cells are measured, or buckets of a few: a value is off by the noises of its cells."""
+    shape, cells = domain.shape, float(domain.size)
+    return _worth_measuring(domain, lambda axis: (cells / shape[axis]) ** 0.5, pure=pure, numbers=FEW_NUMBERS)
+
+
+def part_for_all_rows(domain: Domain) -> Fraction:
+    """What counting all rows by themselves takes of a budget where all cells are measured, if it is less far off."""
+    return FOR_ALL if FOR_ALL**2 * domain.size > 1 else Fraction(0)
+
+
+def part_for_blocks(domain: Domain, *, seen: bool = False) -> Fraction:
+    """What counting blocks takes of a budget. seen: whether every cell was looked at, so that in two attributes, where
+    a range has few regions, blocks would tell nothing new.
+    """
+    return FOR_BLOCKS if blocks_of(domain) and len(domain.shape) >= (FEWEST if seen else 2) else Fraction(0)
+
+
+def blocks_of(domain: Domain) -> Blocks | None:
+    """A coarse grid of the longest ordered attributes, at most three; None where cells are hardly more than blocks."""
+    able = [place for place, axis in enumerate(domain) if axis.ordered and axis.size >= FEWEST_RUNS]
+    axes = sorted(sorted(able, key=lambda place: -domain.shape[place])[:MOST_CUT])
+    if not axes:
+        return None
+    most, runs = min(MOST_BLOCKS, domain.size // OF_CELLS, FEW_NUMBERS // domain.size), dict[int, int]()
+    for left, axis in zip(range(len(axes), 0, -1), sorted(axes, key=lambda place: domain.shape[place]), strict=True):
+        runs[axis] = min(domain.shape[axis], int(most ** (1.0 / left) + 1e-9), MOST_RUNS)
+        most //= max(runs[axis], 1)
+    return Blocks(domain, tuple(sorted(runs.items()))) if min(runs.values()) >= FEWEST_RUNS else None
+
+
+def measure_blocks(curator: Curator, blocks: Blocks, budget: Budget) -> Measurement:
+    return curator.reduce(Partition(curator.domain, blocks.labels)).measure(Identity(blocks.number), budget)
+
+
+def _worth_measuring(
+    domain: Domain, error: Callable[[int], float], *, pure: bool, numbers: int = MOST_NUMBERS
+) -> MarginsFirst:
+    """Attributes of which little is known come first: the fewer are measured, the more each gets.
+
+    error: of a count of one of its values, on a full table, in deviations of the noise of all the budget. numbers:
+    cells times runs of values that may be laid out.
+    """
+    able = [axis for axis, length in enumerate(domain.shape) if length > 1]
+    if len(able) < FEWEST:
+        return MarginsFirst(domain)
+    errors = {axis: error(axis) for axis in able}
+    worst_first = sorted(able, key=lambda axis: -errors[axis])
+    best, part, chosen = 0.0, Fraction(0), 0
+    for share in (Fraction(step, FINEST) for step in range(1, STEPS + 1)):
+        lost = -float(np.log(1.0 - float(share))) * (1.0 if pure else 0.5)
+        for number in range(1, len(able) + 1):
+            gains = [_gain(errors[axis], number, float(share), pure=pure) for axis in worst_first[:number]]
+            gain = (sum(gains) - lost * (len(able) - number)) / len(able)
+            if gain - OTHERS * lost > best:
+                best, part, chosen = gain - OTHERS * lost, share, number
+    axes = sorted(worst_first[:chosen])
+    runs = _runs(domain, axes, numbers)
+    return MarginsFirst(domain, Along(domain, tuple(axes), runs), part) if runs else MarginsFirst(domain)
+
+
+def shared_out(budget: Budget, errors: Fraction, *firsts: Fraction) -> tuple[Budget, Budget, list[Budget | None]]:
+    """A budget for most, one for measuring errors, and one for each thing that is measured first, None for nothing."""
+    wanted = [part for part in firsts if part]
+    most, last, *found = budget.split(1 - errors - sum(wanted), errors, *wanted)
+    each = iter(found)
+    return most, last, [next(each) if part else None for part in firsts]
+
+
+def _gain(error: float, attributes: int, part: float, *, pure: bool) -> float:
+    """By how much less an attribute's counts are off, on a logarithmic scale; error: without, with all the budget.
+
+    In deviations of the noise that all the budget buys for a single measurement.
+    """
+    own = attributes / part if pure else (attributes / part) ** 0.5
+    tree = error / (1.0 - part) if pure else error / (1.0 - part) ** 0.5
+    return float(np.log(tree) + 0.5 * np.log(1.0 / tree**2 + 1.0 / own**2))
+
+
+def _error_of_tree(domain: Domain, axis: int, tree: BinaryTree, *, pure: bool) -> float:
+    """How far a tree's count of a value is off, on a full table, in deviations of the noise of all the budget."""
+    name = domain.axes[axis].name
+    values = Workload((name,), (over(domain, {name: Identity(domain.shape[axis])}),))
+    return error_if_full(tree, geometry_of(values, tree), 1.0, pure=pure)
+
+
+def _runs(domain: Domain, axes: list[int], numbers: int) -> tuple[int, ...]:
+    """How many runs of values of each attribute are counted; none where there are too many cells for any."""
+    most = numbers // domain.size // max(1, len(axes))
+    if not axes or most < 2:
+        return ()
+    return tuple(min(domain.shape[axis], MOST_RUNS, most) for axis in axes)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,16 @@
-"""A fit whose model's errors have the size that was measured, by kind of question.
+"""What kind of question a weighted sum of cells is: how many attributes it restricts, and how many cells it sums.
+
+Cells count by their weights: (sum of |w|)^2 / (sum of w^2) of them, which is their number where all weigh alike.
+
+Factors on claimed deviations, by kind of question, as they were measured; and the factor of any question.
+
+A kind is a row of four arrays, so that a file can hold it. Cells estimated to hold rows come in groups, by how many. Of
+those estimated to hold next to none, or little each, most may hold none and no deviation tells what the others hold:
+they have a size of their own, that of hidden rows. A question that is neither about one attribute nor about two has
+the factor of its cells, if it sums few of them, and more and more that of tiles, the more it sums: in between, factors
+go evenly along the logarithms, so that there are no jumps, and hidden rows count less and less.
+
+A fit whose model's errors have the size that was measured, by kind of question.
 
 The number of all rows is known by noise alone, or by whatever the fit says of it, and so are counts along attributes
 where these were measured besides. So an error is divided into the part that goes with them, which stays as it is, and
@@ -14,20 +26,215 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from sfumato.answers.fit import Arrays, ByModel, Errors, Fit, FitReader, Inside, Sets, TotalByNoise
-from sfumato.answers.grouped import ByGroup, Grouped
-from sfumato.arrays import Floats
+from sfumato.answers.fit import (
+    Arrays,
+    ByGroup,
+    ByModel,
+    Errors,
+    Fit,
+    FitReader,
+    Grouped,
+    Inside,
+    Sets,
+    TotalByNoise,
+    keep_in_parts,
+    summed,
+)
+from sfumato.arrays import Codes, Flags, Floats, Whole
 from sfumato.domain import Domain
+from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
+from sfumato.models.calibration.adjusted_fit import NO_NOISE, MovedFit, Spreading, Steadied
 from sfumato.models.calibration.block_counts import BlockCounts
-from sfumato.models.calibration.gls_update import NO_NOISE, Steadied
-from sfumato.models.calibration.moved import MovedFit, Spreading
-from sfumato.models.calibration.scales import Questions, Scales
+from sfumato.plain_text import off_on_average
 
 if TYPE_CHECKING:
-    from sfumato.answers.guaranteed.along import Runs
-    from sfumato.answers.guaranteed.ends import Find
+    from sfumato.answers.guaranteed_sums import Runs
+    from sfumato.answers.noise_sum import Find
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """Of several sums of cells.
+
+    restricted: how many attributes each asks about in part. cells: how many it sums. rows: what a cell of it is
+    estimated to hold, on average.
+    """
+
+    restricted: Codes
+    cells: Floats
+    rows: Floats
+
+    @classmethod
+    def of_columns(cls, domain: Domain, columns: Floats, estimate: Floats) -> Questions:
+        """columns: weights of all cells, (cells, sums)."""
+        sums = columns.shape[1]
+        laid_out = (columns != 0.0).reshape(*domain.shape, sums)
+        restricted = np.zeros(sums, dtype=np.int64)
+        for axis, length in enumerate(domain.shape):
+            others = tuple(place for place in range(len(domain.shape)) if place != axis)
+            restricted += laid_out.any(axis=others).sum(axis=0) < length
+        size = np.abs(columns)
+        return cls(restricted, *_sizes(size.sum(axis=0), (size**2).sum(axis=0), size.T @ estimate))
+
+    @classmethod
+    def of_groups(cls, domain: Domain, asked: Grouped, estimate: Floats) -> Questions:
+        """asked: weights of cells. What all groups have in common decides alone, where a sum has such weights.
+
+        The answers are those of each group's sums, one group after the other.
+        """
+        restricted = np.zeros((asked.groups, asked.sums), dtype=np.int64)
+        for axis, length in zip(domain, domain.shape, strict=True):
+            along = domain.codes_along(axis.name, asked.place)
+            for one in range(asked.sums):
+                touched = asked.weights[:, one] != 0.0
+                pairs = np.unique(asked.group[touched] * length + along[touched])
+                restricted[:, one] += np.bincount(pairs // length, minlength=asked.groups) < length
+        size = np.abs(asked.weights)
+        parts = [summed(asked.group, each, asked.groups) for each in (size, size**2)]
+        parts.append(summed(asked.group, size * estimate[asked.place, None], asked.groups))
+        if asked.whole is not None:
+            common = cls.of_columns(domain, asked.whole, estimate)
+            everywhere = asked.whole.any(axis=0)
+            restricted[:, everywhere] = common.restricted[everywhere]
+            size = np.abs(asked.whole)
+            for part, whole in zip(parts, (size, size**2, size * estimate[:, None]), strict=True):
+                part[:, everywhere] = whole.sum(axis=0)[everywhere]
+        return cls(restricted.reshape(-1), *_sizes(*(part.reshape(-1) for part in parts)))
+
+    def some(self, part: slice) -> Questions:
+        """Those of a stretch."""
+        return Questions(self.restricted[part], self.cells[part], self.rows[part])
+
+
+def in_ways(questions: Questions, attributes: int) -> tuple[Flags, Flags]:
+    """Which ask about one attribute of several, and which about two of more."""
+    one = (questions.restricted <= 1) & (attributes > 1)
+    return one, (questions.restricted == 2) & (attributes > 2)
+
+
+def _sizes(size: Floats, squares: Floats, rows: Floats) -> tuple[Floats, Floats]:
+    """How many cells, and the mean rows of one."""
+    there = squares > 0.0
+    cells = np.divide(size**2, squares, out=np.ones_like(size), where=there)
+    return np.maximum(cells, 1.0), np.divide(rows, size, out=np.zeros_like(rows), where=there)
+
+
+EMPTY, FILLED, TILES, ONE_WAY, TWO_WAY, BLOCKS = range(6)
+WORDS = (
+    "single cells estimated to hold fewer than {rows:.2g} rows",
+    "single cells",
+    "tiles of about {cells:,} cells",
+    "single values of one attribute",
+    "pairs of values of two attributes",
+    "blocks of about {cells:,} cells",
+)
+MOST_KINDS = 64
+LARGEST = 2.0**50  # of a factor, and of an end
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """For each kind that was measured: which it is, where it ends, the factor, and the mean error in rows.
+
+    ends: of cells, the most rows; of others, the logarithm to base 2 of how many cells are summed. Groups of a
+    kind go from the least end to the greatest. factors: of empty cells, the deviation of hidden rows. errors: where
+    noise hides the mean error, minus what it lies below; files from before have 0 there.
+    """
+
+    kinds: Whole
+    ends: Floats
+    factors: Floats
+    errors: Floats
+
+    def __post_init__(self) -> None:
+        kinds = np.array(self.kinds, dtype=np.int64)
+        object.__setattr__(self, "kinds", kinds)
+        keep_in_parts(self, "ends", "factors", "errors")
+        arrays = self.ends, self.factors, self.errors
+        if kinds.ndim != 1 or len(kinds) > MOST_KINDS or any(each.shape != kinds.shape for each in arrays):
+            raise QueryError(f"measured errors come in at most {MOST_KINDS} kinds, with three numbers each")
+        if len(kinds) and not 0 <= kinds.min() <= kinds.max() < len(WORDS):
+            raise QueryError("errors of a kind of question were measured that Sfumato does not know")
+        if len(kinds) and not (self.factors.min() >= 0.0 and all(np.abs(each).max() <= LARGEST for each in arrays[:2])):
+            raise QueryError("a factor on errors is neither negative nor beyond all measure")
+        for kind in range(len(WORDS)):
+            if (np.diff(self.ends[kinds == kind]) < 0.0).any():
+                raise QueryError("groups of measured errors go from the least to the greatest")
+
+    def of(self, questions: Questions, attributes: int) -> tuple[Floats, Floats]:
+        """The factor of every question, and the variance that hidden rows add to it."""
+        size = np.log2(questions.cells)
+        sizes, factors = self._beyond_cells()
+        fading = np.clip(1.0 - size / max(float(sizes[0]), 1.0), 0.0, 1.0) if len(sizes) else size == 0.0
+        ends, hidden = self._kind(EMPTY)
+        added = np.zeros(len(size))
+        if len(hidden):
+            group = np.minimum(np.searchsorted(ends, questions.rows, side="right"), len(hidden) - 1)
+            added = np.where(questions.rows < ends[-1], hidden[group] ** 2 * fading, 0.0)
+        found = self._of_cells(questions)
+        if len(sizes):
+            found = _between(size, found, sizes, factors)
+        for kind, asked in zip((ONE_WAY, TWO_WAY), in_ways(questions, attributes), strict=True):
+            _, factors = self._kind(kind)
+            if len(factors):
+                found, added = np.where(asked, factors[0], found), np.where(asked, 0.0, added)
+        return found, added
+
+    def _of_cells(self, questions: Questions) -> Floats:
+        ends, factors = self._kind(FILLED)
+        if not len(factors):
+            return np.ones(len(questions.rows))
+        return np.asarray(factors[np.minimum(np.searchsorted(ends, questions.rows), len(factors) - 1)])
+
+    def _beyond_cells(self) -> tuple[Floats, Floats]:
+        """Of tiles, and of blocks and pairs of values as far as these are larger, from the least to the greatest."""
+        sizes, factors = self._kind(TILES)
+        for kind in (BLOCKS, TWO_WAY):
+            more, theirs = self._kind(kind)
+            larger = more > sizes.max(initial=0.0)
+            sizes, factors = np.concatenate([sizes, more[larger]]), np.concatenate([factors, theirs[larger]])
+        return sizes, factors
+
+    def _kind(self, kind: int) -> tuple[Floats, Floats]:
+        here = self.kinds == kind
+        return self.ends[here], self.factors[here]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """How far each kind was found to be off, a sentence each; groups of cells by their rows."""
+        return tuple(map(self._in_words, range(len(self.kinds))))
+
+    def _in_words(self, place: int) -> str:
+        kind, end = int(self.kinds[place]), float(self.ends[place])
+        what = WORDS[kind].format(
+            rows=end, cells=round(2.0 ** min(max(end, 0.0), 62.0)) if kind in (TILES, BLOCKS) else 0
+        )
+        if kind == FILLED:
+            last = place + 1 == len(self.kinds) or self.kinds[place + 1] != FILLED
+            what += " estimated to hold more rows" if last and (self.kinds == FILLED).sum() > 1 else ""
+            what += "" if last else f" estimated to hold up to {end:.3g} rows"
+        error = float(self.errors[place])
+        return f"{what}: {off_on_average(error) if error > 0.0 else off_on_average(0.0, hidden=-error)}"
+
+    def record(self) -> Arrays:
+        """What a file keeps."""
+        return {"kinds": self.kinds, "ends": self.ends, "factors": self.factors, "errors": self.errors}
+
+    @classmethod
+    def read(cls, file: FitReader) -> Scales:
+        return cls(file.whole("kinds"), *(file.numbers(name) for name in ("ends", "factors", "errors")))
+
+
+def _between(size: Floats, cells: Floats, sizes: Floats, factors: Floats) -> Floats:
+    """Factors that go evenly, along logarithms, from that of cells to those of tiles; beyond the last, that one."""
+    logs = np.log2(np.maximum(np.concatenate([factors[:1], factors]), 1.0 / LARGEST))
+    ends = np.concatenate([[0.0], np.maximum(sizes, 1e-9)])
+    place = np.clip(np.searchsorted(ends, size, side="right") - 1, 0, len(ends) - 2)
+    share = np.clip((size - ends[place]) / np.maximum(ends[place + 1] - ends[place], 1e-9), 0.0, 1.0)
+    below = np.where(place == 0, np.log2(np.maximum(cells, 1.0 / LARGEST)), logs[place])
+    return np.asarray(2.0 ** ((1.0 - share) * below + share * logs[place + 1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +286,13 @@ class MeasuredFit(ByModel):
         return (*self.inner.measurements, *counted, *self.misfits)
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
-        from sfumato.answers.guaranteed.along import with_counts_along
+        from sfumato.answers.guaranteed_sums import with_counts_along
 
         return with_counts_along(self.runs(), innermost(self.inner).guaranteed(domain, rows))
 
     def runs(self) -> list[Runs]:
         """All that were counted besides: along attributes, blocks, all rows."""
-        from sfumato.answers.guaranteed.along import Runs
+        from sfumato.answers.guaranteed_sums import Runs
 
         found = self.inner.runs() if isinstance(self.inner, MovedFit) else []
         if self.steadied is not None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sfumato.arrays import MOST_DENSE
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.limits import MOST_DENSE
 from sfumato.measurement import with_missing
 from sfumato.models.base.measure_and_fit import every_cell
 from sfumato.models.base.mechanism import Forecast, Holds, Mechanism

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from sfumato.models.base.measure_and_fit import linear
 from sfumato.models.base.mechanism import Forecast, Mechanism
-from sfumato.models.linear.strategies.trees import Levels, tree_strategy
+from sfumato.models.linear.strategies.hierarchies import Levels, tree_strategy
 from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema

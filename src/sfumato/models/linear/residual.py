@@ -27,9 +27,14 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, with_missing
 from sfumato.models.base.mechanism import Holds, Mechanism
-from sfumato.models.linear.strategies.contrasts import levelled, squares, tables
-from sfumato.models.linear.strategies.residual_basis import ResidualBasis, residual_basis
-from sfumato.models.linear.strategies.wanted_margins import wanted_margins
+from sfumato.models.linear.strategies.residual_basis import (
+    ResidualBasis,
+    levelled,
+    residual_basis,
+    squares,
+    tables,
+    wanted_margins,
+)
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.forecast import COUNT
 from sfumato.models.margins.table import Places, Table

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sfumato.models.base.measure_and_fit import linear
 from sfumato.models.base.mechanism import Forecast, Mechanism
-from sfumato.models.linear.strategies.wavelets import wavelet_strategy as wavelets_over
+from sfumato.models.linear.strategies.hierarchies import wavelet_strategy as wavelets_over
 from sfumato.queries import Workload
 from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema

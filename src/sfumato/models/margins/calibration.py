@@ -25,11 +25,10 @@ from sfumato.arrays import Codes, Floats, Whole
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.verbs.misfits import noise_of_margins
+from sfumato.kernel.verbs.measuring import noise_of_margins
 from sfumato.measurement import Measurement
 from sfumato.models.calibration.model_error import OF_NORMAL
 from sfumato.models.margins.content import Margins
-from sfumato.models.margins.errors import along
 from sfumato.models.margins.scales import (
     LEVELS,
     MEASURED,
@@ -41,7 +40,7 @@ from sfumato.models.margins.scales import (
     levels_of,
     of_three,
 )
-from sfumato.models.margins.table import Places, Table, sum_kinds
+from sfumato.models.margins.table import Places, Table, along, sum_kinds
 from sfumato.queries import Identity, Kron, Stack, Weighted
 from sfumato.schema import Schema
 

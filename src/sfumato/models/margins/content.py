@@ -2,7 +2,7 @@
 
 A question is answered from the tables along its own attributes, and from nothing else: no number is kept for a cell of
 all attributes, of which there may be more than atoms. Of a question over many attributes only the kinds of values that
-it tells apart are joined (answers/alike.py).
+it tells apart are joined (answers/question.py).
 """
 
 from __future__ import annotations
@@ -17,21 +17,28 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.answers.alike import Kinds
-from sfumato.answers.gathered import Gathered
-from sfumato.answers.view import View
+from sfumato.answers.evaluate import View
+from sfumato.answers.question import Gathered, Kinds
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
 from sfumato.models.margins import file as margins_file
-from sfumato.models.margins.errors import Coarse, JoinedErrors
-from sfumato.models.margins.joining import CLOSE, NONE, join_counts, join_sums, join_unbiased
+from sfumato.models.margins.joining import CLOSE, NONE, join_counts, join_sums, join_unbiased, level_of
 from sfumato.models.margins.noise import ErrorsOf, JoinedNoise
-from sfumato.models.margins.one_way import level_of
 from sfumato.models.margins.rows import RowsOfMargins
 from sfumato.models.margins.scales import LEVELS, Spreads, halved, measure_of, sizes_of
-from sfumato.models.margins.table import Places, Table, independent, spread_out, subsets, sum_kinds, sum_out
+from sfumato.models.margins.table import (
+    Coarse,
+    JoinedErrors,
+    Places,
+    Table,
+    independent,
+    spread_out,
+    subsets,
+    sum_kinds,
+    sum_out,
+)
 from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import Columns
@@ -391,7 +398,7 @@ class Margins(ContentOfCells):
         )
 
     def as_measured(self) -> Margins:
-        from sfumato.models.margins.unbiased import as_measured
+        from sfumato.models.margins.views import as_measured
 
         if self.unbiased:
             return self

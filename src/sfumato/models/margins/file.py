@@ -26,15 +26,14 @@ import numpy as np
 from sfumato.answers.fit import PARTS, in_parts
 from sfumato.arrays import Floats, Whole
 from sfumato.measurement import Measurement
-from sfumato.models.linear.strategies.contrasts import levelled
-from sfumato.models.linear.strategies.contrasts import tables as tables_by_contrasts
-from sfumato.models.linear.strategies.residual_basis import FEW_VALUES
+from sfumato.models.linear.strategies.residual_basis import FEW_VALUES, levelled
+from sfumato.models.linear.strategies.residual_basis import tables as tables_by_contrasts
 from sfumato.models.margins.scales import LEVELS, Scaled, Spreads
 from sfumato.models.margins.table import Places, Table
 from sfumato.queries import Identity, Queries
 from sfumato.releases.contents.content import Written
 from sfumato.releases.file import members
-from sfumato.releases.file.fits import from_whole_numbers, in_whole_numbers
+from sfumato.releases.file.fit_records import from_whole_numbers, in_whole_numbers
 from sfumato.releases.file.manifest import BLOCKS, Manifest, Statistic, details_as
 from sfumato.releases.file.members import CELLS, Columns, parts_column
 from sfumato.releases.file.records import NoiseRecord, noise_as_json, record

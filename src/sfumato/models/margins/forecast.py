@@ -9,7 +9,7 @@ What errors to expect of margins, before any data is read: as if all pairs got e
 
 The mechanism does better, for it learns which pairs matter; but by how much depends on the table. Rows are taken to lie
 evenly, cells to deviate from what fewer attributes say by a middling share, and errors add up as those of a joined
-table do (models/margins/errors.py): a query over some attributes carries the error of every set of them, each for
+table do (models/margins/table.py): a query over some attributes carries the error of every set of them, each for
 the cells of that set that it sums.
 """
 
@@ -21,10 +21,9 @@ from math import comb, prod, sqrt
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import MOST_DENSE, Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
-from sfumato.limits import MOST_DENSE
 from sfumato.models.base.mechanism import Foresight
 from sfumato.models.calibration.model_error import OF_NORMAL
 from sfumato.models.margins.table import Places

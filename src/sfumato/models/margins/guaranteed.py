@@ -44,8 +44,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from sfumato.answers.guaranteed.ends import Ends, lowest, reach_of_count
-from sfumato.answers.intervals.noise_sum import half_width, half_width_of, moments_of
+from sfumato.answers.noise_sum import Ends, half_width, half_width_of, lowest, moments_of, reach_of_count
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise

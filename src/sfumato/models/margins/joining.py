@@ -8,15 +8,30 @@ in the same way but with differences in the place of ratios, since sums of a mea
 negative, ratios are another guess (`join_products`).
 
 Unbiased tables: the parts of the known tables that their own margins leave open are independent, and add up.
+
+One-way margins from noisy counts: smooth along an order, where the counts say so, with spikes left alone.
+
+A margin is taken to deviate from an even one as a random curve does, whose roughness and size are the likeliest of a
+few; a value that lies far outside what its neighbours say is a spike, such as 40 hours a week, and keeps its count.
+Without an order all values deviate independently.
+
+Rows drawn one attribute after the other, each given the few earlier ones that tell most about it.
+
+The order is that of a tree grown along the strongest ties (Chow, Liu 1968), but each attribute looks at up to three
+earlier ones, and what these together say of it is the joined table of largest entropy. Ties that this leaves out are
+mended afterwards (mending.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Protocol
 
 import numpy as np
 
-from sfumato.arrays import Floats
+from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
 from sfumato.models.margins.table import Places, spread_out, subsets, sum_out
 
 ROUNDS = 200
@@ -128,3 +143,229 @@ def join_unbiased(bases: Sequence[Floats], known: Mapping[Places, Floats]) -> Fl
                 spread = spread * spread_out(bases[place], (place,), among)
         joint = joint + spread
     return joint
+
+
+LENGTHS = (1, 3, 9, 27, 81)  # steps along an order over which neighbours resemble each other: all scales alike
+ROUGH = 0.01  # of a smooth curve's variance that every value has by itself
+SIZES = np.exp(np.arange(-2.0, 7.0, 0.5))  # of deviations, in standard deviations of the noise
+SPIKE = 4.0  # standard deviations from what the others say; one in 16,000 is that far off by chance
+TOGETHER = 0.7  # of the farthest one, at which a value is taken for a spike in the same round
+SPIKE_OF_MANY = 8.0  # the same from the middle one of many values, of which every half is told apart otherwise
+BLOCK = 64  # values of a margin of many that are brought to their sum at once
+MOST_SMOOTHED = 600  # values; the time that it takes grows with their cube
+
+
+def kernels(values: int, ordered: bool) -> list[Floats]:
+    """How values resemble each other, from rough to smooth, and not at all."""
+    alone = np.eye(values)
+    if not ordered or values < 3:
+        return [alone]
+    gaps = np.abs(np.subtract.outer(np.arange(values), np.arange(values)))
+    return [np.exp(-gaps / length) + ROUGH * alone for length in LENGTHS if length < values] + [alone]
+
+
+def one_way_margin(noisy: Floats, variance: float, total: float, ordered: bool) -> Floats:
+    """A margin that is not negative and has this total, with the noise taken out of it."""
+    return one_way_errors(noisy, variance, total, ordered)[0]
+
+
+def one_way_errors(noisy: Floats, variance: float, total: float, ordered: bool) -> tuple[Floats, Floats]:
+    """The same, and the variance of the error that is left in every value, if the margin is what it is taken for."""
+    values, left = len(noisy), np.full(len(noisy), variance)
+    if values > MOST_SMOOTHED:
+        return by_halves(noisy.astype(np.float64), total, SPIKE_OF_MANY * float(np.sqrt(variance))), left
+    if values < 3:
+        return onto_total(noisy, total), left
+    shapes, estimate = kernels(values, ordered), noisy.astype(np.float64)
+    rest = np.ones(values, dtype=bool)  # what is no spike
+    for _ in range(values if ordered else 1):
+        off = noisy[rest] - noisy[rest].mean()
+        pull, precision = _likeliest(off, variance, [shape[np.ix_(rest, rest)] for shape in shapes])
+        estimate[rest] = noisy[rest] - variance * pull
+        left[rest] = np.maximum(variance - variance**2 * precision, 0.0)
+        odd = np.abs(pull) / np.sqrt(precision)  # how far a value is from what the others say, in its own deviations
+        found = (odd > SPIKE) & (odd >= TOGETHER * odd.max())
+        if not found.any() or int(rest.sum() - found.sum()) < 3:
+            break
+        spikes = np.flatnonzero(rest)[found]
+        estimate[spikes], left[spikes] = noisy[spikes], variance
+        rest[spikes] = False
+    return onto_total(estimate, total), left
+
+
+def _likeliest(off: Floats, variance: float, shapes: list[Floats]) -> tuple[Floats, Floats]:
+    """By the likeliest shape and size: the inverse covariance of what was measured, times it; and its diagonal."""
+    best, found = -np.inf, None
+    for shape in shapes:
+        lengths, directions = np.linalg.eigh(shape)
+        along = directions.T @ off
+        spreads = variance * (SIZES[:, None] ** 2 * np.maximum(lengths, 0.0) + 1.0)
+        likelihoods = -0.5 * (np.log(spreads) + along**2 / spreads).sum(axis=1)
+        size = int(likelihoods.argmax())
+        if found is None or likelihoods[size] > best:
+            best = float(likelihoods[size])
+            found = directions @ (along / spreads[size]), directions**2 @ (1.0 / spreads[size])
+    assert found is not None  # noqa: S101 (there is always a shape)
+    return found
+
+
+def onto_total(numbers: Floats, total: float) -> Floats:
+    """The nearest numbers that are not negative and have this sum.
+
+    >>> onto_total(np.array([5.0, -2.0, 1.0]), 4.0).tolist()
+    [4.0, 0.0, 0.0]
+    """
+    falling = np.sort(numbers)[::-1]
+    shifts = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
+    shift = shifts[np.flatnonzero(falling > shifts)[-1]] if total > 0 else np.inf
+    return np.asarray(np.maximum(numbers - shift, 0.0), dtype=np.float64)
+
+
+def level_of(margin: Floats) -> Floats:
+    """How a change of the total goes along a margin that was brought to it: evenly, over the values that hold rows.
+
+    >>> level_of(np.array([5.0, 0.0, 1.0])).tolist()
+    [0.5, 0.0, 0.5]
+    """
+    held = margin > 0.0 if (margin > 0.0).any() else np.ones(len(margin), dtype=bool)
+    return np.asarray(held / held.sum(), dtype=np.float64)
+
+
+def by_halves(numbers: Floats, total: float, spike: float) -> Floats:
+    """Numbers that are not negative and have this sum, brought to it half by half, down to blocks.
+
+    Nearest to many thin counts as a whole is what takes the same from all of them and cuts off at nothing: dense
+    stretches lose rows to thin ones, and every range is off to one side. Halves are told apart by sums of many counts,
+    of which next to none is negative. spike: how far a value stands out which halves would level; it keeps its count.
+
+    >>> by_halves(np.array([3.0, 90.0, -1.0, 1.0]), 95.0, 40.0).tolist()
+    [3.5, 90.0, 0.0, 1.5]
+    """
+    found = np.maximum(numbers, 0.0)
+    rest = numbers - np.median(numbers) <= spike
+    if found[~rest].sum() >= total:
+        return onto_total(numbers, total)
+    places = np.flatnonzero(rest)
+    sums = np.append(0.0, np.cumsum(numbers[places]))
+    waiting = [(0, len(places), total - float(found[~rest].sum()))]
+    while waiting:
+        low, high, rows = waiting.pop()
+        if high - low <= BLOCK:
+            found[places[low:high]] = onto_total(numbers[places[low:high]], rows)
+            continue
+        middle = (low + high) // 2
+        gap = rows - float(sums[high] - sums[low])
+        first = float(sums[middle] - sums[low]) + gap * (middle - low) / (high - low)
+        first = min(max(first, 0.0), rows)
+        waiting += [(low, middle, first), (middle, high, rows - first)]
+    return found
+
+
+MOST_GIVEN = 3  # earlier attributes that one is drawn by
+MOST_CELLS = 2**15  # of an attribute and those it is drawn by
+CLOSE_TO_PAIRS = 1e-3  # of the rows: how near such a table comes to its pairs; what is left is mended
+LAST = 1.0 - 2.0**-30  # of a span, so that adding the number of a span cannot round up to the next
+
+
+class Random(Protocol):
+    """Where random numbers come from."""
+
+    def uniform(self, count: int) -> Floats:
+        """Numbers from 0 up to, not including, 1."""
+
+    def order(self, count: int) -> Codes:
+        """The numbers 0, 1, ..., count - 1 in random order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One attribute's turn. ends: for each combination of the given ones, a span of 1 in which each value has its part.
+
+    Spans follow each other on one line, so that all rows are looked up at once.
+    """
+
+    place: int
+    given: Places
+    sizes: tuple[int, ...]
+    ends: Floats
+
+    @classmethod
+    def by(cls, place: int, given: Places, table: Floats) -> Step:
+        """table: along the given ones, then the attribute; where it is empty no row should be."""
+        values = table.shape[-1]
+        flat = table.reshape(-1, values)
+        ends = np.cumsum(np.where(flat.sum(axis=1, keepdims=True) > 0, flat, flat.sum(axis=0)), axis=1)
+        ends /= ends[:, -1:]
+        # The last value that can be has all that is left: rounding must not lead to one that cannot.
+        ends[ends >= ends[:, -1:]] = 1.0
+        line: Floats = (ends + np.arange(len(flat), dtype=np.float64)[:, None]).reshape(-1)
+        return cls(place, given, table.shape[:-1], line)
+
+    def draw(self, rows: Codes, random: Random) -> Codes:
+        """A value for every row, each by itself. rows: codes by attribute and row."""
+        return self._values(self._cells(rows), random.uniform(rows.shape[1]))
+
+    def draw_evenly(self, rows: Codes, random: Random) -> Codes:
+        """The same, but rows with the same given values have values as their number allows (stratified sampling)."""
+        cells, order = self._cells(rows), random.order(rows.shape[1])
+        order = order[np.argsort(cells[order], kind="stable")]
+        sorted_cells, held = cells[order], np.bincount(cells)
+        rank = np.arange(len(order)) - (np.cumsum(held) - held)[sorted_cells]
+        found = np.empty_like(cells)
+        found[order] = self._values(sorted_cells, (rank + random.uniform(len(order))) / held[sorted_cells])
+        return found
+
+    def _cells(self, rows: Codes) -> Codes:
+        cells = np.zeros(rows.shape[1], dtype=np.int64)
+        for place, size in zip(self.given, self.sizes, strict=True):
+            cells = cells * size + rows[place]
+        return cells
+
+    def _values(self, cells: Codes, within: Floats) -> Codes:
+        values = len(self.ends) // prod(self.sizes)
+        places = cells + np.minimum(within, LAST)
+        return np.asarray(np.searchsorted(self.ends, places, side="right") - cells * values, dtype=np.int64)
+
+
+def plan_steps(one_way: Sequence[Floats], known: Mapping[Places, Floats], ties: Floats) -> list[Step]:
+    """The turns of all attributes. one_way: their margins. known: tables along two axes and more, none negative."""
+    left, placed, steps = set(range(len(one_way))), list[int](), []
+    while left:
+        near = {place: ties[place, placed].max() if placed else ties[place].sum() for place in sorted(left)}
+        place = max(near, key=lambda each: near[each])
+        given = _given(place, placed, ties, one_way)
+        steps.append(Step.by(place, given, _joined((*given, place), one_way, known)))
+        left.remove(place)
+        placed.append(place)
+    return steps
+
+
+def all_ties(one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Floats:
+    """How much two attributes tell of each other, in nats."""
+    ties = np.zeros((len(one_way), len(one_way)))
+    for places, table in known.items():
+        if len(places) == 2:
+            product = np.outer(one_way[places[0]], one_way[places[1]]) / table.sum()
+            held = (table > 0) & (product > 0)
+            ties[places] = (table[held] * np.log(table[held] / product[held])).sum() / table.sum()
+    return ties + ties.T
+
+
+def _given(place: int, placed: Sequence[int], ties: Floats, one_way: Sequence[Floats]) -> Places:
+    """Those that tell most about an attribute, as many as can be laid out."""
+    found: Places = ()
+    for other in sorted(placed, key=lambda one: -ties[place, one]):
+        cells = prod(len(one_way[one]) for one in (*found, other, place))
+        if ties[place, other] > 0 and len(found) < MOST_GIVEN and (cells <= MOST_CELLS or not found):
+            found = (*found, other)
+    return found
+
+
+def _joined(places: Places, one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Floats:
+    """What is known along some places, in their order."""
+    among = tuple(sorted(places))
+    inside = {
+        tuple(among.index(one) for one in each): table for each, table in known.items() if set(each) <= set(among)
+    }
+    joint = join_counts([one_way[one] for one in among], inside, CLOSE_TO_PAIRS)
+    return np.transpose(joint, [among.index(place) for place in places])

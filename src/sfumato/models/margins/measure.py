@@ -233,8 +233,8 @@ class _Survey:
         self, noisy: list[tuple[Places, Noisy]], contrasts: Mapping[Places, Contrasts] = NONE
     ) -> dict[Places, Table]:
         """Estimates from all that was measured."""
-        from sfumato.models.margins.pairs import all_pairs, larger_tables
         from sfumato.models.margins.scales import corrected
+        from sfumato.models.margins.shrinkage import all_pairs, larger_tables
         from sfumato.models.margins.table import Table, pooled
 
         total, one_way, _ = self._one_way(noisy)
@@ -274,7 +274,7 @@ class _Survey:
         return [(one.of, (each, one.noise.continuous_variance)) for one, each in answers]
 
     def _one_way(self, listed: list[tuple[Places, Noisy]]) -> tuple[float, list[Floats], list[Floats]]:
-        from sfumato.models.margins.one_way import one_way_errors
+        from sfumato.models.margins.joining import one_way_errors
         from sfumato.models.margins.table import pooled
 
         total = max(0.0, float(pooled(listed, ())[0]))
@@ -300,7 +300,7 @@ def _least_of_sums(schema: Schema, budget: Budget) -> dict[str, Budget]:
 
 def _work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
     """Pairs and their cells, and the cubes of values whose order is looked at; from the times of releases."""
-    from sfumato.models.margins.one_way import MOST_SMOOTHED
+    from sfumato.models.margins.joining import MOST_SMOOTHED
 
     shape = schema.domain.shape
     cells = [a * b for a, b in combinations(shape, 2)]

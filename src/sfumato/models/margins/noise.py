@@ -14,19 +14,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.answers.cell_weights import ByStatistic
-from sfumato.answers.gathered import Gathered
-from sfumato.answers.groups import Groups
-from sfumato.answers.guaranteed.ends import Ends
-from sfumato.answers.intervals.noise_terms import normal_terms
-from sfumato.answers.intervals.source import Asked
-from sfumato.answers.view import Sum, Terms
+from sfumato.answers.evaluate import Sum, Terms
+from sfumato.answers.fitted_noise import normal_terms
+from sfumato.answers.guaranteed_columns import Asked
+from sfumato.answers.noise_sum import Ends
+from sfumato.answers.question import ByStatistic, Gathered, Groups
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
-from sfumato.models.margins.errors import Coarse, JoinedErrors
 from sfumato.models.margins.guaranteed import Boxes, Misfits, Tables
-from sfumato.models.margins.table import Places, guess_of
+from sfumato.models.margins.table import Coarse, JoinedErrors, Places, guess_of
 from sfumato.queries import Identity
 from sfumato.sql import Amount
 

@@ -22,12 +22,11 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
-from sfumato.models.margins.one_way import Random, Step, all_ties, plan_steps
+from sfumato.models.margins.joining import Random, Step, all_ties, plan_steps
 from sfumato.models.margins.table import Places
 from sfumato.releases.rows.measures import summed
-from sfumato.releases.rows.model import Block, Grouping, gather_margin
+from sfumato.releases.rows.model import Block, Grouping, RandomNumbers, gather_margin
 from sfumato.releases.rows.raking import possible_margins
-from sfumato.releases.rows.random_numbers import RandomNumbers
 from sfumato.schema import Schema
 
 SWEEPS = 40  # over all attributes, at most

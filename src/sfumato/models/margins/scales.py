@@ -32,10 +32,9 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
-from sfumato.models.calibration.scale_posterior import LEAST, SIZES, WIDER, learned_sizes, posterior
-from sfumato.models.margins.errors import along
-from sfumato.models.margins.pairs import fit_margins
-from sfumato.models.margins.table import Places, Table, independent
+from sfumato.models.calibration.model_error import LEAST, SIZES, WIDER, learned_sizes, posterior
+from sfumato.models.margins.shrinkage import fit_margins
+from sfumato.models.margins.table import Places, Table, along, independent
 
 
 @dataclass(frozen=True)

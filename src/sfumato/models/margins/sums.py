@@ -27,7 +27,7 @@ from sfumato.arrays import Floats
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import join_products, join_sums
 from sfumato.models.margins.scales import Spreads
-from sfumato.models.margins.shrinking import SPREADS, Directions
+from sfumato.models.margins.shrinkage import SPREADS, Directions
 from sfumato.models.margins.table import Noisy, Places, Table, pooled
 
 SCATTERS = np.logspace(-5, 1, 25)  # of the largest size of one row's value: what means may scatter by

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.answers.fit import Arrays, Errors, FitReader, in_parts, keep_in_parts
-from sfumato.answers.grouped import Grouped, in_buckets, summed
+from sfumato.answers.fit import Arrays, Errors, FitReader, Grouped, in_buckets, in_parts, keep_in_parts, summed
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.domain.binary_tree import BinaryTree
@@ -36,7 +35,7 @@ from sfumato.models.partition.buckets import OverBuckets, erring_together
 from sfumato.models.tree.fit import TreeFit
 
 if TYPE_CHECKING:
-    from sfumato.answers.guaranteed.ends import Find
+    from sfumato.answers.noise_sum import Find
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +86,7 @@ class PartitionFit(OverBuckets):
         return np.concatenate(found, axis=1)
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
-        from sfumato.answers.guaranteed.regions import of_fixed_tree, of_squares, over_buckets
+        from sfumato.answers.guaranteed_sums import of_fixed_tree, of_squares, over_buckets
 
         if isinstance(self.totals, TreeFit):
             return over_buckets(self.labels, of_fixed_tree(self.totals.measurement, self.totals.tree.order))

@@ -23,7 +23,7 @@ from sfumato.models.calibration.families import MeasuredShrinkage
 from sfumato.models.calibration.first_stage import Shares
 from sfumato.models.calibration.misfits_by_kind import measure_errors
 from sfumato.models.linear.fit import LinearFit
-from sfumato.models.partition.halvings import Halvings, kept_and_deviation
+from sfumato.models.partition.buckets import Halvings, kept_and_deviation
 from sfumato.models.partition.search import halving_order
 from sfumato.models.partition.shrinkage import ShrinkageFit
 from sfumato.queries import Identity, Workload

@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.answers.fit import PARTS, Arrays, ByModel, Errors, FitReader, OfOneMeasurement, keep_in_parts
-from sfumato.answers.grouped import Grouped, squares_by_group, summed
+from sfumato.answers.fit import (
+    PARTS,
+    Arrays,
+    ByModel,
+    Errors,
+    FitReader,
+    Grouped,
+    OfOneMeasurement,
+    keep_in_parts,
+    squares_by_group,
+    summed,
+)
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
@@ -25,7 +35,7 @@ from sfumato.models.sums.tables import MOST_IN_ALL, MOST_TABLES, Table
 from sfumato.queries import Stack
 
 if TYPE_CHECKING:
-    from sfumato.answers.guaranteed.ends import Find
+    from sfumato.answers.noise_sum import Find
 
 FINE = 2**30  # variances are kept in whole multiples of 1 / FINE
 AT_ONCE = 2**22  # numbers that are laid out for many groups

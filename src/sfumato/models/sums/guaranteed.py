@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.answers.guaranteed.ends import Ends, lowest
+from sfumato.answers.noise_sum import Ends, lowest
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.models.sums.tables import Table, candidates

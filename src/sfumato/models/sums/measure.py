@@ -31,11 +31,11 @@ from sfumato.kernel.sampling.noise import VARIANCES
 from sfumato.measurement import LARGEST_SCALE, Laplace, Measurement, Noise, as_one, with_missing
 from sfumato.models.base.measure_and_fit import plain_cells
 from sfumato.models.sums.fit import AveragesFit, seen_in
-from sfumato.models.sums.learning import expected, learned
+from sfumato.models.sums.posterior import expected, learned
 from sfumato.models.sums.shares import Asked, Problem, of_anything, of_effects, precisions
 from sfumato.models.sums.tables import Table, candidates
 from sfumato.queries import AllRanges, Identity, Kron, Queries, Stack, Workload, default_workload
-from sfumato.queries.marginals import over
+from sfumato.queries.kron import over
 from sfumato.queries.workload import places_among, some_sets
 from sfumato.schema import Schema
 

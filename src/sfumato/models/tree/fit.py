@@ -6,17 +6,41 @@ slice (leaning). The error of a weighted sum follows from the leaves to the root
 halves, each by its slope; a division adds its variance times the squared difference of the halves' weights, a slice the
 square of the sum of its nodes' leanings, each times that difference. Part of that error is noise and part is what the
 prior takes for granted; the posterior does not tell them apart, so all of it counts as the model's.
+
+The errors that a posterior over a tree has in sums of many groups, in one pass from the leaves to the root.
+
+The same as TreeFit.errors group by group; a node is looked at for those groups only that have cells in it.
+
+The covariances of every leaf of a tree with some weighted sums of leaves: up the tree and down again.
+
+The number of all rows from noisy counts of the nodes of a tree by least squares, and where one row more would lie.
+
+What is measured next hangs on what was seen, but every noise is drawn afresh, so that a node's own count and the sum
+of its parts are each off by noise alone. Weighed by their variances they make the best of both without any prior.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.answers.fit import Arrays, ByModel, Errors, FitReader, Inside, OfOneMeasurement, Sets, keep_in_parts
-from sfumato.answers.grouped import Grouped
+from sfumato.answers.fit import (
+    Arrays,
+    ByModel,
+    Errors,
+    FitReader,
+    Grouped,
+    Inside,
+    OfOneMeasurement,
+    Sets,
+    keep_in_parts,
+    products,
+    squares_by_group,
+    summed,
+)
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.domain.binary_tree import BinaryTree, nodes_over
@@ -26,7 +50,7 @@ from sfumato.measurement import Design, Laplace, Measurement
 from sfumato.queries import Ranges
 
 if TYPE_CHECKING:
-    from sfumato.answers.guaranteed.ends import Find
+    from sfumato.answers.noise_sum import Find
 
 FINE = 2**30  # slopes are kept in whole multiples of 1 / FINE
 MOST_LEAVES = 2**22  # of a tree of cells; with more the posterior takes longer than anyone waits
@@ -103,7 +127,6 @@ class TreeFit(ByModel, OfOneMeasurement):
 
     def errors_by_group(self, asked: Grouped) -> list[Errors]:
         """The same for many groups; asked: weights of leaves."""
-        from sfumato.models.tree.fit_groups import tree_covariances
 
         place = np.empty_like(self.tree.order)
         place[self.tree.order] = np.arange(len(place))
@@ -112,7 +135,6 @@ class TreeFit(ByModel, OfOneMeasurement):
 
     def covariances(self, columns: Floats) -> Floats:
         """Of every leaf with some weighted sums of leaves."""
-        from sfumato.models.tree.fit_groups import covariances_with
 
         return covariances_with(self.tree, self.slopes / FINE, self.deviations, self.leanings, columns)
 
@@ -149,9 +171,8 @@ def fit_tree(measured: Measurement, tree: BinaryTree, sizes: Codes | None = None
 
     sizes: how many cells each leaf is, along the tree; None: one each.
     """
-    from sfumato.models.tree.evidence import Evidence
     from sfumato.models.tree.messages import posterior_of
-    from sfumato.models.tree.total import of_one_row_more, total_by_squares, total_of_both
+    from sfumato.models.tree.observation import Evidence
 
     along = np.ones(len(tree.order), dtype=np.int64) if sizes is None else sizes
     answers, scales = _by_level(measured, tree)
@@ -219,3 +240,153 @@ def _by_level(measured: Measurement, tree: BinaryTree) -> tuple[list[Floats], li
     if not taken.all():
         raise QueryError("a tree is measured by counts of its own regions; a range in this measurement is none of them")
     return answers, scales
+
+
+def tree_covariances(tree: BinaryTree, slopes: Floats, deviations: Floats, leanings: Floats, asked: Grouped) -> Floats:
+    """The covariance of every group's sums, (groups, sums, sums). asked: weights of the leaves, in the tree's order."""
+    groups, sums = asked.groups, asked.sums
+    found = np.zeros((groups, sums, sums))
+    variances, end = deviations[1:] ** 2, len(slopes)
+    for level in range(tree.height - 1, -1, -1):
+        here = slice(end - tree.nodes(level), end)
+        asked, first, second, of_whole = _halved(tree, level, asked)
+        apart, node = first - second, asked.place
+        everywhere = None if of_whole is None else of_whole[0] - of_whole[1]
+        if everywhere is not None:
+            found += everywhere.T @ (variances[here, None] * everywhere)
+            beside = everywhere[node]
+            found += squares_by_group(asked.group, groups, variances[here][node], apart + beside, beside)
+        else:
+            found += squares_by_group(asked.group, groups, variances[here][node], apart)
+        slices = tree.slices[level]
+        if slices is not None:
+            found += _leaning(asked, leanings[here], slices, apart, everywhere)
+        slope = slopes[here, None]
+        whole = None if of_whole is None or everywhere is None else of_whole[1] + slope * everywhere
+        asked, end = replace(asked, weights=second + slope[node] * apart, whole=whole), here.start
+    root = summed(asked.group, asked.weights, groups)
+    if asked.whole is not None:
+        root += asked.whole[0]
+    return np.asarray(found + deviations[0] ** 2 * products(root, root))
+
+
+def _halved(
+    tree: BinaryTree, level: int, below: Grouped
+) -> tuple[Grouped, Floats, Floats, tuple[Floats, Floats] | None]:
+    """The nodes that groups touch on a level, and the weights of both halves of each; then those of the whole."""
+    halves = tree.halves[level]
+    parent = tree.above(level + 1, below.place)
+    number, example = below.together(parent)
+    second_half = below.place > halves[parent]
+    first, second = (np.zeros((len(example), below.sums)) for _ in range(2))
+    first[number[~second_half]] = below.weights[~second_half]
+    second[number[second_half]] = below.weights[second_half]
+    node = parent[example]
+    alone = halves[node + 1] - halves[node] == 1
+    second[alone] = first[alone]
+    of_whole = None
+    if below.whole is not None:
+        pair = tree.pair(level, np.arange(tree.nodes(level)))
+        left = below.whole[pair[0]]
+        of_whole = left, np.where(pair[1][:, None] >= 0, below.whole[pair[1]], left)
+    return replace(below, place=node, group=below.group[example]), first, second, of_whole
+
+
+def _leaning(asked: Grouped, leanings: Floats, slices: Codes, apart: Floats, everywhere: Floats | None) -> Floats:
+    """What nodes that lean together add: the square of their sum, slice by slice."""
+    groups, count = asked.groups, int(slices.max(initial=-1)) + 1
+    key = slices[asked.place] * groups + asked.group
+    if count * groups <= 4 * len(key) + 2**16:
+        touched, number = np.arange(count * groups), key
+    else:
+        touched, number = np.unique(key, return_inverse=True)
+    together = summed(number.reshape(-1), leanings[asked.place, None] * apart, len(touched))
+    ones = np.ones(len(touched))
+    if everywhere is None:
+        return squares_by_group(touched % groups, groups, ones, together)
+    in_all = summed(slices, leanings[:, None] * everywhere, count)
+    beside = in_all[touched // groups]
+    return squares_by_group(touched % groups, groups, ones, together + beside, beside) + in_all.T @ in_all
+
+
+def covariances_with(tree: BinaryTree, slopes: Floats, deviations: Floats, leanings: Floats, columns: Floats) -> Floats:
+    """For each leaf its covariance with every sum, (leaves, sums); columns: (leaves, sums), as TreeFit.errors has them.
+
+    On the way up a node's halves weigh apart; what that adds to the variance is handed down to both, with its sign.
+    """
+    weights, variances = columns[tree.order], deviations[1:] ** 2
+    added: list[Floats] = []
+    end = len(slopes)
+    for level in range(tree.height - 1, -1, -1):
+        here = slice(end - tree.nodes(level), end)
+        pair = tree.pair(level, np.arange(tree.nodes(level)))
+        first = weights[pair[0]]
+        second = np.where(pair[1][:, None] >= 0, weights[pair[1]], first)
+        apart = first - second
+        moves = variances[here, None] * apart
+        slices = tree.slices[level]
+        if slices is not None:
+            lean = leanings[here, None]
+            moves += lean * summed(slices, lean * apart, int(slices.max()) + 1)[slices]
+        added.append(moves)
+        weights, end = second + slopes[here, None] * apart, here.start
+    found, start = deviations[0] ** 2 * weights, 0
+    for level in range(tree.height):
+        here = slice(start, start + tree.nodes(level))
+        pair = tree.pair(level, np.arange(tree.nodes(level)))
+        moves, slope = added.pop(), slopes[here, None]
+        below = np.empty((tree.nodes(level + 1), columns.shape[1]))
+        alone = pair[1] < 0
+        below[pair[0]] = np.where(alone[:, None], found, slope * found + moves)
+        below[pair[1][~alone]] = ((1.0 - slope) * found - moves)[~alone]
+        found, start = below, here.stop
+    leaves: Floats = np.empty_like(found)
+    leaves[tree.order] = found
+    return leaves
+
+
+FAR_BETTER = 4.0  # times less variance
+
+
+def total_by_squares(
+    tree: BinaryTree, answers: Sequence[Floats], scales: Sequence[Floats], *, laplace: bool
+) -> tuple[float, float]:
+    """The total and the variance of its noise. scales: as Evidence has them, inf where a node was not measured."""
+    mean, variance = np.zeros(tree.nodes(tree.height)), np.full(tree.nodes(tree.height), np.inf)
+    for level in range(tree.height, -1, -1):
+        if level < tree.height:
+            starts = tree.halves[level][:-1]
+            mean, variance = np.add.reduceat(mean, starts), np.add.reduceat(variance, starts)
+        own = (2.0 if laplace else 1.0) * scales[level] ** 2
+        precision = 1.0 / own + 1.0 / variance  # 0 where neither was measured
+        weighed = answers[level] / own + mean / variance
+        mean = np.divide(weighed, precision, out=np.zeros_like(weighed), where=precision > 0.0)
+        variance = np.divide(1.0, precision, out=np.full_like(precision, np.inf), where=precision > 0.0)
+    return float(mean[0]), float(variance[0])
+
+
+def total_of_both(by_prior: tuple[float, float], by_squares: tuple[float, float]) -> tuple[float, float]:
+    """The total to go by and its variance: that of least squares, unless the posterior claims to know far better.
+
+    So it does where next to nothing but leaves was measured, most of them empty: all of their noise is in their sum,
+    and the posterior is moved only by as much as it differs beyond that noise (Stein).
+    """
+    (mean, variance), (squares, noise) = by_prior, by_squares
+    if not np.isfinite(noise):  # something was measured nowhere
+        return mean, variance
+    if noise <= FAR_BETTER * variance:
+        return squares, noise
+    weight = max(0.0, 1.0 - noise / max((squares - mean) ** 2, 1e-300))
+    return mean + weight * (squares - mean), weight * noise + (1.0 - weight) * variance
+
+
+def of_one_row_more(tree: BinaryTree, slopes: Sequence[Floats]) -> Floats:
+    """Which part of one row more in all would lie at each place of the tree."""
+    parts = np.ones(1)
+    for level, slope in enumerate(slopes):
+        pair = tree.pair(level, np.arange(tree.nodes(level)))
+        below, alone = np.empty(tree.nodes(level + 1)), pair[1] < 0
+        below[pair[0]] = np.where(alone, parts, slope * parts)
+        below[pair[1][~alone]] = ((1.0 - slope) * parts)[~alone]
+        parts = below
+    return parts

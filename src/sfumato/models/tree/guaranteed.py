@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.answers.guaranteed.ends import Ends, lowest, reach
+from sfumato.answers.noise_sum import Ends, lowest, reach
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement

@@ -28,9 +28,8 @@ from sfumato.models.calibration.families import MeasuredTree
 from sfumato.models.calibration.first_stage import Shares
 from sfumato.models.calibration.misfits_by_kind import measure_errors
 from sfumato.models.tree import descent
-from sfumato.models.tree.descent import PARTS, Frontier, GoOn, next_measurements
+from sfumato.models.tree.descent import PARTS, Frontier, GoOn, geometry_of, next_measurements
 from sfumato.models.tree.fit import MOST_LEAVES, MOST_NODES, fit_tree
-from sfumato.models.tree.query_geometry import geometry_of
 from sfumato.queries import Ranges, Workload, default_workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema

@@ -18,11 +18,20 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
-from sfumato.models.tree.evidence import UNKNOWN, Evidence
-from sfumato.models.tree.hyperparameters import Hyperparameters, SliceShares, Statistics, row_class, slice_shares
-from sfumato.models.tree.observation import LEAST_VARIANCE, Mixture, Normal
-from sfumato.models.tree.split_prior import UNEVEN, Halves, Split, split
-from sfumato.models.tree.trend import factor, steps
+from sfumato.models.tree.observation import LEAST_VARIANCE, UNKNOWN, Evidence, Mixture, Normal
+from sfumato.models.tree.split_prior import (
+    UNEVEN,
+    Halves,
+    Hyperparameters,
+    SliceShares,
+    Split,
+    Statistics,
+    factor,
+    row_class,
+    slice_shares,
+    split,
+    steps,
+)
 
 ROUNDS = 3  # of learning; more change no figure
 LEAST_SHARE = 1e-3  # of a node's rows that a half is thought to get

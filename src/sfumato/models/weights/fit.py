@@ -7,8 +7,17 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.answers.fit import Arrays, ByModel, Errors, FitReader, TotalByNoise, in_parts
-from sfumato.answers.grouped import Grouped, squares_by_group, summed
+from sfumato.answers.fit import (
+    Arrays,
+    ByModel,
+    Errors,
+    FitReader,
+    Grouped,
+    TotalByNoise,
+    in_parts,
+    squares_by_group,
+    summed,
+)
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError

@@ -12,7 +12,7 @@ from sfumato.plain_text import printable
 from sfumato.schema.columns import columns_of
 
 if TYPE_CHECKING:
-    from sfumato.public.certificate.certificate import Certificate
+    from sfumato.public.certificate.record import Certificate
 
 CONFORMS = "http://mlcommons.org/croissant/1.1"
 # The format's own names, each an alias of its term; "@json" and "@vocab" say how their values are read.

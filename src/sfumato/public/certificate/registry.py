@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.kernel.budget import readable
 from sfumato.plain_text import printable
-from sfumato.public.certificate.facts import Facts
+from sfumato.public.certificate.record import Facts
 from sfumato.releases.contents.content import Content
 from sfumato.schema.columns import columns_of
 from sfumato.schema.what_is_counted import what_is_counted
 
 if TYPE_CHECKING:
-    from sfumato.public.certificate.certificate import Certificate
+    from sfumato.public.certificate.record import Certificate
 
 # Fields of the registry that a file does not tell, and the fact that does; all but the sector are required.
 TOLD_BY = {

@@ -2,14 +2,23 @@
 
 Names and labels are those of a stranger's file. Characters that hide or turn text around are spelled out first
 (`plain_text.printable`), and letters that run from right to left are kept from turning what stands beside them.
+
+What the parts of the page share: a part with its heading, tables, lists.
+
+The whole page: one file, no network, no script, one style sheet that its own policy names by hash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from base64 import b64encode
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
+from importlib.resources import files
 
+from sfumato.answers.results import Estimate, Result
 from sfumato.plain_text import printable
+from sfumato.version import __version__
 
 VOID = frozenset({"meta", "br", "hr"})
 
@@ -83,3 +92,90 @@ def _attribute(key: str, value: object) -> str:
     name = key.rstrip("_").replace("_", "-")
     shown = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
     return f' {name}="{text(shown)}"'
+
+
+def part(anchor: str, heading: str, about: Inside, *inside: Inside) -> Markup:
+    """A part of the page. about: what a reader who looks at nothing else should know."""
+    return tag(
+        "section",
+        tag("h2", heading),
+        tag("p", unbroken(about) if isinstance(about, str) else about) if about else None,
+        *inside,
+        id=anchor,
+    )
+
+
+def table(
+    headers: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[int] = (), kind: str | None = None
+) -> Markup:
+    """A table. numbers: the columns that are right-aligned; all others may hold names."""
+
+    def cells(name: str, row: Sequence[str]) -> list[Markup]:
+        return [
+            tag(
+                name, text if place in numbers else name_of(text), class_="n" if place in numbers else None, scope=scope
+            )
+            for place, text in enumerate(row)
+            for scope in [("col" if name == "th" else None)]
+        ]
+
+    head = tag("thead", tag("tr", cells("th", headers))) if any(headers) else None
+    body = tag("tbody", [tag("tr", cells("td", row)) for row in rows])
+    return tag("div", tag("table", head, body, class_=kind), class_="table", tabindex=0)
+
+
+def result_table(result: Result, most: int) -> Markup:
+    """An answer as a table, at most so many rows of it."""
+    headers, rows = result.texts()
+    first = result.rows[0] if result.rows else ()
+    numbers, place = set[int](), 0
+    for cell in first:
+        wide = 3 + result.both if isinstance(cell, Estimate) else 1
+        numbers |= set(range(place, place + wide)) if isinstance(cell, Estimate) else set()
+        place += wide
+    more = tag("p", f"and {len(rows) - most:,} more rows", class_="soft") if len(rows) > most else None
+    return tag("div", table(headers, rows[:most], numbers), more)
+
+
+def listed(items: Iterable[Inside]) -> Markup | None:
+    found = [tag("li", item) for item in items]
+    return tag("ul", found, class_="plain") if found else None
+
+
+def folded(summary: str, *inside: Inside) -> Markup:
+    """What is there for who wants it; no script opens it."""
+    return tag("details", tag("summary", summary), *inside)
+
+
+def page(title: str, head: Markup, parts: Sequence[Markup | None], made_by: str) -> str:
+    """HTML that works from disk and by post, and asks nobody for anything."""
+    style = files("sfumato.public.report").joinpath("style.css").read_text(encoding="utf-8")
+    known = b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{known}'; base-uri 'none'; form-action 'none'"
+    heads = [
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="generator", content=f"sfumato {__version__}"),
+        tag("title", title),
+        Markup(f"<style>{style}</style>"),
+    ]
+    said = (
+        f"Made from the release alone, which {made_by} wrote, by sfumato {__version__}: no private data and no budget "
+        "were needed. This page runs no script and asks no server."
+    )
+    body = [_fades(), head, tag("main", parts), tag("footer", tag("p", said))]
+    return "<!doctype html>\n" + tag("html", tag("head", heads), tag("body", joined(body)), lang="en", dir="ltr") + "\n"
+
+
+def _fades() -> Markup:
+    """From solid to nothing, to the right and upwards; every picture uses these."""
+    stops = [(0.0, 1.0), (1.0, 0.06)]
+
+    def fade(name: str, **ends: int) -> Markup:
+        marks = [tag("stop", offset=at, stop_opacity=much, class_="fading") for at, much in stops]
+        return tag("linearGradient", marks, id=name, **ends)
+
+    inside = [fade("fade", x1=0, y1=0, x2=1, y2=0), fade("fade-up", x1=0, y1=1, x2=0, y2=0)]
+    return tag("svg", tag("defs", inside), class_="defs", aria_hidden="true", width=0, height=0)

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.answers.estimate import Estimate
-from sfumato.answers.intervals.manner import Manner
-from sfumato.answers.intervals.many import of_each
+from sfumato.answers.answer import of_each
+from sfumato.answers.question import Manner
+from sfumato.answers.results import Estimate
 from sfumato.arrays import Floats
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.public.report.cuts import Cut, cut
-from sfumato.public.report.distributions import Distribution, counts_of, counts_where, takes_long
+from sfumato.public.report.distributions import Cut, Distribution, counts_of, counts_where, cut, takes_long
 from sfumato.releases.contents.content import ContentOfCells
 
 if TYPE_CHECKING:

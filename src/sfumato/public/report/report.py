@@ -20,21 +20,16 @@ def report(
 ) -> str:
     """The page, as HTML. facts: for its certificate, what only the curator knows. step: told what is being done."""
     from sfumato.plain_text import printable
-    from sfumato.public.certificate.certificate import certificate
+    from sfumato.public.certificate.record import certificate
+    from sfumato.public.report.attributes import attributes, together
     from sfumato.public.report.distributions import distribution_of
-    from sfumato.public.report.odds import odds_of
-    from sfumato.public.report.page import page
+    from sfumato.public.report.limits import ask, certified, findings, limits, trust
+    from sfumato.public.report.markup import page
+    from sfumato.public.report.opening import odds_of, opening, promise
     from sfumato.public.report.pairs import strongest_pairs
-    from sfumato.public.report.sections.asking import ask, findings
-    from sfumato.public.report.sections.attributes import attributes
-    from sfumato.public.report.sections.certified import certified
-    from sfumato.public.report.sections.limits import limits, trust
-    from sfumato.public.report.sections.opening import opening
-    from sfumato.public.report.sections.promise import promise
-    from sfumato.public.report.sections.reading import reading
-    from sfumato.public.report.sections.together import together
+    from sfumato.public.report.reading import reading
     from sfumato.publishing.publish import open_release
-    from sfumato.releases.description.description import describe
+    from sfumato.releases.description import describe
 
     release = open_release(Path(path), most_cells=most_cells, require_signature=require_signature)
     about, odds = describe(release, confidence), odds_of(release.guarantee)

@@ -26,12 +26,10 @@ from sfumato.schema import Schema
 if TYPE_CHECKING:  # publishing needs neither SQL nor intervals nor rows, and starts the sooner without
     import pyarrow as pa
 
-    from sfumato.answers.alike import Kinds
-    from sfumato.answers.estimate import Estimate
-    from sfumato.answers.intervals.manner import Manner
-    from sfumato.answers.intervals.source import Source
-    from sfumato.answers.result import Result
-    from sfumato.answers.view import View
+    from sfumato.answers.evaluate import View
+    from sfumato.answers.guaranteed_columns import Source
+    from sfumato.answers.question import Kinds, Manner
+    from sfumato.answers.results import Estimate, Result
     from sfumato.releases.rows.model import RowModel
     from sfumato.sql import Select
 
@@ -121,7 +119,7 @@ class Content(ABC):
     def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
         """The same with intervals of a kind that is asked for."""
         if manner.interval != "typical":
-            from sfumato.answers.guaranteed.ends import NONE
+            from sfumato.answers.noise_sum import NONE
 
             raise QueryError(NONE)
         return self.select(select, confidence)
@@ -187,12 +185,12 @@ class ContentOfCells(Content):
         """
 
     def select(self, select: Select, confidence: float) -> Result:
-        from sfumato.answers.intervals.manner import Manner
+        from sfumato.answers.question import Manner
 
         return self.select_as(select, confidence, Manner())
 
     def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
-        from sfumato.answers.intervals.select import select_as
+        from sfumato.answers.answer import select_as
 
         return select_as(self, select, confidence, manner)
 
@@ -206,7 +204,7 @@ class ContentOfCells(Content):
 
     def sure(self, kinds: Kinds) -> Source:
         """What finds the ends of guaranteed intervals, for the cells of a view; a QueryError where nothing does."""
-        from sfumato.answers.guaranteed.ends import NONE
+        from sfumato.answers.noise_sum import NONE
 
         raise QueryError(NONE)
 

@@ -20,20 +20,19 @@ from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Identity, Queries
 from sfumato.releases.contents.content import NOT_UNBIASED, About, ContentOfCells, Written
 from sfumato.releases.file import members
-from sfumato.releases.file.families import WITHOUT_ESTIMATE
-from sfumato.releases.file.fits import Reading, from_whole_numbers, in_whole_numbers, write_fits
+from sfumato.releases.file.fit_records import Arrays, Reading, from_whole_numbers, in_whole_numbers, write_fits
 from sfumato.releases.file.manifest import Manifest, Statistic
 from sfumato.releases.file.members import CELLS, NUMBERS, VALUE, Columns, parts_column
-from sfumato.releases.file.query_records import Arrays
+from sfumato.releases.file.records import WITHOUT_ESTIMATE
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.answers.alike import Kinds
-    from sfumato.answers.estimate import Estimate
-    from sfumato.answers.intervals.source import FromFits
-    from sfumato.answers.view import View
-    from sfumato.releases.rows.every_cell import RowsOfCells
+    from sfumato.answers.evaluate import View
+    from sfumato.answers.guaranteed_columns import FromFits
+    from sfumato.answers.question import Kinds
+    from sfumato.answers.results import Estimate
+    from sfumato.releases.rows.from_cells import RowsOfCells
     from sfumato.sql import Select
 
 
@@ -68,10 +67,9 @@ class Cube(ContentOfCells):
         return {fit.of: fit.measurements[0].noise for fit in self.fits}
 
     def view(self, kinds: Kinds) -> View:
-        from sfumato.answers.counted_noise import CountedNoise
+        from sfumato.answers.evaluate import CountedNoise, View
         from sfumato.answers.fitted_noise import FittedNoise
-        from sfumato.answers.gathered import gathered, gathered_by_kind
-        from sfumato.answers.view import View
+        from sfumato.answers.question import gathered, gathered_by_kind
 
         noises = CountedNoise(self.noises) if self.plain else FittedNoise(self.fits, self.domain)
         places = sorted(self.domain.place(name) for name in kinds)
@@ -89,13 +87,13 @@ class Cube(ContentOfCells):
         return confidence if all(fit.exact for fit in self.fits) else None
 
     def together(self, select: Select, confidence: float) -> float | None:
-        from sfumato.answers.intervals.together import together
+        from sfumato.answers.joint_confidence import together
 
         return together(select, self, confidence) if self.exact_at(confidence) is not None else None
 
     def sure(self, kinds: Kinds) -> FromFits:
-        from sfumato.answers.guaranteed.regions import finders
-        from sfumato.answers.intervals.source import FromFits
+        from sfumato.answers.guaranteed_columns import FromFits
+        from sfumato.answers.guaranteed_sums import finders
 
         return FromFits(self.domain, finders(self.fits, self.domain), kinds)
 
@@ -132,7 +130,7 @@ class Cube(ContentOfCells):
             found = answer_by_fit(queries, self.fits[0], confidence)
         if interval == "typical" and self.plain:
             return found
-        from sfumato.answers.intervals.linear import in_kind, no_wider
+        from sfumato.answers.linear import in_kind, no_wider
 
         if interval == "typical":
             return no_wider(queries, self.fits[0], self.domain, found, confidence)
@@ -143,7 +141,7 @@ class Cube(ContentOfCells):
 
     @cached_property
     def row_model(self) -> RowsOfCells:
-        from sfumato.releases.rows.every_cell import RowsOfCells
+        from sfumato.releases.rows.from_cells import RowsOfCells
 
         return RowsOfCells(self.schema, self.values, self._cell_errors() if self.schema.measures else {})
 

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.answers.alike import Kinds
-from sfumato.answers.counted_noise import CountedNoise
-from sfumato.answers.gathered import gather_listed
+from sfumato.answers.evaluate import CountedNoise, View
+from sfumato.answers.question import Kinds, gather_listed
 from sfumato.answers.suppressed import Suppressed
-from sfumato.answers.view import View
 from sfumato.arrays import Codes, Floats, Whole
 from sfumato.errors import ReleaseFileError
 from sfumato.frozen import dataclass
@@ -25,11 +23,11 @@ from sfumato.releases.file.manifest import Total as TotalRecord
 from sfumato.releases.file.members import CELL, CELLS, Columns
 from sfumato.releases.file.records import noise_record
 from sfumato.releases.file.strict_json import refusal
-from sfumato.releases.rows.listed_cells import RowsOfListedCells
+from sfumato.releases.rows.from_cells import RowsOfListedCells
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.answers.guaranteed.thresholded import FromThreshold
+    from sfumato.answers.guaranteed_sums import FromThreshold
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +86,7 @@ class SparseCube(ContentOfCells):
         return View(self.schema, cells, CountedNoise(self.noises, self.total_noises), self.suppressed)
 
     def sure(self, kinds: Kinds) -> FromThreshold:
-        from sfumato.answers.guaranteed.thresholded import FromThreshold, Thresholded
+        from sfumato.answers.guaranteed_sums import FromThreshold, Thresholded
 
         (total,) = (total for total in self.totals if total.of == "count")
         known = Thresholded(self.threshold, self.noises["count"], float(total.answers[0]), total.noise)

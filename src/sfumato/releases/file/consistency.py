@@ -1,23 +1,64 @@
-"""Whether the parts of a release file go together: schema, guarantee, statistics, members, and what its kind asks."""
+"""How much memory a file would take, known from its manifest alone, and refused where that is more than was agreed to.
+
+Equal numbers pack to almost nothing, so that a file of 3 MB can claim a gigabyte. What is counted here are numbers of
+eight bytes: those in the file, the bytes of the file itself, the edges of the axes, and what fits make of their numbers
+while they are read (`room` of each family, measured in tests/releases/file/test_room.py on files at the bound).
+
+Whether the parts of a release file go together: schema, guarantee, statistics, members, and what its kind asks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sfumato.arrays import MOST_SPANNED
 from sfumato.errors import BudgetError, SchemaError
 from sfumato.kernel.budget import epsilon_for
-from sfumato.kernel.ledger.book import write_fraction
-from sfumato.kernel.unit import Unit
+from sfumato.kernel.ledger.book import Unit, write_fraction
 from sfumato.releases.contents.content import kind_named
-from sfumato.releases.file.fits import leaves_out_estimates
+from sfumato.releases.file.fit_records import leaves_out_estimates
 from sfumato.releases.file.manifest import BLOCKS, SCALED_VERSION, SOLVED_VERSION, Guarantee, Manifest, guarantee_of
-from sfumato.releases.file.members import Columns
-from sfumato.releases.file.parquet import check_sizes
-from sfumato.releases.file.room import check_room
+from sfumato.releases.file.members import Columns, check_sizes
+from sfumato.releases.file.records import FAMILIES
 from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 from sfumato.schema.schema import axis_sizes
+
+MOST_CELLS = 24_000_000  # numbers that any file may lay out unless more is asked for: about 300 MB
+PER_BYTE = 6  # and for each byte of a larger file, so that whoever could send 30 MB can have them opened
+
+
+def usual_bound(size: int) -> int:
+    """How many numbers a file of so many bytes may lay out unless more is asked for.
+
+    >>> usual_bound(3_000_000), usual_bound(30_000_000)
+    (24000000, 180000000)
+    """
+    return max(MOST_CELLS, PER_BYTE * size)
+
+
+def check_room(manifest: Manifest, axes: Sequence[int], most: int | None) -> None:
+    """Refuse a file that would lay out more than `most` numbers. axes: how many cells each attribute has."""
+    needed = numbers_laid_out(manifest, axes)
+    if most is not None and needed > most:
+        raise refusal(
+            f"it lays out {needed:,} numbers in memory, and a file may lay out {most:,} unless more is allowed",
+            f"if you trust its publisher, allow it with --most-cells {needed} (in Python: most_cells={needed})",
+        )
+
+
+def numbers_laid_out(manifest: Manifest, axes: Sequence[int]) -> int:
+    """How many numbers of eight bytes there are in memory, at most, while a file is opened."""
+    read = sum(member.rows * len(member.columns) for member in manifest.members.values())
+    held = sum(member.bytes for member in manifest.members.values()) // 8
+    each = max((FAMILIES[fit.family].room for fit in manifest.fits), default=1)
+    cells = max((member.rows for member in manifest.members.values()), default=0)
+    spanned = [one.columns for fit in manifest.fits for one in fit.measurements]
+    besides = sum(3 * min(columns, MOST_SPANNED) for columns in spanned if columns > cells)
+    # While an axis is made there are two of it; by the time the values are read there is one.
+    return sum(axes) + max([each * read + held + besides, *axes])
+
 
 OF_SOME_KINDS = frozenset({"threshold", "totals", "fits", "queries", "arrays", "details"})  # of the manifest
 

@@ -15,7 +15,6 @@ from pydantic import Field, JsonValue, ValidationError
 
 from sfumato.errors import ReleaseFileError
 from sfumato.kernel.budget import readable
-from sfumato.releases.description.group_privacy import LARGEST
 from sfumato.releases.file.records import (
     Exact,
     FitRecord,
@@ -31,6 +30,7 @@ from sfumato.releases.file.records import (
     record,
 )
 from sfumato.releases.file.strict_json import canonical, refusal, strict_json
+from sfumato.releases.group_privacy import LARGEST
 from sfumato.version import __version__
 
 FORMAT_VERSION: Final = 2  # 2 brought fitted cubes, Gaussian noise and guarantees with a delta; 1 is still read

@@ -11,7 +11,7 @@ from sfumato.errors import ReleaseFileError
 from sfumato.frozen import dataclass
 from sfumato.releases.contents.content import Content, Written, kind_named
 from sfumato.releases.file.artifact import Artifact, write_artifact
-from sfumato.releases.file.fits import leaves_out_estimates
+from sfumato.releases.file.fit_records import leaves_out_estimates
 from sfumato.releases.file.manifest import (
     BLOCKS,
     DETAILED_VERSION,

@@ -1,4 +1,9 @@
-"""From cells to values: the columns of the table, each with values that the schema reads back into the row's cells."""
+"""Which columns synthetic rows have: those of the table that the schema describes, so that it reads them back.
+
+From cells to values: the columns of the table, each with values that the schema reads back into the row's cells.
+
+Rows, batch by batch: memory does not grow with how many there are.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +12,51 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from sfumato.arrays import Floats
+from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.releases.rows.model import Block
-from sfumato.releases.rows.random_numbers import RandomNumbers
-from sfumato.releases.rows.values.columns import TableColumn, table_columns
-from sfumato.releases.rows.values.listed import Listed
-from sfumato.releases.rows.values.numbers import Numbers
-from sfumato.releases.rows.values.times import Times
+from sfumato.releases.rows.listed_values import Listed
+from sfumato.releases.rows.model import Block, RandomNumbers, RowModel
+from sfumato.releases.rows.ordered_values import Numbers, Times
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Boolean, Category, Date, Integer
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A column of the table, with the attributes and measures that are read from it. Neither: it says who a row is."""
+
+    name: str
+    attributes: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ()
+
+
+def table_columns(schema: Schema) -> tuple[TableColumn, ...]:
+    """The privacy unit's column, if there is one, then those of attributes and of measures, each once.
+
+    >>> census = Schema(dataset="t", privacy_unit={"column": "person", "contributions": 2}, attributes={
+    ...     "day": {"type": "date", "by": "weekday", "column": "at"},
+    ...     "hour": {"type": "date", "by": "hour_of_day", "column": "at"}})
+    >>> [column.name for column in table_columns(census)]
+    ['person', 'at']
+    """
+    names = dict.fromkeys(part.column for part in (*schema.attributes.values(), *schema.measures.values()))
+    unit = schema.privacy_unit.column
+    alone = [TableColumn(unit)] if unit is not None and unit not in names else []
+    return (
+        *alone,
+        *(
+            TableColumn(
+                name,
+                tuple(key for key, part in schema.attributes.items() if part.column == name),
+                tuple(key for key, part in schema.measures.items() if part.column == name),
+            )
+            for name in names
+        ),
+    )
 
 
 class Values(Protocol):
@@ -86,3 +124,37 @@ def _values(schema: Schema, column: TableColumn) -> Values | None:
     in_whole_steps = not parts and all(measure.step.denominator == 1 for _, measure in measures)
     widest = max(measures, key=lambda one: one[1].upper - one[1].lower, default=None)
     return Numbers((*whole, *real), widest, bool(whole) or in_whole_steps)
+
+
+MOST_ROWS = 10**9
+BATCH = 2**16
+
+
+def check_number(rows: int) -> None:
+    """Refuse a senseless number of rows, before anything is prepared for them."""
+    if not 0 < rows <= MOST_ROWS:
+        raise QueryError(f"the number of rows must be a whole number from 1 to {MOST_ROWS:,}")
+
+
+def draw_blocks(model: RowModel, rows: int, random: RandomNumbers) -> Iterator[Block]:
+    """Blocks of rows in random order.
+
+    The span from 0 to 1 is cut into as many equal parts as there are rows, and each row has its place in one of them
+    (stratified sampling): no share of the rows is further off than if each were drawn by itself, most are much nearer.
+    A block takes every so-many-th part, so that it is a small sample of its own.
+    """
+    check_number(rows)
+    if not model.total > 0:
+        raise QueryError("the release counts no rows in all, as that of an empty table does; there is nothing to draw")
+    blocks = -(-rows // BATCH)
+    for block in random.order(blocks):
+        parts = np.arange(int(block), rows, blocks)
+        places: Floats = np.minimum((parts + random.uniform(len(parts))) / rows, np.nextafter(1.0, 0.0))
+        yield model.draw(places, random)[random.order(len(parts))]
+
+
+def draw_batches(model: RowModel, schema: Schema, rows: int, seed: int | None = None) -> Iterator[pa.RecordBatch]:
+    """Synthetic rows with their values."""
+    check_number(rows)
+    random = RandomNumbers(seed)
+    return Decoder.of(schema).rows(draw_blocks(model, rows, random), random)

@@ -15,9 +15,8 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.frozen import dataclass
-from sfumato.releases.rows.layouts import Layout
-from sfumato.releases.rows.model import Grouping
-from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.releases.rows.model import Grouping, RandomNumbers
+from sfumato.releases.rows.raking import Layout
 from sfumato.schema import Schema
 from sfumato.schema.parts import Measure
 

@@ -1,4 +1,11 @@
-"""Cells that are nowhere negative and keep the release's own one-way and two-way answers.
+"""Two ways to hold a number for each cell: all cells laid out along their axes, or a list of some.
+
+The nearest answers that rows can have: nowhere negative, with the same total.
+
+Noise makes answers negative where there are few rows. Setting each of many cells to zero that is negative would bias
+every sum they are part of, so sums are settled first and their parts after them.
+
+Cells that are nowhere negative and keep the release's own one-way and two-way answers.
 
 First the answers are made possible, those about one attribute by themselves, those about two so that they sum to these.
 Then cells are raked to them (iterative proportional fitting): scaled, one pair of attributes after the other, until all
@@ -9,13 +16,149 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
+from math import prod
+from typing import Protocol
 
 import numpy as np
 
-from sfumato.arrays import Floats
+from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
-from sfumato.releases.rows.layouts import LaidOut, Layout
-from sfumato.releases.rows.possible import halved_without_negatives, without_negatives
+from sfumato.frozen import dataclass
+
+
+class Layout(Protocol):
+    """Cells whose numbers can be summed along some axes, and sums handed back to the cells they are made of."""
+
+    def along(self, values: Floats, axes: Sequence[int]) -> Floats:
+        """The sums over all other axes."""
+
+    def back(self, sums: Floats, axes: Sequence[int]) -> Floats:
+        """For each cell, the number of the sum it is part of, in a shape that goes with the cells' own."""
+
+
+@dataclass(frozen=True)
+class LaidOut:
+    """All cells, in an array with an axis for each attribute."""
+
+    shape: tuple[int, ...]
+
+    def along(self, values: Floats, axes: Sequence[int]) -> Floats:
+        others = tuple(place for place in range(len(self.shape)) if place not in axes)
+        return np.asarray(values.sum(axis=others), dtype=np.float64)
+
+    def back(self, sums: Floats, axes: Sequence[int]) -> Floats:
+        return sums.reshape([size if place in axes else 1 for place, size in enumerate(self.shape)])
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """Some cells of a domain, in a list."""
+
+    domain: Domain
+    cells: Codes
+
+    def along(self, values: Floats, axes: Sequence[int]) -> Floats:
+        shape = tuple(self.domain.shape[place] for place in axes)
+        summed = np.bincount(self._labels(axes), weights=values, minlength=prod(shape))
+        return np.asarray(summed, dtype=np.float64).reshape(shape)
+
+    def back(self, sums: Floats, axes: Sequence[int]) -> Floats:
+        return np.asarray(sums.reshape(-1)[self._labels(axes)], dtype=np.float64)
+
+    def _labels(self, axes: Sequence[int]) -> Codes:
+        label = np.zeros(len(self.cells), dtype=np.int64)
+        for place in axes:
+            axis = self.domain.axes[place]
+            label = label * axis.size + self.domain.codes_along(axis.name, self.cells)
+        return label
+
+
+def ends_of(rows: Floats) -> Floats:
+    """Where each cell ends on a line from 0 to 1, all of them in their order, each as wide as its share of the rows.
+
+    >>> ends_of(np.array([1.0, 0.0, 3.0])).tolist()
+    [0.25, 0.25, 1.0]
+    """
+    ends = np.cumsum(rows)
+    ends /= ends[-1]
+    last = int(np.flatnonzero(rows)[-1])
+    ends[last:] = 1.0  # no place is lost to rounding, and none reaches a cell without rows
+    return ends
+
+
+def without_negatives(answers: Floats) -> Floats:
+    """The nearest numbers (least squares) that are not negative and have the same sum: each is lowered by as much.
+
+    >>> without_negatives(np.array([5.0, -2.0, 1.0])).tolist()
+    [4.0, 0.0, 0.0]
+    """
+    total = float(answers.sum())
+    if total <= 0:
+        return np.zeros(len(answers))
+    if answers.min() >= 0:
+        return answers
+    falling = np.sort(answers)[::-1]
+    lowered = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
+    by = lowered[np.flatnonzero(falling > lowered)[-1]]
+    return np.asarray(np.maximum(answers - by, 0.0), dtype=np.float64)
+
+
+def halved_without_negatives(answers: Floats) -> Floats:
+    """Numbers that are not negative and have the same sum, at every scale as near to the answers as that allows.
+
+    The whole is cut in two, across its longest axis, and so on down to single numbers; each half gets its share of what
+    its parent has, none where its answer is negative. So a range far from a negative one keeps its sum, while the
+    nearest numbers would fill a long empty range with what noise left above zero.
+
+    >>> halved_without_negatives(np.array([30.0, 10.0, 8.0, -3.0])).tolist()
+    [30.0, 10.0, 5.0, 0.0]
+    """
+    if answers.min() >= 0:
+        return answers
+    levels, level = [], answers
+    while level.size > 1:
+        axis = int(np.argmax(level.shape))
+        levels.append((level, axis))
+        first, second = _halves(level, axis)
+        level = first.copy()
+        level[_first(axis, second.shape[axis])] += second
+    fixed = np.maximum(level, 0.0)
+    while levels:
+        level, axis = levels.pop()
+        fixed = _divide(fixed, level, axis)
+    return fixed
+
+
+def _divide(parents: Floats, children: Floats, axis: int) -> Floats:
+    """What each of two children gets of its parent's; one without a sibling gets all."""
+    found = np.maximum(children, 0.0)
+    first, second = _halves(found, axis)
+    pairs = _first(axis, second.shape[axis])
+    sums = first.copy()
+    sums[pairs] += second
+    nothing = sums <= 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.where(nothing, 0.0, parents / sums)
+    first *= scale
+    second *= scale[pairs]
+    if nothing.any():  # neither child is known to hold anything: evenly
+        alone = np.ones(first.shape[axis])
+        alone[: second.shape[axis]] = 0.5
+        evenly = np.where(nothing, parents * alone.reshape([-1 if a == axis else 1 for a in range(first.ndim)]), 0.0)
+        first += evenly
+        second += evenly[pairs]
+    return found
+
+
+def _halves(level: Floats, axis: int) -> tuple[Floats, Floats]:
+    """Views of the first and of the second of every two neighbours."""
+    before = (slice(None),) * axis
+    return level[(*before, slice(0, None, 2))], level[(*before, slice(1, None, 2))]
+
+
+def _first(axis: int, count: int) -> tuple[slice, ...]:
+    return (*(slice(None),) * axis, slice(0, count))
+
 
 Margin = tuple[tuple[int, ...], Floats]  # along which axes, and what the cells must sum to
 Answers = Callable[[tuple[int, ...]], Floats]  # the release's own, along one or two axes

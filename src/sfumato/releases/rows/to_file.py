@@ -1,27 +1,123 @@
-"""Rows of a release into a file, and how well they agree with it."""
+"""How well rows, as they were written, agree with what the release itself answers.
+
+Rows of a release into a file, and how well they agree with it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.arrays import Codes
+import numpy as np
+from scipy.special import ndtr
+
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain
 from sfumato.frozen import dataclass
-from sfumato.releases.file.earlier import keep_earlier
-from sfumato.releases.rows.csv_reading import read_back
-from sfumato.releases.rows.decode import Decoder
-from sfumato.releases.rows.draw import check_number, draw_blocks
-from sfumato.releases.rows.encode import codes_in
-from sfumato.releases.rows.model import RowModel
-from sfumato.releases.rows.quality import Agreement, Tally
-from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.releases.file.atomic_write import keep_earlier
+from sfumato.releases.rows.decode import Decoder, check_number, draw_blocks
+from sfumato.releases.rows.encode import codes_in, read_back
+from sfumato.releases.rows.model import Grouping, RandomNumbers, RowModel
 from sfumato.releases.rows.write import check_place, rows_file
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+MOST_GROUPS = 32  # of one attribute: longer ones are compared by ranges
+MOST_PAIRS = 300
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How rows agree with one-way or two-way answers, in shares of the rows.
+
+    A difference is that of a group's share of the rows and the release's own answer about it, divided by its total; an
+    answer below zero, which no rows can have, counts with all of its difference. by_chance: what to expect of as many
+    rows, each drawn by itself from a table that has the answers.
+    """
+
+    of: str
+    tables: int
+    groups: int
+    mean: float
+    mean_by_chance: float
+    largest: float
+    largest_by_chance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Counts rows by one and by two attributes. counts: of each table, and seen: of all rows, changed by `add`."""
+
+    groupings: dict[str, Grouping]
+    tables: tuple[tuple[str, ...], ...]
+    counts: tuple[Codes, ...]
+    seen: Codes
+
+    @classmethod
+    def over(cls, domain: Domain) -> Tally:
+        """By every attribute and by every two, some of these where there are very many."""
+        every = {axis.name: Grouping.of(axis, MOST_GROUPS) for axis in domain}
+        pairs = list(combinations(every, 2))
+        tables = (*((name,) for name in every), *pairs[:: max(1, -(-len(pairs) // MOST_PAIRS))])
+        shapes = [[every[name].size for name in names] for names in tables]
+        return cls(
+            every, tables, tuple(np.zeros(shape, dtype=np.int64) for shape in shapes), np.zeros(1, dtype=np.int64)
+        )
+
+    @property
+    def rows(self) -> int:
+        """How many rows were counted, those included that no cell holds."""
+        return int(self.seen[0])
+
+    def add(self, codes: Mapping[str, Codes]) -> None:
+        """Count some more rows. codes: the cell of each along every attribute; -1 where a value is read into none."""
+        labels = {name: grouping.labels(np.maximum(codes[name], 0)) for name, grouping in self.groupings.items()}
+        self.seen[0] += len(next(iter(codes.values())))
+        for place, names in enumerate(self.tables):
+            label, there = labels[names[0]], codes[names[0]] >= 0
+            for name in names[1:]:
+                label, there = label * self.groupings[name].size + labels[name], there & (codes[name] >= 0)
+            flat = self.counts[place].reshape(-1)
+            flat += np.bincount(label[there], minlength=len(flat))
+
+    def compare(self, model: RowModel) -> tuple[Agreement, ...]:
+        """The rows so far beside the release's own answers: by one attribute, then by two where there are."""
+        found = []
+        for ways, words in ((1, "one attribute"), (2, "two attributes")):
+            chosen = [place for place, names in enumerate(self.tables) if len(names) == ways]
+            asked = [[self.groupings[name] for name in self.tables[place]] for place in chosen]
+            answered = [model.margin(groupings) / model.total for groupings in asked]
+            if chosen:
+                drawn = [self.counts[place] / self.rows for place in chosen]
+                found.append(_agreement(words, drawn, answered, self.rows))
+        return tuple(found)
+
+
+def _agreement(words: str, drawn: Sequence[Floats], answered: Sequence[Floats], rows: int) -> Agreement:
+    off = [np.abs(mine - its).reshape(-1) for mine, its in zip(drawn, answered, strict=True)]
+    shares = np.concatenate([np.clip(its, 0.0, 1.0).reshape(-1) for its in answered])
+    spread = np.sqrt(shares * (1 - shares) / rows)
+    every = np.concatenate(off)
+    mean_by_chance = float(np.sqrt(2 / np.pi) * spread.mean())
+    return Agreement(
+        words, len(drawn), len(every), float(every.mean()), mean_by_chance, float(every.max()), _largest(spread)
+    )
+
+
+def _largest(spread: Floats) -> float:
+    """The middle of what the largest of many normal differences comes to: above it one is expected ln 2 times."""
+    low, high = 0.0, 12.0 * float(spread.max())
+    positive = spread[spread > 0]
+    for _ in range(60):
+        middle = (low + high) / 2
+        above = 2 * ndtr(-middle / positive).sum()
+        low, high = (middle, high) if above > np.log(2) else (low, middle)
+    return (low + high) / 2
 
 
 @dataclass(frozen=True)

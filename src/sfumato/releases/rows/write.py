@@ -1,19 +1,128 @@
-"""Synthetic rows to a file, batch by batch, whole or not at all."""
+"""Synthetic rows as CSV, written as the table's own file was: what was stated of it holds for these rows too.
+
+Synthetic rows to a file, batch by batch, whole or not at all.
+"""
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import field
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ReleaseFileError
-from sfumato.releases.rows.csv_file import csv_file
-from sfumato.schema.dialect import PLAIN, Dialect
+from sfumato.frozen import dataclass
+from sfumato.plain_text import file_safe
+from sfumato.schema.dialect import PLAIN, Dialect, same_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def csv_file(path: Path, types: pa.Schema, dialect: Dialect = PLAIN) -> PlainCsv | StatedCsv:
+    """What writes batches as CSV; names and labels neither steer a terminal nor run in a spreadsheet."""
+    # A field of nothing, alone on its line, must be quoted to be a row, which the quick writer does not do.
+    return PlainCsv(path, types) if dialect == PLAIN and len(types) > 1 else StatedCsv(path, types, dialect)
+
+
+class PlainCsv:
+    """Commas, quotes, UTF-8: by the library that is quickest."""
+
+    def __init__(self, path: Path, types: pa.Schema) -> None:
+        import pyarrow as pa
+        import pyarrow.csv
+
+        self._types = pa.schema([(file_safe(field.name), field.type) for field in types])
+        self._file = pyarrow.csv.CSVWriter(path, self._types)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        import pyarrow as pa
+
+        columns = [_safe_labels(column) if pa.types.is_string(column.type) else column for column in batch.columns]
+        self._file.write_batch(pa.record_batch(columns, schema=self._types))
+
+    def __enter__(self) -> PlainCsv:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+@dataclass
+class StatedCsv:
+    """With the delimiter, quotes, encoding, numbers, dates and columns that a schema states of the table's file."""
+
+    path: Path
+    types: pa.Schema
+    dialect: Dialect
+    _places: list[int | None] = field(init=False)
+
+    def __enter__(self) -> StatedCsv:
+        names = list(self.types.names)
+        listed = {same_name(name): place for place, name in enumerate(names)}
+        listed |= {name: place for place, name in enumerate(names)}
+        wanted = self.dialect.columns or names
+        self._places = [listed.get(name, listed.get(same_name(name))) for name in wanted]
+        self._delimiter, quote = (
+            self.dialect.delimiter or ",",
+            '"' if self.dialect.quote is None else self.dialect.quote,
+        )
+        encoding = self.dialect.encoding or "utf-8"
+        self._file = self.path.open("w", encoding=encoding, errors="replace", newline="")
+        how: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE, "quotechar": None}
+        self._bare = not quote
+        self._writer = csv.writer(self._file, delimiter=self._delimiter, lineterminator="\n", **how)
+        if self.dialect.columns is None:
+            self._writer.writerow(map(self._plain, map(file_safe, names)))
+        return self
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        texts = [self._texts(batch.column(place), name) for place, name in enumerate(self.types.names)]
+        nothing = [""] * batch.num_rows
+        self._writer.writerows(zip(*(nothing if at is None else texts[at] for at in self._places), strict=True))
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def _texts(self, column: pa.Array, name: str) -> list[str]:
+        import pyarrow as pa
+
+        if pa.types.is_string(column.type):
+            column = _safe_labels(column)
+        write = self._spelling(self.dialect.date_format(name))
+        return ["" if value is None else self._plain(write(value)) for value in column.to_pylist()]
+
+    def _spelling(self, dates: str | None) -> Callable[[Any], str]:
+        decimal = self.dialect.decimal or "."
+
+        def text(value: object) -> str:
+            if isinstance(value, bool):
+                return "true" if value else "false"
+            if isinstance(value, float):
+                return repr(value).replace(".", decimal)
+            if isinstance(value, date):
+                moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+                plain = moment.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
+                return plain if dates is None else moment.strftime(dates)
+            return str(value)
+
+        return text
+
+    def _plain(self, text: str) -> str:
+        """Where fields have no quotes around them, none can hold what parts them."""
+        return text.replace(self._delimiter, " ").replace("\n", " ") if self._bare else text
+
+
+def _safe_labels(column: pa.Array) -> pa.Array:
+    """Each label is looked at once, however many rows have it."""
+    import pyarrow as pa
+
+    encoded = column.dictionary_encode()
+    return pa.array([file_safe(label) for label in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
 
 
 def check_place(path: Path) -> None:

@@ -4,10 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sfumato.schema.attributes.dates import Date
-from sfumato.schema.attributes.declared import Column, Declared
 from sfumato.schema.attributes.lists import Boolean, Category
-from sfumato.schema.attributes.numbers import Integer, Number
+from sfumato.schema.attributes.numbers_and_dates import Date, Integer, Number
+from sfumato.schema.values import Column, Declared
 
 __all__ = ["KINDS", "Attribute", "Boolean", "Category", "Column", "Date", "Declared", "Integer", "Number"]
 

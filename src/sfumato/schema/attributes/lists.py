@@ -1,27 +1,245 @@
-"""Attributes whose values are listed one by one: categories and booleans."""
+"""How a table's own spellings become listed values: by folding letters and blanks, and by a map.
+
+Folding is of ASCII alone, letter by letter from a table, so that it depends on no locale, no version of Unicode and no
+engine: A to Z become a to z, and blanks (space, tab, line ends) at both ends are dropped. An É stays an É: map it.
+
+Groups of listed values, such as municipalities in regions: public columns that follow from another one.
+
+Attributes whose values are listed one by one: categories and booleans.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Literal, Self
+from string import ascii_lowercase, ascii_uppercase
+from typing import Annotated, Literal, Self
 
-from pydantic import model_validator
+from pydantic import PlainValidator, model_validator
 
 from sfumato.domain import Axis
-from sfumato.schema.attributes.declared import Attributed, check_size, floats
-from sfumato.schema.groups import GroupLevels, groups_of, order_by_groups, splits_of
-from sfumato.schema.recoding import (
-    Folds,
-    Labels,
-    Spellings,
-    Truths,
-    as_number,
-    as_text,
-    labels_of,
-    places_of,
-    truths_of,
+from sfumato.plain_text import file_safe
+from sfumato.schema.values import (
+    Attributed,
+    Flag,
+    Values,
+    category_value,
+    check_size,
+    column_name,
+    decimal,
+    exact,
+    floats,
+    shown,
 )
-from sfumato.schema.values import Flag, Values, shown
+
+Fold = Literal["case", "spaces"]
+Value = str | int | float
+
+UPPER, LOWER = ascii_uppercase, ascii_lowercase
+BLANKS = " \t\n\v\f\r"
+_FOLDS: tuple[Fold, ...] = ("case", "spaces")
+_LETTERS = str.maketrans(UPPER, LOWER)
+
+
+def folded(text: str, how: tuple[Fold, ...]) -> str:
+    """A text without the differences that do not matter.
+
+    >>> folded(" Ünal ", ("case", "spaces")), folded("F ", ("case",))
+    ('Ünal', 'f ')
+    """
+    text = text.strip(BLANKS) if "spaces" in how else text
+    return text.translate(_LETTERS) if "case" in how else text
+
+
+def as_text(value: Value) -> str:
+    """A listed value as text; numbers in the one way in which they are shown."""
+    return value if isinstance(value, str) else str(decimal(exact(value)))
+
+
+def as_number(text: str) -> float | None:
+    """The number that a text is, if it is one."""
+    try:
+        return float(exact(text))
+    except ValueError:
+        return None
+
+
+def _fold(value: object) -> tuple[Fold, ...]:
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list | tuple) or not words or not all(word in _FOLDS for word in words):
+        raise ValueError(f"is {shown(value)}; choose case, spaces or [case, spaces]")
+    return tuple(word for word in _FOLDS if word in words)
+
+
+def _keyed(read: Callable[[object], Value], example: str) -> Callable[[object], dict[str, Value]]:
+    """Read a mapping from a spelling to something."""
+
+    def pairs(value: object) -> dict[str, Value]:
+        if not isinstance(value, Mapping) or not value:
+            raise ValueError(f"must be pairs, such as {example}")
+        try:
+            found = [(as_text(category_value(key)), read(entry)) for key, entry in value.items()]
+        except ValueError as problem:
+            raise ValueError(f"holds an entry that {str(problem).partition(', or use type: boolean')[0]}") from None
+        if len(dict(found)) < len(found):
+            raise ValueError("has a key twice, once as a number and once as text; keep one")
+        return dict(found)
+
+    return pairs
+
+
+def _truth(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"is {shown(value)}; it must be true or false")
+    return value
+
+
+def _label(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"is {shown(value)}; a label must be text, in quotes if YAML reads it otherwise")
+    return value
+
+
+Folds = Annotated[tuple[Fold, ...], PlainValidator(_fold)]
+Spellings = Annotated[dict[str, Value], PlainValidator(_keyed(category_value, "{f: F, m: M}"))]
+Truths = Annotated[dict[str, bool], PlainValidator(_keyed(_truth, "{ja: true, nein: false}"))]
+Labels = Annotated[dict[str, str], PlainValidator(_keyed(_label, "{1: Never married, 2: Married}"))]
+
+
+def places_of(listed: tuple[str, ...], spelled: Mapping[str, Value], fold: tuple[Fold, ...]) -> dict[str, int]:
+    """Every spelling that is known, folded, and the place in the list that it means."""
+    places: dict[str, int] = {}
+    for place, text in enumerate(listed):
+        other = places.setdefault(folded(text, fold), place)
+        if other != place:
+            raise ValueError(f"lists {shown(listed[other])} and {shown(text)}, which fold takes for one; keep one")
+    place_of = {text: place for place, text in enumerate(listed)}
+    for spelling, value in spelled.items():
+        if as_text(value) not in place_of:
+            raise ValueError(f"maps {shown(spelling)} to {shown(value)}, which is not listed; add it to values")
+        place = place_of[as_text(value)]
+        other = places.setdefault(folded(spelling, fold), place)
+        if other != place:
+            raise ValueError(
+                f"maps {shown(spelling)} to {shown(value)}, but it already means {shown(listed[other])}; drop one"
+            )
+    for text in (*listed, *spelled):  # as `sample` and Excel write what a spreadsheet would run, or not show
+        places.setdefault(folded(file_safe(text), fold), places[folded(text, fold)])
+    return places
+
+
+def truths_of(spelled: Mapping[str, bool], fold: tuple[Fold, ...]) -> dict[str, bool]:
+    """Every spelling of a boolean that is told, folded."""
+    found: dict[str, bool] = {}
+    for spelling, truth in spelled.items():
+        if found.setdefault(folded(spelling, fold), truth) != truth:
+            raise ValueError(f"maps {shown(spelling)} to true and to false, which fold takes for one; drop one")
+    return found
+
+
+def labels_of(listed: tuple[str, ...], labels: Mapping[str, str]) -> tuple[str, ...]:
+    """What is shown for each listed value: its label, or itself."""
+    if not labels:
+        return listed
+    codes = {code: place for place, code in enumerate(listed)}
+    unknown = [code for code in labels if code not in codes]
+    if unknown:
+        raise ValueError(f"labels {shown(unknown[0])}, which is not listed; add it to values, or drop the label")
+    found, seen = tuple(labels.get(code, code) for code in listed), set[str]()
+    for place, label in enumerate(found):
+        if label in seen or codes.get(label, place) != place:
+            raise ValueError(f"has the label {shown(label)} for two values; queries could not tell them apart")
+        seen.add(label)
+    return found
+
+
+Levels = dict[str, dict[str, tuple[str, ...]]]
+
+_EXAMPLE = "{region: {North: [Aa, Bergen], South: [Calw]}}"
+
+
+def _levels(value: object) -> Levels:
+    if not isinstance(value, Mapping) or not value or not all(isinstance(part, Mapping) for part in value.values()):
+        raise ValueError(f"must name columns, and for each of them groups of values, such as {_EXAMPLE}")
+    try:
+        return {
+            column_name(column): {as_text(category_value(group)): _members(some) for group, some in groups.items()}
+            for column, groups in value.items()
+        }
+    except ValueError as problem:
+        raise ValueError(f"holds an entry that {problem}") from None
+
+
+def _members(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise ValueError(f"is {shown(value)}; list the values of each group, such as {_EXAMPLE}")
+    return tuple(as_text(category_value(member)) for member in value)
+
+
+GroupLevels = Annotated[Levels, PlainValidator(_levels)]
+
+
+def groups_of(listed: tuple[str, ...], levels: Levels) -> dict[str, tuple[str, ...]]:
+    """For each column of groups, the group of every listed value.
+
+    A group's members are values, or groups of a column before it: {region: {...}, country: {X: [North, South]}}.
+
+    >>> groups_of(("a", "b", "c"), {"region": {"N": ("a", "b"), "S": ("c",)}, "land": {"X": ("N", "S")}})
+    {'region': ('N', 'N', 'S'), 'land': ('X', 'X', 'X')}
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    known = {value: [value] for value in listed}
+    for column, groups in levels.items():
+        group_of: dict[str, str] = {}
+        for group, members in groups.items():
+            for value in (value for member in members for value in _values(member, column, known)):
+                other = group_of.setdefault(value, group)
+                if other != group:
+                    raise ValueError(f"has {shown(value)} in two groups of {column}, {shown(other)} and {shown(group)}")
+        left = [value for value in listed if value not in group_of]
+        if left:
+            raise ValueError(f"has {shown(left[0])} in no group of {column}; put every value into one")
+        found[column] = tuple(group_of[value] for value in listed)
+        inside: dict[str, list[str]] = {}
+        for value in listed:
+            inside.setdefault(group_of[value], []).append(value)
+        known = {**known, **{group: some for group, some in inside.items() if group not in group_of}}
+    return found
+
+
+def _values(member: str, column: str, known: Mapping[str, list[str]]) -> list[str]:
+    """The listed values that a member of a group stands for: itself, or those of a group of a column before."""
+    if member not in known:
+        raise ValueError(f"has {shown(member)} in a group of {column}, which is neither a listed value nor a group")
+    return known[member]
+
+
+def splits_of(columns: Mapping[str, tuple[str | None, ...]]) -> tuple[tuple[int, ...], ...]:
+    """Where the groups of each column part, the coarsest first, as far as groups lie within those of the column before.
+
+    >>> splits_of({"region": ("N", "N", "S", "E"), "land": ("X", "X", "X", "Y")})
+    ((3,), (2, 3))
+    """
+    found: list[tuple[int, ...]] = []
+    for groups in sorted(columns.values(), key=lambda groups: len(set(groups))):
+        cuts = tuple(place for place in range(1, len(groups)) if groups[place] != groups[place - 1])
+        nested = not found or set(found[-1]) < set(cuts)
+        if cuts and nested and len(cuts) == len(set(groups)) - 1:
+            found.append(cuts)
+    return tuple(found)
+
+
+def order_by_groups(listed: tuple[str, ...], levels: Levels) -> list[int]:
+    """The places of values, those of a group together: trees then cut between groups before they cut through them."""
+    found = groups_of(listed, levels)
+    coarse_first = sorted(found, key=lambda column: len(levels[column]))
+    ranks = [{group: rank for rank, group in enumerate(levels[column])} for column in coarse_first]
+    keys = [
+        tuple(rank[found[column][place]] for column, rank in zip(coarse_first, ranks, strict=True))
+        for place in range(len(listed))
+    ]
+    return sorted(range(len(listed)), key=lambda place: keys[place])
+
 
 OTHER = "other"
 

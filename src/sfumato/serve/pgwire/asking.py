@@ -1,23 +1,230 @@
-"""What is worked out for a statement, from its text to the bytes of its answer. Runs in a worker."""
+"""An answer as bytes: what it is, in JSON, and its rows as they go to the client. So it is kept, for all who ask.
+
+What a client sent for $1, $2, ..., as values: in text or in binary, by the type of each.
+
+What is worked out for a statement, from its text to the bytes of its answer. Runs in a worker.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import struct
 from collections.abc import Sequence
+from datetime import timedelta
+from struct import unpack_from
+from typing import NamedTuple
 
-from sfumato.answers.result import Result
+from sfumato.answers.results import Result
+from sfumato.effort import MOST_CHARACTERS, at_most
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
-from sfumato.serve.pgwire.catalogue.database import Catalogue, Who
-from sfumato.serve.pgwire.decoding import Given, as_announced, decoded, pack_answer
-from sfumato.serve.pgwire.encoding import DATE, FLOAT8, TEXT, TIMESTAMP, Column, Value, type_of
-from sfumato.serve.pgwire.failures import Failure
-from sfumato.serve.pgwire.parameters import any_as_in, places_of, put_values
-from sfumato.serve.pgwire.statements import as_release_reads_it, example, kind_of, parameter_type, release_asked
+from sfumato.serve.pgwire.catalogue.tables import Catalogue, Who
+from sfumato.serve.pgwire.packets import data_row
+from sfumato.serve.pgwire.protocol import (
+    BAD_VALUE,
+    BEGINNING,
+    BOOL,
+    BPCHAR,
+    DATE,
+    ELEMENTS,
+    FLOAT8,
+    NAME,
+    NUMERIC,
+    REAL,
+    TEXT,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    UNKNOWN,
+    UNSUPPORTED,
+    VARCHAR,
+    WHOLE,
+    Column,
+    Failure,
+    Value,
+    as_binary,
+    as_text,
+    fits,
+    type_of,
+)
+from sfumato.serve.pgwire.statements import (
+    any_as_in,
+    as_release_reads_it,
+    example,
+    kind_of,
+    parameter_type,
+    places_of,
+    put_values,
+    release_asked,
+)
 from sfumato.serve.web.answers import ask
-from sfumato.serve.web.asked.questions import Query
+from sfumato.serve.web.questions import Query
 from sfumato.serve.web.shelf import Book, Shelf
 from sfumato.sql.reading import parameters_apart, too_deep
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Columns, how many rows, notes, the types of the statement's parameters, and all rows as messages."""
+
+    columns: tuple[Column, ...]
+    count: int
+    notes: tuple[str, ...]
+    parameters: tuple[int, ...]
+    rows: bytes
+
+    @classmethod
+    def unpacked(cls, packed: bytes) -> Answer:
+        """The answer that `pack_answer` made."""
+        head, _, rows = packed.partition(b"\n")
+        about = json.loads(head)
+        columns = tuple((str(name), int(oid)) for name, oid in about["columns"])
+        return cls(columns, about["count"], tuple(about["notes"]), tuple(about["parameters"]), rows)
+
+    def part(self, start: int, most: int) -> tuple[bytes, int, int]:
+        """Rows from a place on, at most so many (0: all): the bytes, where the next one starts, and how many."""
+        end, count = start, 0
+        if most <= 0 and start == 0:
+            return self.rows, len(self.rows), self.count
+        while end < len(self.rows) and (most <= 0 or count < most):
+            (length,) = unpack_from("!i", self.rows, end + 1)
+            end, count = end + 1 + length, count + 1
+        return self.rows[start:end], end, count
+
+
+def pack_answer(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[object]],
+    *,
+    formats: Sequence[int] = (),
+    notes: Sequence[str] = (),
+    parameters: Sequence[int] = (),
+) -> bytes:
+    """An answer as bytes. formats: 0 for text and 1 for binary; none, one for all, or one for each column."""
+    writers = [as_binary if form else as_text for form in spread(formats, len(columns))]
+    lines = []
+    for row in rows:
+        cells = zip(writers, row, columns, strict=True)
+        lines.append(data_row([write(value, oid) for write, value, (_, oid) in cells]))
+    about = {"columns": list(columns), "count": len(rows), "notes": list(notes), "parameters": list(parameters)}
+    return json.dumps(about).encode() + b"\n" + b"".join(lines)
+
+
+def spread(formats: Sequence[int], many: int) -> tuple[int, ...]:
+    """A format for each of so many values."""
+    if len(formats) in (0, 1):
+        return tuple(formats or (0,)) * many
+    if len(formats) != many:
+        raise Failure(
+            "08P01", f"{len(formats)} formats were given for {many} columns", "give none, one, or one for each"
+        )
+    return tuple(formats)
+
+
+def as_announced(columns: Sequence[Column], rows: Sequence[Sequence[object]], announced: Sequence[Column]) -> None:
+    """Refuse an answer whose columns are not those which the client was told of; in PostgreSQL's own words."""
+    same = [name for name, _ in columns] == [name for name, _ in announced]
+    if not same or not all(fits(value, oid) for row in rows for value, (_, oid) in zip(row, announced, strict=True)):
+        raise Failure(UNSUPPORTED, "cached plan must not change result type", "prepare the statement again")
+
+
+_TEXTS = (TEXT, VARCHAR, BPCHAR, NAME, UNKNOWN, 0)
+
+
+class Given(NamedTuple):
+    """What a client sent for one parameter. binary: how; None: NULL."""
+
+    value: bytes | None
+    binary: bool
+
+
+def decoded(given: Given, oid: int) -> Value:
+    """The value that was sent.
+
+    >>> from sfumato.serve.pgwire.protocol import INT8
+    >>> decoded(Given(b"30", False), INT8), decoded(Given(bytes(7) + bytes([2]), True), INT8)
+    (30, 2)
+    """
+    if given.value is None:
+        return None
+    try:
+        return _from_binary(given.value, oid) if given.binary else _from_text(given.value.decode(), oid)
+    except (ValueError, OverflowError, KeyError, struct.error):
+        what = "a parameter has a value that is none of its type"
+        raise Failure(BAD_VALUE, what, "give a value of that type") from None
+
+
+def _from_text(text: str, oid: int) -> Value:
+    if oid in WHOLE:
+        return int(text)
+    if oid in REAL or oid == NUMERIC:
+        return _number(text)
+    if oid == BOOL:
+        return {"t": True, "1": True, "f": False, "0": False}[text[:1].lower()]
+    if oid in ELEMENTS:
+        return [_from_text(one, ELEMENTS[oid]) for one in _listed(text)]
+    return text
+
+
+def _number(text: str) -> int | float:
+    return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else float(text)
+
+
+def _listed(text: str) -> list[str]:
+    if not (text.startswith("{") and text.endswith("}")):
+        raise ValueError
+    at_most(len(text), MOST_CHARACTERS, "characters are in a list of values", "give fewer")
+    found = re.findall(r'"((?:[^"\\]|\\.)*)"|([^",{}]+)', text[1:-1])
+    return [re.sub(r"\\(.)", r"\1", quoted) or plain for quoted, plain in found]
+
+
+def _from_binary(data: bytes, oid: int) -> Value:
+    if oid in WHOLE or oid in REAL:
+        (found,) = struct.unpack(WHOLE.get(oid) or REAL[oid], data)
+        return int(found) if oid in WHOLE else float(found)
+    if oid in (DATE, TIMESTAMP, TIMESTAMPTZ):
+        return _moment(data, oid)
+    if oid in ELEMENTS:
+        return _from_packed_list(data)
+    if oid in _TEXTS:
+        return data.decode()
+    if oid not in (BOOL, NUMERIC):
+        raise Failure(UNSUPPORTED, "a parameter in binary is of a type that is not known here", "send it as text")
+    return data != b"\0" if oid == BOOL else _numeric(data)
+
+
+def _moment(data: bytes, oid: int) -> str:
+    if oid == DATE:
+        return (BEGINNING + timedelta(days=struct.unpack("!i", data)[0])).date().isoformat()
+    return (BEGINNING + timedelta(microseconds=struct.unpack("!q", data)[0])).isoformat(" ")
+
+
+def _numeric(data: bytes) -> int | float:
+    """PostgreSQL's decimal numbers: digits to the base of 10,000."""
+    many, weight, sign, _ = struct.unpack_from("!hhHh", data)
+    if sign not in (0, 0x4000) or not 0 <= many <= 100 or abs(weight) > 100:
+        raise ValueError
+    whole = 0
+    for digit in struct.unpack_from(f"!{many}h", data, 8):
+        whole = whole * 10_000 + digit
+    power = weight - many + 1
+    found: int | float = whole * 10_000**power if power >= 0 else whole / 10_000**-power
+    return -found if sign else found
+
+
+def _from_packed_list(data: bytes) -> Value:
+    dimensions, _, element = struct.unpack_from("!iiI", data)
+    if dimensions == 0:
+        return []
+    if dimensions != 1 or element in ELEMENTS:
+        raise ValueError
+    (many,), at = struct.unpack_from("!i", data, 12), 20
+    found: list[Value] = []
+    for _ in range(many):
+        (size,) = struct.unpack_from("!i", data, at)
+        found.append(None if size < 0 else _from_binary(data[at + 4 : at + 4 + size], element))
+        at += 4 + max(size, 0)
+    return found
 
 
 @dataclass(frozen=True)

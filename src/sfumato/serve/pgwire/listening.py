@@ -10,14 +10,14 @@ from contextlib import suppress
 from struct import unpack
 
 from sfumato.serve.pgwire import packets as outgoing
-from sfumato.serve.pgwire.catalogue.database import Who
-from sfumato.serve.pgwire.failures import PROTOCOL, TOO_MANY_CONNECTIONS, Failure, malformed
+from sfumato.serve.pgwire.catalogue.tables import Who
 from sfumato.serve.pgwire.packets import first_message, next_message, read_startup
+from sfumato.serve.pgwire.protocol import PROTOCOL, TOO_MANY_CONNECTIONS, Failure, malformed
 from sfumato.serve.pgwire.session import Gone, Send, Session
 from sfumato.serve.pgwire.settings import Settings, startup_options
 from sfumato.serve.web.answering import Desk
 from sfumato.serve.web.bounds import MOST_SESSIONS, SEND_SECONDS, STARTUP_SECONDS
-from sfumato.serve.web.http.guards import where
+from sfumato.serve.web.requests import where
 
 VERSION = 3 << 16
 SSL, GSS, CANCEL = 80877103, 80877104, 80877102

@@ -13,8 +13,7 @@ from struct import pack, unpack, unpack_from
 from typing import NamedTuple
 
 from sfumato.plain_text import printable
-from sfumato.serve.pgwire.encoding import Column, length_of
-from sfumato.serve.pgwire.failures import IDLE, PROTOCOL, TOO_LARGE, Failure, malformed
+from sfumato.serve.pgwire.protocol import IDLE, PROTOCOL, TOO_LARGE, Column, Failure, length_of, malformed
 from sfumato.serve.web.bounds import IDLE_SECONDS, MESSAGE_SECONDS, MOST_MESSAGE, MOST_STARTUP
 
 

@@ -1,4 +1,6 @@
-"""One connection: its settings, its transaction, its prepared statements, and what each message does.
+"""The extended protocol: statements are prepared, given values, described and run, each by a message of its own.
+
+One connection: its settings, its transaction, its prepared statements, and what each message does.
 
 What is worked out goes through the same desk as the questions of the JSON API, so the same limits hold, and answers
 are kept for all.
@@ -8,33 +10,171 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sized
 from dataclasses import replace
 from typing import Any
 
 from sfumato.serve.pgwire import packets as outgoing
-from sfumato.serve.pgwire.asking import Asked
-from sfumato.serve.pgwire.catalogue.database import Who
-from sfumato.serve.pgwire.commands import Command, read_command
-from sfumato.serve.pgwire.decoding import Answer, pack_answer, spread
-from sfumato.serve.pgwire.encoding import TEXT
-from sfumato.serve.pgwire.extended import Extended
-from sfumato.serve.pgwire.failures import (
+from sfumato.serve.pgwire.asking import Answer, Asked, Given, pack_answer, spread
+from sfumato.serve.pgwire.catalogue.tables import Who
+from sfumato.serve.pgwire.packets import Parse, read_bind, read_execute, read_named, read_parse, read_query
+from sfumato.serve.pgwire.protocol import (
     CANCELLED,
     FAILED_TRANSACTION,
     INTERNAL,
+    NO_PORTAL,
+    NO_STATEMENT,
+    SYNTAX,
+    TEXT,
     TOO_LARGE,
     UNSUPPORTED,
+    Column,
     Failure,
     malformed,
 )
-from sfumato.serve.pgwire.packets import read_query
-from sfumato.serve.pgwire.settings import TOLD, Settings
+from sfumato.serve.pgwire.settings import TOLD, Command, Settings, read_command
 from sfumato.serve.web.answering import Desk, Question
-from sfumato.serve.web.bounds import MOST_BODY
-from sfumato.serve.web.http.guards import where
+from sfumato.serve.web.bounds import MOST_BODY, MOST_KEPT_BY_SESSION, MOST_PREPARED
 from sfumato.serve.web.refusals import Refusal
+from sfumato.serve.web.requests import where
 from sfumato.sql import read_workload
+
+
+class Prepared:
+    """A statement that is kept. known: its columns, once the client was told of them."""
+
+    def __init__(self, parsed: Parse) -> None:
+        self.text, self.types = parsed.text, parsed.oids
+        self.known: tuple[Column, ...] | None = None
+
+
+class Portal:
+    """A statement with values. at: the first byte of the rows that were not sent yet."""
+
+    def __init__(self, prepared: Prepared, values: tuple[Given, ...], formats: tuple[int, ...]) -> None:
+        self.prepared, self.values, self.formats = prepared, values, formats
+        self.found: Answer | Command | None = None
+        self.at, self.begun = 0, False
+
+    @property
+    def size(self) -> int:
+        """How many bytes are kept for it."""
+        rows = len(self.found.rows) if isinstance(self.found, Answer) else 0
+        return rows + sum(len(given.value or b"") for given in self.values)
+
+
+class Extended:
+    """What a session has prepared."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.statements: dict[str, Prepared] = {}
+        self.portals: dict[str, Portal] = {}
+        self.messages: dict[bytes, Callable[[bytes], Awaitable[None]]] = {
+            b"P": self._parse,
+            b"B": self._bind,
+            b"D": self._describe,
+            b"E": self._execute,
+            b"C": self._close,
+        }
+
+    def synchronise(self) -> None:
+        """Portals live as long as their transaction."""
+        if self.session.status == "I":
+            self.portals.clear()
+
+    def forget(self, name: str = "all") -> None:
+        """Statements that were prepared, or one of them."""
+        if name.lower() == "all":
+            self.statements.clear()
+        elif self.statements.pop(name, None) is None:
+            raise Failure(NO_STATEMENT, "no statement of this name is prepared", "prepare it first")
+
+    async def _parse(self, body: bytes) -> None:
+        parsed = read_parse(body)
+        if parsed.name and parsed.name in self.statements:
+            raise Failure("42P05", "a statement of this name is prepared already", "close it first")
+        self._refuse_too_many(self.statements, len(parsed.text))
+        if len(self.session.statements(parsed.text)) > 1:
+            raise Failure(SYNTAX, "a text of several statements cannot be prepared", "ask them one at a time")
+        read_command(parsed.text)  # so that what is refused to begin with is refused here
+        self.statements[parsed.name] = Prepared(parsed)
+        await self.session.send(outgoing.PARSED)
+
+    async def _bind(self, body: bytes) -> None:
+        bound = read_bind(body)
+        self._refuse_too_many(self.portals, sum(len(value or b"") for value in bound.values))
+        formats = spread(bound.formats, len(bound.values))
+        values = tuple(Given(value, bool(form)) for value, form in zip(bound.values, formats, strict=True))
+        self.portals[bound.portal] = Portal(self._statement(bound.statement), values, bound.results)
+        await self.session.send(outgoing.BOUND)
+
+    async def _describe(self, body: bytes) -> None:
+        named = read_named(body)
+        if named.kind == "P":
+            portal = self._portal(named.name)
+            found = await self._found(portal)
+            formats = portal.formats
+            said = b""
+        else:
+            prepared = self._statement(named.name)
+            found = await self.session.found(prepared.text, types=prepared.types, values=None)
+            formats = ()
+            said = outgoing.parameter_types(found.parameters if isinstance(found, Answer) else ())
+            prepared.known = found.columns if isinstance(found, Answer) else None
+        if isinstance(found, Answer):
+            await self.session.send(said + outgoing.row_description(found.columns, spread(formats, len(found.columns))))
+        else:
+            await self.session.send(said + outgoing.NOTHING)
+
+    async def _execute(self, body: bytes) -> None:
+        asked = read_execute(body)
+        portal = self._portal(asked.portal)
+        found = await self._found(portal)
+        session = self.session
+        if isinstance(found, Command):
+            await session.send(session.told(found) + session.done(found))
+            return
+        notes = b"" if portal.begun else session.notes(found)
+        portal.begun = True
+        rows, portal.at, count = found.part(portal.at, asked.most)
+        more = portal.at < len(found.rows)
+        await session.send(rows)
+        await session.send(outgoing.SUSPENDED if more else notes + outgoing.complete(f"SELECT {count}"))
+
+    async def _found(self, portal: Portal) -> Answer | Command:
+        if portal.found is None:
+            prepared = portal.prepared
+            portal.found = await self.session.found(
+                prepared.text,
+                types=prepared.types,
+                values=portal.values,
+                formats=portal.formats,
+                announced=prepared.known,
+            )
+        return portal.found
+
+    def _refuse_too_many(self, kept: Sized, size: int) -> None:
+        """What a client keeps here is bounded; one more is always let in where there is no other."""
+        whole = sum(len(one.text) for one in self.statements.values()) + sum(one.size for one in self.portals.values())
+        if len(kept) >= MOST_PREPARED or (len(kept) > 1 and whole + size > MOST_KEPT_BY_SESSION):
+            raise Failure(TOO_LARGE, "too many statements or portals are kept", "close some, or end the transaction")
+
+    async def _close(self, body: bytes) -> None:
+        named = read_named(body)
+        (self.portals if named.kind == "P" else self.statements).pop(named.name, None)
+        await self.session.send(outgoing.CLOSED)
+
+    def _statement(self, name: str) -> Prepared:
+        if name not in self.statements:
+            raise Failure(NO_STATEMENT, "no statement of this name is prepared", "prepare it first")
+        return self.statements[name]
+
+    def _portal(self, name: str) -> Portal:
+        if name not in self.portals:
+            raise Failure(NO_PORTAL, "there is no portal of this name", "bind a statement first")
+        return self.portals[name]
+
 
 MOST_STATEMENTS = 100  # in one message
 Send = Callable[[bytes], Awaitable[None]]

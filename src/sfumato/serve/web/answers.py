@@ -1,20 +1,135 @@
-"""What is worked out for each kind of question, from the question to the bytes of its answer. Runs in a worker."""
+"""How large a question is, found from its plan before anything is laid out for it.
+
+A release in JSON: what it holds, what it promises, in numbers and in plain words, and what it cannot answer.
+
+What is worked out for each kind of question, from the question to the bytes of its answer. Runs in a worker.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
 from typing import Any
 
-from sfumato.answers.result import Result
-from sfumato.serve.web.asked.charts import as_columns, chart_sql, leading
-from sfumato.serve.web.asked.coarser import coarser, note
-from sfumato.serve.web.asked.comparing import as_comparison, compare_sql
-from sfumato.serve.web.asked.questions import Chart, Compare, Manner, Query
-from sfumato.serve.web.asked.size import size_of
-from sfumato.serve.web.bounds import MOST_SURE_NUMBERS
-from sfumato.serve.web.describing import describe_book
-from sfumato.serve.web.refusals import as_json
-from sfumato.serve.web.shelf import Book
+from sfumato.answers.question import Groups, kinds_asked
+from sfumato.answers.results import Result
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.plain_text import printable
+from sfumato.releases.description import describe
+from sfumato.releases.group_privacy import in_words
+from sfumato.releases.release import QUICKLY_ASKED, Release
+from sfumato.serve.web.bounds import MOST_CELLS, MOST_NUMBERS, MOST_SURE_NUMBERS
+from sfumato.serve.web.charts import as_columns, as_comparison, chart_sql, coarser, compare_sql, leading, note
+from sfumato.serve.web.filters import summable
+from sfumato.serve.web.questions import Chart, Compare, Manner, Query
+from sfumato.serve.web.refusals import Refusal, as_json
+from sfumato.serve.web.shelf import Book, Shelf
+from sfumato.sql import Select, compile_statement, selects_of
+from sfumato.version import __version__
+
+
+@dataclass(frozen=True)
+class Size:
+    """cells: that are looked at, those of every number added up. numbers: that need an interval each."""
+
+    cells: int
+    numbers: int
+
+    def refuse_if_too_large(self, *, slow: bool) -> None:
+        """slow: whether intervals are of a kind that takes longer."""
+        most = MOST_SURE_NUMBERS if slow else MOST_NUMBERS
+        remedy = "group by fewer attributes, narrow it by WHERE, or ask `sfumato query` on a machine of your own"
+        if self.cells > MOST_CELLS:
+            raise Refusal("too_large", f"the question is about {self.cells:.3g} cells, 10^9 is the most", remedy)
+        if self.numbers > most:
+            raise Refusal(
+                "too_large", f"the answer has {self.numbers:,} numbers, {most:,} is the most of this kind", remedy
+            )
+
+
+@lru_cache(maxsize=128)  # a slider asks the same statement again and again; texts may be long
+def size_of(sql: str, release: Release) -> Size:
+    """The size of a statement; nothing for what is no statement of ours, which is refused when it is asked."""
+    try:
+        selects = selects_of(compile_statement(sql, release.schema))
+    except QueryError:
+        return Size(0, 0)
+    sizes = [_of_select(select, release) for select in selects]
+    return Size(sum(size.cells for size in sizes), sum(size.numbers for size in sizes))
+
+
+def _of_select(select: Select, release: Release) -> Size:
+    domain, aggregates = release.domain, max(1, len(set(select.aggregates)))
+    whole = prod(domain[name].size for name in select.group_by)
+    if whole > MOST_CELLS:  # before it is looked up which groups a WHERE leaves
+        return Size(whole, 0)
+    told_apart = prod(int(kinds.max(initial=0)) + 1 for kinds in kinds_asked(select, release.schema).values())
+    laid_out = domain.size if release.content.answers_linear else 0
+    return Size(aggregates * max(told_apart, laid_out), aggregates * len(Groups.of(select, domain).present))
+
+
+def list_of(shelf: Shelf) -> dict[str, Any]:
+    """The releases that are served, in short."""
+    return {"version": __version__, "releases": [_in_short(book) for book in shelf]}
+
+
+def _in_short(book: Book) -> dict[str, Any]:
+    release = book.release
+    return {
+        "name": book.name,
+        "file": book.file,
+        "dataset": release.schema.dataset,
+        "mechanism": release.mechanism,
+        "extent": release.content.about.extent,
+        "epsilon": float(release.guarantee.epsilon),
+        "delta": float(release.guarantee.delta or 0),
+        "href": f"/api/releases/{book.name}",
+    }
+
+
+def describe_book(book: Book) -> dict[str, Any]:
+    """All that a reader should know before asking."""
+    release = book.release
+    quick = not release.content.answers_linear or release.domain.size <= QUICKLY_ASKED
+    about = describe(release, with_errors=quick)
+    whole = about.to_dict() | {"name": book.name, "file": book.file, "columns": _columns(book, about.to_dict())}
+    whole["promise"] = about.promise
+    whole["families"] = in_words(about.groups)
+    whole["answers_counts"] = release.content.answers_counts
+    whole["summable"] = {"sum": summable(book, "sum"), "median": summable(book, "median")}
+    whole["cannot"] = cannot_answer(book, typical_known=all(one.half_width is not None for one in about.typical))
+    return whole
+
+
+def cannot_answer(book: Book, *, typical_known: bool = True) -> list[str]:
+    """What nobody can learn from the release, a sentence each."""
+    release, schema = book.release, book.release.schema
+    found = [f"Nothing about columns other than {', '.join(map(printable, book.spelled))}."]
+    if not release.content.answers_counts:
+        found.append("Counts by any attributes: it answers the questions that it was made for, listed as examples.")
+    elif not typical_known:
+        found.append("What does not follow from the questions that it was made for is shown as unknown.")
+    if not schema.measures:
+        found.append("Sums or averages of anything but its own numeric attributes.")
+    if release.content.threshold is not None:
+        found.append("Which rare combinations there are: cells with few rows were left out, and are known in sum only.")
+    found.append("Whether one particular person is in the data: that is what the noise hides.")
+    return found
+
+
+def _columns(book: Book, about: dict[str, Any]) -> list[dict[str, Any]]:
+    """The columns as `sfumato info --json` has them, with how SQL writes them and whether values are ordered."""
+    domain = book.release.domain
+    return [
+        column
+        | {
+            "sql": book.spelled[column["column"]],
+            "ordered": column["column"] in domain and domain[column["column"]].ordered,
+        }
+        for column in about["columns"]
+    ]
 
 
 def description(book: Book) -> bytes:

@@ -52,10 +52,10 @@ def serve(
     from sfumato.serve.web.answering import Desk, Question
     from sfumato.serve.web.app import KINDS, explorer
     from sfumato.serve.web.bounds import KEEP_ALIVE_SECONDS, MOST_CONNECTIONS
-    from sfumato.serve.web.http.guards import LOOPBACK as NAMES
-    from sfumato.serve.web.http.patience import Announced, Patient
     from sfumato.serve.web.pool import Pool
+    from sfumato.serve.web.requests import LOOPBACK as NAMES
     from sfumato.serve.web.shelf import Shelf
+    from sfumato.serve.web.timeouts import Announced, Patient
     from sfumato.serve.web.workers import source_of_workers
     from sfumato.serve.web.working import WORKS
 

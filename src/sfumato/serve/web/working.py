@@ -27,19 +27,18 @@ from typing import Any, BinaryIO, NoReturn, TypeAlias
 
 from pydantic import BaseModel
 
+from sfumato.arrays import MOST_DENSE
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.limits import MOST_DENSE
 from sfumato.serve.pgwire.asking import Asked, OfCatalogue, answer
-from sfumato.serve.pgwire.catalogue.database import Catalogue
-from sfumato.serve.pgwire.failures import Failure
+from sfumato.serve.pgwire.catalogue.tables import Catalogue
+from sfumato.serve.pgwire.protocol import Failure
 from sfumato.serve.web import answers
 from sfumato.serve.web.answering import Question
-from sfumato.serve.web.asked.questions import Chart, Compare, Query
 from sfumato.serve.web.bounds import Limits
-from sfumato.serve.web.http.bodies import read_question
-from sfumato.serve.web.http.guards import where
+from sfumato.serve.web.questions import Chart, Compare, Query
 from sfumato.serve.web.refusals import Refusal, as_json
+from sfumato.serve.web.requests import read_question, where
 from sfumato.serve.web.shelf import Book, Shelf
 
 LENGTH = struct.Struct("!I")

@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.domain.boxes import cover
-from sfumato.domain.predicates import Predicate
+from sfumato.domain.predicates import Predicate, cover
 from sfumato.effort import OF_A_NODE, spend
 from sfumato.errors import QueryError, UnsupportedSQL
 from sfumato.frozen import dataclass
-from sfumato.sql.aggregates import read_column
 from sfumato.sql.expressions import Classes, read_classes
-from sfumato.sql.scope import Scope, quoted, unsupported
-from sfumato.sql.table.places import PART, RANK
-from sfumato.sql.table.plan import Keep, Rank, Step
+from sfumato.sql.scope import Scope, Windows, quoted, text_of, unsupported
+from sfumato.sql.select_list import read_column
+from sfumato.sql.table.plan import PART, RANK, Keep, Rank, Step
 from sfumato.sql.table.syntax import Fact, aggregates_in, facts_of, rank_number, totals_in
-from sfumato.sql.table.windows import Windows, text_of
 from sfumato.sql.values.functions import call
 from sfumato.sql.values.translate import translate
 from sfumato.sql.values.tree import Call, Lookup, Ref, Tree, Value, calls, evaluate

@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.effort import OF_A_NODE, spend
-from sfumato.sql.scope import quoted, unsupported
+from sfumato.sql.scope import nodes_in, quoted, unsupported
 from sfumato.sql.table.syntax import default_name, totals_in
-from sfumato.sql.table.windows import nodes_in
 
 if TYPE_CHECKING:
     from sqlglot import exp

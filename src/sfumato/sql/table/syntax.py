@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from sfumato.effort import MOST_NODES, OF_A_NODE, at_most, spend
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.sql.scope import quoted
-from sfumato.sql.table.windows import nodes_in
+from sfumato.sql.scope import nodes_in, quoted
 
 if TYPE_CHECKING:
     from sqlglot import exp

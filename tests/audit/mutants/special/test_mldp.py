@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sfumato.kernel.curator import Curator
-from sfumato.lab.audit.mutants.special import mldp
+from sfumato.lab.audit.mutants import mldp
 
 CASES = {
     "one by one": (mldp.trained_on, mldp.EachQueryAloneCurator),

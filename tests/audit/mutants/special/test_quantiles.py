@@ -11,7 +11,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.lab.audit.mutants.registry import MUTANTS
-from sfumato.lab.audit.mutants.special.quantiles import FreeLinesCurator, below_the_median
+from sfumato.lab.audit.mutants.tr_2010_003 import FreeLinesCurator, below_the_median
 from sfumato.schema import Schema
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from raw_wire import Raw, code, kinds
 
-from sfumato.serve.pgwire.catalogue import database
-from sfumato.serve.pgwire.catalogue.database import Who
-from sfumato.serve.pgwire.failures import Failure
+from sfumato.serve.pgwire.catalogue import tables as database
+from sfumato.serve.pgwire.catalogue.tables import Who
+from sfumato.serve.pgwire.protocol import Failure
 
 
 def psql(port: int, *commands: str) -> str:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from fitted import SCHEMA, SIZE, example
 
-from sfumato.answers.grouped import Grouped
+from sfumato.answers.fit import Grouped
 from sfumato.errors import QueryError
 from sfumato.measurement import Laplace, Measurement
+from sfumato.models.calibration.adjusted_fit import MovedFit
 from sfumato.models.calibration.block_counts import BlockCounts, Blocks, haar
 from sfumato.models.calibration.fit import parts_of, with_total
-from sfumato.models.calibration.moved import MovedFit
 from sfumato.queries import Identity
 
 BLOCKS = Blocks(SCHEMA.domain, ((0, 3), (1, 2)))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fitted import KINDS, SIZE, example
 
-from sfumato.answers.grouped import Grouped
+from sfumato.answers.fit import Grouped
 
 OTHERS = [kind for kind in KINDS if kind.startswith("measured ")]
 

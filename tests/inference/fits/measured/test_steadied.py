@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 from fitted import SCHEMA, SIZE, example
 
-from sfumato.answers.grouped import Grouped
+from sfumato.answers.fit import Grouped
 from sfumato.measurement import Laplace, Measurement
-from sfumato.models.calibration.gls_update import Along, steadied
+from sfumato.models.calibration.adjusted_fit import Along, steadied
 from sfumato.queries import Identity
 
 ALONG = Along(SCHEMA.domain, (0, 1), (3, 2))

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.kernel.reading.formats.arrow_values import as_text, text_of
+from sfumato.kernel.reading.formats.origin import as_text, text_of
 
 
 @given(st.lists(st.floats() | st.sampled_from([1e-5, 1e-7, 0.1, 1e16, 1e22, 2.0**63, -(2.0**63), 5e-324])))

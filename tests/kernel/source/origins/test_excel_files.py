@@ -7,9 +7,9 @@ import pytest
 
 from sfumato.errors import TableError
 from sfumato.kernel.reading.formats import excel_files
-from sfumato.kernel.reading.formats.arrow_values import text_of
+from sfumato.kernel.reading.formats.origin import text_of
 from sfumato.kernel.reading.table import open_table
-from sfumato.lab.audit.reading.record_sources import write_sheet
+from sfumato.lab.audit.reading.record_tables import write_sheet
 from sfumato.schema import Schema
 
 openpyxl = pytest.importorskip("openpyxl")

@@ -12,8 +12,8 @@ import pytest
 
 from sfumato.errors import TableError
 from sfumato.kernel.reading.engines.duckdb import over_origin
+from sfumato.kernel.reading.formats.columnar import ParquetFiles
 from sfumato.kernel.reading.formats.files import find_files
-from sfumato.kernel.reading.formats.parquet_files import ParquetFiles
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.lab.audit.reading.sources import SlowParquetFiles
 from sfumato.schema import Schema

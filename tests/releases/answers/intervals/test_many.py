@@ -9,9 +9,9 @@ import pytest
 from curators import curator_of
 from sure_coverage import most_misses
 
-from sfumato.answers.intervals.manner import Manner
-from sfumato.answers.intervals.noise_sum import half_width
-from sfumato.answers.tables.in_manner import run_in_manner
+from sfumato.answers.noise_sum import half_width
+from sfumato.answers.question import Manner
+from sfumato.answers.statement import run_in_manner
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.measurement import Laplace, Measurement
@@ -71,7 +71,7 @@ def test_hundreds_of_groups_of_a_wide_table_hold_together(monkeypatch):
     One in 1e6 such tests fails by chance (6 must miss); with a normal law's widths 9 in 10 releases miss a group.
     Guaranteed intervals, which go by the noise anyway, are not looked at.
     """
-    monkeypatch.setattr("sfumato.answers.intervals.select.MOST_COMPARED", 0)
+    monkeypatch.setattr("sfumato.answers.answer.MOST_COMPARED", 0)
     schema = Schema.from_dict(
         {
             "dataset": "t",

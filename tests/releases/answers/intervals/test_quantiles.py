@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sure_coverage import TABLES, content_of, most_misses
 
-from sfumato.answers.intervals import quantiles
-from sfumato.answers.intervals.manner import Manner
+from sfumato.answers import guaranteed_columns as quantiles
+from sfumato.answers.question import Manner
 from sfumato.errors import QueryError
 from sfumato.sql import compile_statement
 

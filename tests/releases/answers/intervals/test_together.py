@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from sure_coverage import most_misses
 
-from sfumato.answers.intervals.manner import Manner
-from sfumato.answers.intervals.together import together
-from sfumato.answers.tables.in_manner import run_in_manner
+from sfumato.answers.joint_confidence import together
+from sfumato.answers.question import Manner
+from sfumato.answers.statement import run_in_manner
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy

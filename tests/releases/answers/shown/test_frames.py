@@ -10,9 +10,8 @@ import pytest
 from exact_release import save_visits
 
 import sfumato as sf
-from sfumato.answers.estimate import Estimate
-from sfumato.answers.result import Result
-from sfumato.answers.shown.frames import needed
+from sfumato.answers.export import needed
+from sfumato.answers.results import Estimate, Result
 from sfumato.errors import SfumatoError
 
 COLUMNS = ["sex", "n", "n_stderr", "n_low", "n_high"]

@@ -6,8 +6,7 @@ from math import inf
 
 import pytest
 
-from sfumato.answers.estimate import Estimate
-from sfumato.answers.result import Result
+from sfumato.answers.results import Estimate, Result
 from sfumato.errors import QueryError
 
 matplotlib = pytest.importorskip("matplotlib")

@@ -10,7 +10,7 @@ import pytest
 from exact_release import save_exact_release, save_visits
 
 import sfumato as sf
-from sfumato.answers.shown.synthetic_rows import as_synthetic, rows_as_html
+from sfumato.answers.export import as_synthetic, rows_as_html
 
 
 class Formatter:

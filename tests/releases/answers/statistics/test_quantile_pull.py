@@ -7,7 +7,7 @@ from math import log
 import numpy as np
 import pytest
 
-from sfumato.answers.statistics.quantile_pull import pull
+from sfumato.lab.papers.quantiles.quantile_line import pull
 
 EVEN = np.array([10.0, 40.0, 160.0]), np.array([50.0, 200.0, 800.0])
 NOTHING = np.array([1000.0]), np.array([0.0])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from curators import curator_of
 
-from sfumato.answers.intervals.noise_sum import half_width
-from sfumato.answers.remarks import MODEL
+from sfumato.answers.answer import MODEL
+from sfumato.answers.noise_sum import half_width
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models import MECHANISMS

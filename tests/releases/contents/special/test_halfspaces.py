@@ -11,7 +11,7 @@ from curators import curator_of
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.papers.halfspace import file as halfspaces_file
+from sfumato.lab.papers.halfspace import content as halfspaces_file
 from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.artifact import read_artifact

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from sure_coverage import most_misses
 
-from sfumato.answers.intervals.manner import Manner
+from sfumato.answers.question import Manner
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.lab.papers.quantiles.file import QuantilesRecord
+from sfumato.lab.papers.quantiles.content import QuantilesRecord
 from sfumato.models import find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.file.manifest import details_as

@@ -2,12 +2,15 @@
 
 An engine is a thin adapter. It builds no statement of its own over private rows, and what it raises never carries the
 engine's own message, because such a message can quote a value.
+
+Where an engine or a connection of SQLAlchemy leads to, and what is behind one of ADBC.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.frozen import dataclass
 
@@ -87,3 +90,59 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Let go of the connection, where names and types were all that was wanted; after a statement it is closed."""
+
+
+def alchemy_url(table: Any) -> Any | None:
+    """The URL of an engine or a connection of SQLAlchemy; None for everything else."""
+    if not type(table).__module__.startswith("sqlalchemy."):
+        return None
+    return getattr(getattr(table, "engine", table), "url", None)
+
+
+def adbc_vendor(table: Any) -> str | None:
+    """The database behind a connection of ADBC, as it names itself, or nothing if it is closed; None for all else."""
+    if not callable(getattr(table, "adbc_get_info", None)):
+        return None
+    with suppress(Exception):
+        return str(table.adbc_get_info().get("vendor_name", ""))
+    return ""
+
+
+def is_spark(table: object) -> bool:
+    """Whether Spark reads a table: an address, a session or a DataFrame; nothing is imported to find out.
+
+    >>> is_spark("spark://local"), is_spark("sc://example.org:15002"), is_spark("people.csv")
+    (True, True, False)
+    """
+    if isinstance(table, str):
+        return table.startswith(("spark://", "sc://"))
+    return kind_of(table) is not None
+
+
+def kind_of(table: object) -> str | None:
+    """SparkSession or DataFrame, if it is one of them, behind Spark Connect or not."""
+    names = {part.__name__ for part in type(table).__mro__ if part.__module__.startswith("pyspark.sql")}
+    return next((name for name in ("SparkSession", "DataFrame") if name in names), None)
+
+
+def is_connect(session: object) -> bool:
+    """Whether a session speaks Spark Connect."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+# Addresses that SQLAlchemy opens, by what stands before the first + or : in them.
+ADDRESSES = ("mysql", "mariadb", "clickhouse")
+
+
+def is_other(table: object, dialect: str | None = None) -> bool:
+    """Whether a table is a connection, or an address that SQLAlchemy opens; nothing is imported to find out.
+
+    dialect: the SQL that the user says it speaks; whatever has it is one.
+
+    >>> is_other("mysql://ada@example.org/census"), is_other("people.csv"), is_other("duckdb:///census.duckdb")
+    (True, False, False)
+    """
+    if isinstance(table, str):
+        scheme, parted, _ = table.partition("://")
+        return bool(parted) and scheme.partition("+")[0].lower() in ADDRESSES
+    return dialect is not None or alchemy_url(table) is not None or callable(getattr(table, "cursor", None))

@@ -200,10 +200,10 @@ def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequ
         _refuse_name(name)
         return find_files(table, dialect, wanted)
     if isinstance(table, str) and table.startswith("duckdb:"):
-        from sfumato.kernel.reading.formats.sqlite import find_database
+        from sfumato.kernel.reading.formats.databases import find_database
 
         return find_database(table, name)
-    from sfumato.kernel.reading.formats.sqlite import file_behind, find_sqlite
+    from sfumato.kernel.reading.formats.databases import file_behind, find_sqlite
 
     if (url := file_behind(table)) is not None or (isinstance(table, str) and table.startswith("sqlite:")):
         return find_sqlite(url or str(table), name)
@@ -211,7 +211,7 @@ def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequ
         scheme = table.split("://")[0]
         known = "postgresql://, spark://, sqlite:/// or duckdb:/// with a table name"
         raise TableError(f"{scheme}:// cannot be read; use a CSV or Parquet file, or {known}")
-    from sfumato.kernel.reading.formats.frames import find_frame
+    from sfumato.kernel.reading.formats.columnar import find_frame
 
     if (frame := find_frame(table)) is not None:
         _refuse_name(name)

@@ -25,10 +25,9 @@ from xml.parsers import expat
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.reading.engines import Column, Spelling
-from sfumato.kernel.reading.formats.arrow_values import text_of
 from sfumato.kernel.reading.formats.csv_files import spelling_of
 from sfumato.kernel.reading.formats.csv_records import LONGEST
-from sfumato.kernel.reading.formats.origin import SOURCE, shown_files
+from sfumato.kernel.reading.formats.origin import SOURCE, shown_files, text_of
 from sfumato.schema.dialect import PLAIN, Dialect
 from sfumato.version import install_command
 

@@ -8,8 +8,8 @@ from glob import glob
 from pathlib import Path
 
 from sfumato.errors import TableError
+from sfumato.kernel.reading.formats.columnar import find_parquet
 from sfumato.kernel.reading.formats.origin import Origin
-from sfumato.kernel.reading.formats.parquet_files import find_parquet
 from sfumato.kernel.reading.formats.unpacking import STANDARD_INPUT
 from sfumato.schema.dialect import PLAIN, Dialect
 
@@ -54,7 +54,7 @@ def _found(kind: str, paths: tuple[Path, ...], dialect: Dialect, wanted: Sequenc
     if STANDARD_INPUT in paths:
         raise TableError(f"the standard input can be csv, tsv or jsonl, not {kind}; use a file")
     if kind == "arrow":
-        from sfumato.kernel.reading.formats.arrow import ArrowFiles
+        from sfumato.kernel.reading.formats.columnar import ArrowFiles
 
         return ArrowFiles(paths)
     if kind == "xlsx":

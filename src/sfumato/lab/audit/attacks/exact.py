@@ -24,13 +24,12 @@ import numpy as np
 from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError
 from sfumato.frozen import dataclass
-from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
+from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.lines import Lines
-from sfumato.kernel.verbs.revenue import Revenue
-from sfumato.kernel.verbs.scores import MostRows, Rank, Score
+from sfumato.kernel.verbs.scores import MostRows, Rank, Revenue, Score
 from sfumato.lab.audit.attacks.watching import Chosen, ChosenPiece, Drawn, Sifted, Watched, watching
 from sfumato.measurement import Laplace
 from sfumato.queries import Identity

@@ -20,12 +20,10 @@ from sfumato.domain import Domain, Partition
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.verbs.misfits import Guess
-from sfumato.kernel.verbs.revenue import Revenue
-from sfumato.kernel.verbs.scores import Misfit, Score
-from sfumato.lab.audit.attacks import twins
-from sfumato.lab.audit.attacks.recorded_lines import LinesRecorder
-from sfumato.lab.audit.attacks.tape import Call, Tape
+from sfumato.kernel.verbs.measuring import Guess
+from sfumato.kernel.verbs.scores import Misfit, Revenue, Score
+from sfumato.lab.audit.attacks import reference as twins
+from sfumato.lab.audit.attacks.tape import Call, LinesRecorder, Tape
 from sfumato.lab.audit.attacks.watching import Chosen, Drawn, Sifted, Watched
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Queries

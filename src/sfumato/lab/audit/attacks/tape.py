@@ -1,15 +1,27 @@
-"""What a run was seen to do: the calls that spend, in order, and what is wrong with them."""
+"""What a run was seen to do: the calls that spend, in order, and what is wrong with them.
+
+Lines that are written down: what they were asked, what they chose between, what every piece was charged.
+
+The scores of all pieces and the rows of all runs are worked out here once more, piece by piece, from rows dealt out one
+at a time (`twins.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import field
 from fractions import Fraction
 from typing import Literal
 
+import numpy as np
+
 from sfumato.arrays import Codes
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.lines import Lines, StretchCharge
+from sfumato.lab.audit.attacks import reference as twins
+from sfumato.lab.audit.attacks.watching import ChosenPiece, Drawn, Watched
 from sfumato.measurement import Measurement, Noise
 
 Kind = Literal["answers", "choice", "first", "partition"]
@@ -64,3 +76,79 @@ class Tape:
         if call.loads != first.loads:
             raise Apart("charges depend on the table")
         return first
+
+
+class LinesRecorder:
+    """Stands before lines, which must have been given `Watched` random bits."""
+
+    def __init__(self, inner: Lines, entropy: Watched, tape: Tape) -> None:
+        self.__inner, self.__entropy, self.__tape = inner, entropy, tape
+        self.number, self.length, self.pieces = inner.number, inner.length, inner.pieces
+        self.contributions, self.budget = inner.contributions, inner.budget
+
+    @property
+    def charge(self) -> StretchCharge:
+        """As that of the lines."""
+        return self.__inner.charge
+
+    def __getattr__(self, name: str) -> object:
+        self.__tape.faults.append(f"the mechanism reached for {name}, past the verbs of the lines")
+        return getattr(self.__inner, name)
+
+    def cut(self, line: int, quantile: Fraction, budget: Budget, *, first: int, end: int) -> int:
+        """Let the lines choose, and write it down."""
+        before = self.__borne()
+        made = self.__inner.cut(line, quantile, budget, first=first, end=end)
+        chosen = [call for call in self.__entropy.log if isinstance(call, ChosenPiece)]
+        rate = chosen[0].rate if chosen else Fraction(0)
+        dealt = twins.dealt_out(self.__inner._counts[line].tolist(), self.pieces)[first:end]
+        scores = twins.rank_scores(dealt, quantile, rate)
+        if len(chosen) != 1 or chosen[0].piece != made or chosen[0].scores.tolist() != scores:
+            self.__tape.faults.append("the choice was not made by one exponential mechanism on the scores")
+        asked = ("cut", line, quantile, first, end, rate)
+        published = self.__told(asked, before, scores, (), rate, made, "choice")
+        assert isinstance(published, int)  # noqa: S101 (the calls agree in what they asked)
+        return published
+
+    def count(self, edges: Sequence[Codes], budget: Budget) -> Measurement:
+        """Let the lines count, and write it down."""
+        before = self.__borne()
+        made = self.__inner.count(edges, budget)
+        truth = []
+        for cells, ends in zip(self.__inner._counts, edges, strict=True):
+            dealt = twins.dealt_out(cells.tolist(), self.pieces)
+            truth += [sum(dealt[a:b]) for a, b in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
+        match self.__entropy.log:
+            case [Drawn(noise, values)] if noise == made.noise and len(values) == len(truth):
+                if not np.array_equal(made.answers, np.array(truth) + values):
+                    self.__tape.faults.append("the answers are not what the queries ask for plus the noise drawn")
+            case _:
+                self.__tape.faults.append("the noise drawn is not the noise stated, afresh for every answer")
+        asked = ("count", tuple(tuple(each.tolist()) for each in edges), made.noise)
+        published = self.__told(asked, before, truth, made.noises * len(truth), None, made, "answers")
+        assert isinstance(published, Measurement)  # noqa: S101 (the calls agree in what they asked)
+        return published
+
+    def __told(
+        self,
+        asked: tuple[object, ...],
+        before: list[Fraction],
+        answers: list[int],
+        noises: tuple[Noise, ...],
+        rate: Fraction | None,
+        made: Measurement | int,
+        kind: Kind,
+    ) -> object:
+        if self.__entropy.loose:
+            self.__tape.faults.append("random bits were taken past the exact samplers")
+        loads = [now - then for now, then in zip(self.__borne(clear=False), before, strict=True)]
+        if self.charge.fullest > self.budget.amount / self.contributions:
+            self.__tape.faults.append("a piece bears more than was charged for the lines")
+        call = Call(asked, (max(loads),), tuple(answers), noises, rate, made, kind)
+        return self.__tape.add(call).result
+
+    def __borne(self, *, clear: bool = True) -> list[Fraction]:
+        """What every piece has borne: the tables that are replayed have few."""
+        if clear:
+            self.__entropy.log.clear()
+        return [self.charge.borne(line, piece) for line in range(self.number) for piece in range(self.length)]

@@ -20,7 +20,8 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.sampling import noise
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.verbs import exponential as choose
-from sfumato.kernel.verbs import pieces, sifting
+from sfumato.kernel.verbs import pieces
+from sfumato.kernel.verbs import thresholds as sifting
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.measurement import Noise
 

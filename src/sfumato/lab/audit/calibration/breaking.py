@@ -20,14 +20,14 @@ from time import process_time
 import numpy as np
 from scipy.stats import binom
 
-from sfumato.answers.estimate import Estimate
-from sfumato.answers.intervals.manner import Manner
+from sfumato.answers.question import Manner
+from sfumato.answers.results import Estimate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.lab.audit.calibration.adversary import Table, beginnings, rich
-from sfumato.lab.audit.calibration.at_once import By, bet_at_once
+from sfumato.lab.audit.calibration.betting import By, bet_at_once
 from sfumato.models import MECHANISMS, find_mechanism
 from sfumato.models.base.mechanism import Run
 from sfumato.releases.contents.content import Content

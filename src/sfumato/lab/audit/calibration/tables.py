@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.arrays import Floats, Whole
 from sfumato.frozen import dataclass
-from sfumato.planner.public_tables import hashed
+from sfumato.planner.simulate import hashed
 from sfumato.schema import Schema
 
 KINDS = "total", "margin", "range", "cell", "sum", "share", "average"

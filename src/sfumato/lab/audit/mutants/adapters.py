@@ -15,9 +15,8 @@ from sfumato.kernel.reading.engines.postgres.engine import Postgres
 from sfumato.kernel.reading.engines.spark.engine import Spark
 from sfumato.kernel.reading.expressions import cast, double
 from sfumato.lab.audit.reading.attack import attack_source
-from sfumato.lab.audit.reading.postgres_source import dealt_postgres_source
+from sfumato.lab.audit.reading.server_sources import dealt_postgres_source, spark_files
 from sfumato.lab.audit.reading.sources import dealt_source
-from sfumato.lab.audit.reading.spark_source import spark_files
 
 PAIRS = 30  # in which each of these must be caught; most are at the first reading
 

@@ -2,21 +2,43 @@
 
 The wrong sparse vectors are those that Lyu, Su, Li, "Understanding the Sparse Vector Technique" (VLDB 2017), collect;
 the numbers of algorithms are theirs.
+
+NOT PRIVATE: broken choices of rules, kept so that the audit can be seen to catch them.
+
+The proof says: a score that moves one way has twice the usual rate, once, and the rows that a rule gets wrong are
+counted with noise. Each forgets one half of it.
+
+NOT PRIVATE: broken choices of a whole table, kept so that the audit can be seen to catch them.
+
+The proof says: the largest misfit moves both ways, so the factor 2 stays, and what candidates answer is public. Each
+forgets one half of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import Entropy
-from sfumato.kernel.verbs.scores import Rank
+from sfumato.kernel.verbs.scores import LargestMisfit, Rank, RowsRight
 from sfumato.lab.audit.attacks.exact import TOLERANCE, Distribution, Law, exponential, largest_loss
-from sfumato.lab.audit.mutants.limited_domain import limited_domain_loss
 from sfumato.lab.audit.mutants.noise import Run, laplace
+from sfumato.lab.audit.mutants.tr_2010_003 import limited_domain_loss
+from sfumato.lab.audit.subjects.registry import subject_of
 from sfumato.lab.audit.subjects.subject import Outputs
+from sfumato.lab.papers.blr.measure import Options, blr, small_tables
+from sfumato.lab.papers.pac.content import Rule
+from sfumato.lab.papers.pac.measure import example, pac
+from sfumato.models.base.mechanism import Lab, Mechanism
+from sfumato.models.base.mechanism import Run as Make
+from sfumato.queries import Identity, Workload
+from sfumato.releases.contents.cube import Cube
+from sfumato.schema import Schema
 
 EPSILON = Fraction(1)
 EACH = 25  # queries that the added row raises, and as many that it lowers
@@ -134,3 +156,75 @@ def queries_with_noise(which: int, runs: int, entropy: Entropy) -> Outputs:
     """Algorithm 1 on the same two queries: nothing is wrong here."""
     threshold, noise = laplace(2 / EPSILON, runs, 1, entropy), laplace(8 / EPSILON, runs, 2, entropy)
     return (np.array([which, 1 - which]) + noise >= threshold).astype(np.int64)
+
+
+EVERY_RULE = np.array([[code >> cell & 1 for cell in range(4)] for code in range(16)]) == 1  # on four cells
+
+
+def rule_law(rate: Fraction) -> Law:
+    """With which chances each of all rules on four cells is chosen."""
+    score = RowsRight(EVERY_RULE)
+
+    def distribution(counts: Sequence[int], last: int) -> Sequence[Distribution]:
+        return [exponential(score.scores(np.array(counts, dtype=np.int64)).tolist(), rate)]
+
+    return distribution
+
+
+def saved_twice() -> str | None:
+    """NOT PRIVATE: the rate is doubled once more, as if a rule's errors did not count besides what it gets right."""
+    return exactly(rule_law(Fraction(2)))()
+
+
+def saved_once() -> str | None:
+    """The rate of `select`: nothing is wrong here."""
+    return exactly(rule_law(Fraction(1)))()
+
+
+def counted_exactly(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Rule:
+    """NOT PRIVATE: the rows that the chosen rule gets right and wrong are published as they are."""
+    made = pac(curator, schema, budget)
+    ill, well = curator._dense("count").reshape(-1, 2).sum(axis=0)[::-1]
+    return replace(made, counted=replace(made.counted, answers=np.array([ill, well, 0, 0])))
+
+
+def released(run: Make) -> Run:
+    """What the files of many releases show."""
+    return subject_of(Mechanism("mutant", "", run, lab=Lab(example=example))).run
+
+
+ROWS = 4  # of the small tables
+
+
+def table_law(rate: Fraction) -> Law:
+    """With which chances each table of a few rows on four cells is chosen, by its cells."""
+    score = LargestMisfit(Identity(4), small_tables(4, 3))
+
+    def distribution(counts: Sequence[int], last: int) -> Sequence[Distribution]:
+        return [exponential(score.scores(np.array(counts, dtype=np.int64)).tolist(), rate)]
+
+    return distribution
+
+
+def saved_as_counts() -> str | None:
+    """NOT PRIVATE: the saving for counts, which move one way, is taken for misfits, which do not."""
+    return exactly(table_law(Fraction(1)))()
+
+
+def saved_nothing() -> str | None:
+    """The rate of `select`: nothing is wrong here."""
+    return exactly(table_law(Fraction(1, 2)))()
+
+
+def scaled_by_the_table(curator: Curator, schema: Schema, budget: Budget) -> Cube:
+    """NOT PRIVATE: small tables are scaled by the private number of rows, as in the paper."""
+    for_choice, for_rest = budget.split(1, 1)
+    rows = int(getattr(curator, "_Recorder__inner", curator)._dense("count").sum())
+    answers = small_tables(schema.domain.size, ROWS) * rows // ROWS
+    curator.select(LargestMisfit(Identity(schema.domain.size), answers), for_choice)
+    return blr(curator, schema, for_rest, options=Options(ROWS))
+
+
+def scaled_by_noise(curator: Curator, schema: Schema, budget: Budget) -> Cube:
+    """The mechanism itself: nothing is wrong here."""
+    return blr(curator, schema, budget, options=Options(ROWS))

@@ -11,10 +11,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from sfumato.answers.alike import Kinds
 from sfumato.answers.fit import NoisyCells
-from sfumato.answers.guaranteed.ends import Ends, Find, reach
-from sfumato.answers.intervals.source import FromFits
+from sfumato.answers.guaranteed_columns import FromFits
+from sfumato.answers.noise_sum import Ends, Find, reach
+from sfumato.answers.question import Kinds
 from sfumato.arrays import Floats
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget

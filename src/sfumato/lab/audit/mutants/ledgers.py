@@ -16,7 +16,7 @@ from typing import Any
 
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, NewLedgerWarning
 from sfumato.kernel.ledger.ledger import ROW, Ledger, Receipt, Unit
-from sfumato.lab.audit.mutants.reading import Check
+from sfumato.lab.audit.mutants.readers import Check
 
 PERSON = Unit("person_id")
 

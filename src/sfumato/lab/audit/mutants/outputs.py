@@ -20,14 +20,13 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from sfumato.answers.result import Result
+from sfumato.answers.results import Result
 from sfumato.errors import ReleaseFileError, TableError
 from sfumato.kernel.reading.engines.silencing import silenced
-from sfumato.lab.audit.mutants.reading import Check
-from sfumato.releases.file.artifact import Artifact, read_artifact
+from sfumato.lab.audit.mutants.readers import Check
+from sfumato.releases.file.artifact import MANIFEST_FILE, Artifact, Entry, directory_of, read_artifact
 from sfumato.releases.file.manifest import Manifest, MechanismRecord, Member, Statistic, guarantee_of, manifest_bytes
 from sfumato.releases.file.records import LaplaceRecord
-from sfumato.releases.file.zip import MANIFEST_FILE, Entry, directory_of
 
 Show = Callable[[Result], str]
 Open = Callable[[Path], Artifact]

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from sfumato.kernel.reading.engines.duckdb import DuckDB, over_origin
+from sfumato.kernel.reading.formats.columnar import Frame, ParquetFiles
 from sfumato.kernel.reading.formats.csv_files import CsvFiles
+from sfumato.kernel.reading.formats.databases import Database, Sqlite
 from sfumato.kernel.reading.formats.excel_files import ExcelFiles
-from sfumato.kernel.reading.formats.frames import Frame
 from sfumato.kernel.reading.formats.json_lines import JsonLines
-from sfumato.kernel.reading.formats.parquet_files import ParquetFiles
-from sfumato.kernel.reading.formats.sqlite import Database, Sqlite
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.mutants.readers import (
     AnyEncoding,
+    Check,
     CollatedDuckDB,
     EngineReadsCsv,
     FirstNames,
@@ -40,11 +40,10 @@ from sfumato.lab.audit.mutants.readers import (
     UnknownDecimals,
     ValuesByText,
 )
-from sfumato.lab.audit.mutants.reading import Check
 from sfumato.lab.audit.reading.attack import attack_source
-from sfumato.lab.audit.reading.record_sources import json_source, markup_source
+from sfumato.lab.audit.reading.database_sources import ALIKE, sqlite_source
+from sfumato.lab.audit.reading.record_tables import json_source, markup_source
 from sfumato.lab.audit.reading.reference import Row
-from sfumato.lab.audit.reading.source import Case, Make
 from sfumato.lab.audit.reading.sources import (
     case_of,
     csv_source,
@@ -54,8 +53,7 @@ from sfumato.lab.audit.reading.sources import (
     parquet_file,
     typed_source,
 )
-from sfumato.lab.audit.reading.sqlite_source import ALIKE, sqlite_source
-from sfumato.lab.audit.reading.tables import OBJECTS, AwkwardTable, awkward_table
+from sfumato.lab.audit.reading.tables import OBJECTS, AwkwardTable, Case, Make, awkward_table
 from sfumato.schema import Schema
 from sfumato.schema.dialect import Dialect
 

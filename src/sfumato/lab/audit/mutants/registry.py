@@ -2,6 +2,8 @@
 
 None of them touches the kernel: they are functions, curators, charges and ledgers of their own. Beside each stands its
 control, the same thing done right, which must never be flagged.
+
+Set the audit on every mutant: all must be caught, and no control may be flagged.
 """
 
 from __future__ import annotations
@@ -12,29 +14,28 @@ from fractions import Fraction
 from inspect import getdoc
 from typing import Any
 
-from sfumato.answers.result import Result
+from sfumato.answers.results import Result
 from sfumato.frozen import dataclass
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.ledger import Ledger
+from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.lab.audit.attacks.replay import Run as Recipe
-from sfumato.lab.audit.mutants import (
-    choices,
-    curators,
-    descents,
-    fits,
-    intervals,
-    ledgers,
-    margins,
-    noise,
-    outputs,
-    reading,
-    verbs,
-)
+from sfumato.lab.audit.attacks.sampling import audit
+from sfumato.lab.audit.mutants import choices, curators, fits, intervals, ledgers, margins, mldp, noise, outputs, verbs
+from sfumato.lab.audit.mutants import choices as blr
+from sfumato.lab.audit.mutants import choices as pac
+from sfumato.lab.audit.mutants import curators as descents
+from sfumato.lab.audit.mutants import margins as fourier
+from sfumato.lab.audit.mutants import readers as reading
+from sfumato.lab.audit.mutants import survey as conjunctions
+from sfumato.lab.audit.mutants import survey as halfspace
+from sfumato.lab.audit.mutants import survey as sq
+from sfumato.lab.audit.mutants import tr_2010_003 as parity
+from sfumato.lab.audit.mutants import tr_2010_003 as quantiles
 from sfumato.lab.audit.mutants.curators import replaying, sifted
 from sfumato.lab.audit.mutants.noise import Run, honest
 from sfumato.lab.audit.mutants.reader_checks import checks as reader_checks
-from sfumato.lab.audit.mutants.reading import Check, sum_moves
-from sfumato.lab.audit.mutants.special import blr, conjunctions, fourier, halfspace, mldp, pac, parity, quantiles, sq
+from sfumato.lab.audit.mutants.readers import Check, sum_moves
 from sfumato.lab.audit.subjects.subject import Subject
 from sfumato.lab.papers.pac.measure import pac as pac_release
 from sfumato.lab.papers.parity.measure import parity as parity_release
@@ -310,3 +311,38 @@ MUTANTS: dict[str, Mutant] = {
         _shown("an interrupt as damage", outputs.mistakes_interrupt, outputs.silenced_by_kind, outputs.real_silence),
     )
 }
+
+
+Progress = Callable[[int, int], None]  # (mutants done, mutants in all)
+
+
+@dataclass(frozen=True)
+class Caught:
+    """Which audit caught something, and what it said; nothing was caught if `by` is None."""
+
+    by: str | None
+    detail: str
+
+
+def catch(mutant: Mutant, entropy: Entropy) -> Caught:
+    """Try the audits on a mutant, the quick ones first."""
+    if mutant.check is not None:
+        complaint = mutant.check()
+        if complaint is not None:
+            return Caught(mutant.checked_by, complaint)
+    if mutant.subject is None:
+        return Caught(None, "no check complained")
+    finding = audit(mutant.subject, mutant.runs, entropy)
+    detail = f"epsilon {float(finding.claimed):g} claimed, at least {finding.bound:.3f} measured: {finding.event}"
+    return Caught("sampling" if finding.violated else None, detail)
+
+
+def mutant_report(entropy: Entropy, progress: Progress | None = None) -> list[tuple[str, str | None, str]]:
+    """Every mutant by name, which audit caught it (None: it survived), and what the audit said."""
+    report = []
+    for done, mutant in enumerate(MUTANTS.values(), 1):
+        caught = catch(mutant, entropy)
+        report.append((mutant.name, caught.by, caught.detail))
+        if progress is not None:
+            progress(done, len(MUTANTS))
+    return report

@@ -11,9 +11,9 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.kernel.sampling.entropy import Entropy
-from sfumato.lab.audit.attacks import twins
+from sfumato.lab.audit.attacks import reference as twins
 from sfumato.lab.audit.attacks.exact import TOLERANCE
-from sfumato.lab.audit.attacks.partition_law import largest_gap, partition_law
+from sfumato.lab.audit.attacks.reference import largest_gap, partition_law
 from sfumato.lab.audit.mutants.noise import Run, laplace
 from sfumato.lab.audit.subjects.subject import Outputs
 

@@ -19,10 +19,10 @@ import numpy as np
 
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.kernel.aggregate import Aggregate
+from sfumato.kernel.counts import Aggregate
 from sfumato.lab.audit.reading.reference import difference
-from sfumato.lab.audit.reading.source import Case, Make
 from sfumato.lab.audit.reading.sources import SOURCES
+from sfumato.lab.audit.reading.tables import Case, Make
 from sfumato.schema import Schema
 
 KEY = 20240229  # which rows of a unit are kept depends on it; it is the same for both of a pair

@@ -14,11 +14,11 @@ import numpy as np
 
 from sfumato.domain import EPOCH
 from sfumato.frozen import dataclass
-from sfumato.kernel.aggregate import Aggregate
+from sfumato.kernel.counts import Aggregate
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer
+from sfumato.schema.attributes.lists import as_number, folded
 from sfumato.schema.parts import missing_of
-from sfumato.schema.recoding import as_number, folded
 
 Row = Mapping[str, object]  # a value by column name; None if it is missing
 

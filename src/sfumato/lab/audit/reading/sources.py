@@ -15,20 +15,42 @@ from typing import Any
 
 from sfumato.kernel.reading.engines import Column
 from sfumato.kernel.reading.engines.duckdb import DuckDB, over_origin
+from sfumato.kernel.reading.formats.columnar import ParquetFiles
 from sfumato.kernel.reading.formats.csv_files import CsvFiles, find_csv
-from sfumato.kernel.reading.formats.parquet_files import ParquetFiles
-from sfumato.kernel.reading.formats.sqlite import Database
+from sfumato.kernel.reading.formats.databases import Database
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.lab.audit.reading.csv_tables import AwkwardFile, awkward_file
-from sfumato.lab.audit.reading.dealt import PEOPLE, dealt_table
-from sfumato.lab.audit.reading.other_source import NamedServer, clickhouse, duckdb_connection, mariadb, other_source
-from sfumato.lab.audit.reading.postgres_source import PostgresSource, dealt_postgres_source, postgres_source
-from sfumato.lab.audit.reading.record_sources import arrow_file, excel_source, json_source, markup_source
+from sfumato.lab.audit.reading.database_sources import (
+    ALIKE,
+    NamedServer,
+    clickhouse,
+    duckdb_connection,
+    mariadb,
+    other_source,
+    sqlite_source,
+)
+from sfumato.lab.audit.reading.record_tables import arrow_file, excel_source, json_source, markup_source
 from sfumato.lab.audit.reading.reference import Row, unit_of
-from sfumato.lab.audit.reading.source import BLOCKS, Case, Make, Source
-from sfumato.lab.audit.reading.spark_source import SparkSource, spark_files
-from sfumato.lab.audit.reading.sqlite_source import ALIKE, sqlite_source
-from sfumato.lab.audit.reading.tables import OBJECTS, POOLS, AwkwardTable, awkward_schema, awkward_table
+from sfumato.lab.audit.reading.server_sources import (
+    PostgresSource,
+    SparkSource,
+    dealt_postgres_source,
+    postgres_source,
+    spark_files,
+)
+from sfumato.lab.audit.reading.tables import (
+    BLOCKS,
+    OBJECTS,
+    POOLS,
+    AwkwardTable,
+    Case,
+    Make,
+    Source,
+    awkward_schema,
+    awkward_table,
+    dealt_table,
+)
+from sfumato.lab.audit.reading.tables import PEOPLE_BY_KIND as PEOPLE
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN, Dialect
 

@@ -1,21 +1,68 @@
-"""Awkward tables: random schemas, and rows full of what breaks readers."""
+"""What the reading audit attacks: a case, which is one table, and a source, which makes cases.
+
+Awkward tables: random schemas, and rows full of what breaks readers.
+
+Tables into which every awkward value is dealt: for engines where a reading takes so long that few can be tried.
+
+A table of `awkward_table` has a few values of a few columns, and a fault that hangs on one value is found after some
+hundred pairs. Here each row is awkward in every column and every value of every column is there, so that one reading
+tells whether any of them falls into a wrong cell; and people are chosen that an engine might take for one another, each
+with as many rows as are used, so that two who become one are counted too seldom, and one who becomes two too often.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from decimal import Decimal
+from importlib.util import find_spec
 from math import ceil, log2
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from sfumato.frozen import dataclass
+from sfumato.kernel.reading.table import Table
 from sfumato.lab.audit.reading.reference import Row
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+BLOCKS = (5, 16, 64, 2**23)  # into which a CSV file is cut; nothing may depend on it
+Make = Callable[[Random, Path], "Case"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table that can be opened whole or without some of its parts, a part being a row or the bytes of a record."""
+
+    schema: Schema
+    parts: tuple[Any, ...]
+    unit: Callable[[Any], Hashable]
+    open: Callable[[Sequence[Any]], Table]
+    rows: Callable[[Sequence[Any]], Sequence[Row]]
+    typed: bool = True
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source: how its cases are made, the share of the pairs that it is worth, and the library that it needs.
+
+    first: cases that come before those, where a few readings have to find what elsewhere hundreds do.
+    """
+
+    make: Make
+    share: float = 1.0
+    needs: str = "pyarrow"
+    first: tuple[Make, ...] = ()
+
+    @property
+    def here(self) -> bool:
+        """Whether it can be attacked on this machine."""
+        return find_spec(self.needs) is not None
+
 
 UTC = dt.UTC
 TOKYO = dt.timezone(dt.timedelta(hours=9), "Asia/Tokyo")
@@ -224,3 +271,72 @@ def arrow_type(kind: str) -> Any:
         unit, _, zone = kind[len("timestamp[") : -1].partition(", tz=")
         return pa.timestamp(unit, zone or None)
     return getattr(pa, {"bool": "bool_"}.get(kind, kind))()
+
+
+MOST = 3  # rows of a person that are used
+TOO_MANY = 4  # rows that one person has beside these
+_YEAR = {"lower": "2020-01-01", "upper": "2020-12-31"}
+_LISTED = ["a", "A", "ä", "a\u0308", "a ", " a", "ß", "1", "true", "nan"]
+
+# Each column: its type, its values, and an attribute that tells them apart. No row falls out, whatever it holds.
+COLUMNS: dict[str, tuple[str, Sequence[object], dict[str, Any]]] = {
+    "text": ("string", TEXTS, {"type": "category", "values": _LISTED, "other": True}),
+    "spelled": (
+        "string",
+        ["1", " 2.5e0 ", "nan", "-inf", "1e999", "x", "", "1e-400", "2 5", "０"],
+        {"type": "category", "values": [1, 2.5, 25], "other": True},
+    ),
+    "float": (
+        "float64",
+        NUMBERS,
+        {"type": "category", "values": ["0", "0.5", "-0.5", "inf", "1e+308", "3"], "other": True},
+    ),
+    "large": ("int64", LARGE, {"type": "integer", "lower": -2, "upper": 2}),
+    "number": (
+        "float64",
+        [*NUMBERS, 1e19, -1e19, 2.0**53],
+        {"type": "number", "lower": 0, "upper": 1, "width": "0.25"},
+    ),
+    "word": ("string", ["true", "F", "yes", "maybe", "", "0", "TRUE", "t", "no"], {"type": "boolean"}),
+    "day": ("date32", DAYS, {"type": "date", "by": "week", **_YEAR}),
+    "at": (
+        "timestamp[us, tz=UTC]",
+        [time.replace(tzinfo=UTC) for time in TIMES],
+        {"type": "date", "by": "hour_of_day"},
+    ),
+}
+MEASURED = [*NUMBERS, 4.0, -4.0]
+PEOPLE_BY_KIND: dict[str, Sequence[object]] = {
+    "string": ["p", "P", "p ", "é", "e\u0301"],
+    "float64": [0.0, -0.0, math.nan, 1.0, math.inf],
+}
+
+
+def dealt_table(kind: str, random: Random) -> AwkwardTable:
+    """Every value of every column, in rows of a few people whose names are of one kind, of PEOPLE_BY_KIND."""
+    attributes = {name: {**described, "missing": "keep"} for name, (_, _, described) in COLUMNS.items()}
+    schema = Schema.from_dict(
+        {
+            "dataset": "reading",
+            "privacy_unit": {"column": "who", "contributions": MOST},
+            "attributes": attributes,
+            "measures": {"m": {"lower": -4, "upper": 4, "step": 1, "column": "m"}},
+        }
+    )
+    types = {name: own for name, (own, _, _) in COLUMNS.items()} | {"m": "float64", "who": kind}
+    hands = {name: _dealt([*values, None], random) for name, (_, values, _) in COLUMNS.items()}
+    hands["m"] = _dealt([*MEASURED, None], random)
+    people = [person for person in PEOPLE_BY_KIND[kind] for _ in range(MOST)]
+    people += [PEOPLE_BY_KIND[kind][-1]] * TOO_MANY + [None]
+    length = max(len(people), *(len(hand) for hand in hands.values()))
+    people += [PEOPLE_BY_KIND[kind][-1]] * (length - len(people))
+    rows = tuple(
+        {**{name: hand[place % len(hand)] for name, hand in hands.items()}, "who": person}
+        for place, person in enumerate(people)
+    )
+    return AwkwardTable(schema, rows, types)
+
+
+def _dealt(values: list[object], random: Random) -> list[object]:
+    random.shuffle(values)
+    return values

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.frozen import dataclass
-from sfumato.kernel.aggregate import Aggregate
 from sfumato.kernel.budget import Budget
+from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.opening import curator_of
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models import every_name, find_mechanism

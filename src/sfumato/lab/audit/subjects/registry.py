@@ -1,4 +1,12 @@
-"""What is audited: the kernel's primitives, and every mechanism of the registry as a whole.
+"""Everything that the file of a release shows, as one row of whole numbers.
+
+A file is written from a manifest and members and from nothing else (`contents_of` in releases/file/store.py), so it is
+these that are laid out, number by number, whatever kind of release they make up. Numbers have a column each. What is no
+number, such as a noise's scale, a name, or which keys there are, goes into the code in the first column, and so does a
+number that has no column because none of the first runs had one there: nothing that differs in the file looks the same
+here.
+
+What is audited: the kernel's primitives, and every mechanism of the registry as a whole.
 
 The neighbouring pairs are worst cases: a person's rows in an otherwise empty cell, with the most extreme value of a
 measure, and a cell that stands on the threshold of being published. Of a whole mechanism everything is looked at that
@@ -7,28 +15,160 @@ the file of its release shows.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from functools import cache, lru_cache
+from zlib import crc32
 
 import numpy as np
+from pydantic import JsonValue
 
+from sfumato.answers.fit import PARTS
+from sfumato.frozen import dataclass
 from sfumato.kernel.sampling.entropy import Entropy, TestingEntropy
-from sfumato.lab.audit.subjects.primitives import (
+from sfumato.lab.audit.subjects.subject import (
     BUDGET,
+    HIDDEN,
     ONE,
     Counts,
+    Outputs,
     PooledEntropy,
+    Subject,
     aggregate_of,
     curator_of,
     primitives,
 )
-from sfumato.lab.audit.subjects.published import Layout, Shown, shown
-from sfumato.lab.audit.subjects.subject import Outputs, Subject
 from sfumato.models import every_name, find_mechanism
 from sfumato.models.base.mechanism import Mechanism
 from sfumato.publishing.publish import describe_guarantee
-from sfumato.releases.file.store import contents_of
+from sfumato.releases.file.manifest import content_of
+from sfumato.releases.file.members import CELL, parts_column
+from sfumato.releases.file.store import Contents, contents_of
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
+
+Numbers = dict[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What one file shows.
+
+    numbers: of the manifest, by where they stand in it. columns: of the members. words: all else, as bytes.
+    """
+
+    numbers: Numbers
+    columns: dict[str, Outputs]
+    words: bytes
+
+
+def shown(contents: Contents, cells: int) -> Shown:
+    """What a file with these contents shows.
+
+    cells: of the domain. A member that numbers its cells is laid out cell by cell, with the others HIDDEN. Estimates,
+    which a file keeps as whole numbers and parts, are laid out in parts besides: a threshold on those tells more.
+    """
+    numbers, words = numbers_and_words(json.dumps(content_of(contents.manifest)))
+    found: dict[str, Outputs] = {}
+    for member, columns in contents.columns.items():
+        own = dict(columns)
+        for name, values in columns.items():
+            if parts_column(name) in columns:
+                own[f"{name} in parts"] = values * PARTS + columns[parts_column(name)]
+        index = columns.get(CELL)
+        if index is not None and _in_order(index, cells):
+            numbers = numbers | {f"{member}, rows": len(index)}
+            own = {name: _scattered(values, index, cells) for name, values in own.items()}
+        found |= {f"{member}, {name}": values for name, values in own.items()}
+    return Shown(numbers, found, words)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where everything stands in a row: numbers in one column, members' columns in several and one for their length."""
+
+    numbers: dict[str, int]
+    columns: dict[str, tuple[int, int]]  # where the length stands, and for how many values there is room after it
+    width: int
+
+    @classmethod
+    def of(cls, first: Iterable[Shown]) -> Layout:
+        """Room for everything that some first runs show, which must not be among those that are judged by it."""
+        longest: dict[str, int] = {}
+        names: dict[str, int] = {}
+        for one in first:
+            for name in one.numbers:
+                names.setdefault(name, 1 + len(names))
+            for name, values in one.columns.items():
+                longest[name] = max(longest.get(name, 0), len(values))
+        width, columns = 1 + len(names), {}
+        for name, room in longest.items():
+            columns[name] = width, room
+            width += 1 + room
+        return cls(names, columns, width)
+
+    def row(self, one: Shown) -> Outputs:
+        """All that a file shows; what there is no room for is told by the first number."""
+        row, left = np.full(self.width, HIDDEN), one.words
+        for name, number in one.numbers.items():
+            place = self.numbers.get(name)
+            if place is None:
+                left += f"{name}: {number}".encode()
+            else:
+                row[place] = number
+        for name, values in one.columns.items():
+            start, room = self.columns.get(name, (0, 0))
+            if start:
+                row[start] = len(values)
+                row[start + 1 : start + 1 + room][: len(values)] = values[:room]
+            if len(values) > room or not start:
+                left += name.encode() + values[room:].tobytes()
+        row[0] = crc32(left)
+        return row
+
+
+def _in_order(index: Outputs, cells: int) -> bool:
+    """Whether cells are numbered as a file must number them; where not, the order might tell something."""
+    return not len(index) or bool(index[0] >= 0 and index[-1] < cells and (np.diff(index) > 0).all())
+
+
+def _scattered(values: Outputs, index: Outputs, cells: int) -> Outputs:
+    dense = np.full(cells, HIDDEN)
+    dense[index] = values
+    return dense
+
+
+@lru_cache(maxsize=256)
+def numbers_and_words(text: str) -> tuple[Numbers, bytes]:
+    """The numbers of a manifest by where they stand, and everything else in it; many runs have the same manifest."""
+    numbers: Numbers = {}
+    words: list[str] = []
+    _walk(json.loads(text), "", numbers, words)
+    return numbers, "\n".join(words).encode()
+
+
+def _walk(value: JsonValue, place: str, numbers: Numbers, words: list[str]) -> None:
+    if isinstance(value, dict):
+        words.append(f"{place}: {sorted(value)}")
+        for key, part in value.items():
+            _walk(part, f"{place}/{key}", numbers, words)
+    elif isinstance(value, list):
+        numbers[f"{place} length"] = len(value)
+        for number, part in enumerate(value):
+            _walk(part, f"{place}/{number}", numbers, words)
+    elif isinstance(value, float):
+        numbers[place] = in_order_of_size(value)
+    elif type(value) is int and abs(value) < 2**63:
+        numbers[place] = value
+    else:
+        words.append(f"{place}: {value!r}")
+
+
+def in_order_of_size(value: float) -> int:
+    """A whole number for each floating-point number, the larger for the larger: its bits, read from zero outwards."""
+    bits = int(np.float64(value).view(np.int64))
+    return bits if bits >= 0 else -1 - (bits & (2**63 - 1))
+
 
 CELLS = 6  # of the small domain on which whole mechanisms run
 FIRST = 12  # runs on either table that show which columns there are

@@ -1,4 +1,7 @@
-"""What is audited: something that claims an epsilon and can be run on two neighbouring inputs."""
+"""What is audited: something that claims an epsilon and can be run on two neighbouring inputs.
+
+The kernel's primitives as subjects of an audit, on pairs of inputs that tell as much as any can.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,18 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.domain import Axis, Domain
 from sfumato.frozen import dataclass
-from sfumato.kernel.sampling.entropy import Entropy
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import Charge
+from sfumato.kernel.counts import Aggregate
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.sampling.entropy import Entropy, Words
+from sfumato.kernel.sampling.noise import draw
+from sfumato.kernel.verbs.exponential import choose
+from sfumato.kernel.verbs.scores import Misfit, MostRows, Rank, Score
+from sfumato.measurement import Laplace
+from sfumato.queries import Cells, Identity
 
 Outputs = NDArray[np.int64]  # one row for each run, one column for each published number
 
@@ -28,3 +41,187 @@ class Subject:
     name: str
     epsilon: Fraction
     run: Callable[[int, int, Entropy], Outputs]  # (which input, how many runs, random bits)
+
+
+ONE = Fraction(1)
+BUDGET = Budget.pure(ONE)
+POOL = 2**13  # random words fetched at once
+
+Counts = tuple[int, ...]
+
+# One cell against many guesses: the first row in it raises all misfits but the last, which it lowers.
+GUESSES = Misfit(Cells(12, np.full(11, 11)), np.array([0] * 10 + [1]))
+
+
+def primitives() -> list[Subject]:
+    """All of this file."""
+    choices = [exponential_choice(), select_subject("median", Rank(Fraction(1, 2))), select_subject("most", MostRows())]
+    misfits = [select_subject("misfit", GUESSES), first_above_subject(), misfit_sums(), margin_subject()]
+    return [
+        plain_laplace(),
+        *choices,
+        threshold_decisions(),
+        cells_above_threshold(),
+        *misfits,
+        best_partition_subject(),
+    ]
+
+
+def plain_laplace(epsilon: Fraction = ONE, *, scale: Fraction | None = None) -> Subject:
+    """One count, 0 or 1, with noise of scale 1 / epsilon; another `scale` breaks the promise on purpose."""
+    noise = Laplace(1 / epsilon if scale is None else scale)
+    return Subject("laplace", epsilon, lambda which, runs, entropy: (which + draw(noise, runs, entropy))[:, None])
+
+
+def exponential_choice(candidates: int = 12) -> Subject:
+    """A choice among equal scores, or scores of which one rises and all others fall by the sensitivity, 1."""
+    level = np.zeros(candidates, dtype=np.int64)
+    scores = level, np.where(np.arange(candidates) == 0, 1, -1)
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        pooled = PooledEntropy(entropy)
+        return np.array([[choose(scores[which], Fraction(1, 2), pooled)] for _ in range(runs)], dtype=np.int64)
+
+    return Subject("choose", ONE, run)
+
+
+def select_subject(name: str, score: Score, cells: int = 12) -> Subject:
+    """`Curator.select`. With one row in cell 1, a row more in the last cell moves every score it can: the median's
+    falls for cell 0 and rises for all cells from 2 on."""
+    domain = line(cells)
+    one_row = tuple(int(cell == 1) for cell in range(cells))
+    tables = one_row, (*one_row[:-1], 1)
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        pooled, aggregate = PooledEntropy(entropy), aggregate_of(tables[which])
+        chosen = [curator_of(domain, aggregate, pooled).select(score, BUDGET) for _ in range(runs)]
+        return np.array(chosen, dtype=np.int64)[:, None]
+
+    return Subject(f"select {name}", ONE, run)
+
+
+def first_above_subject() -> Subject:
+    """`Curator.first_above`, on misfits that a row in the last cell raises, before one that it lowers."""
+    domain, tables = line(12), ((0,) * 12, (*[0] * 11, 1))
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        pooled, aggregate = PooledEntropy(entropy), aggregate_of(tables[which])
+        found = [curator_of(domain, aggregate, pooled).first_above(GUESSES, 0, BUDGET) for _ in range(runs)]
+        return np.array([[HIDDEN if place is None else place] for place in found], dtype=np.int64)
+
+    return Subject("first above", ONE, run)
+
+
+def misfit_sums() -> Subject:
+    """`Curator.measure_misfit`: one sum over each of many runs, side by side in one long domain."""
+    targets = np.array([0, 5, 2])
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        counts = np.tile(np.array([which, 3, 2]), runs)
+        misfit = Misfit(Identity(counts.size), np.tile(targets, runs))
+        curator = curator_of(line(counts.size), aggregate_of(tuple(counts.tolist())), entropy)
+        return curator.measure_misfit(misfit, BUDGET, np.arange(counts.size) // 3).answers[:, None]
+
+    return Subject("misfit sums", ONE, run)
+
+
+def margin_subject() -> Subject:
+    """Both margins of a square and, in two groups, how far they and the square lie from guesses that a row spoils."""
+    square = Domain(tuple(Axis(name, "integer", np.arange(3.0)) for name in "ab"))
+    guesses = [(["a"], np.array([2, 1])), (["b"], np.array([2, 1])), (["a", "b"], np.array([1, 0, 0, 1]))]
+    tables, (for_misfits, *for_margins) = ((1, 1, 1, 0), (2, 1, 1, 0)), BUDGET.evenly(3)
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        pooled, aggregate, found = PooledEntropy(entropy), aggregate_of(tables[which]), []
+        for _ in range(runs):
+            curator = curator_of(square, aggregate, pooled)
+            parts = [curator.measure_margin_misfits(guesses, for_misfits, np.array([0, 0, 1]))]
+            parts += [
+                curator.margin([name]).measure(Identity(2), share)
+                for name, share in zip("ab", for_margins, strict=True)
+            ]
+            found.append(np.concatenate([part.answers for part in parts]))
+        return np.array(found, dtype=np.int64)
+
+    return Subject("margins and their misfits", ONE, run)
+
+
+def best_partition_subject() -> Subject:
+    """`Curator.best_partition` of four cells, where a row more evens out all three longer buckets around its cell."""
+    domain, tables, prices = line(4), ((1, 0, 1, 1), (1, 1, 1, 1)), [Fraction(2), Fraction(2), Fraction(6)]
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        pooled, aggregate, order = PooledEntropy(entropy), aggregate_of(tables[which]), np.arange(4)
+        curators = (curator_of(domain, aggregate, pooled) for _ in range(runs))
+        return np.array([curator.best_partition(BUDGET, order=order, price=prices) for curator in curators])
+
+    return Subject("best partition", ONE, run)
+
+
+def threshold_decisions() -> Subject:
+    """Which of a few cells are published above a threshold of 1, but not their counts."""
+
+    def run(which: int, runs: int, entropy: Entropy) -> Outputs:
+        return np.where(_above_threshold(which, runs, 1, entropy) == HIDDEN, 0, 1)
+
+    return Subject("threshold decisions", ONE, run)
+
+
+def cells_above_threshold() -> Subject:
+    """A few cells published above a threshold low enough for all of them to reach it."""
+    return Subject("cells above threshold", ONE, lambda which, runs, entropy: _above_threshold(which, runs, 2, entropy))
+
+
+def _above_threshold(which: int, runs: int, above: int, entropy: Entropy) -> Outputs:
+    """Many runs at once: cells carry independent noise, so runs are laid side by side in one long domain."""
+    counts = np.tile(np.array([which, 0, 1, 3, 0, 2]), runs)
+    curator = curator_of(line(counts.size), aggregate_of(tuple(counts.tolist())), entropy)
+    found = curator.measure(Identity(counts.size), BUDGET, above=above)
+    outputs = np.full(counts.size, HIDDEN)
+    outputs[found.cells] = found.answers
+    return outputs.reshape(runs, -1)
+
+
+class PooledEntropy:
+    """Random words of another source, fetched many at a time: runs are short, and each asks for a handful of words."""
+
+    def __init__(self, source: Entropy) -> None:
+        self.private = source.private
+        self._source = source
+        self._pool = source.words(0)
+
+    def words(self, count: int) -> Words:
+        """`count` fresh random 64-bit words; none is ever handed out twice."""
+        if count > len(self._pool):
+            if count > POOL:
+                return self._source.words(count)
+            self._pool = self._source.words(POOL)
+        taken, self._pool = self._pool[:count], self._pool[count:]
+        return taken
+
+    def bytes(self, count: int) -> bytes:
+        """`count` fresh random bytes."""
+        return self.words(-(-count // 8)).tobytes()[:count]
+
+
+# -- small tables
+
+
+def line(cells: int) -> Domain:
+    """A domain of so many cells in a row."""
+    return Domain((Axis("x", "integer", np.arange(cells + 1.0)),))
+
+
+def aggregate_of(counts: Counts, sums: Counts | None = None) -> Aggregate:
+    """The counts of a small table, as reading it would give them."""
+    held = np.flatnonzero(np.array(counts))
+    steps = {} if sums is None else {"m": np.array(sums, dtype=np.int64)[held]}
+    return Aggregate(held, np.array(counts, dtype=np.int64)[held], steps)
+
+
+def curator_of(
+    domain: Domain, aggregate: Aggregate, entropy: Entropy, contributions: int = 1, half_units: int | None = None
+) -> Curator:
+    """A curator over counts that are given, not read, with a fresh charge of epsilon 1."""
+    units = {"count": 1} | ({} if half_units is None else {"m": half_units})
+    return Curator(domain, aggregate, units, Charge(BUDGET, contributions, domain.size), entropy)

@@ -1,4 +1,9 @@
-"""Bayes: a network in which every attribute is given a few earlier ones, chosen privately, with noisy tables.
+"""A network of attributes, each given some earlier ones: the rows that it stands for, and their tables.
+
+Tables of the network itself may need a sum over all attributes at once. Its rows need one attribute after the other, so
+tables are counted from rows, as even as their number allows, that are drawn once with numbers everybody can draw again.
+
+Bayes: a network in which every attribute is given a few earlier ones, chosen privately, with noisy tables.
 
 Zhang, Cormode, Procopiuc, Srivastava, Xiao, "PrivBayes: private data release via Bayesian networks", SIGMOD 2014.
 
@@ -16,7 +21,7 @@ say of it. From it is taken, as in AIM, the noise that measuring the table would
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
 from itertools import combinations, islice
@@ -28,18 +33,89 @@ from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.lab.papers.bayes.network import Family, counted, larger_tables, raked, rows_of, smoothed
 from sfumato.lab.papers.examples import small_table, whole_up_to
 from sfumato.measurement import Measurement
-from sfumato.models.base.mechanism import Forecast, Holds, Lab, Mechanism
-from sfumato.models.base.promises import Figure, Promises
+from sfumato.models.base.mechanism import Figure, Forecast, Holds, Lab, Mechanism, Promises
 from sfumato.models.margins.calibration import check
 from sfumato.models.margins.content import Margins
-from sfumato.models.margins.one_way import one_way_margin
-from sfumato.models.margins.table import Noisy, Places, Table, pooled
+from sfumato.models.margins.joining import Random, Step, join_counts, one_way_margin, onto_total
+from sfumato.models.margins.table import Noisy, Places, Table, pooled, spread_out, sum_out
 from sfumato.queries import Identity, Workload
-from sfumato.releases.rows.random_numbers import RandomNumbers
+from sfumato.releases.rows.model import RandomNumbers
 from sfumato.schema import Schema
+
+ROUNDS = 50  # of fitting a table to its margins
+LITTLE = 1e-9
+
+
+@dataclass(frozen=True)
+class Family:
+    """One attribute, and the earlier ones that it is drawn by."""
+
+    place: int
+    parents: Places = ()
+
+    @property
+    def places(self) -> Places:
+        return tuple(sorted((self.place, *self.parents)))
+
+
+def smoothed(noisy: Floats, one_way: Sequence[Floats]) -> Floats:
+    """A table near what was measured that is not negative and has these margins. one_way: of its axes."""
+    total = float(one_way[0].sum())
+    table = onto_total(noisy.reshape(-1), total).reshape(noisy.shape) if total > 0 else np.zeros(noisy.shape)
+    return raked(table + LITTLE * total / max(1, table.size), one_way)
+
+
+def raked(table: Floats, one_way: Sequence[Floats]) -> Floats:
+    """A table brought to its one-way margins, in proportion."""
+    axes = tuple(range(table.ndim))
+    for _ in range(ROUNDS if len(one_way) > 1 else 1):
+        for axis, margin in enumerate(one_way):
+            now = np.maximum(sum_out(table, (axis,), axes), LITTLE)
+            table = table * spread_out(margin / now, (axis,), axes)
+    return table
+
+
+def rows_of(families: Sequence[Family], tables: Mapping[Places, Floats], rows: int, random: Random) -> Codes:
+    """Codes by attribute and row of the attributes that have a family. tables: of each family, along its places."""
+    drawn: Codes = np.zeros((1 + max(family.place for family in families), rows), dtype=np.int64)
+    for family in families:
+        order = [family.places.index(place) for place in (*family.parents, family.place)]
+        step = Step.by(family.place, family.parents, np.transpose(tables[family.places], order) + LITTLE)
+        drawn[family.place] = step.draw_evenly(drawn, random)
+    return drawn
+
+
+def counted(rows: Codes, places: Places, sizes: Sequence[int], total: float) -> Floats:
+    """The table of some attributes, with this sum in place of the number of rows."""
+    shape = tuple(sizes[place] for place in places)
+    if not places:
+        return np.asarray(total)
+    cells = np.ravel_multi_index(tuple(rows[list(places)]), shape)
+    found = np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
+    return np.asarray(found * (total / max(1, rows.shape[1])), dtype=np.float64)
+
+
+def larger_tables(noisy: Sequence[tuple[Places, Noisy]], tables: Mapping[Places, Table]) -> dict[Places, Table]:
+    """Tables of three attributes and more that were measured, fitted to those of one and of two attributes."""
+    found: dict[Places, Table] = {}
+    for places, (answers, variance) in noisy:
+        if len(places) < 3:
+            continue
+        axes = range(len(places))
+        one_way = [tables[place,].estimate for place in places]
+        pairs: dict[Places, Floats] = {
+            (a, b): tables[places[a], places[b]].estimate for a in axes for b in axes if a < b
+        }
+        near = smoothed(answers, one_way)
+        for _ in range(ROUNDS):
+            for pair, wanted in pairs.items():
+                now = np.maximum(sum_out(near, pair, axes), LITTLE)
+                near = near * spread_out(wanted / now, pair, axes)
+        guess = join_counts(one_way, pairs, 1e-3)
+        found[places] = Table(places, near, np.minimum(variance, np.maximum(near, guess) + 1.0), np.zeros(near.shape))
+    return found
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,10 @@ from sfumato.arrays import Whole
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.verbs.largest_misfit import LargestMisfit
+from sfumato.kernel.verbs.scores import LargestMisfit
 from sfumato.lab.papers.examples import small_table, whole_up_to
 from sfumato.models.base.measure_and_fit import plain_cells
-from sfumato.models.base.mechanism import Forecast, Lab, Mechanism
-from sfumato.models.base.promises import Figure, Promises, sure, with_rows, without_rows
+from sfumato.models.base.mechanism import Figure, Forecast, Lab, Mechanism, Promises, sure, with_rows, without_rows
 from sfumato.models.calibration.first_stage import counted_beside_shape
 from sfumato.models.weights import measure as weights
 from sfumato.queries import Queries, Workload, default_workload

@@ -22,11 +22,16 @@ import numpy as np
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.lab.papers.conjunctions.content import MOST_ANSWERS, Conjunctions
-from sfumato.lab.papers.conjunctions.implication import best_subsets, direct_error, expected_error, rows_needed
+from sfumato.lab.papers.conjunctions.content import (
+    MOST_ANSWERS,
+    Conjunctions,
+    best_subsets,
+    direct_error,
+    expected_error,
+    rows_needed,
+)
 from sfumato.lab.papers.examples import small_table, whole_up_to
-from sfumato.models.base.mechanism import Forecast, Lab, Mechanism
-from sfumato.models.base.promises import Figure, Promises, sure, with_rows, without_rows
+from sfumato.models.base.mechanism import Figure, Forecast, Lab, Mechanism, Promises, sure, with_rows, without_rows
 from sfumato.queries import Identity, Workload
 from sfumato.schema import Schema
 

@@ -28,11 +28,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.answers.answer import answer_select
-from sfumato.answers.estimate import Estimate
-from sfumato.answers.gathered import Gathered, gather_listed
-from sfumato.answers.groups import Groups
-from sfumato.answers.result import Cell, Result
-from sfumato.answers.view import Terms, View
+from sfumato.answers.evaluate import Terms, View
+from sfumato.answers.question import Gathered, Groups, gather_listed
+from sfumato.answers.results import Cell, Estimate, Result
 from sfumato.arrays import Codes, Floats, Whole
 from sfumato.frozen import dataclass
 from sfumato.lab.papers.fourier.walsh import downward_closure, least_raise, parts_of, walsh_table
@@ -45,7 +43,7 @@ from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import CELL, CELLS, Columns
 from sfumato.releases.file.records import NoiseRecord, noise_as_json, record
 from sfumato.releases.file.strict_json import refusal
-from sfumato.releases.rows.listed_cells import RowsOfListedCells
+from sfumato.releases.rows.from_cells import RowsOfListedCells
 from sfumato.releases.rows.model import RowModel
 from sfumato.schema import Schema
 from sfumato.sql import Key, Select

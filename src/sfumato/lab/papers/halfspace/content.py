@@ -1,4 +1,11 @@
-"""Noisy counts along canonical directions, which answer for every halfspace: 3 * age - 2 * income > 10.
+"""How a file keeps halfspaces: the parameters of the net, from which it is made again, and the noisy counts.
+
+counts  the rows of every bin, direction by direction and projection by projection
+tested  the noisy sums of misfits, of some test questions each
+
+What is promised for the halfspaces in use: the survey's guarantee, as far as there is one, and what was measured.
+
+Noisy counts along canonical directions, which answer for every halfspace: 3 * age - 2 * income > 10.
 
 A halfspace is answered by the canonical one nearest to it in each projection, and by the median over projections. How
 far that is off was measured once, with noise, on halfspaces through points of the grid at random.
@@ -8,27 +15,209 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from math import hypot, pi, sqrt
+from math import degrees, exp, hypot, pi, sin, sqrt
 from statistics import NormalDist
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.lab.papers.halfspace.net import Net, questions_to_try, scaled
-from sfumato.measurement import Measurement
+from sfumato.measurement import Measurement, Noise
+from sfumato.models.calibration.model_error import NORMAL_END
+from sfumato.plain_text import off_on_average, printable
+from sfumato.queries import Identity
 from sfumato.releases.contents.content import About, Content, Written
-from sfumato.releases.file.manifest import Manifest
+from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import Columns
+from sfumato.releases.file.records import NoiseRecord, noise_as_json, record
+from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.answers.estimate import Estimate
-    from sfumato.answers.result import Result
+    from sfumato.answers.results import Estimate, Result
     from sfumato.sql import Select
     from sfumato.sql.halfspaces import Halfspace
+
+COLUMNS = {"counts": ["count"], "tested": ["misfit"]}
+MOST_DIRECTIONS = 4096
+MOST_OFFSETS = 4096
+MOST_PROJECTIONS = 64
+MOST_ATTRIBUTES = 16
+MOST_TESTS = 1024
+MOST_SEED = 2**53
+LARGEST = 2**56  # of an answer: sums of a few hundred of them stay exact
+
+
+@record
+class HalfspacesRecord:
+    """What a manifest says of halfspaces."""
+
+    over: Annotated[list[str], Field(min_length=1, max_length=MOST_ATTRIBUTES)]
+    projections: Annotated[int, Field(ge=1, le=MOST_PROJECTIONS)]
+    dimensions: Annotated[int, Field(ge=1, le=MOST_ATTRIBUTES)]
+    directions: Annotated[int, Field(ge=1, le=MOST_DIRECTIONS)]
+    offsets: Annotated[int, Field(ge=2, le=MOST_OFFSETS)]
+    seed: Annotated[int, Field(ge=0, le=MOST_SEED)]
+    tests: Annotated[int, Field(ge=0, le=MOST_TESTS)]
+    noise: NoiseRecord
+    noises_of_misfits: Annotated[list[NoiseRecord], Field(max_length=MOST_TESTS)]
+
+
+def written(content: Halfspaces) -> Written:
+    """All that a file keeps."""
+    net = content.net
+    answers = np.concatenate([each.answers for each in content.measured])
+    tested = np.array([int(each.answers[0]) for each in content.misfits], dtype=np.int64)
+    details: dict[str, Any] = {
+        "over": list(content.over),
+        **{name: getattr(net, name) for name in ("projections", "dimensions", "directions", "offsets", "seed")},
+        "tests": content.tests,
+        "noise": noise_as_json(content.measured[0].noise),
+        "noises_of_misfits": [noise_as_json(each.noise) for each in content.misfits],
+    }
+    return Written(
+        "halfspaces", _statistics(), {"counts": {"count": answers}, "tested": {"misfit": tested}}, {"details": details}
+    )
+
+
+def check(manifest: Manifest, schema: Schema) -> None:
+    """Refuse a manifest whose parts are not those of halfspaces."""
+    about = details_as(HalfspacesRecord, manifest)
+    if {name: member.columns for name, member in manifest.members.items()} != COLUMNS:
+        raise refusal("its members are not those of halfspaces")
+    if manifest.statistics != _statistics():
+        raise refusal("its statistics are not those of halfspaces")
+    known = [name for name in about.over if name in schema.domain and schema.domain[name].kind in ("integer", "number")]
+    if known != about.over or len({*known}) < len(known) or any(schema.domain[name].places < 2 for name in known):
+        raise refusal("its attributes are not numbers of its schema, each once")
+    tested = manifest.members["tested"].rows
+    if tested != len(about.noises_of_misfits) or (about.tests > 0) != (tested > 0) or tested > about.tests:
+        raise refusal("its test does not go with its manifest")
+    projections = 1 if about.dimensions >= len(about.over) else about.projections
+    directions = 1 if min(about.dimensions, len(about.over)) == 1 else about.directions
+    if manifest.members["counts"].rows != projections * directions * about.offsets:
+        raise refusal("it does not have a count for each bin of its directions")
+
+
+def parts(
+    manifest: Manifest, schema: Schema, member: Callable[[str], Columns]
+) -> tuple[Net, tuple[Measurement, ...], tuple[Measurement, ...], int]:
+    """What a file nobody has vouched for holds."""
+    about = details_as(HalfspacesRecord, manifest)
+    axes = tuple(schema.domain[name] for name in about.over)
+    net = Net(axes, about.projections, about.dimensions, about.directions, about.offsets, about.seed)
+    counts, tested = member("counts")["count"], member("tested")["misfit"]
+    for each in (counts, tested):
+        if len(each) and (each.min() < -LARGEST or each.max() > LARGEST):
+            raise refusal("it has counts that no table has")
+    bins = Identity(about.offsets)
+    measured = tuple(
+        Measurement("count", bins, each, (about.noise.noise,)) for each in counts.reshape(-1, about.offsets)
+    )
+    noises = zip(range(len(tested)), about.noises_of_misfits, strict=True)
+    misfits = tuple(Measurement("misfit", Identity(1), tested[n : n + 1], (one.noise,)) for n, one in noises)
+    return net, measured, misfits, about.tests
+
+
+def _statistics() -> list[Statistic]:
+    return [Statistic("count", "counts", "count", None)]
+
+
+DELTA = 0.05
+
+
+def findings_of(content: Halfspaces) -> tuple[str, ...]:
+    """The net, the guarantee, and how far answers were found to be off."""
+    return (_noise(content), guarantee(content.net), *_measured(content))
+
+
+def examples_of(content: Halfspaces) -> tuple[str, ...]:
+    """SQL that it answers."""
+    names = [_quoted(name) for name in content.over]
+    table = _quoted(content.schema.dataset)
+    middles = [float((axis.edges[0] + axis.edges[-1]) / 2) for axis in content.net.axes]
+    found = [
+        f"SELECT COUNT(*) AS n FROM {table}",
+        f"SELECT COUNT(*) AS n FROM {table} WHERE {names[0]} > {middles[0]:g}",
+    ]
+    if len(names) > 1:
+        found.append(f"SELECT COUNT(*) AS n FROM {table} WHERE {names[0]} + {names[1]} > {sum(middles[:2]):g}")
+    return tuple(found)
+
+
+def every_bound(net: Net, noise: Noise, delta: float = DELTA) -> float:
+    """What the noise of no canonical halfspace exceeds, in rows, with probability 1 - delta: a union bound over all."""
+    from sfumato.answers.noise_sum import upper_quantile
+
+    level = 1.0 - delta / (2.0 * net.halfspaces)
+    # Brought to one total, half of the bins or fewer carry noise beyond what the total has.
+    return float(upper_quantile([(1.0, noise, max(1, net.offsets // 2))], level))
+
+
+def changed_by(dimensions: int, gamma: float) -> float:
+    """Theorem 5: the chance, at most, that projecting changes the cosine of an angle by gamma / 4.
+
+    >>> round(changed_by(20_000, 0.5), 4)
+    0.0176
+    """
+    part = gamma / 16.0
+    return min(1.0, 2.0 * exp(-(part**2 - part**3) * dimensions / 4.0))
+
+
+def dimensions_needed(gamma: float, share: float) -> int:
+    """The dimensions that theorem 5 asks for, so that at most a share / 4 of points change their angle by gamma / 4.
+
+    >>> dimensions_needed(0.5, 0.1)
+    18528
+    """
+    part = gamma / 16.0
+    return int(np.ceil(4.0 * np.log(8.0 / share) / (part**2 - part**3)))
+
+
+def _noise(content: Halfspaces) -> str:
+    net = content.net
+    return (
+        f"{net.halfspaces:,} canonical halfspaces; with probability {100 * (1 - DELTA):g} % the noise of each is "
+        f"within {every_bound(net, content.measured[0].noise):,.0f} of {content.rows:,.0f} rows"
+    )
+
+
+def guarantee(net: Net) -> str:
+    """What may be said of a halfspace that is none of the canonical ones."""
+    gamma = sin(net.angle)
+    if net.plain:
+        return (
+            f"nothing is projected: another halfspace answers, whose direction is within "
+            f"{degrees(net.angle):.1f} degrees (gamma {gamma:.2f}), rows near its line may be counted or not"
+        )
+    return (
+        f"{net.projections} projections to {net.dimensions} dimensions: the survey's theorem promises nothing for so "
+        f"few (chance {changed_by(net.dimensions, 0.5):.2f} of changing an angle by 1/8; it needs "
+        f"{dimensions_needed(0.5, 0.1):,} dimensions, and there are {len(net.axes)} attributes)"
+    )
+
+
+def _measured(content: Halfspaces) -> tuple[str, ...]:
+    if not content.misfits:
+        return ()
+    mean, error = (each / content.tests for each in content.misfit)
+    if mean <= error:  # as in `mean_error` of models/calibration/misfits_by_kind.py
+        off = off_on_average(0.0, hidden=max(mean, 0.0) + NORMAL_END * error)
+        return (f"on {content.tests} halfspaces at random, answers were {off}",)
+    return (
+        f"on {content.tests} halfspaces at random, answers were {off_on_average(mean)} "
+        f"(± {error:,.0f}, noise of this figure)",
+    )
+
+
+def _quoted(name: str) -> str:
+    plain = name.isidentifier() and name.isascii() and printable(name) == name
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
 
 MOST_OFF = 4.0  # times the rows that may be on either side, up to which the error of the net is sought
 HALVINGS = 50
@@ -124,7 +313,7 @@ class Halfspaces(Content):
     def _beyond(self, weights: Mapping[str, float], threshold: float, confidence: float) -> Estimate:
         """The same where no row lies on the line itself."""
         from sfumato.answers.answer import check_confidence
-        from sfumato.answers.estimate import Estimate
+        from sfumato.answers.results import Estimate
 
         check_confidence(confidence)
         strangers = [name for name in weights if name not in self.over]
@@ -144,7 +333,7 @@ class Halfspaces(Content):
 
     def answer_text(self, sql: str, confidence: float) -> Result:
         """COUNT(*) of rows on one side of a line."""
-        from sfumato.answers.result import Result
+        from sfumato.answers.results import Result
         from sfumato.sql.halfspaces import read_halfspace
 
         asked = read_halfspace(sql, self.schema)
@@ -157,7 +346,7 @@ class Halfspaces(Content):
         return self._beyond(asked.weights, asked.threshold + (-hair if asked.closed else hair), confidence)
 
     def _total(self, confidence: float) -> Estimate:
-        from sfumato.answers.estimate import Estimate
+        from sfumato.answers.results import Estimate
 
         deviation = sqrt(self.variance * self.net.offsets / len(self.measured))
         width = NormalDist().inv_cdf((1.0 + confidence) / 2.0) * deviation
@@ -180,7 +369,6 @@ class Halfspaces(Content):
 
     @property
     def about(self) -> About:
-        from sfumato.lab.papers.halfspace.findings import examples_of, findings_of
 
         return About(
             self.domain.names,
@@ -192,15 +380,13 @@ class Halfspaces(Content):
         )
 
     def write(self) -> Written:
-        from sfumato.lab.papers.halfspace import file as halfspaces_file
 
-        return halfspaces_file.written(self)
+        return written(self)
 
     @classmethod
     def check(cls, manifest: Manifest, schema: Schema) -> None:
-        from sfumato.lab.papers.halfspace import file as halfspaces_file
 
-        halfspaces_file.check(manifest, schema)
+        check(manifest, schema)
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
@@ -208,9 +394,8 @@ class Halfspaces(Content):
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Halfspaces:
-        from sfumato.lab.papers.halfspace import file as halfspaces_file
 
-        return cls(schema, *halfspaces_file.parts(manifest, schema, member))
+        return cls(schema, *parts(manifest, schema, member))
 
 
 def _hair(threshold: float) -> float:

@@ -21,19 +21,19 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.lab.papers.examples import small_table, whole_up_to
-from sfumato.lab.papers.halfspace.content import Halfspaces
-from sfumato.lab.papers.halfspace.file import (
+from sfumato.lab.papers.halfspace.content import (
     MOST_ATTRIBUTES,
     MOST_DIRECTIONS,
     MOST_OFFSETS,
     MOST_PROJECTIONS,
     MOST_SEED,
+    Halfspaces,
+    every_bound,
+    guarantee,
 )
-from sfumato.lab.papers.halfspace.findings import every_bound, guarantee
 from sfumato.lab.papers.halfspace.net import Net, grid_points, questions_to_try
 from sfumato.measurement import Laplace, Measurement
-from sfumato.models.base.mechanism import Forecast, Holds, Lab, Mechanism
-from sfumato.models.base.promises import Figure, Promises, sure
+from sfumato.models.base.mechanism import Figure, Forecast, Holds, Lab, Mechanism, Promises, sure
 from sfumato.queries import Identity, Predicates
 from sfumato.schema import Schema
 

@@ -1,4 +1,11 @@
-"""A learned model: it answers COUNT of any WHERE on the attributes, without any cell being published.
+"""How a file keeps a learned model: the noisy answers behind it, and its ONNX file byte by byte.
+
+training  the noisy answer of every query that the model was trained on
+asked     for each of these queries, the blocks it covers: pairs in order
+aside     the noisy counts of the tiles, which were kept aside
+model     the bytes of the ONNX file
+
+A learned model: it answers COUNT of any WHERE on the attributes, without any cell being published.
 
 What a file keeps are the noisy answers that the model was trained on and those that were kept aside, and the model as
 ONNX. Error bars are worked out from the answers kept aside when the release is first asked.
@@ -13,35 +20,158 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 from scipy.special import ndtri
 
 from sfumato.answers.answer import check_confidence, result_of
-from sfumato.answers.estimate import Estimate
-from sfumato.answers.groups import Groups
-from sfumato.answers.result import Result
-from sfumato.arrays import Floats
+from sfumato.answers.question import Groups
+from sfumato.answers.results import Estimate, Result
+from sfumato.arrays import Floats, Whole
 from sfumato.domain.blocks import Blocks, along_axes
-from sfumato.domain.boxes import Part
-from sfumato.domain.predicates import Predicate
+from sfumato.domain.predicates import Part, Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.lab.papers.mldp import file as learned_file
+from sfumato.lab.papers.mldp import onnx_file
 from sfumato.lab.papers.mldp.error_bars import ErrorBars, boxes_of_tiles, parts_of
 from sfumato.lab.papers.mldp.onnx_file import Running, can_run, missing
 from sfumato.measurement import Measurement
+from sfumato.queries import Identity, Predicates
 from sfumato.releases.contents.content import About, Content, Written
-from sfumato.releases.file.manifest import Manifest
+from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import Columns
+from sfumato.releases.file.records import NoiseRecord, Text, noise_as_json, noise_record, record
+from sfumato.releases.file.strict_json import refusal
 from sfumato.schema import Schema
 from sfumato.sql import Column, Select
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    pass  # DROPPED
+
+COLUMNS = {"training": ["answer"], "asked": ["query", "block"], "aside": ["answer"], "model": ["byte"]}
+MOST_BLOCKS = 2**12
+MOST_QUERIES = 2**14
+
+Starts = list[Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]]
+
+
+@record
+class LearnedRecord:
+    """What a manifest says of a learned model."""
+
+    queries: Literal["ranges", "predicates", "subsets", "similarity"]
+    model: Literal["ridge", "gaussian", "svm", "network", "bagging", "boosting"]
+    blocks: Starts
+    tiles: Starts
+    trained: NoiseRecord
+    aside: NoiseRecord
+    between: Text | None = None
+
+
+def written(content: Learned) -> Written:
+    """All that a file keeps."""
+    queries = content.trained.queries
+    assert isinstance(queries, Predicates)  # noqa: S101 (sets of blocks)
+    sizes = np.diff(queries.starts)
+    kept: dict[str, list[Whole]] = {
+        "training": [content.trained.answers],
+        "asked": [np.repeat(np.arange(queries.rows), sizes), np.asarray(queries.cells)],
+        "aside": [content.aside.answers],
+        "model": [np.frombuffer(content.onnx, dtype=np.uint8).astype(np.int64)],
+    }
+    about = {
+        "queries": content.kind,
+        "model": content.model,
+        "blocks": [list(each) for each in content.blocks.starts],
+        "tiles": [list(each) for each in content.tiles.starts],
+        "trained": noise_as_json(content.trained.noise),
+        "aside": noise_as_json(content.aside.noise),
+        "between": content.between,
+    }
+    members = {name: dict(zip(COLUMNS[name], columns, strict=True)) for name, columns in kept.items()}
+    return Written("learned", [_statistic(noise_record(content.trained.noise))], members, {"details": about})
+
+
+def check(manifest: Manifest, schema: Schema) -> None:
+    """Refuse a manifest whose parts do not go together."""
+    about = details_as(LearnedRecord, manifest)
+    if {name: member.columns for name, member in manifest.members.items()} != COLUMNS:
+        raise refusal("its members are not those of a learned model")
+    if manifest.statistics != [_statistic(about.trained)]:
+        raise refusal("its statistics are not those of a learned model")
+    blocks, tiles = (_blocks(schema, starts) for starts in (about.blocks, about.tiles))
+    if (about.between is None) == (about.queries == "similarity") or not _kept_whole(schema, blocks, about.between):
+        raise refusal("its similarities are not between values of one of its attributes")
+    rows = {name: member.rows for name, member in manifest.members.items()}
+    if not 1 <= rows["training"] <= MOST_QUERIES or rows["asked"] > MOST_QUERIES * blocks.size:
+        raise refusal("its model was trained on more queries than Sfumato asks")
+    if rows["aside"] != tiles.size or rows["model"] > onnx_file.MOST_BYTES:
+        raise refusal("its members do not have the sizes of a learned model")
+
+
+def check_values(columns: Columns) -> None:
+    """Refuse numbers that no such file holds."""
+    if any((columns[name] < 0).any() for name in ("query", "block") if name in columns):
+        raise refusal("its training queries are not spelled as Sfumato spells them")
+    byte = columns.get("byte")
+    if byte is not None and ((byte < 0) | (byte > 255)).any():
+        raise refusal("its model is not made of bytes")
+
+
+def parts(
+    manifest: Manifest, schema: Schema, member: Callable[[str], Columns]
+) -> tuple[str, str, Blocks, Measurement, Blocks, Measurement, bytes, str | None]:
+    """All of it, of a file nobody has vouched for."""
+    about = details_as(LearnedRecord, manifest)
+    blocks, tiles = (_blocks(schema, starts) for starts in (about.blocks, about.tiles))
+    answers, asked = member("training")["answer"], member("asked")
+    queries = _queries(asked["query"], asked["block"], len(answers), blocks.size)
+    trained = Measurement("count", queries, answers, (about.trained.noise,))
+    aside = Measurement("count", Identity(tiles.size), member("aside")["answer"], (about.aside.noise,))
+    onnx = member("model")["byte"].astype(np.uint8).tobytes()
+    try:
+        graph = onnx_file.read(onnx)
+    except QueryError as error:
+        raise refusal(str(error)) from None
+    if graph.features != blocks.features:
+        raise refusal("its model does not take the features of its queries")
+    return about.queries, about.model, blocks, trained, tiles, aside, onnx, about.between
+
+
+def _queries(query: Whole, block: Whole, number: int, blocks: int) -> Predicates:
+    places = query * blocks + block
+    every = np.array_equal(np.unique(query), np.arange(number))
+    if not every or (block >= blocks).any() or (np.diff(places) <= 0).any():
+        raise refusal("its training queries are not sets of its blocks, in order")
+    ends = np.searchsorted(query, np.arange(number + 1))
+    return Predicates(blocks, [block[a:b] for a, b in pairwise(ends.tolist())])
+
+
+def _kept_whole(schema: Schema, blocks: Blocks, between: str | None) -> bool:
+    if between is None:
+        return True
+    names = schema.domain.names
+    return between in names and len(blocks.starts[names.index(between)]) == schema.domain[between].size
+
+
+def _blocks(schema: Schema, starts: Starts) -> Blocks:
+    shape, size = schema.domain.shape, 1
+    if len(starts) != len(shape):
+        raise refusal("its blocks do not go with its schema")
+    for each, cells in zip(starts, shape, strict=True):
+        size *= len(each)
+        if each[0] != 0 or each[-1] >= cells or any(b <= a for a, b in pairwise(each)) or size > MOST_BLOCKS:
+            raise refusal("its blocks do not go with its schema")
+    return Blocks(schema.domain, tuple(map(tuple, starts)))
+
+
+def _statistic(noise: NoiseRecord) -> Statistic:
+    return Statistic("count", "training", "answer", noise)
+
 
 MOST_GROUPS = 20_000  # each is a question of its own to the model
 NOTE = "a model learnt from noisy answers; its error bars come from noisy answers that it was not trained on"
@@ -126,7 +256,7 @@ class Learned(Content):
 
     @property
     def about(self) -> About:
-        from sfumato.releases.description.examples import example_queries
+        from sfumato.releases.description import example_queries
 
         most, noise = int(self.trained.queries.l1), float(self.trained.noise.parameter)
         learnt = (
@@ -150,19 +280,19 @@ class Learned(Content):
         return f"its answers to ranges are off by about {np.sqrt((errors**2).mean()):,.3g} rows (root mean square)"
 
     def write(self) -> Written:
-        return learned_file.written(self)
+        return written(self)
 
     @classmethod
     def check(cls, manifest: Manifest, schema: Schema) -> None:
-        learned_file.check(manifest, schema)
+        check(manifest, schema)
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
-        learned_file.check_values(columns)
+        check_values(columns)
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Learned:
-        return cls(schema, *learned_file.parts(manifest, schema, member))
+        return cls(schema, *parts(manifest, schema, member))
 
 
 def _counts(text: str, schema: Schema) -> bool:

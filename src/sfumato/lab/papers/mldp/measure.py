@@ -24,8 +24,7 @@ from sfumato.lab.papers.mldp.error_bars import finer, tiles_beside
 from sfumato.lab.papers.mldp.onnx_file import can_run, missing
 from sfumato.lab.papers.mldp.training import MODELS, Lesson, best_of, check_names, train
 from sfumato.lab.papers.mldp.training_queries import training_sets
-from sfumato.models.base.mechanism import Forecast, Holds, Lab, Mechanism
-from sfumato.models.base.promises import Figure, Promises
+from sfumato.models.base.mechanism import Figure, Forecast, Holds, Lab, Mechanism, Promises
 from sfumato.queries import Identity, Predicates, Workload
 from sfumato.schema import Schema
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from sfumato.arrays import Floats
 from sfumato.errors import MechanismError
 from sfumato.frozen import dataclass
-from sfumato.lab.papers.mldp.graph import FEATURES, Building, Graph, Source
+from sfumato.lab.papers.mldp.onnx_file import FEATURES, Building, Graph, Source
 from sfumato.version import install_command
 
 
@@ -149,7 +149,6 @@ def train(name: str, lesson: Lesson) -> Model:
         return _ridge(lesson)
     if name == "gaussian":
         return _gaussian(lesson)
-    pass  # DROPPED
 
     return train_borrowed(name, lesson, _evenly(lesson))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn
 import numpy as np
 from pydantic import Field
 
-from sfumato.answers.intervals.fieller import Functional, Interval, Term, ratio_interval
+from sfumato.answers.fieller import Functional, Interval, Term, ratio_interval
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -29,7 +29,7 @@ from sfumato.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.answers.result import Result
+    from sfumato.answers.results import Result
     from sfumato.sql import Select
 
 COUNT = "count"

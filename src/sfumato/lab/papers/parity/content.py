@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.answers.intervals.fieller import Functional, Interval, Term, ratio_interval
+from sfumato.answers.fieller import Functional, Interval, Term, ratio_interval
 from sfumato.arrays import Whole
 from sfumato.domain import Domain
 from sfumato.frozen import dataclass
-from sfumato.lab.papers.parity.doubt import parity_doubt
-from sfumato.lab.papers.parity.parities import Learnt, as_cells, learn, odd
+from sfumato.lab.papers.parity.parities import Learnt, as_cells, learn, odd, parity_doubt
 from sfumato.measurement import Laplace
 from sfumato.releases.contents.content import About, Written
 from sfumato.releases.contents.cube import Cube

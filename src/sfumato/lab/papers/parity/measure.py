@@ -16,11 +16,10 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.lab.papers.examples import small_table
 from sfumato.lab.papers.parity.content import ParityCube, why_no_bits
-from sfumato.lab.papers.parity.doubt import enough_ahead, parity_doubt
+from sfumato.lab.papers.parity.parities import enough_ahead, parity_doubt
 from sfumato.measurement import Laplace
 from sfumato.models.base.measure_and_fit import every_cell
-from sfumato.models.base.mechanism import Forecast, Lab, Mechanism
-from sfumato.models.base.promises import Figure, Promises, sure, with_rows, without_rows
+from sfumato.models.base.mechanism import Figure, Forecast, Lab, Mechanism, Promises, sure, with_rows, without_rows
 from sfumato.models.cells.cells import cells
 from sfumato.queries import Workload
 from sfumato.releases.contents.cube import Cube

@@ -3,7 +3,7 @@
 After Xiao, Xiong, Yuan, TR-2010-003, section 7, whose algorithm for the largest value is not private: a row that is
 read early changes what all later rows do (docs/quantiles.md). Here the score of a value is how far its rank lies from
 the one that is wanted, and rows beyond a chosen quantile are left to those on the other side
-(answers/statistics/quantile_tree.py).
+(lab/papers/quantiles/quantile_tree.py).
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ from math import expm1, log, prod
 
 import numpy as np
 
-from sfumato.answers.intervals.noise_sum import upper_quantile
-from sfumato.answers.statistics.quantile_tree import Choice, choices, errors_of, runs_between
+from sfumato.answers.noise_sum import upper_quantile
+from sfumato.arrays import MOST_DENSE
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.lines import Lines
 from sfumato.lab.papers.examples import small_table, whole_up_to
-from sfumato.lab.papers.quantiles.content import Quantiles
-from sfumato.lab.papers.quantiles.file import Line
-from sfumato.limits import MOST_DENSE
+from sfumato.lab.papers.quantiles.content import Line, Quantiles
+from sfumato.lab.papers.quantiles.quantile_tree import Choice, choices, errors_of, runs_between
 from sfumato.measurement import Laplace
-from sfumato.models.base.mechanism import Forecast, Holds, Lab, Mechanism
-from sfumato.models.base.promises import Figure, Promises, sure
+from sfumato.models.base.mechanism import Figure, Forecast, Holds, Lab, Mechanism, Promises, sure
 from sfumato.queries import Workload
 from sfumato.schema import Schema
 

@@ -1,4 +1,6 @@
-"""A learned classifier: noisy counts, from which the model is made again whenever a file is opened.
+"""A classifier in words: how often it is right on its own table, what it looks at, and how it decides.
+
+A learned classifier: noisy counts, from which the model is made again whenever a file is opened.
 
 What it predicts comes with the share of the table's rows that have that label, among those which the model cannot tell
 from the row in question (a stratum: a leaf of the tree, or a label and how clearly it won). These shares were measured
@@ -17,17 +19,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from sfumato.answers.counted_noise import CountedNoise
-from sfumato.answers.gathered import Gathered, gather
-from sfumato.answers.groups import Groups
-from sfumato.answers.intervals.fieller import Term
-from sfumato.answers.view import Sum, View
+from sfumato.answers.evaluate import CountedNoise, Sum, View
+from sfumato.answers.fieller import Term
+from sfumato.answers.question import Gathered, Groups, gather
 from sfumato.arrays import Codes, Floats, Whole
 from sfumato.domain import Axis, Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.lab.papers.sq.classifiers import Additive, Tree, learnt, naive_bayes, posterior
 from sfumato.measurement import Measurement, Noise
+from sfumato.plain_text import printable
 from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import Columns
@@ -36,14 +37,107 @@ from sfumato.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.answers.alike import Kinds
-    from sfumato.answers.intervals.fieller import Interval
-    from sfumato.answers.intervals.manner import Manner
-    from sfumato.answers.result import Result
-    from sfumato.answers.view import View
+    from sfumato.answers.evaluate import View
+    from sfumato.answers.fieller import Interval
+    from sfumato.answers.question import Kinds, Manner
+    from sfumato.answers.results import Result
     from sfumato.sql import Select
 
-    pass  # DROPPED
+
+CONFIDENCE = 0.95
+MOST_NAMED = 3  # attributes that are named as those that tell most
+NAMES = {"naive-bayes": "naive Bayes", "id3": "a decision tree (ID3)", "perceptron": "a perceptron"}
+
+
+def findings_of(content: Classifier) -> tuple[str, ...]:
+    """What was learnt, a sentence each."""
+    return (_quality(content), *(_rules(content) if isinstance(content.model, Tree) else (_telling(content),)))
+
+
+def examples_of(content: Classifier) -> tuple[str, ...]:
+    """SQL that it answers: rows by target, and by target and one attribute."""
+    name, table = _quoted(content.target), _quoted(content.schema.dataset)
+    if not content.tables and content.tested is None:
+        return ()
+    found = [f"SELECT {name}, COUNT(*) AS n FROM {table} GROUP BY {name}"]
+    if content.tables:
+        other = _quoted(min(content.axes, key=lambda axis: axis.size).name)
+        found.append(f"SELECT {name}, {other}, COUNT(*) AS n FROM {table} GROUP BY {name}, {other}")
+    return tuple(found)
+
+
+def _quality(content: Classifier) -> str:
+    what = f"{NAMES[content.learner]} tells {content.target} from {len(content.features):,} attributes"
+    if content.tested is None or content.by_stratum is None:
+        return f"{what}; how often it is right was not measured, for its attributes span too many cells; name fewer"
+    strata = range(len(content.model.labels))
+    right = content.right_in(strata, CONFIDENCE)
+    if not np.isfinite(right.value):
+        return f"{what}; there is too much noise to say how often it is right"
+    common = int(content.by_stratum.sum(axis=0).argmax())
+    always = content.share_of([(stratum, common) for stratum in strata], strata, CONFIDENCE)
+    label = content.domain[content.target].label(common)
+    return (
+        f"{what} and is right for {_percent(right.value)} of the table's rows "
+        f"({_percent(right.low)} to {_percent(right.high)}); saying {label} of everyone is for {_percent(always.value)}"
+    )
+
+
+def _telling(content: Classifier) -> str:
+    spreads = content.model.spreads  # type: ignore[union-attr]
+    first = sorted(range(len(spreads)), key=lambda place: -spreads[place])[:MOST_NAMED]
+    return f"what moves its score most: {', '.join(content.features[place] for place in first)}"
+
+
+def _rules(content: Classifier) -> list[str]:
+    """Every leaf as a rule, in the order of the tree."""
+    tree = content.model
+    assert isinstance(tree, Tree)  # noqa: S101 (asked for where there is one)
+    found: list[str] = []
+
+    def walk(place: int, conditions: list[str]) -> None:
+        node = tree.nodes[place]
+        if node.feature < 0:
+            found.append(_rule(content, tree.leaves.index(place), conditions))
+            return
+        low, high = condition(content.axes[node.feature], node.cut)
+        walk(node.low, [*conditions, low])
+        walk(node.high, [*conditions, high])
+
+    walk(0, [])
+    return found
+
+
+def _rule(content: Classifier, leaf: int, conditions: list[str]) -> str:
+    label = content.domain[content.target].label(int(content.model.labels[leaf]))
+    told = ""
+    if content.tested is not None:
+        share = content.right_in([leaf], CONFIDENCE)
+        if np.isfinite(share.value):
+            told = f" (right for {_percent(share.value)}, {_percent(share.low)} to {_percent(share.high)})"
+    where = " and ".join(conditions) or "always"
+    return f"{where}: {content.target} is {label}{told}"
+
+
+def condition(axis: Axis, cut: int) -> tuple[str, str]:
+    """The two sides of a split, in words."""
+    if not axis.ordered:
+        label = "missing" if cut == axis.places else axis.label(cut)
+        return f"{axis.name} is {label}", f"{axis.name} is not {label}"
+    if cut >= axis.places:
+        return f"{axis.name} is there", f"{axis.name} is missing"
+    edge = axis.label(cut) if axis.kind == "date" else f"{axis.edges[cut]:.15g}"
+    return f"{axis.name} < {edge}", f"{axis.name} >= {edge}" + (" or missing" if axis.missing else "")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _quoted(name: str) -> str:
+    plain = name.isidentifier() and name.isascii() and printable(name) == name
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
 
 Learner = Literal["naive-bayes", "id3", "perceptron"]
 
@@ -136,7 +230,7 @@ class Classifier(ContentOfCells):
 
     def share_of(self, wanted: Sequence[tuple[int, int]], strata: Sequence[int], confidence: float) -> Interval:
         """The share of some (stratum, class) cells in the rows of some strata, by the exact noise."""
-        from sfumato.answers.intervals.fieller import Functional, Term, ratio_interval
+        from sfumato.answers.fieller import Functional, Term, ratio_interval
 
         counts, tested = self.by_stratum, self.tested
         assert counts is not None and tested is not None  # noqa: S101 (asked for where there was a test)
@@ -161,7 +255,6 @@ class Classifier(ContentOfCells):
         return super().select_as(select, confidence, manner)
 
     def view(self, kinds: Kinds) -> View:
-        pass  # DROPPED
 
         return view_of_counts(self, tuple(kinds))
 
@@ -169,7 +262,6 @@ class Classifier(ContentOfCells):
 
     @property
     def about(self) -> About:
-        from sfumato.lab.papers.sq.findings import examples_of, findings_of
 
         strata = "" if self.tested is None else f", tested on {len(self.model.labels):,} kinds of rows"
         tested = () if self.tested is None else (self.tested,)

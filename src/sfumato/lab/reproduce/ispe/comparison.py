@@ -16,7 +16,7 @@ from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.lab.reproduce.exhibits import Exhibit, Picture, Tick, digits
 from sfumato.lab.reproduce.ispe.release import TABLES, Setting, cell_errors, publish, rectangle_errors, region_errors
 from sfumato.lab.reproduce.plot import Line, Plot, draw
-from sfumato.lab.reproduce.released import Recipe, released
+from sfumato.lab.reproduce.synthetic import Recipe, released
 from sfumato.models.linear.hierarchical import hierarchical
 from sfumato.models.partition.kdtree import kdtree
 

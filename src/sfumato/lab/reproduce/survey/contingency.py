@@ -14,11 +14,9 @@ from sfumato.arrays import Floats
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.lab.papers.fourier.content import Coefficients
-from sfumato.lab.papers.fourier.measure import Options, fourier
-from sfumato.lab.papers.fourier.program import raise_bound, theorem_bound
+from sfumato.lab.papers.fourier.measure import Options, fourier, raise_bound, theorem_bound
 from sfumato.lab.reproduce.exhibits import Exhibit, digits
-from sfumato.lab.reproduce.released import curator_of, schema_of
-from sfumato.lab.reproduce.synthetic import even_numbers
+from sfumato.lab.reproduce.synthetic import curator_of, even_numbers, schema_of
 from sfumato.models.linear.residual import residual
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.measure import margins

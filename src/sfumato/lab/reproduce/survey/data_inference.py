@@ -10,11 +10,11 @@ import numpy as np
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy
-from sfumato.lab.papers.conjunctions.implication import best_subsets, direct_error, expected_error, rows_needed
+from sfumato.lab.papers.conjunctions.content import best_subsets, direct_error, expected_error, rows_needed
 from sfumato.lab.papers.conjunctions.measure import Options, conjunctions
 from sfumato.lab.reproduce.exhibits import Exhibit, digits
-from sfumato.lab.reproduce.released import curator_of, schema_of
 from sfumato.lab.reproduce.survey.contingency import binary_table
+from sfumato.lab.reproduce.synthetic import curator_of, schema_of
 
 AXES = 6
 

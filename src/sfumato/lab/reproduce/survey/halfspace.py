@@ -9,12 +9,10 @@ import numpy as np
 from sfumato.arrays import Whole
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy
-from sfumato.lab.papers.halfspace.content import Halfspaces
-from sfumato.lab.papers.halfspace.findings import changed_by, dimensions_needed
+from sfumato.lab.papers.halfspace.content import Halfspaces, changed_by, dimensions_needed
 from sfumato.lab.papers.halfspace.net import directions_at_random, grid_points
 from sfumato.lab.reproduce.exhibits import Exhibit
-from sfumato.lab.reproduce.released import curator_of, schema_of
-from sfumato.lab.reproduce.synthetic import even_numbers
+from sfumato.lab.reproduce.synthetic import curator_of, even_numbers, schema_of
 from sfumato.models import find_mechanism
 
 SIZE, WIDTH, ROWS = 12, 3, 50_000

@@ -17,8 +17,7 @@ from sfumato.arrays import Floats
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.lab.reproduce.exhibits import Exhibit, digits
-from sfumato.lab.reproduce.released import curator_of, released
-from sfumato.lab.reproduce.synthetic import census_incomes
+from sfumato.lab.reproduce.synthetic import census_incomes, curator_of, released
 from sfumato.lab.reproduce.tr_2010_003.intervals import cut_at_zero, drawn_intervals
 from sfumato.models.cells.cells import cells
 from sfumato.planner.usefulness import paper_rows

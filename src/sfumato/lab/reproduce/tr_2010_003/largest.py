@@ -1,7 +1,7 @@
 """TR-2010-003, section 8.3: the largest value of a table. The paper's algorithm is NOT PRIVATE; beside it is ours.
 
 Xiao, Xiong, Yuan 2010, section 4.1.2. The exact audit finds that one row changes the paper's output by more than it
-claims (lab/audit/mutants/limited_domain.py, whose exact arithmetic this file repeats in floating point, for tables
+claims (lab/audit/mutants/tr_2010_003.py, whose exact arithmetic this file repeats in floating point, for tables
 of 10,000 rows). Ours is the exponential mechanism with the rank as its score, as the mechanism `quantiles` chooses the
 greatest value (docs/quantiles.md), at the paper's alpha and at the loss that its algorithm really has.
 """
@@ -20,7 +20,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.kernel.verbs.scores import Rank
-from sfumato.lab.audit.mutants.limited_domain import limited_domain_loss
+from sfumato.lab.audit.mutants.tr_2010_003 import limited_domain_loss
 from sfumato.lab.papers.quantiles.content import Quantiles
 from sfumato.lab.reproduce.exhibits import Exhibit, Picture
 from sfumato.lab.reproduce.plot import Line, Plot, draw

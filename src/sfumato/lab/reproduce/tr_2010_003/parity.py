@@ -19,8 +19,7 @@ from sfumato.lab.papers.parity.measure import parity as parity_release
 from sfumato.lab.papers.parity.parities import odd
 from sfumato.lab.reproduce.exhibits import Exhibit, Picture
 from sfumato.lab.reproduce.plot import Line, Plot, draw
-from sfumato.lab.reproduce.released import curator_of, schema_of
-from sfumato.lab.reproduce.synthetic import even_numbers
+from sfumato.lab.reproduce.synthetic import curator_of, even_numbers, schema_of
 from sfumato.lab.reproduce.tr_2010_003.intervals import cut_at_zero
 
 ROWS, ATTRIBUTES, HIDDEN, ALPHA = 10**5, 8, 0b0000011, Fraction(1, 100)  # the last attribute is the parity

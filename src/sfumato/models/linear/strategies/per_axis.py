@@ -16,8 +16,7 @@ from sfumato.arrays import Floats
 from sfumato.domain import Axis, Domain
 from sfumato.frozen import dataclass
 from sfumato.least_squares.families import least_squares
-from sfumato.least_squares.gram import MOST_WRITTEN, Gram, added, has_short_gram
-from sfumato.least_squares.products import Product, grams_of, products
+from sfumato.least_squares.gram import MOST_WRITTEN, Gram, Product, added, grams_of, has_short_gram, products
 from sfumato.queries import AllRanges, Identity, Queries, Scaled, Workload
 from sfumato.queries.strategy import Combined, Strategy
 

@@ -1,4 +1,13 @@
-"""The noise of least error for a set of margins: how much of a budget each table deserves.
+"""Which margins are wanted, and how much each matters: those that a workload asks for, or all of few attributes.
+
+What a table tells beyond its margins, in whole numbers: contrasts of its values along every axis.
+
+The values of an axis are halved again and again. A half of p values against one of q is the row with q / g on the
+first and -p / g on the others, g = gcd(p, q). The rows add up to zero and are orthogonal, so that with noise in
+proportion to its length on each of them they say of the axis what its values with even noise do, but for their sum:
+their Gram matrix, each row divided by its length, is I - J / n. Rows of several axes are multiplied.
+
+The noise of least error for a set of margins: how much of a budget each table deserves.
 
 Xiao, He, Zhang, Kifer, "An optimal and scalable matrix mechanism for noisy marginals under convex loss functions",
 NeurIPS 2023. The part of a table T is what it tells beyond its own margins. A cell of margin A is the sum of the parts
@@ -19,15 +28,132 @@ noise it is not: the shares are those at which no small change helps. There cont
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations
-from math import prod, sqrt
+from math import comb, gcd, prod, sqrt
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain
 from sfumato.frozen import dataclass
-from sfumato.models.linear.strategies.wanted_margins import Places
+from sfumato.queries import Identity, Kron, Queries, Scaled, Stack, Total, Weighted, Workload, default_workload
+
+Places = tuple[int, ...]  # of axes in their domain, rising
+
+ORDERS = 3  # attributes of a margin that is wanted if nothing is stated
+MOST_SETS = 5_000  # margins of one order; where there are more of them, none of that order or above
+MOST_CELLS = 2**14  # of a margin of several attributes
+MOST_IN_ALL = 2**23  # cells of all margins of one order; where there are more, none of that order or above
+
+
+def wanted_margins(domain: Domain, workload: Workload | None = None) -> dict[Places, float]:
+    """Margins, by the places of their axes, and their weights; axes of one value tell nothing and are left out.
+
+    >>> import numpy as np
+    >>> from sfumato.domain import Axis
+    >>> domain = Domain(tuple(Axis(name, "integer", np.arange(3.0)) for name in ("a", "b")))
+    >>> wanted_margins(domain)
+    {(): 1.0, (0,): 1.0, (1,): 1.0, (0, 1): 1.0}
+    """
+    sizes = domain.shape
+    if workload is None or workload is default_workload(domain):
+        return dict.fromkeys(small_margins(sizes), 1.0)
+    found: dict[Places, float] = {}
+    for block in workload.blocks:
+        for places in dict.fromkeys(_asked(block, sizes)):
+            found[places] = found.get(places, 0.0) + 1.0
+    return found
+
+
+def small_margins(sizes: Sequence[int]) -> list[Places]:
+    """The total, all attributes, and all pairs and threes of few cells, as far as these are not too many."""
+    places = [place for place, size in enumerate(sizes) if size > 1]
+    found: list[Places] = [(), *((place,) for place in places)]
+    for order in range(2, ORDERS + 1):
+        if comb(len(places), order) > MOST_SETS:
+            break
+        cells = {part: prod(sizes[place] for place in part) for part in combinations(places, order)}
+        small = [part for part, number in cells.items() if number <= MOST_CELLS]
+        if sum(cells[part] for part in small) > MOST_IN_ALL:
+            break
+        found += small
+    return found
+
+
+def _asked(queries: Queries, sizes: Sequence[int]) -> Iterator[Places]:
+    """The axes along which queries tell cells apart."""
+    if isinstance(queries, Stack):
+        for block in queries.blocks:
+            yield from _asked(block, sizes)
+        return
+    found: list[int] = []
+    place = 0
+    for factor in queries.factors if isinstance(queries, Kron) else (queries,):
+        first, cells = place, 1
+        while cells < factor.columns:
+            cells *= sizes[place]
+            place += 1
+        if not isinstance(factor, Total):
+            found += [axis for axis in range(first, place) if sizes[axis] > 1]
+    yield tuple(found)
+
+
+@lru_cache(maxsize=64)
+def contrasts(values: int) -> Weighted:
+    """The contrasts of two values or more.
+
+    >>> contrasts(3).dense().tolist()
+    [[2, -1, -1], [0, 1, -1]]
+    """
+    rows, waiting = [], [(0, values)]
+    while waiting:
+        first, end = waiting.pop(0)
+        middle = (first + end) // 2
+        left, right = middle - first, end - middle
+        if left:
+            row = np.zeros(values, dtype=np.int64)
+            row[first:middle], row[middle:end] = right // gcd(left, right), -left // gcd(left, right)
+            rows.append(row)
+            waiting += [(first, middle), (middle, end)]
+    return Weighted(np.array(rows))
+
+
+@lru_cache(maxsize=256)
+def tables(sizes: tuple[int, ...], most: int) -> Queries:
+    """Rows over the cells of a table: contrasts along axes of at most so many values, all values along the others.
+
+    >>> tables((2, 3), 2).dense().tolist()
+    [[1, 0, 0, -1, 0, 0], [0, 1, 0, 0, -1, 0], [0, 0, 1, 0, 0, -1]]
+    """
+    factors: list[Queries] = [contrasts(size) if size <= most else Identity(size) for size in sizes]
+    return Kron(*factors) if len(factors) > 1 else factors[0] if factors else Identity(1)
+
+
+@lru_cache(maxsize=32)
+def squares(queries: Queries) -> Floats:
+    """The squared length of every row of such tables."""
+    if isinstance(queries, Kron):
+        found: Floats = np.ones(1)
+        for factor in queries.factors:
+            found = np.asarray(np.kron(found, squares(factor)), dtype=np.float64)
+        return found
+    if isinstance(queries, Weighted):
+        return np.asarray((queries.matrix**2).sum(axis=1), dtype=np.float64)
+    return np.ones(queries.rows)
+
+
+@lru_cache(maxsize=32)
+def levelled(queries: Queries, magnitude: int) -> Queries:
+    """The rows of such tables, each times a whole number that brings it about to one length: the magnitude.
+
+    Noise of one size on all rows is then noise in proportion to its length on each row as it was, up to rounding.
+    """
+    lengths = np.sqrt(squares(queries))
+    weights = np.maximum(1, np.rint(magnitude / lengths)).astype(np.int64)
+    return Scaled(queries, int(weights[0]) if (weights == weights[0]).all() else weights)
+
 
 FEW_VALUES = 16  # along an axis that is measured by contrasts, where noise is Gaussian
 ROUNDS = 400

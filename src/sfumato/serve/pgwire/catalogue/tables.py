@@ -1,18 +1,43 @@
-"""The tables of the catalogue and their rows: a release is a table, its attributes and measures are columns."""
+"""The tables of the catalogue and their rows: a release is a table, its attributes and measures are columns.
+
+The catalogue itself: a DuckDB in memory that holds names and nothing else, and can reach nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sfumato.plain_text import printable
 from sfumato.schema import Schema
 from sfumato.schema.what_is_counted import counted_in_short
-from sfumato.serve.pgwire.encoding import length_of
+from sfumato.serve.pgwire.catalogue.translate import PREFIX, VIEWS, macros, translate
+from sfumato.serve.pgwire.protocol import (
+    BOOL,
+    CANCELLED,
+    FLOAT8,
+    INT8,
+    INT8S,
+    TEXT,
+    TEXTS,
+    TOO_LARGE,
+    UNSUPPORTED,
+    Column,
+    Failure,
+    Value,
+    length_of,
+)
 from sfumato.serve.pgwire.settings import FIRST
 from sfumato.serve.pgwire.statements import kind_of
+from sfumato.serve.web.bounds import CATALOGUE_SECONDS, Limits
 from sfumato.serve.web.shelf import Book, Shelf
+from sfumato.sql.reading import parse, silence
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 PG_CATALOG, PUBLIC, INFORMATION, OWNER, CLASSES, FIRST_TABLE = 11, 2200, 13_000, 10, 1259, 16_384
 DUCK_TYPES = {"": "VARCHAR", "n": "BIGINT", "b": "BOOLEAN", "i": "BIGINT[]", "a": "VARCHAR[]"}
@@ -145,3 +170,176 @@ def _attribute(oid: int, place: int, name: str, kind: int) -> Row:
         **{"attisdropped": False, "attislocal": True, "attinhcount": 0, "attcompression": ""},
         **{"attcollation": 100 if kind == 25 else 0, "attstattarget": -1, "attcacheoff": -1},
     }
+
+
+CONFIG: dict[str, Any] = {
+    "threads": "1",
+    "memory_limit": "128MB",
+    "temp_directory": "",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+MOST_ROWS = 20_000
+MOST_CHARACTERS = 8 * 2**20  # in them
+_OIDS = {"BOOLEAN": BOOL, "DOUBLE": FLOAT8, "BIGINT[]": INT8S, "INTEGER[]": INT8S, "VARCHAR[]": TEXTS}
+_VIEWS = {
+    "pg_database": f"""1 AS oid, getvariable('database') AS datname, {OWNER} AS datdba, 6 AS encoding,
+        'c' AS datlocprovider, false AS datistemplate, true AS datallowconn, -1 AS datconnlimit,
+        1663 AS dattablespace, 'C.UTF-8' AS datcollate, 'C.UTF-8' AS datctype""",
+    "pg_roles": f"""{OWNER} AS oid, getvariable('user') AS rolname, false AS rolsuper, true AS rolcanlogin,
+        -1 AS rolconnlimit, false AS rolinherit, false AS rolcreaterole, false AS rolcreatedb,
+        false AS rolreplication, false AS rolbypassrls""",
+    "pg_user": f"getvariable('user') AS usename, {OWNER} AS usesysid, false AS usesuper, false AS usecreatedb",
+}
+
+
+class Who(NamedTuple):
+    """What a client said that it is and wants, which is believed, for there is nothing to protect."""
+
+    user: str
+    database: str
+
+
+class Catalogue:
+    """Made before the first client comes; afterwards it is only read."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        import duckdb
+
+        self.database = duckdb.connect(":memory:", config=CONFIG)
+        tables = columns()
+        self._known = frozenset(tables)
+        self.database.execute("BEGIN; CREATE SCHEMA cat")
+        for table, kinds in tables.items():
+            self._make(table, kinds)
+        self.database.execute("CREATE TABLE cat.type_names (oid BIGINT, sql_name VARCHAR)")
+        self.database.executemany(
+            "INSERT INTO cat.type_names VALUES (?, ?)", [(oid, words[2]) for oid, words in TYPES.items()]
+        )
+        self._fill(rows(shelf))
+        for view, body in VIEWS.items():
+            self.database.execute(f"CREATE VIEW cat.m_{view} AS {body}")
+        for call, body in macros().items():
+            self.database.execute(f"CREATE MACRO cat.{PREFIX}{call} AS {body}")
+        self.database.execute("COMMIT; SET enable_external_access = false; SET lock_configuration = true")
+        self.answer(
+            self.read("SELECT version()"), (), (), Who("", "")
+        )  # all that it needs is loaded before anybody asks
+
+    def _fill(self, listed: Iterable[tuple[str, Row]]) -> None:
+        """Insert rows, those with the same columns by one statement."""
+        groups: dict[tuple[str, ...], list[Row]] = {}
+        for table, row in listed:
+            target = "own_" + table if table.startswith("information_schema.") else table
+            groups.setdefault((target, *row), []).append(row)
+        for (table, *names), found in groups.items():
+            named, marks = ", ".join(f'"{name}"' for name in names), ", ".join("?" for _ in names)
+            values = [row[name] for row in found for name in names]
+            every = ", ".join(f"({marks})" for _ in found)
+            self.database.execute(f'INSERT INTO cat."{table}" ({named}) VALUES {every}', values)
+
+    def _make(self, table: str, kinds: dict[str, str]) -> None:
+        listed = ", ".join(f'"{name}" {kind}' for name, kind in kinds.items())
+        if table in _VIEWS:
+            others = [name for name in kinds if f"AS {name}" not in _VIEWS[table]]
+            empty = "".join(f', NULL::{kinds[name]} AS "{name}"' for name in others)
+            self.database.execute(f'CREATE VIEW cat."{table}" AS SELECT {_VIEWS[table]}{empty}')
+        elif table.startswith("information_schema."):  # whose tables are said to be in the database of whoever asks
+            self.database.execute(f'CREATE TABLE cat."own_{table}" ({listed})')
+            catalogue = [name for name in kinds if name in ("table_catalog", "catalog_name", "udt_catalog")]
+            replaced = ", ".join(f"getvariable('database') AS \"{name}\"" for name in catalogue)
+            every = f"* REPLACE ({replaced})" if replaced else "*"
+            self.database.execute(f'CREATE VIEW cat."{table}" AS SELECT {every} FROM cat."own_{table}"')
+        else:
+            self.database.execute(f'CREATE TABLE cat."{table}" ({listed})')
+
+    def read(self, text: str) -> exp.Expression:
+        """The syntax tree of a statement about the catalogue."""
+        return parse(text, "postgres")
+
+    def answer(
+        self, tree: exp.Expression, types: Sequence[int], values: Sequence[Value], who: Who
+    ) -> tuple[list[Column], list[tuple[Any, ...]]]:
+        """Columns and rows. Values are in the tree already."""
+        import duckdb
+
+        with silence():
+            sql = translate(tree, self._known).sql(dialect="duckdb")
+        cursor = self.database.cursor()
+        done = threading.Event()
+        threading.Thread(target=_watch, args=(threading.get_ident(), done, cursor.interrupt), daemon=True).start()
+        try:
+            for name, value in (("user", who.user), ("database", who.database)):
+                cursor.execute(f"SET VARIABLE {name} = '{value.replace(chr(39), chr(39) * 2)}'")
+            cursor.execute(sql)
+            found = _fetched(cursor)
+            described = [(str(name), _OIDS.get(str(kind), _of(str(kind)))) for name, kind, *_ in cursor.description]
+        except duckdb.InterruptException:
+            raise Failure(CANCELLED, "the catalogue takes too long to answer", "ask for less of it") from None
+        except duckdb.Error:
+            raise Failure(
+                UNSUPPORTED, "this cannot be asked of the catalogue", "ask information_schema, or a release"
+            ) from None
+        finally:
+            done.set()
+            cursor.close()
+        return _renamed(described, tree), [tuple(map(_plain, row)) for row in found]
+
+
+def _watch(thread: int, done: threading.Event, interrupt: Callable[[], None]) -> None:
+    """Interrupt what a thread has DuckDB do when it has taken too much of the processor, or of anybody's time.
+
+    DuckDB works in the thread that asks it, for it has no other; a busy machine is no reason to refuse.
+    """
+    clock = time.pthread_getcpuclockid(thread) if hasattr(time, "pthread_getcpuclockid") else None
+    began = time.clock_gettime(clock) if clock is not None else 0.0
+    ends = time.monotonic() + (CATALOGUE_SECONDS if clock is None else Limits().answer_seconds)
+    while not done.wait(0.1):
+        worked = time.clock_gettime(clock) - began if clock is not None else 0.0
+        if worked > CATALOGUE_SECONDS or time.monotonic() > ends:
+            interrupt()
+
+
+def _fetched(cursor: Any) -> list[tuple[Any, ...]]:
+    """All rows, refused before they are too many."""
+    found: list[tuple[Any, ...]] = []
+    size = 0
+    while more := cursor.fetchmany(100):
+        found += more
+        size += sum(len(str(value)) for row in more for value in row)
+        if len(found) > MOST_ROWS or size > MOST_CHARACTERS:
+            raise Failure(TOO_LARGE, f"the catalogue gives at most {MOST_ROWS:,} rows", "ask for less of it")
+    return found
+
+
+def _of(kind: str) -> int:
+    return INT8 if kind in ("BIGINT", "INTEGER", "SMALLINT", "TINYINT", "UBIGINT", "HUGEINT", "UINTEGER") else TEXT
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | int | float | str | list) else str(value)
+
+
+def _renamed(columns: list[Column], tree: exp.Expression) -> list[Column]:
+    """Columns without a name of their own are called as PostgreSQL calls them: by their function."""
+    names = [column.alias_or_name or _by_function(column) for column in getattr(tree, "selects", [])]
+    if len(names) != len(columns) or "*" in names:
+        return columns
+    return [(name, oid) for name, (_, oid) in zip(names, columns, strict=True)]
+
+
+def _by_function(node: Any) -> str:
+    from sqlglot import exp
+
+    while isinstance(node, exp.Dot | exp.Cast | exp.Paren):
+        node = node.expression if isinstance(node, exp.Dot) else node.this
+    if isinstance(node, exp.Anonymous):
+        return str(node.name).lower()
+    known = {"currentcatalog": "current_catalog", "currentuser": "current_user", "currentschema": "current_schema"}
+    known |= {
+        "groupconcat": "string_agg",
+        "currentversion": "version",
+        "sessionuser": "session_user",
+        "currentdatabase": "current_database",
+    }
+    return known.get(node.key) or (node.sql_name().lower() if isinstance(node, exp.Func) else "?column?")

@@ -15,7 +15,7 @@ from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.reading.engines.other.engine import Other
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.audit.reading import other_source
+from sfumato.lab.audit.reading import database_sources as other_source
 from sfumato.schema import Schema
 
 CLICKHOUSE = {

@@ -21,7 +21,7 @@ from sfumato.errors import TableError
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.reading.table import open_table
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.audit.reading.spark_source import small_session
+from sfumato.lab.audit.reading.server_sources import small_session
 from sfumato.publishing.publish import release
 from sfumato.schema import Schema
 
@@ -160,7 +160,7 @@ def test_as_many_rows_of_a_person_are_kept_where_somebody_exceeds_it(tmp_path):
 
 
 def test_row_by_row_it_gives_short_words(visits):
-    from sfumato.kernel.rows import Rows
+    from sfumato.kernel.counts import Rows
 
     schema = schema_of(
         "text", "big", "number", "day_day", "time_day", "zoned_day", measures={"price": MEASURES["price"]}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sfumato.kernel.reading.engines.spark import watching as patience
-from sfumato.kernel.reading.engines.spark.watching import Allowance
+from sfumato.kernel.reading.engines.spark import sessions as patience
+from sfumato.kernel.reading.engines.spark.sessions import Allowance
 
 
 def test_all_calls_together_have_a_minute(monkeypatch):

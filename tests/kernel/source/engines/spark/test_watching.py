@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from sfumato.kernel.reading.engines.silencing import watched
-from sfumato.kernel.reading.engines.spark.watching import followed_tasks, share_of_tasks
+from sfumato.kernel.reading.engines.spark.sessions import followed_tasks, share_of_tasks
 
 
 class Tracker:

@@ -6,8 +6,7 @@ import pytest
 from sqlglot import exp, parse_one
 
 from sfumato.kernel.reading.engines import Column
-from sfumato.kernel.reading.engines.spark.engine import Spark, in_sparks_words
-from sfumato.kernel.reading.engines.spark.tables import Found
+from sfumato.kernel.reading.engines.spark.engine import Found, Spark, in_sparks_words
 from sfumato.kernel.reading.expressions import cast, column, try_cast
 from sfumato.kernel.reading.statement import aggregate_statement
 from sfumato.schema import Schema

@@ -109,7 +109,7 @@ def open_other(table: Any, name: str | None, dialect: str | None, engine: type[O
     """
 
     def work() -> Other:
-        from sfumato.kernel.reading.engines.other.finding import words_of
+        from sfumato.kernel.reading.engines.other.trial import words_of
 
         words = words_of(table, dialect)
         session = Session(table, words)

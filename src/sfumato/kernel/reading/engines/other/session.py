@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import TableError
-from sfumato.kernel.reading.engines.alchemy import adbc_vendor, alchemy_url
+from sfumato.kernel.reading.engines import adbc_vendor, alchemy_url
 from sfumato.kernel.reading.engines.other.mysql import Words
 
 if TYPE_CHECKING:

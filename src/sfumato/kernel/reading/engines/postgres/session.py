@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
-from sfumato.kernel.reading.engines.alchemy import alchemy_url
+from sfumato.kernel.reading.engines import alchemy_url
 from sfumato.version import install_command
 
 if TYPE_CHECKING:

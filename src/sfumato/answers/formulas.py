@@ -1,0 +1,321 @@
+"""Sums, products and quotients of more than numbers: of values with their slopes, and of ranges of values.
+
+Arithmetic of aggregates that have no common denominator: the difference of two averages, their ratio, and so on.
+
+All sums under the averages are looked at together, with the noises they share (answers/function_interval.py). Where a
+denominator may be zero that is no help: then every part has its own interval (Fieller's, for a ratio), all of them
+together with the confidence that was asked for, and the interval holds all that arithmetic can make of them. The same
+serves for quantiles and variances, whose noises are not looked at together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import hypot, inf, isfinite, isnan, nan
+from typing import Protocol, Self, TypeVar
+
+import numpy as np
+
+from sfumato.answers.evaluate import Evaluation, Terms
+from sfumato.answers.fieller import Functional, Interval, Shared, Term
+from sfumato.answers.fitted_noise import NORMAL, SMOOTH
+from sfumato.answers.function_interval import Function, function_interval
+from sfumato.answers.quantiles import quantiles
+from sfumato.answers.results import Estimate
+from sfumato.answers.spreads import spreads
+from sfumato.arrays import Floats
+from sfumato.frozen import dataclass
+from sfumato.sql import Amount, Column, Formula
+from sfumato.sql.plan import Quantile
+
+
+class Number(Protocol):
+    """What arithmetic works on."""
+
+    def __add__(self, other: Self) -> Self: ...
+    def __mul__(self, other: Self) -> Self: ...
+    def __truediv__(self, other: Self) -> Self: ...
+
+
+N = TypeVar("N", bound=Number)
+
+
+def work_out(part: Formula | Column | float, of: Callable[[Column | float], N]) -> N:
+    """A formula, with its columns and constants as some kind of numbers."""
+    if not isinstance(part, Formula):
+        return of(part)
+    left, right = work_out(part.left, of), work_out(part.right, of)
+    if part.operator == "+":
+        return left + right
+    return left * right if part.operator == "*" else left / right
+
+
+@dataclass(frozen=True, eq=False)
+class Sloped:
+    """A value, and how it changes with each of some sums it is made of."""
+
+    value: float
+    slope: Floats
+
+    def __add__(self, other: Sloped) -> Sloped:
+        return Sloped(self.value + other.value, self.slope + other.slope)
+
+    def __mul__(self, other: Sloped) -> Sloped:
+        return Sloped(self.value * other.value, self.slope * other.value + other.slope * self.value)
+
+    def __truediv__(self, other: Sloped) -> Sloped:
+        if other.value == 0.0:
+            return Sloped(nan, np.full_like(self.slope, nan))
+        value = self.value / other.value
+        return Sloped(value, (self.slope - value * other.slope) / other.value)
+
+
+@dataclass(frozen=True)
+class Range:
+    """All values from low to high.
+
+    >>> Range(1.0, 2.0) / Range(-1.0, 1.0)
+    Range(low=-inf, high=inf)
+    >>> Range(1.0, 2.0) / Range(3.0, 0.0)
+    Range(low=-inf, high=inf)
+    >>> Range(1.0, 2.0) * Range(-3.0, 1.0)
+    Range(low=-6.0, high=2.0)
+    """
+
+    low: float
+    high: float
+
+    def __add__(self, other: Range) -> Range:
+        return _range([self.low + other.low, self.high + other.high])
+
+    def __mul__(self, other: Range) -> Range:
+        # 0 times unbounded is 0: both are limits of finite values, and 0 is one for certain.
+        return _range([0.0 if 0.0 in (a, b) else a * b for a in self.ends for b in other.ends])
+
+    def __truediv__(self, other: Range) -> Range:
+        if min(other.ends) <= 0.0 <= max(other.ends):  # ends that noise has turned round are ends all the same
+            return Range(-inf, inf)
+        return self * _range([1.0 / other.low, 1.0 / other.high])
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return self.low, self.high
+
+
+def _range(ends: list[float]) -> Range:
+    return Range(-inf, inf) if any(isnan(end) for end in ends) else Range(min(ends), max(ends))
+
+
+def estimates_of(column: Column, evaluation: Evaluation) -> list[Estimate]:
+    """Any column, for every present group; of a difference, whether it is real."""
+    rule = column.rule
+    if rule is None:
+        found = evaluation.evaluate(column)
+    elif isinstance(rule, Formula):
+        with np.errstate(all="ignore"):  # what is beyond all numbers is found unknown, and its interval unbounded
+            found = _Together(column, rule, evaluation).estimates()
+    else:
+        each = quantiles(column, rule, evaluation) if isinstance(rule, Quantile) else spreads(column, rule, evaluation)
+        found = [_scaled(one, column.scale) for one in each]
+    if not column.difference:
+        return found
+    return [replace(one, real=bool(one.low > 0.0 or one.high < 0.0)) for one in found]
+
+
+@dataclass(frozen=True, eq=False)
+class _Together:
+    """A formula, and the sums that its averages are made of, each once."""
+
+    column: Column
+    formula: Formula
+    evaluation: Evaluation
+
+    @cached_property
+    def sums(self) -> tuple[tuple[Amount, ...], ...]:
+        parts = (part for one in self.formula.columns for part in (one.numerator, one.denominator) if part)
+        return tuple(dict.fromkeys(parts))
+
+    def estimates(self) -> list[Estimate]:
+        at, columns = self.evaluation, self.formula.columns
+        bounds = work_out(self.formula, self._bounds)
+        if any(one.rule is not None for one in columns):
+            return [self._apart(place, bounds) for place in range(len(at.groups.present))]
+        sides = [at.sum_of(amounts) for amounts in self.sums]
+        values = [at.values_of(side) for side in sides]
+        found = []
+        for place, terms in enumerate(at.view.noises.terms(sides, at.view.cells, at.groups)):
+            group = at.groups.present[place]
+            numbers = [Functional(*(float(part[group]) for part in each)) for each in values]
+            if terms is None:
+                at.undetermined.append(self.column)
+            value = work_out(self.formula, lambda part: self._possible(part, numbers)).value  # noqa: B023
+            together = self._jointly(numbers, terms) if isfinite(value) else None
+            if together is None:
+                found.append(self._apart(place, bounds))
+            else:
+                found.append(_within(replace(together, value=value), bounds, at.confidence))
+        return found
+
+    def _jointly(self, numbers: list[Functional], terms: Terms) -> Interval | None:
+        """The interval from all sums at once, where no denominator may be zero."""
+        if terms is None:
+            return None
+        function, divisors = self._function(self.formula), list(self._divisors(self.formula))
+        noises = self._shared.noises(terms)
+        if not noises.model.any() and not self.evaluation.view.estimated:
+            return function_interval(function, divisors, numbers, noises, self.evaluation.confidence)
+        errors = self._adversely(numbers, terms)
+        return function_interval(function, divisors, numbers, errors, self.evaluation.confidence)
+
+    @cached_property
+    def _shared(self) -> Shared:
+        return Shared()
+
+    def _adversely(self, numbers: list[Functional], terms: Sequence[Term]) -> Sequence[Term]:
+        """The noises as they are; what was assumed, as if it moved every part in the way that moves the answer most.
+
+        A model pulls groups towards each other where it does not know better: it is off in opposite ways in the two
+        parts of a difference, which no covariance of single cells tells. Where cells are estimates, pulled by how much
+        noise there was, this goes for all errors.
+        """
+        assumed: list[Term] = []
+        drawn: list[Term] = []
+        for term in terms:
+            (assumed if term.model or self.evaluation.view.estimated else drawn).append(term)
+        x = np.array([one.value for one in numbers])
+        variances = np.array([term.noise.variance * term.multiplicity for term in assumed])
+        weights = np.array([term.weights[: 3 * len(x) : 3] for term in assumed]).reshape(len(assumed), len(x))
+        slopes = self._of_parts(lambda column: self._sloped(column, x).value).slope
+        moves = np.zeros(len(x))
+        for column, slope in zip(self.formula.columns, slopes, strict=True):
+            along = self._sloped(column, x).slope
+            top = self.sums.index(column.numerator)
+            if along[top]:  # where not, as in COUNT(*) / COUNT(*), the sums move and the part does not
+                size = float(np.sqrt((variances * (weights @ along) ** 2).sum()))
+                moves[top] += float(np.sign(slope)) * size / float(along[top]) / SMOOTH
+        far = any(term.far for term in assumed)
+        one = replace(Term.of(NORMAL, 1, *np.repeat(moves, 3).tolist()), model=True, far=far)
+        return [one, *drawn]
+
+    def _function(self, part: Formula | Column | float) -> Function:
+        def at(x: Floats) -> tuple[float, Floats]:
+            found = work_out(part, lambda one: self._sloped(one, x))
+            return found.value, found.slope
+
+        return at
+
+    def _divisors(self, part: Formula | Column | float) -> Iterator[Function]:
+        """Everything that is divided by, the denominators of averages included; those first."""
+        for column in self.formula.columns:
+            if column.denominator is not None:
+                yield self._function(replace(column, numerator=column.denominator, denominator=None, scale=1.0))
+        yield from self._divided_by(part)
+
+    def _divided_by(self, part: Formula | Column | float) -> Iterator[Function]:
+        if isinstance(part, Formula):
+            yield from (*self._divided_by(part.left), *self._divided_by(part.right))
+            if part.operator == "/":
+                yield self._function(part.right)
+
+    def _sloped(self, part: Column | float, x: Floats) -> Sloped:
+        if isinstance(part, float):
+            return Sloped(part, np.zeros(len(x)))
+        top = self._one(part.numerator, x)
+        ratio = top if part.denominator is None else top / self._one(part.denominator, x)
+        return Sloped(ratio.value * part.scale, ratio.slope * part.scale)
+
+    def _possible(self, part: Column | float, numbers: list[Functional]) -> Sloped:
+        """A part's value, kept within what is possible; unknown where its denominator is not positive."""
+        x = np.array([one.value for one in numbers])
+        found = self._sloped(part, x)
+        if isinstance(part, float) or part.denominator is None:
+            return found
+        bounds = self._bounds(part)
+        known = self._one(part.denominator, x).value > 0.0
+        return replace(found, value=min(max(found.value, bounds.low), bounds.high) if known else nan)
+
+    def _one(self, amounts: tuple[Amount, ...], x: Floats) -> Sloped:
+        slope = np.zeros(len(x))
+        slope[self.sums.index(amounts)] = 1.0
+        return Sloped(float(slope @ x), slope)
+
+    def _bounds(self, part: Column | float) -> Range:
+        """What a column cannot leave, whatever the table holds."""
+        if isinstance(part, float):
+            return Range(part, part)
+        return Range(*(part.bounds or (-inf, inf))) * Range(part.scale, part.scale)
+
+    def _apart(self, place: int, bounds: Range) -> Estimate:
+        """All that arithmetic can make of the parts' own intervals, which hold together with the confidence asked."""
+        columns, at = self.formula.columns, self.evaluation
+        apart, surer = (self._parts(c) for c in (at.confidence, 1.0 - (1.0 - at.confidence) / len(columns)))
+
+        def span(part: Column | float) -> Range:
+            if isinstance(part, float):
+                return Range(part, part)
+            one = surer[columns.index(part)][place]
+            return Range(one.low, one.high)
+
+        ends = work_out(self.formula, span)
+        found = self._of_parts(lambda column: apart[columns.index(column)][place].value)
+        noise, model = (
+            hypot(*(float(s) * getattr(one[place], name) for s, one in zip(found.slope, apart, strict=True)))
+            for name in ("noise", "model")
+        )
+        return _within(
+            Interval(found.value, hypot(noise, model), ends.low, ends.high, noise, model), bounds, at.confidence
+        )
+
+    def _of_parts(self, value: Callable[[Column], float]) -> Sloped:
+        """The value from those of its parts, and how it changes with each of them."""
+        columns = self.formula.columns
+
+        def sloped(part: Column | float) -> Sloped:
+            slope = np.zeros(len(columns))
+            if isinstance(part, float):
+                return Sloped(part, slope)
+            slope[columns.index(part)] = 1.0
+            return Sloped(value(part), slope)
+
+        return work_out(self.formula, sloped)
+
+    @cached_property
+    def _memory(self) -> dict[float, list[list[Estimate]]]:
+        return {}
+
+    def _parts(self, confidence: float) -> list[list[Estimate]]:
+        """Every part by itself, for all groups; worked out where a group needs it."""
+        if confidence not in self._memory:
+            at = replace(self.evaluation, confidence=confidence)
+            self._memory[confidence] = [estimates_of(one, at) for one in self.formula.columns]
+        return self._memory[confidence]
+
+
+def _within(found: Interval, bounds: Range, confidence: float) -> Estimate:
+    low, high = max(found.low, bounds.low), min(found.high, bounds.high)
+    if not isfinite(found.value):
+        found = replace(found, value=nan)
+    else:
+        low, high = min(low, found.value), max(high, found.value)
+    stderr, noise, model = (nan if isnan(found.value) else x for x in (found.stderr, found.noise, found.model))
+    return Estimate(found.value, stderr, low, high, confidence, noise, model)
+
+
+def _scaled(one: Estimate, scale: float) -> Estimate:
+    if scale == 1.0:
+        return one
+    low, high = sorted((one.low * scale, one.high * scale))
+    size = abs(scale)
+    return replace(
+        one,
+        value=one.value * scale,
+        stderr=one.stderr * size,
+        low=low,
+        high=high,
+        noise=one.noise * size,
+        model=one.model * size,
+        dates=False,
+        timed=False,
+    )

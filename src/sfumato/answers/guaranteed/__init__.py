@@ -1,1 +1,0 @@
-"""Ends of sums that hold for every table."""

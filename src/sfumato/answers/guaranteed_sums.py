@@ -1,0 +1,285 @@
+"""Ends of a weighted sum of cells, from what a fit keeps of its measurements.
+
+Least squares is unbiased whatever the table is: its ends are those of its noise. Buckets count with the least and the
+most that one of their cells weighs, and were chosen before they were measured. Noisy cells in which buckets were then
+found say something of every sum by themselves, and so do the buckets, each with half of the tail. Which of these a fit
+has is its own matter (`Fit.guaranteed`).
+
+Ends of sums that ask about one attribute, whole blocks or all rows, where these were counted before anything else.
+
+The counts were measured first, so that their noise hangs on nothing, and which of them enter is decided by the question
+alone: those of the fewest runs inside which all cells weigh alike. They and the rest of what was measured each get half
+of the tail. A sum that no such counts tell exactly is left to the rest.
+
+Ends of counts where only cells with a noisy count from a threshold on are published, and the total.
+
+Upwards: a cell that is not published had count + noise < threshold, so some cells hold at most what is published of
+them, plus threshold - 1 for every other one, less the noises of *all* of them, whose distribution is known. Or they
+hold at most the total less what all other cells surely hold.
+
+Downwards the published counts are too high on average: noise chose them. Of a cell with x rows let D be what is
+published of it, 0 if nothing is, less x. The moment generating function of D is known for every x, and by Markov's
+inequality the sum of all D is at most (sum of log E exp(a D) + log 1 / tail) / a. Cells without rows add next to
+nothing each, however many there are; one with x rows adds at most k x more. So with n cells, of which Y rows are
+published,
+
+    rows >= (Y - (n log E exp(a D_0) + log 1 / tail) / a) / (1 + k / a),
+
+for any a that is settled beforehand; the tail is split over a few.
+
+Guaranteed ends of counts where only some cells are published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import ceil, exp, inf, log, log1p
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from sfumato.answers.guaranteed_columns import Asked
+from sfumato.answers.noise_sum import ANYTHING, Ends, Find, lowest, reach, reach_of_count
+from sfumato.answers.question import Gathered
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.measurement import Laplace, Measurement, Noise
+from sfumato.queries import Ranges
+from sfumato.sql import Amount
+
+if TYPE_CHECKING:
+    from sfumato.answers.fit import Fit
+
+MOST_KNOWN = 1024  # sums of buckets whose ends are kept
+
+
+def finders(fits: Sequence[Fit], domain: Domain) -> dict[str, Find]:
+    """How the ends of sums are found, by statistic; those of some measures lean on those of the count, the first."""
+    rows = fits[0].guaranteed(domain)
+    return {fits[0].of: rows} | {fit.of: fit.guaranteed(domain, rows) for fit in fits[1:]}
+
+
+def of_squares(fit: Fit) -> Find:
+    """Ends of an unbiased fit: those of its noise."""
+
+    def find(low: Floats, high: Floats, tail: float) -> Ends:
+        errors = fit.errors(np.stack([low, high], axis=1))
+        if errors.unknown.any():
+            return ANYTHING
+        rows = np.arange(len(errors.weights))
+        below, above = (reach(errors.design, rows, weights, tail) for weights in errors.weights.T)
+        return Ends(float(low @ fit.estimate) - below, float(high @ fit.estimate) + above)
+
+    return find
+
+
+def over_buckets(labels: Codes, totals: Find) -> Find:
+    """Ends from those of the totals of buckets. labels: the bucket of each cell."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.append(0, np.cumsum(np.bincount(labels))[:-1])
+    known: dict[tuple[bytes, bytes, float], Ends] = {}  # cells of one bucket, asked one by one, have the same ends
+
+    def find(low: Floats, high: Floats, tail: float) -> Ends:
+        least, most = np.minimum.reduceat(low[order], starts), np.maximum.reduceat(high[order], starts)
+        weigh = np.flatnonzero((least != 0.0) | (most != 0.0))
+        key = weigh.tobytes(), np.stack([least[weigh], most[weigh]]).tobytes(), tail
+        if key not in known:
+            if len(known) >= MOST_KNOWN:
+                known.clear()
+            known[key] = totals(least, most, tail)
+        return known[key]
+
+    return find
+
+
+def of_fixed_tree(measured: Measurement, order: Codes) -> Find:
+    """Ends from a tree whose regions were all measured, whatever the noise was. order: of the leaves."""
+
+    def find(low: Floats, high: Floats, tail: float) -> Ends:
+        return Ends(_by_largest(measured, low[order], tail), -_by_largest(measured, -high[order], tail))
+
+    return find
+
+
+def _by_largest(measured: Measurement, weights: Floats, tail: float) -> float:
+    """A lower end from the largest regions in which all leaves weigh the same; what was asked hung on no noise."""
+    ranges = measured.queries
+    assert isinstance(ranges, Ranges)  # noqa: S101 (as every tree is measured)
+    changes = np.append(0, np.cumsum(weights[1:] != weights[:-1]))
+    open_ = weights != 0.0
+    alike = np.flatnonzero(changes[ranges.lows] == changes[ranges.highs])
+    sizes = ranges.highs[alike] - ranges.lows[alike]
+    rows = []
+    for size in np.unique(sizes)[::-1]:
+        some = alike[sizes == size]
+        some = some[np.unique(ranges.lows[some], return_index=True)[1]]
+        taken = some[open_[ranges.lows[some]] & open_[ranges.highs[some]]]
+        rows.append(taken)
+        steps = np.bincount(ranges.lows[taken], minlength=len(weights) + 1)
+        steps -= np.bincount(ranges.highs[taken] + 1, minlength=len(weights) + 1)
+        open_ &= np.cumsum(steps)[:-1] == 0
+    if open_.any() and weights[open_].min() < 0.0:
+        return -inf
+    chosen = np.concatenate(rows)
+    return lowest(measured, chosen, weights[ranges.lows[chosen]], tail)
+
+
+def of_both(one: Find, other: Find) -> Find:
+    """The nearer of two kinds of ends, each with half of the tail; no mix, as one may hang on the other's noise."""
+
+    def find(low: Floats, high: Floats, tail: float) -> Ends:
+        first, second = one(low, high, tail / 2.0), other(low, high, tail / 2.0)
+        return Ends(max(first.low, second.low), min(first.high, second.high))
+
+    return find
+
+
+def one_by_one(measured: Measurement) -> Find:
+    """Ends from what was measured of every cell, or of every bucket, by itself."""
+
+    def find(low: Floats, high: Floats, tail: float) -> Ends:
+        below, above = np.flatnonzero(low), np.flatnonzero(high)
+        return Ends(lowest(measured, below, low[below], tail), -lowest(measured, above, -high[above], tail))
+
+    return find
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Runs of cells that were counted one by one: the run of each cell, and the counts."""
+
+    labels: Codes
+    measured: Measurement
+
+    @property
+    def number(self) -> int:
+        return self.measured.queries.rows
+
+
+def with_counts_along(counted: Sequence[Runs], others: Find) -> Find:
+    """The ends that counts of runs give, where these are nearer. others: what else finds ends."""
+    if not counted:
+        return others
+    fewest = sorted(counted, key=lambda runs: runs.number)
+
+    def find(low: Floats, high: Floats, tail: float) -> Ends:
+        for runs in fewest:
+            below, above = (_alike(each, runs) for each in (low, high))
+            if below is not None and above is not None:
+                rows = np.arange(runs.number)
+                least, most = (lowest(runs.measured, rows, each, tail / 2.0) for each in (below, -above))
+                rest = others(low, high, tail / 2.0)
+                return Ends(max(rest.low, least), min(rest.high, -most))
+        return others(low, high, tail)
+
+    return find
+
+
+def _alike(weights: Floats, runs: Runs) -> Floats | None:
+    """What the cells of every run weigh; None where some of one run differ."""
+    found = np.empty(runs.number)
+    found[runs.labels] = weights
+    return found if np.array_equal(found[runs.labels], weights) else None
+
+
+RATES = (0.05, 0.1, 0.2, 0.4, 0.7)  # a, in parts of 1 / scale: small ones serve many cells, large ones few
+FAR = 60  # scales above the threshold, from where a cell is always published
+MOST_ROWS = 2**18  # of a cell, up to which it is looked at how much each row adds
+LEAST = -1.0 + 2.0**-53  # above -1, of which there is no logarithm
+
+
+@dataclass(frozen=True)
+class Thresholded:
+    """threshold: the least noisy count that is published. noise: on every cell. total: of all rows, with `on_total`."""
+
+    threshold: int
+    noise: Noise
+    total: float
+    on_total: Noise
+
+    def ends(self, published: float, shown: float, cells: float, others: tuple[float, float], tail: float) -> Ends:
+        """Of so many cells, of which some are shown and hold `published`; others: the same of all other cells."""
+        if not others[1]:
+            above = reach_of_count((self.on_total,), (1,), tail)
+            return Ends(self.total - above, self.total + above)
+        above = reach_of_count((self.on_total,), (1,), tail / 4.0)
+        by_total = self.total + above - self.least(*others, tail / 4.0)
+        noise = reach_of_count((self.noise,), (int(cells),), tail / 2.0)
+        by_threshold = published + (cells - shown) * (self.threshold - 1) + noise
+        return Ends(self.least(published, cells, tail), min(by_total, by_threshold))
+
+    def least(self, published: float, cells: float, tail: float) -> float:
+        """What cells hold at least."""
+        if not isinstance(self.noise, Laplace):
+            raise QueryError("a release of thresholded cells has Laplace noise; this one has another")
+        scale = float(self.noise.scale)
+        return max(0.0, *(self._by(a / scale, published, cells, tail / len(RATES)) for a in RATES))
+
+    def _by(self, a: float, published: float, cells: float, tail: float) -> float:
+        assert isinstance(self.noise, Laplace)  # noqa: S101 (seen above)
+        empty, further = _moments(self.threshold, float(self.noise.scale), a)
+        return (published - (cells * empty - log(tail)) / a) / (1.0 + further / a)
+
+
+@lru_cache(maxsize=64)
+def _moments(threshold: int, scale: float, a: float) -> tuple[float, float]:
+    """log E exp(a D) of an empty cell, and how much more a row adds to it at most."""
+    if threshold + FAR * scale > MOST_ROWS:
+        raise QueryError(
+            "the noise of this release is too large for guaranteed ends of its counts to be worked out; ask for the "
+            "typical interval"
+        )
+    rows = np.arange(threshold + ceil(FAR * scale) + 1)
+    found = log_moments(rows, threshold, scale, a)
+    return float(found[0]), max(0.0, float(((found[1:] - found[0]) / rows[1:]).max()))
+
+
+def log_moments(rows: Codes, threshold: int, scale: float, a: float) -> Floats:
+    """log E exp(a D) of cells with so many rows."""
+    rate, need = exp(-1.0 / scale), (threshold - rows).astype(np.float64)
+    mass = (1.0 - rate) / (1.0 + rate)
+    up, down = exp(a - 1.0 / scale), exp(-a - 1.0 / scale)  # in one go: exp(a) alone may be beyond all numbers
+    every = mass * (1.0 / (1.0 - up) + down / (1.0 - down))
+    enough = np.maximum(need, 1.0)  # noise that publishes the cell is positive
+    short = np.maximum(1.0 - need, 1.0)  # noise that does not is negative
+    shown = np.where(need > 0.0, mass * up**enough / (1.0 - up), every - mass * down**short / (1.0 - down))
+    hidden = np.where(need > 0.0, 1.0 - mass * rate**enough / (1.0 - rate), mass * rate**short / (1.0 - rate))
+    beyond = shown + np.exp(-a * rows) * hidden - 1.0
+    # Of an empty cell, E exp(a D) - 1 = E (exp(a Z) - 1; Z >= threshold): far smaller than what rounding leaves of it.
+    if threshold > 0:
+        beyond[0] = mass * (up**threshold / (1.0 - up) - rate**threshold / (1.0 - rate))
+    return np.asarray([log1p(max(each, LEAST)) for each in beyond.tolist()])  # never less than it is
+
+
+@dataclass(frozen=True, eq=False)
+class FromThreshold:
+    """known: what is known of any cells. size: of the domain."""
+
+    signed: ClassVar[bool] = False
+
+    known: Thresholded
+    size: float
+
+    @property
+    def work(self) -> int:
+        return 0
+
+    def refuse(self, amounts: Sequence[Amount]) -> None:
+        """By the question alone, whatever is published: cells that are not shown weigh as much as those that are."""
+        if any(amount.of is not None or amount.factor != 1.0 for amount in amounts):
+            raise QueryError(
+                "where only cells above a threshold are published there are guaranteed intervals for counts and "
+                "shares; ask for the typical interval of sums and averages"
+            )
+
+    def ends(self, asked: Asked, cells: Gathered, tail: float) -> Ends:
+        low, high = (each.get("count", np.zeros(cells.size)) for each in (asked.low, asked.high))
+        values = cells.values["count"]
+        within = float(high.sum()) + asked.unseen
+        others = float(values.sum() - high @ values), max(0.0, self.size - within)
+        above = self.known.ends(float(high @ values), float(high.sum()), within, others, tail)
+        sure = float(low @ values)
+        return above if (low == high).all() else Ends(self.known.least(sure, within, tail), above.high)

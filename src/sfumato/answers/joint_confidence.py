@@ -1,0 +1,114 @@
+"""How far the largest of several normal errors reaches that have to do with each other.
+
+Answers from the same measurements share noises. Where their covariance is known, so is the distribution of the largest
+error in standard errors: intervals of that half-width hold together, and are narrower than if chances of missing were
+added up. It is worked out on points that fill the space evenly (Sobol), always the same ones, and rounded up by what
+so few points may be off by.
+
+The numbers of one answer as one: the covariance of their noises, where it says all.
+"""
+
+from __future__ import annotations
+
+from math import ceil, sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from sfumato.answers.evaluate import Evaluation
+from sfumato.answers.fieller import NEARLY
+from sfumato.answers.fitted_noise import NUMBERS_AT_ONCE, spread_over
+from sfumato.answers.question import Groups, kinds_asked
+from sfumato.arrays import Floats
+from sfumato.measurement import Design, Gaussian
+from sfumato.sql import Select
+
+if TYPE_CHECKING:
+    from sfumato.releases.contents.cube import Cube
+
+POINTS = 2**14
+SEED = 1  # of the scrambling: any does, and it must not change from one reading of a release to the next
+ROUNDED_UP = 2.0  # standard errors of a share of so many points drawn at random; these are more even
+NEGLIGIBLE = 1e-9  # of the largest eigenvalue
+
+
+def joint_confidence(covariance: Floats, confidence: float) -> float:
+    """The confidence of each of several normal errors, so that all keep within their own half-width together.
+
+    >>> one = np.ones((1, 1))
+    >>> round(joint_confidence(one, 0.95), 2), round(joint_confidence(np.ones((9, 9)), 0.95), 2)
+    (0.95, 0.95)
+    >>> 0.994 < joint_confidence(np.eye(9), 0.95) <= 1 - 0.05 / 9
+    True
+    """
+    deviations = np.sqrt(np.diag(covariance))
+    noisy = np.flatnonzero(deviations > 0.0)
+    least = 1.0 - (1.0 - confidence) / max(1, len(deviations))  # no better than that is no use
+    if len(noisy) < 2:
+        return confidence
+    alike = covariance[np.ix_(noisy, noisy)] / np.outer(deviations[noisy], deviations[noisy])
+    values, vectors = np.linalg.eigh(alike)
+    kept = values > NEGLIGIBLE * values.max()
+    factors = vectors[:, kept] * np.sqrt(values[kept])
+    points = qmc.Sobol(int(kept.sum()), scramble=True, seed=SEED).random(POINTS)
+    largest = np.sort(np.abs(ndtri(np.clip(points, 1e-12, 1.0 - 1e-12)) @ factors.T).max(axis=1))
+    beyond = ROUNDED_UP * sqrt(POINTS * confidence * (1.0 - confidence))
+    place = min(ceil(POINTS * confidence + beyond), POINTS) - 1
+    if len(np.unique(np.round(np.abs(alike), 9))) == 1:  # all the same error: nothing to round
+        return confidence
+    return min(least, 2.0 * NormalDist().cdf(float(largest[place])) - 1.0)
+
+
+MOST = 400  # numbers whose noises are looked at together
+
+
+def together(select: Select, content: Cube, confidence: float) -> float | None:
+    """The confidence of each number with which all hold together; None where their noises are not about normal.
+
+    Sums of counts and amounts from least squares have errors that are sums of noises: normal where these are, or where
+    many enter each.
+    """
+    columns = list(dict.fromkeys(select.aggregates))
+    groups = Groups.of(select, content.domain)
+    numbers = len(groups.present) * len(columns)
+    plain = all(column.rule is None and column.denominator is None for column in columns)
+    if not plain or not 2 <= numbers <= MOST or content.domain.size * numbers > NUMBERS_AT_ONCE:
+        return None
+    names = kinds_asked(select, content.schema)
+    each = {name: np.arange(content.domain[name].size) for name in names}  # the fits are asked about single cells
+    at = Evaluation(content.view(each), groups, confidence)
+    sides = [at.sum_of(column.numerator) for column in columns]
+    if not all(side.exact for side in sides):
+        return None
+    inside = (at.group[:, None] == groups.present).astype(np.float64)
+    covariance, fourth = np.zeros((numbers, numbers)), np.zeros(numbers)
+    for fit in content.fits:
+        parts = []
+        for side in sides:
+            split, whole = (kind.get(fit.of) for kind in (side.split, side.whole))
+            mine = 0.0 * inside if split is None else split.value[:, None] * inside
+            parts.append(mine if whole is None else mine + whole.value[:, None])
+        weights = np.concatenate(parts, axis=1)
+        if not weights.any():
+            continue
+        errors = fit.errors(spread_over(content.domain, tuple(at.view.cells.codes), weights))
+        if errors.unknown.any() or errors.model.any():
+            return None
+        many = np.ones(len(errors.weights)) if errors.counts is None else errors.counts.astype(np.float64)
+        covariance += errors.weights.T @ (errors.weights * (errors.design.variances * many)[:, None])
+        fourth += (_beyond_normal(errors.design, len(many)) * many) @ errors.weights**4
+    variances = np.diag(covariance)
+    if (fourth > NEARLY * variances**2).any():
+        return None
+    return joint_confidence(covariance, confidence)
+
+
+def _beyond_normal(design: Design, rows: int) -> Floats:
+    """The fourth cumulant of each noise."""
+    each = np.array(
+        [0.0 if isinstance(one, Gaussian) else one.variance + 3.0 * one.variance**2 for one in design.noises]
+    )
+    return np.full(rows, each[0]) if design.which is None else np.asarray(each[design.which])

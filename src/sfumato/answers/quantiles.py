@@ -1,0 +1,308 @@
+"""Where the least and the greatest value may lie, in estimates that lean on a model.
+
+A model takes neighbours for alike, so beside the last cell that holds rows it has some too, and says that it is sure of
+them: right on average over all cells, wrong at the very place where the rows end, which is what MIN and MAX ask for. So
+the model has no say here. The least value lies beyond cell j if all cells up to j are empty; then what was measured of
+them alone is noise, and is tested as such. The interval ends behind the last cell for which the test finds nothing. It
+misses the truth only if the test errs at one place, the cell before the least value, with the probability asked.
+
+Quantiles, least and greatest values, from counts: the distribution and its intervals turned around.
+
+Let C_j be the rows in the cells of the attribute up to j, and N all of them. The share p lies in cell j if
+T_j = C_j - p N is about 0 there, negative before it. T_j is a sum of noisy counts whose interval is known, so cells
+that may hold the quantile are those where T_j is not surely too low, and T_(j-1) not surely too high. The interval
+reaches from the low end of the first to the high end of the last of them.
+
+Each cell is tested at its own level, with half of the error on either side, and not all of them at once: the quantile
+lies in one cell of the true table, which does not hang on the noise, and the interval misses it only if the test of
+that one cell fails (the same holds for confidence bands of a distribution: one quantile needs no band).
+
+PERCENTILE_CONT lies between the rows of rank floor and ceiling of (N - 1) p, counted from 0. The former's cell has
+T_j > -p, the latter's T_(j-1) < 1 - p; the least row has C_j >= 1 and C_(j-1) < 1, the greatest the same from above.
+Where cells were fitted by a model, which spreads rows beyond the last of them, that C_(j-1) is 0 is tested by what was
+measured of those cells alone (extremes.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from functools import cached_property
+from math import hypot, isnan, nan
+from statistics import NormalDist
+
+import numpy as np
+
+from sfumato.answers.evaluate import RULE_OF_THREE, Evaluation
+from sfumato.answers.fieller import Shared
+from sfumato.answers.results import Estimate
+from sfumato.answers.spreads import Along
+from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
+from sfumato.sql import Column
+from sfumato.sql.plan import Quantile
+
+AT_ONCE = 15  # places along the attribute that are tested together, then between two of them again
+
+
+@dataclass(eq=False)
+class Extremes:
+    """The search for the last place where there may be no rows yet, group by group.
+
+    least: whether the least value is asked for. found: what was found, by group; None where nothing is known.
+    """
+
+    along: Along
+    least: bool
+    found: dict[int, int | None] = field(default_factory=dict)
+
+    def ends(self, place: int, begin: int, end: int) -> tuple[int, int]:
+        """The cells from which to which the value may lie, of which the model says `begin` and `end`."""
+        if place not in self.found:
+            self.found[place] = self._search(place)
+        sure = self.found[place]
+        if sure is None:
+            return begin, end
+        return (begin, sure) if self.least else (sure, end)
+
+    def _search(self, place: int) -> int | None:
+        """The last cell that the value may lie in, counted from the side where it is looked for."""
+        evaluation, last = self.along.evaluation, self.along.axis.size - 1
+        inside = (evaluation.group == evaluation.groups.present[place]) & (self.along.base.low > 1.0 - 1e-9)
+        code = self.along.code if self.least else last - self.along.code
+        level = (1.0 + evaluation.confidence) / 2.0
+        empty, held = -1, last  # up to here there may be no rows; up to here there are, or the attribute ends
+        while held - empty > 1:
+            steps = min(held - empty, AT_ONCE + 1)
+            places = empty + (held - empty) * np.arange(1, steps, dtype=np.int64) // steps
+            within = inside[:, None] & (code[:, None] <= places)
+            signs = evaluation.view.noises.signs_of_rows(within, evaluation.view.cells)
+            if signs is None:
+                return None
+            unsure = [at for at, sign in enumerate(signs) if not sign.is_sure(level)]
+            ends = [empty, *places.tolist(), held]
+            empty, held = ends[unsure[-1] + 1 if unsure else 0], ends[unsure[-1] + 2 if unsure else 1]
+        return held if self.least else last - held
+
+
+SECOND = 1.0 / 86_400  # in days
+ROUNDS = 24  # of looking at the noise where an end seems to be
+
+
+def quantiles(column: Column, rule: Quantile, evaluation: Evaluation) -> list[Estimate]:
+    """A quantile for every present group."""
+    search = _Search(Along.of(rule, evaluation), rule.share)
+    known = search.run()
+    if not all(known):
+        evaluation.undetermined.append(column)
+    present = range(len(search.along.evaluation.groups.present))
+    found = [_estimate(search, place, known[place], rule.whole) for place in present]
+    return found if rule.grouped else found * len(evaluation.groups.present)
+
+
+@dataclass(eq=False)
+class _Search:
+    """The cells where ends of intervals are, for all groups at once.
+
+    widths: for each present group, where the noise of T_j was looked at: its reach below, and above. errors: there too,
+    its standard error, from noise and from what was assumed. modelled: whether any was assumed.
+    """
+
+    along: Along
+    share: float
+    widths: list[dict[int, tuple[float, float]]] = field(default_factory=list)
+    errors: list[dict[int, tuple[float, float]]] = field(default_factory=list)
+    modelled: list[bool] = field(default_factory=list)
+
+    @cached_property
+    def sums(self) -> tuple[Floats, Floats, Floats]:
+        """T_j for each present group and each cell: value, least and most that rows inside cells allow."""
+        groups, p = self.along.evaluation.groups, self.share
+        value, low, high = (part[groups.present] for part in self.along.histogram())
+
+        def tested(below: Floats, above: Floats) -> Floats:
+            rest = above.sum(axis=1, keepdims=True) - above.cumsum(axis=1)
+            return np.asarray((1.0 - p) * below.cumsum(axis=1) - p * rest)
+
+        value, low, high = tested(value, value), tested(low, high), tested(high, low)
+        suppressed = self.along.evaluation.view.suppressed
+        if suppressed is not None:
+            shares, unseen = (part[groups.present] for part in self.along.rests)
+            rest = suppressed.remainder["count"]
+            value = value + rest * tested(shares, shares)
+            before = unseen.cumsum(axis=1) > 0.5
+            after = unseen.sum(axis=1, keepdims=True) - unseen.cumsum(axis=1) > 0.5
+            every = self.along.everyone  # otherwise a row of the rest may not be meant at all
+            least = np.where(after, -p, np.where(before & every, 1.0 - p, 0.0))
+            most = np.where(before, 1.0 - p, np.where(after & every, -p, 0.0))
+            low, high = low + max(rest, 0.0) * least, high + max(rest, 0.0) * most
+        return value, low, high
+
+    @cached_property
+    def rows(self) -> Floats:
+        """All rows of each present group, as far as is known: T beyond the last cell less T before the first."""
+        present = self.along.evaluation.groups.present
+        counts, suppressed = self.along.histogram()[0][present].sum(axis=1), self.along.evaluation.view.suppressed
+        if suppressed is None:
+            return np.asarray(counts)
+        return np.asarray(counts + suppressed.remainder["count"] * self.along.rests[0][present].sum(axis=1))
+
+    def slack(self, place: int) -> tuple[float, float]:
+        """What T_j is at least in the cell of the quantile, and what T_(j-1) is at most.
+
+        Rows at the ends are few, and estimates need not be whole: a row is sure where a whole one is. Where a model has
+        a say, none that were seen may be three, as in every count (evaluate.py).
+        """
+        return slack_of(self.share, float(RULE_OF_THREE) if self.modelled[place] else 1.0)
+
+    def run(self) -> list[bool]:
+        """Look at the noise until both ends of every group rest on noise that was looked at; which groups have any."""
+        value, _, _ = self.sums
+        self.widths, self.errors, self.modelled = [{} for _ in value], [{} for _ in value], [False] * len(value)
+        start = np.clip((value < 0.0).sum(axis=1), 0, self.along.axis.size - 1)
+        asked = np.stack([start, np.full_like(start, (self.along.axis.size - 1) // 2)])
+        known = self._look(asked)
+        for _ in range(ROUNDS):
+            ends = [self.ends(place) for place in range(len(known))]
+            asked = np.array(ends).T - np.array([[0], [1]])  # the high end is decided at the cell before
+            asked = np.clip(asked, 0, self.along.axis.size - 1)
+            new = [
+                known[place] and not {int(j) for j in asked[:, place]} <= self.widths[place].keys()
+                for place in range(len(known))
+            ]
+            if not any(new):
+                break
+            self._look(asked)
+        return known
+
+    def ends(self, place: int) -> tuple[int, int]:
+        """The first and the last cell that may hold the quantile; noise is interpolated where it was not looked at."""
+        _, low, high = self.sums
+        widths = self.widths[place]
+        if not widths:
+            return 0, self.along.axis.size - 1
+        where = sorted(widths)
+        every = np.arange(self.along.axis.size)
+        below, above = (np.interp(every, where, [widths[j][side] for j in where]) for side in (0, 1))
+        at_least, at_most = self.slack(place)
+        first = np.flatnonzero(high[place] + above >= at_least - 1e-9)
+        last = np.flatnonzero(low[place] - below <= at_most + 1e-9)
+        begin = int(first[0]) if len(first) else self.along.axis.size - 1
+        end = min(int(last[-1]) + 1, self.along.axis.size - 1) if len(last) else 0
+        if self.modelled[place] and self.share in (0.0, 1.0):
+            begin, end = self.extremes.ends(place, begin, end)
+        return min(begin, end), max(begin, end)
+
+    @cached_property
+    def extremes(self) -> Extremes:
+        return Extremes(self.along, least=self.share == 0.0)
+
+    def _look(self, asked: Codes) -> list[bool]:
+        """The reach of the noise of T_j, at two cells for each present group."""
+        evaluation, p = self.along.evaluation, self.share
+        groups = evaluation.groups
+        edge = np.zeros((2, groups.number), dtype=np.int64)
+        edge[:, groups.present] = asked
+        sides = [
+            self.along.sum(lambda group, cell, at=at: np.where(cell <= at[group], 1.0 - p, -p))  # type: ignore[misc]
+            for at in edge
+        ]
+        found, shared = [], Shared()
+        for place, terms in enumerate(evaluation.view.noises.terms(sides, evaluation.view.cells, groups)):
+            found.append(terms is not None)
+            if terms is None:
+                continue
+            noises = shared.noises(terms)
+            self.modelled[place] |= bool(noises.model.any())
+            for row, cell in enumerate(asked[:, place].tolist()):
+                if cell not in self.widths[place]:
+                    value, low, high = range(3 * row, 3 * row + 3)
+                    self.widths[place][cell] = (
+                        noises.width_along(low, evaluation.confidence),
+                        noises.width_along(high, evaluation.confidence),
+                    )
+                    self.errors[place][cell] = noises.stderr(noises.weights[:, value])
+        return found
+
+    def error(self, place: int, value: float) -> tuple[float, float]:
+        """The standard error of a value, from noise and from what was assumed: that of its rank, over rows a unit."""
+        low, high = self.values
+        cell = min(int((high < value).sum()), len(high) - 1)
+        before = float(self.sums[0][place, cell - 1]) if cell else -self.share * float(self.rows[place])
+        rows = max(float(self.sums[0][place, cell]) - before, 1.0)
+        nearest = min(self.errors[place], key=lambda at: abs(at - cell))
+        unit = max(float(high[cell] - low[cell]), 1.0 if self.along.axis.discrete else 0.0)
+        drawn, assumed = self.errors[place][nearest]
+        return drawn * unit / rows, assumed * unit / rows
+
+    @cached_property
+    def values(self) -> tuple[Floats, Floats]:
+        return values_along(self.along)
+
+
+def slack_of(share: float, few: float) -> tuple[float, float]:
+    """What T_j is at least in the cell of a quantile, and what T_(j-1) is at most. few: rows that may be none."""
+    if share not in (0.0, 1.0):
+        return -share, 1.0 - share
+    low, high = (2.0 - few, few - 1e-6)
+    return (low, high) if share == 0.0 else (-high, -low)
+
+
+def values_along(along: Along) -> tuple[Floats, Floats]:
+    """The least and the greatest value in each cell of the attribute that the rows may have."""
+    axis = along.axis
+    # A cell of days ends with its last day, one of hours with its last second.
+    low, high = axis.edges[:-1], axis.edges[1:] - (1.0 if axis.discrete else SECOND if axis.timed else 0.0)
+    spans = [span for box in along.predicate.boxes for span in box[axis.name].spans]
+    if spans:  # a condition on the attribute itself
+        least, most = min(a for (a, _), _ in spans), max(b for _, (b, _) in spans)
+        low, high = np.clip(low, min(least, high[-1]), None), np.clip(high, None, max(most, low[0]))
+    if axis.missing:  # a cell behind all others, without any of the rows
+        low, high = np.append(low, high[-1]), np.append(high, high[-1])
+    return np.minimum(low, high), np.maximum(low, high)
+
+
+def _estimate(search: _Search, place: int, known: bool, whole: bool) -> Estimate:
+    confidence = search.along.evaluation.confidence
+    low, high = search.values
+    first, last = search.ends(place)
+    value = _value(search, place, first, last) if known else nan
+    if whole and search.along.axis.discrete:
+        value = float(np.floor(value))
+    least, most = float(low[first]), float(high[last])
+    if isnan(value):
+        least, most = float(low.min()), float(high.max())
+    value = min(max(value, least), most) if not isnan(value) else value
+    error = (most / 2.0 - least / 2.0) / NormalDist().inv_cdf((1.0 + confidence) / 2.0)
+    error = min(error, float(high.max()) / 2.0 - float(low.min()) / 2.0)  # of any values between these
+    model = 0.0
+    if isnan(value):
+        error = model = nan
+    elif search.errors[place]:
+        drawn, assumed = search.error(place, value)
+        if most == least:  # one value alone is left, and where the error of ranks lies beside the rows that it has
+            error = hypot(drawn, assumed)
+        in_bins = float(high[last] - low[last]) / 12**0.5
+        model = min(hypot(in_bins, error * assumed / max(hypot(drawn, assumed), 1e-300)), error)
+    noise = error * max(1.0 - (model / error) ** 2, 0.0) ** 0.5 if error > 0.0 else error
+    dates, timed = search.along.axis.kind == "date", search.along.axis.timed
+    return Estimate(value, error, least, most, confidence, noise, model, dates, timed)
+
+
+def _value(search: _Search, place: int, first: int, last: int) -> float:
+    """Where T_j comes up to 0, rows spread evenly inside a cell; of an extreme, the value that is sure."""
+    low, high = search.values
+    tested = search.sums[0][place]
+    if not search.rows[place] > 0.0:
+        return nan
+    if search.share == 0.0:
+        return float(low[last])
+    if search.share == 1.0:
+        return float(high[first])
+    # Noisy counts go up and down; what lies between the highest so far and the lowest to come never goes down.
+    before = float(search.rows[place]) * -search.share
+    rising = (np.maximum.accumulate(tested) + np.minimum.accumulate(tested[::-1])[::-1]) / 2.0
+    cell = min(int((rising < 0.0).sum()), len(rising) - 1)
+    start = float(rising[cell - 1]) if cell else min(before, 0.0)
+    climb = float(rising[cell]) - start
+    part = min(max(-start / climb, 0.0), 1.0) if climb > 0.0 else 0.5
+    return float(low[cell] + part * (high[cell] - low[cell]))

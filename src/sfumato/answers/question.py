@@ -1,0 +1,365 @@
+"""How the intervals of an answer are meant: of which kind, clipped or not, each by itself or all together.
+
+Cells as one query sees them: summed over the attributes it does not mention.
+
+The groups of a GROUP BY: which there are, and which cell belongs to which.
+
+Which values of an attribute a question does not tell apart.
+
+A question over many attributes weighs nearly all their values alike: `hours > 40` makes two kinds of a hundred hours.
+Cells that agree in the kinds of all their values get the same weight in every sum, so a content that has to put cells
+together when it is asked needs to do so for kinds of values only, and not at all along an attribute with one kind.
+
+From an amount (a weighted sum over rows) to weights on the published numbers.
+
+An amount is known only up to the spread of rows inside cells: where a condition cuts a cell, or a value is known by its
+bin only, the truth lies between two sums, the least and the greatest it can be. So an amount becomes three sets of
+weights: for its value, if rows are spread evenly, and for its low and its high end, whatever their spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+from typing import Literal, get_args
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Domain
+from sfumato.domain.predicates import Box, cover
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.schema import Schema
+from sfumato.schema.parts import missing_of
+from sfumato.sql import Amount, Select
+
+Kind = Literal["typical", "guaranteed", "both"]
+KINDS: tuple[str, ...] = get_args(Kind)
+MOST_COMPARED = 2**24  # numbers looked at, over all intervals of an answer, up to which both kinds are worked out
+OF_A_SUM = 2**12  # of them, as much work as there is besides for the ends of one sum
+GUARANTEED = "guaranteed intervals hold for every table: they come from the noise that was drawn and what is always so"
+
+
+@dataclass(frozen=True)
+class Manner:
+    """interval: of which kind. possible: no end beyond what any table can hold. simultaneous: all hold together.
+
+    selected: those of rows that noise chose to be shown allow for the choice. unbiased: values are as measured, and
+    intervals hold what the noise does alone.
+    one_of_many: at so high a confidence that the tails of all errors count (many.py).
+    """
+
+    interval: str = "typical"
+    possible: bool = False
+    simultaneous: bool = False
+    selected: bool = True
+    unbiased: bool = False
+    one_of_many: bool = False
+
+    def __post_init__(self) -> None:
+        if self.interval not in KINDS:
+            raise QueryError(f"an interval is {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {self.interval!r}")
+
+    @property
+    def plain(self) -> bool:
+        """Whether columns are shown as they are worked out anyway."""
+        return self.interval == "typical" and not self.possible
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """Cells of a domain summed over the attributes a query does not mention.
+
+    codes: for each attribute mentioned, where each gathered cell lies on it. values: for each statistic, the estimate
+    in each gathered cell, in steps. merged: how many cells of the domain one gathered cell is the sum of; many: times
+    this, where values that the query does not tell apart were taken together, and cells are sums of different numbers.
+    """
+
+    codes: dict[str, Codes]
+    values: Mapping[str, Floats]
+    merged: int
+    many: Codes | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.values["count"])
+
+
+def gathered(domain: Domain, summed: Mapping[str, Floats], places: Sequence[int]) -> Gathered:
+    """All cells along some axes of a domain, in order; summed: for each statistic, the sums over the other axes."""
+    others = tuple(place for place in range(len(domain.axes)) if place not in places)
+    shape = tuple(domain.shape[place] for place in places)
+    codes = {
+        domain.names[place]: np.broadcast_to(
+            np.arange(domain.shape[place]).reshape([-1 if p == place else 1 for p in places]), shape
+        ).reshape(-1)
+        for place in places
+    }
+    return Gathered(codes, summed, prod(domain.shape[place] for place in others))
+
+
+def gathered_by_kind(domain: Domain, summed: Mapping[str, Floats], kinds: Mapping[int, Codes]) -> Gathered:
+    """The same with values of one kind taken together; kinds: by place of the axis, in order, numbered from 0."""
+    shape = tuple(domain.shape[place] for place in kinds)
+    values = {of: each.reshape(shape) for of, each in summed.items()}
+    for along, kind in enumerate(kinds.values()):
+        values = {of: _by_kind(each, along, kind) for of, each in values.items()}
+    few = next(iter(values.values())).shape
+    codes, many = {}, np.ones((), dtype=np.int64)
+    for along, (place, kind) in enumerate(kinds.items()):
+        _, first, number = np.unique(kind, return_index=True, return_counts=True)
+        flat = [-1 if other == along else 1 for other in range(len(few))]
+        codes[domain.names[place]] = np.broadcast_to(first.reshape(flat), few).reshape(-1)
+        many = many * number.reshape(flat)
+    others = prod(size for place, size in enumerate(domain.shape) if place not in kinds)
+    return Gathered(codes, {of: each.reshape(-1) for of, each in values.items()}, others, many.reshape(-1))
+
+
+def _by_kind(values: Floats, along: int, kind: Codes) -> Floats:
+    """Sums over the values of each kind along one axis. Kinds are runs of neighbours, or few runs each."""
+    starts = np.flatnonzero(np.append(True, kind[1:] != kind[:-1]))
+    if len(starts) == len(kind) == int(kind.max()) + 1:
+        return values
+    runs = np.add.reduceat(values, starts, axis=along)
+    summed = np.zeros((int(kind.max()) + 1, *np.delete(runs.shape, along)))
+    np.add.at(summed, kind[starts], np.moveaxis(runs, along, 0))
+    return np.moveaxis(summed, 0, along)
+
+
+def gather(domain: Domain, values: Mapping[str, Floats], names: tuple[str, ...]) -> Gathered:
+    """All cells of a domain, along the named attributes."""
+    places = sorted(domain.place(name) for name in names)
+    others = tuple(place for place in range(len(domain.axes)) if place not in places)
+    summed = {of: each.reshape(domain.shape).sum(axis=others).reshape(-1) for of, each in values.items()}
+    return gathered(domain, summed, places)
+
+
+def gather_listed(domain: Domain, cells: Codes, values: Mapping[str, Floats], names: tuple[str, ...]) -> Gathered:
+    """Some cells of a domain, each by itself."""
+    return Gathered({name: domain.codes_along(name, cells) for name in names}, values, 1)
+
+
+MOST_GROUPS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """All combinations of the group-by attributes' cells, numbered row by row, and those that a WHERE leaves."""
+
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    present: Codes
+
+    @classmethod
+    def of(cls, select: Select, domain: Domain) -> Groups:
+        names = select.group_by
+        shape = tuple(domain[name].size for name in names)
+        if prod(shape) > MOST_GROUPS:
+            raise QueryError(
+                f"GROUP BY {', '.join(names)} makes {prod(shape):,} groups and {MOST_GROUPS:,} is the most; "
+                "group by fewer attributes, or ask for single cells with WHERE"
+            )
+        possible = np.zeros(shape, dtype=bool)
+        for box in select.where.boxes:
+            inside = np.ones(shape, dtype=bool)
+            for place, name in enumerate(names):
+                touched = cover(domain[name], box[name]).possible > 0
+                inside &= touched.reshape([-1 if p == place else 1 for p in range(len(names))])
+            possible |= inside
+        if not names:  # without GROUP BY there is one row, even where nothing can match
+            possible[...] = True
+        return cls(names, shape, np.flatnonzero(possible))
+
+    @property
+    def number(self) -> int:
+        return prod(self.shape)
+
+    def of_cells(self, gathered: Gathered) -> Codes:
+        """The group of each gathered cell."""
+        group = np.zeros(gathered.size, dtype=np.int64)
+        for name, size in zip(self.names, self.shape, strict=True):
+            group = group * size + gathered.codes[name]
+        return group
+
+    def code(self, name: str) -> Codes:
+        """Where each present group lies on one attribute."""
+        return np.asarray(np.unravel_index(self.present, self.shape)[self.names.index(name)], dtype=np.int64)
+
+
+Kinds = Mapping[str, Codes]  # for each attribute, the kind of every cell of its axis, numbered from 0
+
+
+def kinds_asked(select: Select, schema: Schema) -> Kinds:
+    """The kinds of values that a question tells apart, along each attribute that it is about, in order of name."""
+    domain = schema.domain
+    kinds: dict[str, Codes] = {}
+    names = {*select.group_by, *(name for amount in select.amounts for name in amount.predicate.names)}
+    told = {name for column in select.aggregates for _, values in column.counted_by for name in values}
+    valued = told | {a.of for a in select.amounts if a.of is not None and a.of not in schema.measures}
+    names |= valued
+    for name in sorted(names):
+        axis, found = domain[name], np.zeros(domain[name].size, dtype=np.int64)
+        for values in dict.fromkeys(box[name] for amount in select.amounts for box in amount.predicate.boxes):
+            covered = cover(axis, values)
+            for part in (covered.share, covered.sure, covered.possible):
+                found = _told_apart(found, part)
+        if name in select.group_by or name in valued:
+            seen = np.zeros(axis.size, dtype=bool)
+            for predicate in (select.where, *(amount.predicate for amount in select.amounts)):
+                for box in predicate.boxes:
+                    seen |= cover(axis, box[name]).possible > 0
+            found = _told_apart(found, np.where(seen, np.arange(axis.size, dtype=np.float64), -1.0))
+        kinds[name] = found
+    return kinds
+
+
+def _told_apart(kinds: Codes, by: Floats) -> Codes:
+    """Kinds that agree in a further number too, numbered in the order in which they first appear.
+
+    Neighbours mostly agree, so runs of them are compared and not single values, of which there may be millions.
+    """
+    changes = (kinds[1:] != kinds[:-1]) | (by[1:] != by[:-1])
+    starts = np.flatnonzero(np.append(True, changes))
+    numbers = np.unique(by[starts], return_inverse=True)[1].reshape(-1)
+    both = kinds[starts] * (int(numbers.max()) + 1) + numbers
+    _, first, kind = np.unique(both, return_index=True, return_inverse=True)
+    place = np.empty(len(first), dtype=np.int64)
+    place[np.argsort(first)] = np.arange(len(first))
+    return np.repeat(place[kind.reshape(-1)], np.diff(np.append(starts, len(kinds))))
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Weights for the value, the least and the greatest an amount can be; one and the same array where exact."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def exactly(cls, value: Floats) -> Weights:
+        return cls(value, value, value)
+
+    @property
+    def exact(self) -> bool:
+        return self.value is self.low and self.value is self.high
+
+    def __add__(self, other: Weights) -> Weights:
+        if self.exact and other.exact:
+            return Weights.exactly(self.value + other.value)
+        return Weights(self.value + other.value, self.low + other.low, self.high + other.high)
+
+    def times(self, factor: float) -> Weights:
+        """All weights times a factor; a negative one swaps the ends."""
+        if self.exact:
+            return Weights.exactly(self.value * factor)
+        low, high = (self.low, self.high) if factor >= 0 else (self.high, self.low)
+        return Weights(self.value * factor, low * factor, high * factor)
+
+
+ByStatistic = dict[str, Weights]
+
+
+def total(parts: Iterable[ByStatistic]) -> ByStatistic:
+    """The sum of several sets of weights, statistic by statistic."""
+    summed: ByStatistic = {}
+    for part in parts:
+        for of, weights in part.items():
+            summed[of] = summed[of] + weights if of in summed else weights
+    return summed
+
+
+def columns_of(sides: list[Weights | None], size: int) -> list[Floats]:
+    """Value, low and high weights of each side, one after the other; nothing counts as zero."""
+    nothing = np.zeros(size)
+    found: list[Floats] = []
+    for side in sides:
+        found += [nothing] * 3 if side is None else [side.value, side.low, side.high]
+    return found
+
+
+def cell_weights(amount: Amount, schema: Schema, codes: Mapping[str, Codes], size: int) -> ByStatistic:
+    """What an amount takes from each of a list of cells, given by their places on the axes."""
+    share, sure, possible = (np.broadcast_to(w, size) for w in amount.predicate.weights(schema.domain, codes))
+    exact = bool(np.array_equal(sure, possible))
+    if amount.of is None:
+        parts = {"count": Weights.exactly(share) if exact else Weights(share, sure, possible)}
+        if amount.present is not None:
+            parts[missing_of(amount.present)] = _less(share, sure, exact)
+        return {of: weights.times(amount.factor) for of, weights in parts.items()}
+    torn = possible - sure
+    if amount.of in schema.measures:
+        measure = schema.measures[amount.of]
+        step, centre = float(measure.step), float(measure.centre)
+        if exact:
+            parts = {amount.of: Weights.exactly(share * step), "count": Weights.exactly(share * centre)}
+        else:
+            # In a cut cell some of the rows count, each with a value between the bounds; none of them may count.
+            low, high = min(float(measure.lower), 0.0), max(float(measure.upper), 0.0)
+            parts = {
+                amount.of: Weights(share * step, sure * step, sure * step),
+                "count": Weights(share * centre, sure * centre + torn * low, sure * centre + torn * high),
+            }
+        if measure.missing == "keep":
+            parts[missing_of(amount.of)] = _less(share * centre, sure * centre, exact)
+    else:
+        axis = schema.domain[amount.of]
+        least, _, greatest = (a[codes[amount.of]] for a in axis.amounts)
+        if exact and np.array_equal(least, greatest):
+            parts = {"count": Weights.exactly(share * least)}
+        else:
+            value = np.zeros(size)
+            for box in amount.predicate.boxes:
+                value += _along(box, schema.domain, amount.of, codes, size)
+            parts = {
+                "count": Weights(
+                    value,
+                    sure * least + torn * np.minimum(least, 0.0),
+                    sure * greatest + torn * np.maximum(greatest, 0.0),
+                )
+            }
+    return {of: weights.times(amount.factor) for of, weights in parts.items()}
+
+
+def _less(value: Floats, sure: Floats, exact: bool) -> Weights:
+    """What is taken back for rows in which a measure is missing; they are among the rows of a cell."""
+    return Weights.exactly(-value) if exact else Weights(-value, -sure, -sure)
+
+
+def volume(amount: Amount, schema: Schema, group_by: tuple[str, ...]) -> tuple[Floats, Floats, bool]:
+    """An amount's sum over all cells of the domain if each held one row, for each group.
+
+    Returns it for the value and for the cells that may belong to it, and whether all cells of the domain surely do.
+    """
+    domain = schema.domain
+    groups = [domain[name].size for name in group_by] if amount.grouped else []
+    value, possible = np.zeros(groups), np.zeros(groups)
+    for box in amount.predicate.boxes:
+        shares, touched = np.ones(groups), np.ones(groups)
+        for axis in domain:
+            covered = cover(axis, box[axis.name])
+            along = axis.moment(box[axis.name]) if axis.name == _valued(amount, schema) else covered.share
+            if amount.grouped and axis.name in group_by:
+                place = [-1 if name == axis.name else 1 for name in group_by]
+                shares, touched = shares * along.reshape(place), touched * covered.possible.reshape(place)
+            else:
+                shares, touched = shares * along.sum(), touched * covered.possible.sum()
+        value, possible = value + shares, possible + touched
+    boxes = amount.predicate.boxes
+    whole = len(boxes) == 1 and all(cover(domain[name], values).sure.all() for name, values in boxes[0].sets)
+    return value.reshape(-1), possible.reshape(-1), bool(whole and not groups)
+
+
+def _valued(amount: Amount, schema: Schema) -> str | None:
+    """The attribute whose own values are summed, if that is what the amount does."""
+    return amount.of if amount.of is not None and amount.of not in schema.measures else None
+
+
+def _along(box: Box, domain: Domain, of: str, codes: Mapping[str, Codes], size: int) -> Floats:
+    """The share of each listed cell inside a box, times the mean value there of the attribute that is summed."""
+    product = np.broadcast_to(domain[of].moment(box[of])[codes[of]], size).copy()
+    for name, values in box.sets:
+        if name != of:
+            product *= cover(domain[name], values).share[codes[name]]
+    return product

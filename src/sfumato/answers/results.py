@@ -1,0 +1,337 @@
+"""An answer and how far it may be off.
+
+The table a query gives back: keys as they are, numbers with their error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from sfumato.domain import EPOCH, Label
+from sfumato.frozen import dataclass
+from sfumato.plain_text import (
+    aligned,
+    escaped_json,
+    html_block,
+    html_table,
+    html_text,
+    printable,
+    spreadsheet_safe,
+    width,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value, its standard error, and an interval that holds the truth with the stated confidence.
+
+    noise: the part of the standard error that comes from the privacy noise. model: the part that comes from an
+    assumption about how rows are spread, inside cells or over cells; 0 where no assumption was needed. dates: whether
+    value, low and high count days since 1970-01-01; timed: whether these have a time of day. real: of a difference,
+    whether its interval excludes zero, so that the noise alone did not make it; None where the answer is not one. sure:
+    the ends of the guaranteed interval, where both kinds were asked for.
+    """
+
+    value: float
+    stderr: float
+    low: float
+    high: float
+    confidence: float
+    noise: float
+    model: float = 0.0
+    dates: bool = False
+    timed: bool = False
+    real: bool | None = None
+    sure: tuple[float, float] | None = None
+
+    @property
+    def source(self) -> str:
+        """Where the error comes from, in words."""
+        return "privacy noise" if self.model == 0 else "privacy noise and how rows are taken to be spread"
+
+
+Moment = date  # or a datetime, which is one
+Cell = Label | float | None | Estimate  # None: NULL, as in the totals of a ROLLUP
+
+MINUTES = 24 * 60  # of a day
+MOST_SHOWN = 200  # rows in a notebook
+MOST_DECIMALS = 12  # a number has no more digits that mean anything
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """Rows of keys and estimates, in the order of the select list.
+
+    notes: what was assumed for this answer, in sentences. counted: what any answer of the release counts by rule, in
+    one. numbers: which columns are estimates; where it is not said, the first row tells. dated: which columns hold
+    single days ("day") or times ("hour"); weeks, months and what else spans several days are texts.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    confidence: float
+    notes: tuple[str, ...] = ()
+    counted: str = ""
+    numbers: frozenset[str] | None = None
+    dated: Mapping[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[tuple[Cell, ...]]:
+        return iter(self.rows)
+
+    def column(self, name: str) -> list[Cell]:
+        """One column, by name."""
+        place = self.columns.index(name)
+        return [row[place] for row in self.rows]
+
+    def records(self) -> list[dict[str, Label | float | None]]:
+        """One flat mapping for each row: every number `n` comes with `n_stderr`, `n_low` and `n_high`.
+
+        What is not a finite number (an average over what may be no rows at all) is None. Of a difference, `n_real` says
+        whether its interval excludes zero.
+        """
+        return [_record(self.columns, row) for row in self.rows]
+
+    def typed_records(self) -> list[dict[str, Moment | Label | float | None]]:
+        """The records for programs: days are dates and times are datetimes, where `records` has them as ISO texts."""
+        whens = self.moments
+        return [
+            {name: _read(value, whens[name]) if name in whens else value for name, value in record.items()}
+            for record in self.records()
+        ]
+
+    @property
+    def moments(self) -> dict[str, str]:
+        """Which names of `headers` are days and which are times, "day" or "hour"."""
+        kinds = dict(self.dated)
+        for place, name in enumerate(self.columns):
+            cells = (row[place] for row in self.rows if name in self.estimated)
+            some = [cell for cell in cells if isinstance(cell, Estimate) and not math.isnan(cell.value)]
+            if some and all(cell.dates for cell in some):
+                kinds[name] = "hour" if any(cell.timed for cell in some) else "day"
+        ends = ("", "_low", "_high", "_guaranteed_low", "_guaranteed_high")
+        numbers = {name + end: kinds[name] for name in kinds if name in self.estimated for end in ends}
+        return {name: kind for name, kind in (kinds | numbers).items() if name in self.headers}
+
+    @property
+    def estimated(self) -> frozenset[str]:
+        """The columns that are numbers with an error."""
+        if self.numbers is not None:
+            return self.numbers
+        first = self.rows[0] if self.rows else ()
+        return frozenset(name for name, cell in zip(self.columns, first, strict=False) if isinstance(cell, Estimate))
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """The names that `records` has, in order, also where there is no row."""
+        if self.rows:
+            return tuple(_record(self.columns, self.rows[0]))
+        number = ("", "_stderr", "_low", "_high")
+        suffixes = {name: number if name in self.estimated else ("",) for name in self.columns}
+        return tuple(name + suffix for name in self.columns for suffix in suffixes[name])
+
+    def to_arrow(self) -> pa.Table:
+        """The records as an Arrow table; what is unknown is null."""
+        from sfumato.answers.export import as_arrow
+
+        return as_arrow(self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The records as a pandas frame; what is unknown is NaN."""
+        from sfumato.answers.export import as_pandas
+
+        return as_pandas(self)
+
+    def to_polars(self) -> pl.DataFrame:
+        """The records as a polars frame; what is unknown is null."""
+        from sfumato.answers.export import as_polars
+
+        return as_polars(self)
+
+    def plot(self, column: str | None = None, *, ax: Axes | None = None) -> Axes:
+        """Draw a number of every row with its interval; the first number, unless `column` names another.
+
+        ax: where to draw; a new picture if None. It needs matplotlib.
+        """
+        from sfumato.answers.export import plot_result
+
+        return plot_result(self, column, ax)
+
+    def to_csv(self, *, notes: bool = False) -> str:
+        """The records as comma-separated values, one line each; what is unknown is left empty.
+
+        Names and labels come from the maker of the release: no terminal obeys them and no spreadsheet runs them.
+        notes: add a comment line, which begins with "# ", for each note.
+        """
+        import csv
+        import io
+
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        headers = self.headers
+        writer.writerow(map(_cell, headers))
+        writer.writerows([_cell(row.get(name)) for name in headers] for row in self.records())
+        return text.getvalue() + "".join(f"# {_comment(note)}\n" for note in self.remarks if notes)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The notes as lines to stand under the answer, what is counted by rule last."""
+        return (*(f"note: {note}" for note in self.notes), *([f"counted: {self.counted}"] if self.counted else []))
+
+    def texts(self) -> tuple[list[str], list[list[str]]]:
+        """Headers and cells as printable texts for a reader: numbers rounded to where their error begins."""
+        percent = f"{self.confidence * 100:.6g}"
+        intervals = [f"{percent} % interval", *(["guaranteed"] if self.both else [])]
+        headers = []
+        for name in self.columns:
+            shown = printable(name)
+            headers += [shown, "± std. error", *intervals] if name in self.estimated else [shown]
+        return headers, [[text for cell in row for text in _texts(cell)] for row in self.rows]
+
+    @property
+    def both(self) -> bool:
+        """Whether every number has a guaranteed interval beside the typical one."""
+        return any(isinstance(cell, Estimate) and cell.sure is not None for row in self.rows[:1] for cell in row)
+
+    def __repr__(self) -> str:
+        headers, rows = self.texts()
+        head, *lines = aligned([headers, *rows])
+        notes = map(printable, self.remarks)
+        return "\n".join([head, "-" * width(head), *lines, *notes])
+
+    def _repr_html_(self) -> str:
+        headers, rows = self.texts()
+        left, aside, at = list[int](), list[int](), 0
+        for place, name in enumerate(self.columns):
+            if name in self.estimated:
+                aside.append(at + 1)
+            elif not all(_is_number(row[place]) for row in self.rows):
+                left.append(at)
+            at += 3 + self.both if name in self.estimated else 1
+        table = html_table(headers, rows[:MOST_SHOWN], left, aside)
+        more = len(rows) - MOST_SHOWN
+        notes = [f"and {more:,} more rows, all of them in to_pandas() or to_csv()"] if more > 0 else []
+        return html_block(table, *(f"<p><small>{html_text(note)}</small></p>" for note in (*notes, *self.remarks)))
+
+
+def _record(columns: tuple[str, ...], row: tuple[Cell, ...]) -> dict[str, Label | float | None]:
+    record: dict[str, Label | float | None] = {}
+    for name, cell in zip(columns, row, strict=True):
+        if isinstance(cell, Estimate):
+            value, low, high = (_plain(cell, number) for number in (cell.value, cell.low, cell.high))
+            record |= {name: value, f"{name}_stderr": _finite(cell.stderr), f"{name}_low": low, f"{name}_high": high}
+            record |= {} if cell.real is None else {f"{name}_real": cell.real}
+            if cell.sure is not None:
+                ends = (_plain(cell, end) for end in cell.sure)
+                record |= dict(zip((f"{name}_guaranteed_low", f"{name}_guaranteed_high"), ends, strict=True))
+        else:
+            record[name] = cell
+    return record
+
+
+def _is_number(cell: Cell) -> bool:
+    return cell is None or (isinstance(cell, int | float) and not isinstance(cell, bool))
+
+
+def _read(value: Any, kind: str) -> Moment | None:
+    """A day, or a time, from its text."""
+    if value is None:
+        return None
+    return date.fromisoformat(value) if kind == "day" else datetime.fromisoformat(value)
+
+
+def _cell(value: Label | float | None) -> Label | float:
+    """A value as a spreadsheet may see it; numbers are not text and stay as they are."""
+    if value is None:
+        return ""
+    return spreadsheet_safe(printable(value)) if isinstance(value, str) else value
+
+
+def _comment(note: str) -> str:
+    """A note as a line of a file that a spreadsheet may cut at every comma."""
+    return ",".join(map(spreadsheet_safe, printable(note).replace('"', "'").split(",")))
+
+
+def _finite(number: float) -> float | int | None:
+    if not math.isfinite(number):
+        return None
+    return int(number) if number == int(number) and abs(number) < 2**53 else number
+
+
+def _plain(cell: Estimate, number: float) -> Label | float:
+    """A value or an end of an interval: a number, or a day or time as it is written."""
+    return when(number, timed=cell.timed) if cell.dates else _finite(number)
+
+
+def when(days: float, *, timed: bool = False) -> str | None:
+    """A day, or a time of day to the minute, as ISO 8601 writes it, from days since 1970-01-01.
+
+    >>> when(19875.0), when(19875 + 13.999 / 24, timed=True)
+    ('2024-06-01', '2024-06-01T13:59')
+    """
+    if not math.isfinite(days):
+        return None
+    minutes = math.floor(days * MINUTES + 1e-6)  # a whole minute is seldom a float
+    day, minute = divmod(minutes, MINUTES)
+    text = (EPOCH + timedelta(days=day)).isoformat()
+    return f"{text}T{minute // 60:02}:{minute % 60:02}" if timed else text
+
+
+def _texts(cell: Cell) -> list[str]:
+    if cell is None:
+        return ["NULL"]
+    if not isinstance(cell, Estimate):
+        return [str(cell).lower() if isinstance(cell, bool) else printable(str(cell))]
+    decimals = 0 if math.isnan(cell.value) or cell.dates else decimals_for(cell.stderr)
+    intervals = [_interval(cell, (cell.low, cell.high), decimals)]
+    intervals += [] if cell.sure is None else [_interval(cell, cell.sure, decimals)]
+    if math.isnan(cell.value):
+        return ["unknown", "", *intervals]
+    if cell.dates:
+        unit, error = ("hours", cell.stderr * 24) if cell.timed else ("days", cell.stderr)
+        return [str(_plain(cell, cell.value)), f"{_number(error, decimals_for(error))} {unit}", *intervals]
+    return [_number(cell.value, decimals), _number(cell.stderr, decimals), *intervals]
+
+
+def _interval(cell: Estimate, ends: tuple[float, float], decimals: int) -> str:
+    low, high = ends
+    if math.isinf(low) and math.isinf(high):
+        return "anything"
+    if cell.dates:
+        return f"{_plain(cell, low)} to {_plain(cell, high)}"
+    return f"{_number(low, decimals)} to {_number(high, decimals)}"
+
+
+def decimals_for(stderr: float) -> int:
+    """How many decimals are worth printing: two figures of the error.
+
+    >>> decimals_for(57.1), decimals_for(0.0312)
+    (0, 3)
+    """
+    if not math.isfinite(stderr) or stderr <= 0:
+        return 0
+    return min(max(0, 1 - math.floor(math.log10(stderr))), MOST_DECIMALS)
+
+
+def _number(number: float, decimals: int) -> str:
+    return f"{number:,.{decimals}f}" if math.isfinite(number) else ("unbounded" if number > 0 else "-unbounded")
+
+
+def as_json(records: list[dict[str, Any]]) -> str:
+    """Records as strict JSON, one object a line; what would steer a terminal is escaped."""
+    import json
+
+    lines = (escaped_json(json.dumps(record, ensure_ascii=False, allow_nan=False)) for record in records)
+    return "[" + ",\n ".join(lines) + "]"

@@ -1,0 +1,219 @@
+"""Rows weighed by where they lie on one attribute: what quantiles and variances are made of.
+
+A count becomes a sum of the values (or of 1 up to a value and 0 beyond it) by a factor for each cell of the attribute.
+The factor may differ by group, since every cell belongs to one.
+
+Variances and standard deviations, from counts: three sums over rows, and the place of rows inside bins.
+
+The variance of the middles of bins is S / N - (M / N)^2 with N the rows, M the sum of their middles and S that of the
+squares: a function of three noisy sums, whose interval functions.py finds. A row lies within half a bin of its middle,
+so the standard deviations of rows and of middles differ by at most (the root mean square of) half a bin, by the
+triangle inequality: the interval is made wider by that. The value stays that of the middles. Rows that are spread
+evenly inside each bin would have a variance larger by width^2 / 12, rows of a smooth distribution one smaller by as
+much (Sheppard 1898); the middles lie between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from math import hypot, inf, isfinite, isnan, nan, sqrt
+
+import numpy as np
+
+from sfumato.answers.evaluate import Evaluation, Sum, Terms
+from sfumato.answers.fieller import Functional, Interval, Term, ratio_interval
+from sfumato.answers.function_interval import function_interval
+from sfumato.answers.question import ByStatistic, Groups, Weights, cell_weights
+from sfumato.answers.results import Estimate
+from sfumato.arrays import Codes, Floats
+from sfumato.domain import Axis
+from sfumato.domain.predicates import Predicate
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.sql import Amount, Column
+from sfumato.sql.plan import Quantile, Spread
+
+Factor = Callable[[Codes, Codes], Floats]  # of groups and of cells along the attribute
+
+MOST_BY_GROUP = 2**24  # counts of all groups by value that are laid out at once
+EVERY_ROW = Groups((), (), np.zeros(1, dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Along:
+    """The rows of a predicate, by group and by the cells of an attribute."""
+
+    evaluation: Evaluation
+    predicate: Predicate
+    axis: Axis
+
+    @classmethod
+    def of(cls, rule: Quantile | Spread, evaluation: Evaluation) -> Along:
+        """The rows that a statistic is about; of all groups together where GROUP BY does not split it."""
+        if not rule.grouped:
+            evaluation = replace(evaluation, groups=EVERY_ROW)
+        axis = evaluation.view.schema.domain[rule.of]
+        if evaluation.groups.number * axis.size > MOST_BY_GROUP:
+            raise QueryError(
+                f"quantiles and variances of {axis.name} lay out {evaluation.groups.number * axis.size:,} counts here "
+                f"and {MOST_BY_GROUP:,} is the most; group by fewer attributes"
+            )
+        return cls(evaluation, rule.predicate, axis)
+
+    @property
+    def counted(self) -> Amount:
+        return Amount(self.predicate, None)
+
+    @cached_property
+    def code(self) -> Codes:
+        """Where each cell lies on the attribute."""
+        return np.asarray(self.evaluation.view.cells.codes[self.axis.name], dtype=np.int64)
+
+    @cached_property
+    def base(self) -> Weights:
+        cells = self.evaluation.view.cells
+        return cell_weights(self.counted, self.evaluation.view.schema, cells.codes, cells.size)["count"]
+
+    @cached_property
+    def rests(self) -> tuple[Floats, Floats]:
+        """For (group, cell of the attribute): the share of the rest there, and how many unpublished cells."""
+        groups = self.evaluation.groups
+        shares, unseen = (np.zeros((groups.number, self.axis.size)) for _ in range(2))
+        suppressed, cells = self.evaluation.view.suppressed, self.evaluation.view.cells
+        if suppressed is not None:
+            for cell in range(self.axis.size):
+                amount = replace(self.counted, predicate=self.predicate & _at(self.axis, cell))
+                rest = suppressed.rest_weights(amount, cells, groups, self.evaluation.group)
+                shares[:, cell], unseen[:, cell] = rest.weights["count"].value, rest.unseen
+        return shares, unseen
+
+    @cached_property
+    def everyone(self) -> bool:
+        """Whether all rows of the table are meant, so that the rest is known to belong to it."""
+        return not self.evaluation.groups.names and not self.predicate.names and bool(self.predicate)
+
+    def sum(self, factor: Factor) -> Sum:
+        """The rows, each times a factor."""
+        groups = self.evaluation.groups
+        split: ByStatistic = {"count": _times(self.base, factor(self.evaluation.group, self.code))}
+        if self.evaluation.view.suppressed is None:
+            return Sum(split, {}, {}, np.zeros(groups.number))
+        shares, unseen = self.rests
+        group, cell = np.divmod(np.arange(groups.number * self.axis.size), self.axis.size)
+        factors = factor(group, cell).reshape(shares.shape)
+        low, high = (
+            end(factors, axis=1, where=unseen > 0.5, initial=edge)
+            for end, edge in ((np.min, np.inf), (np.max, -np.inf))
+        )
+        some = unseen.sum(axis=1) > 0.5
+        if not self.everyone:
+            low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+        rest = Weights((shares * factors).sum(axis=1), np.where(some, low, 0.0), np.where(some, high, 0.0))
+        return Sum(split, {}, {"count": rest}, unseen.sum(axis=1))
+
+    def histogram(self) -> tuple[Floats, Floats, Floats]:
+        """The rows of every (group, cell of the attribute): value, least and most, the rest left out."""
+        groups, values = self.evaluation.groups, self.evaluation.view.cells.values["count"]
+        place = self.evaluation.group * self.axis.size + self.code
+        size = groups.number * self.axis.size
+        value, low, high = (
+            np.asarray(np.bincount(place, weights=part * values, minlength=size), dtype=np.float64)
+            for part in (self.base.value, self.base.low, self.base.high)
+        )
+        shape = groups.number, self.axis.size
+        return value.reshape(shape), low.reshape(shape), high.reshape(shape)
+
+
+def _times(base: Weights, factor: Floats) -> Weights:
+    """Weights times a factor for each cell; where it is negative the ends change places."""
+    if base.exact:
+        return Weights.exactly(base.value * factor)
+    ends = base.low * factor, base.high * factor
+    return Weights(base.value * factor, np.where(factor > 0, *ends), np.where(factor > 0, *reversed(ends)))
+
+
+def _at(axis: Axis, cell: int) -> Predicate:
+    """The rows of one cell of an axis."""
+    return Predicate.where(axis.name, axis.values_in(cell))
+
+
+def spreads(column: Column, rule: Spread, evaluation: Evaluation) -> list[Estimate]:
+    """A variance or standard deviation for every present group."""
+    along = Along.of(rule, evaluation)
+    at = along.evaluation
+    low, middle, high = along.axis.amounts
+    centre = _centres(along, middle)  # squares of large numbers would cost digits
+    half = (high - low) / 2.0
+    sums = [
+        at.sum_of((along.counted,)),
+        along.sum(lambda group, cell: middle[cell] - centre[group]),
+        along.sum(lambda group, cell: (middle[cell] - centre[group]) ** 2),
+        along.sum(lambda _group, cell: half[cell] ** 2),
+    ]
+    values = [at.values_of(one) for one in sums]
+    found = []
+    for group, terms in zip(at.groups.present, at.view.noises.terms(sums, at.view.cells, at.groups), strict=True):
+        if terms is None:
+            evaluation.undetermined.append(column)
+        numbers = [Functional(*(float(part[group]) for part in each)) for each in values]
+        bins = float(half.min()), float(half.max())
+        found.append(_estimate(numbers, terms, rule, at.confidence, bins, float(high.max() - low.min())))
+    return found if rule.grouped else found * len(evaluation.groups.present)
+
+
+def _centres(along: Along, middle: Floats) -> Floats:
+    """About the mean of each group."""
+    counts = np.maximum(along.histogram()[0], 0.0)
+    total = counts.sum(axis=1)
+    return np.where(total > 0.0, counts @ middle / np.where(total > 0.0, total, 1.0), middle.mean())
+
+
+def _estimate(
+    sums: list[Functional], terms: Terms, rule: Spread, confidence: float, bins: tuple[float, float], span: float
+) -> Estimate:
+    """bins: half the width of the narrowest and of the widest; span: from the least value there can be to the most."""
+    less = 1.0 if rule.sample else 0.0
+    most = span / (sqrt(2.0) if rule.sample else 2.0)  # two rows, at either end
+    reach = widest = bins[1]
+
+    def variance(x: Floats) -> tuple[float, Floats]:
+        rows, first, second = x[0], x[1], x[2]
+        divisor = rows - less
+        value = (second - first**2 / rows) / divisor
+        along = np.array([(first / rows) ** 2 - value, -2.0 * first / rows, 1.0, 0.0]) / divisor
+        return float(value), along
+
+    def rows_left(x: Floats) -> tuple[float, Floats]:
+        return float(x[0] - less), np.array([1.0, 0.0, 0.0, 0.0])
+
+    known = terms is not None and sums[0].value > less
+    value = sqrt(max(variance(np.array([one.value for one in sums]))[0], 0.0)) if known else nan
+    found = function_interval(variance, [rows_left], sums, terms, confidence) if terms is not None and known else None
+    if found is None or terms is None:
+        found = Interval(nan, nan, 0.0, inf, nan)
+    elif bins[0] < widest:
+        # Of bins of several widths: their mean square, as far as it is sure.
+        parts = [
+            replace(
+                Term.of(term.noise, term.multiplicity, *term.weights[9:], *term.weights[:3]),
+                model=term.model,
+                far=term.far,
+            )
+            for term in terms
+        ]
+        reach = sqrt(min(ratio_interval(sums[3], sums[0], parts, confidence, (0.0, widest**2)).high, widest**2))
+    wider = reach * (sqrt(sums[0].value / (sums[0].value - less)) if known else 1.0)
+    low = max(sqrt(max(found.low, 0.0)) - wider, 0.0)
+    high = min(sqrt(max(found.high, 0.0)) + wider, most)
+    value = min(value, most)
+    noise, model = (high - low) / 4.0, wider / sqrt(3.0)  # as wide as what is possible, where no more is known
+    if value > 0.0 and isfinite(found.noise):
+        noise, model = found.noise / (2.0 * value), hypot(found.model / (2.0 * value), model)
+    if isnan(value):
+        noise = model = nan
+    if rule.root:
+        return Estimate(value, hypot(noise, model), low, high, confidence, noise, model)
+    noise, model = 2.0 * value * noise, 2.0 * value * model
+    return Estimate(value * value, hypot(noise, model), low * low, high * high, confidence, noise, model)

@@ -1,0 +1,272 @@
+"""What SQL's functions make of numbers with intervals.
+
+Rounding, shifting and scaling are monotone, so they turn the ends of an interval into the ends of the new one.
+Conditions are decided on the published value.
+
+Steps on the rows of a table: keep some, rank them, sort them, take the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from sfumato.answers.results import Estimate
+from sfumato.domain import EPOCH
+from sfumato.effort import spend
+from sfumato.errors import QueryError
+from sfumato.sql.table.plan import Keep, Once, Rank, Rule, Sort, Step, Take, trees_of
+from sfumato.sql.values import functions
+from sfumato.sql.values.dates import as_date, as_moment
+from sfumato.sql.values.tree import Ref, Tree, evaluate, size
+
+Number = int | float
+
+
+def work_out(tree: Tree, row: Any) -> Any:
+    """What an expression gives for a row of keys and estimates."""
+    return evaluate(tree, row, _call)
+
+
+def shown(value: Any) -> Any:
+    """A cell as an answer has it: dates as text."""
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def known_for_sure(value: Any, confidence: float) -> Estimate:
+    """A plain number, or NULL, in a column of numbers with intervals."""
+    if value is None:
+        return Estimate(math.nan, math.nan, -math.inf, math.inf, confidence, math.nan)
+    if isinstance(value, str) or not isinstance(value, int | float):
+        raise QueryError("a column has numbers in some rows and text in others; select them as columns of their own")
+    return Estimate(float(value), 0.0, float(value), float(value), confidence, 0.0)
+
+
+def _call(name: str, args: list[Any]) -> Any:
+    if not any(isinstance(arg, Estimate) for arg in args):
+        return functions.call(name, args)
+    if name == "case":
+        return functions.call(name, [*(_alternated(args)), args[-1]])
+    if name in _NUMBERS:
+        if name not in _OF_DATES and any(isinstance(arg, Estimate) and arg.dates for arg in args):
+            raise QueryError("a date can be compared, and subtracted from a date, as in MAX(day) - MIN(day), no more")
+        try:
+            found = _NUMBERS[name](*args)
+        except (TypeError, ValueError, OverflowError):
+            raise functions.not_together([_plain(arg) for arg in args]) from None
+        if isinstance(found, Estimate) and (math.isinf(found.value) or math.isinf(found.stderr)):
+            raise QueryError("the query works out a number that is too large; use smaller constants")
+        return found
+    return functions.call(name, [_plain(arg) for arg in args])
+
+
+def _alternated(args: list[Any]) -> list[Any]:
+    """The conditions of a CASE as plain values, its results as they are."""
+    return [arg if place % 2 else _plain(arg) for place, arg in enumerate(args[:-1])]
+
+
+def _plain(value: Any) -> Any:
+    """The published value, NULL where it is unknown."""
+    if not isinstance(value, Estimate):
+        return value
+    if math.isnan(value.value):
+        return None
+    if value.timed:
+        return datetime(EPOCH.year, EPOCH.month, EPOCH.day) + timedelta(
+            minutes=math.floor(value.value * 24 * 60 + 1e-6)
+        )
+    return EPOCH + timedelta(days=math.floor(value.value)) if value.dates else value.value
+
+
+def _number(value: Any) -> Number:
+    """What is added to a number, or multiplied with it."""
+    if not isinstance(value, int | float):
+        raise QueryError(f"{value!r} is not a number, which arithmetic with an aggregate needs")
+    return value
+
+
+def _days(value: Any, *, timed: bool) -> float:
+    """A date, also from its text, as days since 1970-01-01."""
+    if timed:
+        return (as_moment(value) - datetime(EPOCH.year, EPOCH.month, EPOCH.day)) / timedelta(days=1)
+    return float((as_date(value) - EPOCH).days)
+
+
+def _mapped(estimate: Estimate, change: Callable[[float], float]) -> Estimate:
+    """A monotone function of an estimate."""
+
+    def safely(number: float) -> float:
+        return float(change(number)) if math.isfinite(number) else number
+
+    ends = sorted(map(safely, (estimate.low, estimate.high)))
+    return replace(estimate, value=safely(estimate.value), low=ends[0], high=ends[1])
+
+
+def _shifted(estimate: Estimate, by: Number) -> Estimate:
+    return replace(_mapped(estimate, lambda number: number + by), real=None)
+
+
+def _scaled(estimate: Estimate, factor: float) -> Estimate:
+    ends = sorted((estimate.low * factor, estimate.high * factor)) if factor else [0.0, 0.0]
+    size = abs(factor)
+    return replace(
+        estimate,
+        value=estimate.value * factor,
+        stderr=estimate.stderr * size,
+        low=ends[0],
+        high=ends[1],
+        noise=estimate.noise * size,
+        model=estimate.model * size,
+    )
+
+
+def _with_number(change: Callable[[Estimate, Number], Any]) -> Callable[[Any, Any], Any]:
+    """A function of an estimate and a number, in either order; NULL in gives NULL out."""
+
+    def both(left: Any, right: Any) -> Any:
+        estimate, other = (left, right) if isinstance(left, Estimate) else (right, left)
+        return None if other is None else change(estimate, _number(other))
+
+    return both
+
+
+def _less(left: Any, right: Any) -> Any:
+    if left is None or right is None:
+        return None
+    if isinstance(left, Estimate):
+        return _shifted(left, -_number(right))
+    return _shifted(_scaled(right, -1.0), _number(left))
+
+
+def _divided(left: Estimate, right: Number | None) -> Any:
+    return None if not right else _scaled(left, 1.0 / _number(right))
+
+
+def _size(estimate: Estimate) -> Estimate:
+    ends = sorted((abs(estimate.low), abs(estimate.high)))
+    low = 0.0 if estimate.low < 0 < estimate.high else ends[0]
+    return replace(estimate, value=abs(estimate.value), low=low, high=ends[1])
+
+
+def _or_else(*args: Any) -> Any:
+    """COALESCE: where the number is unknown, what is given instead, and an interval that holds both."""
+    first, *others = [arg for arg in args if arg is not None]
+    if not isinstance(first, Estimate) or not math.isnan(first.value) or not others:
+        return first
+    read = partial(_days, timed=first.timed) if first.dates else _number
+    return _instead(first, float(read(others[0])))
+
+
+def _instead(unknown: Estimate, other: float) -> Estimate:
+    """A value in place of an unknown one; its error is as wide as what is possible, for no more is known."""
+    low, high = min(unknown.low, other), max(unknown.high, other)
+    error = (high - low) / 4.0 if math.isfinite(high - low) else math.nan
+    return replace(unknown, value=other, stderr=error, low=low, high=high, noise=error)
+
+
+def _limit(choose: Callable[..., Any]) -> Callable[..., Any]:
+    def limited(*args: Any) -> Any:
+        (estimate,) = [arg for arg in args if isinstance(arg, Estimate)]
+        read = partial(_days, timed=estimate.timed) if estimate.dates else _number
+        others = [read(arg) for arg in args if arg is not None and not isinstance(arg, Estimate)]
+        if not others:
+            return estimate
+        found = replace(_mapped(estimate, lambda number: choose(number, *others)), real=None)
+        return _instead(found, float(choose(others))) if math.isnan(estimate.value) else found  # NULL is passed over
+
+    return limited
+
+
+def _rounded(estimate: Estimate, decimals: int = 0) -> Estimate:
+    return _mapped(estimate, lambda number: functions.round_half_up(number, decimals))
+
+
+_NUMBERS: dict[str, Callable[..., Any]] = {
+    "add": _with_number(_shifted),
+    "sub": _less,
+    "mul": _with_number(_scaled),
+    "div": _divided,
+    "neg": lambda estimate: _scaled(estimate, -1.0),
+    "abs": _size,
+    "round": _rounded,
+    "floor": lambda estimate: _mapped(estimate, math.floor),
+    "ceil": lambda estimate: _mapped(estimate, math.ceil),
+    "trunc": lambda estimate: _mapped(estimate, math.trunc),
+    "to_integer": lambda estimate: _mapped(estimate, round),
+    "to_number": lambda estimate: estimate,
+    "coalesce": _or_else,
+    "greatest": _limit(max),
+    "least": _limit(min),
+}
+_OF_DATES = ("coalesce", "greatest", "least")
+
+
+Row = list[Any]
+Orders = Mapping[int, Mapping[Any, int]]  # for places whose values have an order of their own: that of the schema
+
+
+def done(step: Step, rows: list[Row], orders: Orders) -> list[Row]:
+    """The rows after a step."""
+    spend(len(rows) * sum(map(size, trees_of(step))), "a condition, rank or order on the rows of the answer")
+    if isinstance(step, Keep):
+        return [row for row in rows if _holds(work_out(step.condition, row))]
+    if isinstance(step, Take):
+        return rows[step.offset : None if step.limit is None else step.offset + step.limit]
+    if isinstance(step, Sort):
+        return _sorted(rows, step.rules, orders)
+    if isinstance(step, Once):
+        seen = {tuple(work_out(tree, row) for tree in step.by): row for row in reversed(rows)}
+        return list(seen.values())[::-1]
+    return _ranked(step, rows, orders)
+
+
+def _holds(value: Any) -> bool:
+    """Whether a condition is true: a number is where it is not zero, text and NULL are not."""
+    value = value.value if isinstance(value, Estimate) else value
+    return isinstance(value, int | float) and bool(value)
+
+
+def _sorted(rows: list[Row], rules: tuple[Rule, ...], orders: Orders) -> list[Row]:
+    """Sorted by the last rule first, which leaves the first rule to decide; NULL comes last unless told otherwise."""
+    for rule in reversed(rules):
+        values = [(_value(rule, row, orders), row) for row in rows]
+        known = [pair for pair in values if pair[0] is not None]
+        unknown = [row for value, row in values if value is None]
+        try:
+            known.sort(key=lambda pair: pair[0], reverse=rule.descending)
+        except TypeError:
+            raise QueryError("ORDER BY has values of several types to compare; sort by one of them") from None
+        ordered = [row for _, row in known]
+        rows = [*unknown, *ordered] if rule.nulls_first else [*ordered, *unknown]
+    return rows
+
+
+def _value(rule: Rule, row: Row, orders: Orders) -> Any:
+    """What a rule compares rows by."""
+    value = work_out(rule.by, row)
+    if isinstance(value, Estimate):
+        return None if math.isnan(value.value) else value.value
+    if value is not None and isinstance(rule.by, Ref) and rule.by.place in orders:  # NULL has no place in any order
+        return orders[rule.by.place].get(value)
+    return value
+
+
+def _ranked(step: Rank, rows: list[Row], orders: Orders) -> list[Row]:
+    """The rows with their rank as one more cell, in the order in which they were."""
+    ranks: dict[int, int] = {}
+    parts: dict[Any, list[Row]] = {}
+    for row in rows:
+        parts.setdefault(tuple(work_out(tree, row) for tree in step.within), []).append(row)
+    for part in parts.values():
+        rank = dense = 0
+        before: Any = None
+        for number, row in enumerate(_sorted(part, step.rules, orders), 1):
+            values = [_value(rule, row, orders) for rule in step.rules]
+            if values != before:
+                rank, dense, before = number, dense + 1, values
+            ranks[id(row)] = {"rank": rank, "denserank": dense}.get(step.kind, number)
+    return [[*row, ranks[id(row)]] for row in rows]

@@ -1,0 +1,289 @@
+"""Selection: rows that are shown because of how their noisy values came out, and the confidence that allows for it.
+
+An interval at confidence c misses with chance 1 - c, whichever question it belongs to. Of m groups the k with the
+largest noisy values are those whose noise came out large: their intervals miss far more often. Each interval at
+
+    1 - R (1 - c) / m,          R of m rows shown,
+
+keeps the false coverage rate, the expected share of shown intervals that miss, at 1 - c (Benjamini, Yekutieli 2005,
+"False discovery rate-adjusted multiple confidence intervals for selected parameters"). Where R is fixed, as by LIMIT,
+that holds whatever noises share: the chances to miss of all m add up to R (1 - c). Where noise decides R, as by HAVING,
+it is proved for independent noises.
+
+What is chosen by public keys is no selection: rows that steps leave out without looking at noisy numbers do not count.
+
+Tables worked out: the selects that they are made of answered, their rows put together, and the steps done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sfumato.answers.answer import difference_notes, moment_of, said_once
+from sfumato.answers.question import Groups
+from sfumato.answers.results import Estimate, Result
+from sfumato.answers.table_values import Row, done, known_for_sure, shown, work_out
+from sfumato.domain import Domain
+from sfumato.effort import MOST_STEPS, STEPS_OF_A_ROW, counted, spend
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.sql import Column, Key, Select
+from sfumato.sql.table.plan import Item, Keep, Part, Rank, Sort, Step, Table, Tables, Take, trees_of
+from sfumato.sql.values.tree import Ref, Tree, places, size
+
+HIGHEST, LOWEST, CONDITION = "came out highest", "came out lowest", "met the condition"
+_OFF = {HIGHEST: "too high", LOWEST: "too low", CONDITION: "off to the side that let them in"}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """shown: rows, of so many among which noisy values chose. how: by which values, in words."""
+
+    shown: int
+    among: int
+    how: str = CONDITION
+
+    @property
+    def share(self) -> float:
+        return self.shown / self.among
+
+    def note(self, confidence: float, *, allowed: bool, together: bool) -> str:
+        """What a reader of the rows should know. allowed: by their intervals; together: as all others are."""
+        one = self.shown == 1
+        rows = "the row shown was" if one else f"the {self.shown:,} rows shown were"
+        whose, are = ("its noisy value", "it is") if one else ("their noisy values", "they are")
+        text = f"{rows} chosen among {self.among:,} because {whose} {self.how}, so on average {are} {_OFF[self.how]}; "
+        if together:
+            return text + "the intervals hold for all rows together, and so for the chosen ones"
+        if allowed:
+            return text + f"the intervals are wide enough for that: of rows chosen so, {confidence * 100:.6g} % hold"
+        return text + "the intervals do not allow for that and may hold less often: ask for selected ones"
+
+
+def confidence_of_each(confidence: float, choices: Iterable[Chosen]) -> float:
+    """The confidence at which each interval is asked, for those shown to keep this one (false coverage rate).
+
+    >>> round(confidence_of_each(0.95, [Chosen(5, 1000, HIGHEST)]), 6)
+    0.99975
+    """
+    return 1.0 - prod(choice.share for choice in choices) * (1.0 - confidence)
+
+
+def chosen_by(select: Select, domain: Domain) -> Chosen | None:
+    """What LIMIT chooses after ORDER BY a noisy number; None where keys alone decide, or every group is shown."""
+    if not select.chooses:
+        return None
+    among = len(Groups.of(select, domain).present)
+    left = max(0, among - select.offset)
+    shown = left if select.limit is None else min(select.limit, left)
+    how = CONDITION if select.offset else HIGHEST if select.ordering[0][1] else LOWEST
+    return Chosen(shown, among, how) if 0 < shown < among else None
+
+
+class Followed:
+    """Follows rows through steps, to tell which of these chose by noisy numbers."""
+
+    def __init__(self, noisy: Iterable[int], next_rank: int) -> None:
+        """noisy: places of a row that hold noisy numbers. next_rank: where the next rank will stand."""
+        self.noisy, self._next = set(noisy), next_rank
+        self._order = ""  # of the last sort, if it went by noise
+        self.choices: list[Chosen] = []
+
+    def step(self, step: Step, before: int, after: int) -> None:
+        """Take notice of a step, and of how many rows there were before and are after it."""
+        looks = any(self.looks_at_noise(tree) for tree in trees_of(step))
+        if isinstance(step, Rank):
+            if looks:
+                self.noisy.add(self._next)
+            self._next += 1
+        elif isinstance(step, Sort):
+            falling = [rule.descending for rule in step.rules if self.looks_at_noise(rule.by)]
+            self._order = "" if not falling else HIGHEST if falling[0] else LOWEST
+        elif isinstance(step, Keep) and looks:
+            self._chose(before, after, CONDITION)
+        elif isinstance(step, Take) and self._order:
+            self._chose(before, after, CONDITION if step.offset else self._order)
+
+    def looks_at_noise(self, tree: Tree) -> bool:
+        return bool(places(tree) & self.noisy)
+
+    def _chose(self, before: int, after: int, how: str) -> None:
+        if 0 < after < before:
+            self.choices.append(Chosen(after, before, how))
+
+
+def followed(table: Table) -> Followed:
+    """The steps of a table, before the first of them."""
+    return Followed(range(table.keys, table.keys + table.aggregates), table.keys + table.aggregates + 1)
+
+
+Ask = Callable[[Select], Result]
+Choices = tuple[tuple[Chosen, ...], ...]
+
+
+class Answered(NamedTuple):
+    """The answer to a statement, and for each of its tables by which choices, made by noisy values, rows are shown."""
+
+    result: Result
+    chosen: Choices
+
+
+def run_tables(asked: Tables, domain: Domain, ask: Ask, confidence: float) -> Answered:
+    """Answer a statement. ask: answers a plain SELECT."""
+    rows: list[Row] = []
+    notes: list[str] = []
+    moments: list[list[str | None]] = []
+    chosen: list[tuple[Chosen, ...]] = []
+    noisy: set[int] = set()
+    for table in asked.tables:
+        path = followed(table)
+        found = _run(table, domain, ask, notes, path)
+        chosen.append(tuple(path.choices))
+        noisy |= {place for place, item in enumerate(table.items) if path.looks_at_noise(item.tree)}
+        notes += difference_notes(_columns(table, found), found, confidence)
+        moments.append([_moment_of(item, place, found, table, domain) for place, item in enumerate(table.items)])
+        rows += found
+    last = Followed(noisy, len(asked.tables[0].items))
+    for step in asked.steps:
+        before, rows = len(rows), done(step, rows, {})
+        last.step(step, before, len(rows))
+    first = asked.tables[0].items
+    numbers = [any(table.items[place].number for table in asked.tables) for place in range(len(first))]
+    _refuse_mixed(rows, [item.name for item in first])
+    cells = tuple(
+        tuple(
+            known_for_sure(cell, confidence) if number and not isinstance(cell, Estimate) else shown(cell)
+            for cell, number in zip(row, numbers, strict=True)
+        )
+        for row in rows
+    )
+    estimated = frozenset(item.name for item, number in zip(first, numbers, strict=True) if number)
+    names = tuple(item.name for item in first)
+    alike = [kinds[0] if len({*kinds}) == 1 else None for kinds in zip(*moments, strict=True)]
+    dated = {name: kind for name, kind in zip(names, alike, strict=True) if kind is not None}
+    result = Result(names, cells, confidence, said_once(notes), numbers=estimated, dated=dated)
+    return Answered(result, tuple((*choices, *last.choices) for choices in chosen))
+
+
+def _moment_of(item: Item, place: int, rows: list[Row], table: Table, domain: Domain) -> str | None:
+    """What an item shows, if it is single days ("day") or times ("hour"): what it stands for says so, or its values."""
+    if isinstance(item.tree, Ref):
+        found = {_moment_at(item.tree.place, part, table, domain) for part in table.parts} - {""}
+        if len(found) == 1 and (kind := found.pop()) is not None:
+            return kind
+    types = {type(row[place]) for row in rows} - {type(None)}
+    return "day" if types == {date} else "hour" if types == {datetime} else None
+
+
+def _moment_at(place: int, part: Part, table: Table, domain: Domain) -> str | None:
+    """The same of a key or an aggregate of one grouping set; empty where it is NULL in all of its rows."""
+    names = part.select.group_by
+    if place < table.keys:
+        source = part.keys[place]
+        if source is None:
+            return ""
+        return moment_of(Key(names[source[1]], names[source[1]]), domain) if source[0] == "attribute" else None
+    if place < table.keys + table.aggregates and part.blocks:
+        return moment_of(part.select.columns[len(names) + place - table.keys], domain)
+    return None
+
+
+def _refuse_mixed(rows: list[Row], names: list[str]) -> None:
+    """Refuse a column that is text in some rows and a number or a truth value in others, as no file can have it."""
+    for name, column in zip(names, zip(*rows, strict=True), strict=False):
+        if len({_kind(cell) for cell in column if cell is not None}) > 1:
+            raise QueryError(f"{name} has values of several types; let all branches of CASE and the like have one")
+
+
+def _kind(cell: Any) -> str:
+    """Which type a column has that holds a cell; dates are shown as text."""
+    if isinstance(cell, bool):
+        return "truth"
+    return "number" if isinstance(cell, int | float) or (isinstance(cell, Estimate) and not cell.dates) else "text"
+
+
+def _run(table: Table, domain: Domain, ask: Ask, notes: list[str], path: Followed) -> list[Row]:
+    """The rows that a table shows; what there is to say about them is added to the notes. path: told of its steps."""
+    rows = [row for number, part in enumerate(table.parts) for row in _rows_of(part, number, table, domain, ask, notes)]
+    orders = {
+        place: {label: cell for cell, label in enumerate(domain[part.select.group_by[source[1]]].labels())}
+        for part in table.parts
+        for place, source in enumerate(part.keys)
+        if source is not None and source[0] == "attribute"
+    }
+    with counted(MOST_STEPS + STEPS_OF_A_ROW * len(rows)):
+        for step in table.steps:
+            before, rows = len(rows), done(step, rows, orders)
+            path.step(step, before, len(rows))
+        spend(len(rows) * sum(size(item.tree) for item in table.items), "the select list")
+        notes += table.notes
+        return [[work_out(item.tree, row) for item in table.items] for row in rows]
+
+
+def _rows_of(part: Part, number: int, table: Table, domain: Domain, ask: Ask, notes: list[str]) -> list[Row]:
+    """The rows of one grouping set: keys, aggregates, and the number of the set, in the order of their keys."""
+    names = part.select.group_by
+    groups = Groups.of(part.select, domain)
+    codes = [groups.code(name).tolist() for name in names]
+    answers: Sequence[tuple[Any, ...]]
+    if table.aggregates and part.blocks:
+        result = ask(part.select)
+        answers = result.rows
+        notes += result.notes
+    else:  # values alone, which are public
+        labels = [[domain[name].label(code) for code in along] for name, along in zip(names, codes, strict=True)]
+        answers = list(zip(*labels, strict=True)) if names else [()]
+        notes += part.select.notes
+    ordinals = [_ordinals([block.keys[place] for block in part.blocks]) for place in range(_width(part))]
+    found = []
+    for place, block in enumerate(part.blocks):
+        there = Groups.of(Select((), names, block.where), domain).present
+        start = len(names) + place * table.aggregates
+        for row in np.flatnonzero(np.isin(groups.present, there)).tolist():
+            keys: list[Any] = []
+            order: list[int] = []
+            for source in part.keys:
+                if source is None:
+                    keys.append(None)
+                elif source[0] == "attribute":
+                    keys.append(answers[row][source[1]])
+                    order.append(codes[source[1]][row])
+                else:
+                    keys.append(block.keys[source[1]])
+                    order.append(ordinals[source[1]][keys[-1]])
+            numbers = answers[row][start : start + table.aggregates]
+            found.append((order, [*keys, *map(_with_real, numbers, table.differences), number]))
+    return [row for _, row in sorted(found, key=lambda pair: pair[0])]
+
+
+def _with_real(cell: Estimate, difference: bool) -> Estimate:
+    return replace(cell, real=bool(cell.low > 0.0 or cell.high < 0.0)) if difference else cell
+
+
+def _columns(table: Table, rows: list[Row]) -> list[Key | Column]:
+    """The columns of a table, for what is said of those that are differences."""
+    different = [any(_real(row[place]) is not None for row in rows) for place in range(len(table.items))]
+    return [
+        Column(item.name, (), difference=real) if item.number else Key(item.name, "")
+        for item, real in zip(table.items, different, strict=True)
+    ]
+
+
+def _real(cell: Any) -> bool | None:
+    """Of a difference, whether its interval excludes zero."""
+    return cell.real if isinstance(cell, Estimate) else None
+
+
+def _width(part: Part) -> int:
+    return len(part.blocks[0].keys) if part.blocks else 0
+
+
+def _ordinals(values: list[Any]) -> dict[Any, int]:
+    """The place of each value among those that appear, in order of appearance."""
+    return {value: place for place, value in enumerate(dict.fromkeys(values))}

@@ -1,0 +1,77 @@
+"""sfumato compare: which differences between two releases are real."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+
+import typer
+
+from sfumato.cli.query import MOST_CELLS, SIGNED
+from sfumato.cli.shared.conventions import ANSWER_ONLY, MANNER
+
+BEFORE = typer.Argument(help="A release file.", show_default=False)
+AFTER = typer.Argument(help="Another one, of whose numbers the first one's are taken away.", show_default=False)
+BY = typer.Option([], "--by", metavar="ATTRIBUTE", help="Compare one table of these; several times if needed.")
+OUT = typer.Option(None, "-o", "--out", help="Write it here instead of printing it.", show_default=False)
+
+
+class Form(StrEnum):
+    """How to print a comparison."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
+def compare(
+    before: Path = BEFORE,
+    after: Path = AFTER,
+    by: list[str] = BY,
+    form: Form = typer.Option(Form.table, "--format", help="How to print it."),
+    confidence: float = typer.Option(0.95, "--confidence", help="How sure all intervals together are."),
+    interval: str = typer.Option("typical", "--interval", help="typical, or guaranteed: for every table."),
+    every: bool = typer.Option(False, "--all", help="Print all differences, and not the clearest 20 only."),
+    require_signature: Path | None = SIGNED,
+    most_cells: int | None = MOST_CELLS,
+    out: Path | None = OUT,
+    quiet: bool = ANSWER_ONLY,
+) -> None:
+    """Compare two releases, of two years or two epsilons: which differences are larger than their noise explains."""
+    from sfumato.cli.show import say, table, working
+    from sfumato.public.comparison.compare import compare as compare_releases
+    from sfumato.public.comparison.comparison import LEFT, SHOWN
+    from sfumato.publishing.publish import open_release
+
+    with working("opening the releases") as step:
+        first, second = (
+            open_release(one, most_cells=most_cells, require_signature=require_signature) for one in (before, after)
+        )
+        step("finding the differences and their errors")
+        alike = before.stem == after.stem
+        names = (f"{before} (before)", f"{after} (after)") if alike else (before.stem, after.stem)
+        found = compare_releases(first, second, by=by, confidence=confidence, interval=interval, names=names)
+    if form is Form.table and out is None:
+        say(found.statement)
+        say()
+        headers, rows = found.texts(None if every else SHOWN)
+        table(headers, rows, left=LEFT)
+        if len(rows) < found.together:
+            say(f"... and {found.together - len(rows):,} less clear ones; --all prints them, --format csv or json too.")
+        for note in found.notes if MANNER.notes else ():
+            say(f"note: {note}", stderr=True)
+        return
+    if form is Form.json:
+        text = json.dumps(found.to_dict(), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+    else:
+        text = found.to_csv() if form is Form.csv else f"{found!r}\n"
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    from sfumato.releases.file.atomic_write import write_text
+
+    kept = write_text(out, text)
+    say(f"{out}: {found.statement}")
+    if kept is not None:
+        say(f"An earlier file of that name was kept as {kept}.")

@@ -1,0 +1,44 @@
+"""sfumato report: a release as one page for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from sfumato.cli.certificate import STATED, facts_in
+from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED
+from sfumato.cli.shared.conventions import QUIET
+
+OUT = typer.Option(
+    ..., "-o", "--out", help="The page to write: one .html file with all that it needs.", show_default=False
+)
+
+
+def report(
+    release: Path = RELEASE,
+    out: Path = OUT,
+    confidence: float = typer.Option(0.95, "--confidence", help="How sure the intervals are, between 0 and 1."),
+    stated: list[str] = STATED,
+    require_signature: Path | None = SIGNED,
+    most_cells: int | None = MOST_CELLS,
+    quiet: bool = QUIET,
+) -> None:
+    """Write a page about a release: what it promises, what it shows, how far to trust it. Works from disk, offline."""
+    from sfumato.cli.show import say, working
+    from sfumato.public.report.report import report as report_of
+    from sfumato.releases.file.atomic_write import write_text
+
+    with working("writing a report") as step:
+        page = report_of(
+            release,
+            confidence=confidence,
+            require_signature=require_signature,
+            most_cells=most_cells,
+            facts=facts_in(stated),
+            step=step,
+        )
+    kept = write_text(out, page)
+    say(f"{out}: {len(page.encode()) / 1e6:.2f} MB, one file. Open it in a browser, or send it to somebody.")
+    if kept is not None:
+        say(f"An earlier file of that name was kept as {kept}.")

@@ -1,0 +1,165 @@
+"""How a command is to speak: to a person, quietly, or as one JSON object for a script. The same options everywhere.
+
+A question that only a person at a terminal can answer.
+
+Exit codes: the few that every script can rely on, and finer ones for scripts that ask for them.
+
+Ctrl-C, said in one line and told apart from failure by its exit code, in every command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
+from sfumato.plain_text import printable
+
+
+@dataclass
+class Manner:
+    """What is left out. One command runs at a time, so there is one of it, set by the options below.
+
+    talk: sentences and tables on stdout. bars: progress. notes: remarks on an answer, on stderr. json: the answer is
+    one JSON object, and so is a refusal. given: that object was printed.
+    """
+
+    talk: bool = True
+    bars: bool = True
+    notes: bool = True
+    json: bool = False
+    given: bool = False
+
+
+MANNER = Manner()
+
+
+def begin() -> None:
+    """Forget what an earlier command was told."""
+    MANNER.talk = MANNER.bars = MANNER.notes = True
+    MANNER.json = MANNER.given = False
+
+
+def _hushed(quiet: bool) -> bool:
+    if quiet:
+        MANNER.talk = MANNER.bars = MANNER.notes = False
+    return quiet
+
+
+def _answer_only(quiet: bool) -> bool:
+    if quiet:
+        MANNER.bars = MANNER.notes = False
+    return quiet
+
+
+def _as_json(wanted: bool) -> bool:
+    if wanted:
+        MANNER.json, MANNER.talk, MANNER.bars = True, False, False
+    return wanted
+
+
+# Commands take these as parameters and need not look at them: `say`, `table` and the bars ask MANNER.
+QUIET = typer.Option(
+    False, "-q", "--quiet", help="Say nothing unless something is wrong.", callback=_hushed, is_eager=True
+)
+ANSWER_ONLY = typer.Option(
+    False, "-q", "--quiet", help="Print the answer alone: no notes, no progress.", callback=_answer_only, is_eager=True
+)
+JSON = typer.Option(
+    False, "--json", help="Print one JSON object instead of words, for scripts.", callback=_as_json, is_eager=True
+)
+
+
+def give(answer: dict[str, Any]) -> None:
+    """Print the one object that a script reads; what is not a number in JSON, such as infinity, is null."""
+    MANNER.given = True
+    print(json.dumps(_plain(answer), indent=2, ensure_ascii=True, allow_nan=False), file=sys.stdout)  # noqa: T201
+
+
+def _plain(value: Any) -> Any:
+    from fractions import Fraction
+    from math import isfinite
+    from pathlib import Path
+
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, Fraction):  # exact, as --epsilon takes it
+        from sfumato.kernel.budget import readable
+
+        return readable(value)
+    if isinstance(value, float):
+        return float(value) if isfinite(value) else None
+    return str(value) if isinstance(value, Path) else value
+
+
+def can_ask() -> bool:
+    """Whether somebody sits there: scripts, pipes, JSON and --quiet get no question."""
+    return MANNER.talk and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def agreed(question: str) -> bool:
+    """Ask, on stderr; anything but a yes is a no, and Ctrl-C is Ctrl-C."""
+    print(f"{printable(question)} [y/N] ", end="", file=sys.stderr, flush=True)  # noqa: T201
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+DONE, REFUSED, USAGE, INTERRUPTED = 0, 1, 2, 130
+# A script that tests for 1 must go on working, so the finer codes are given only where this variable asks for them.
+VARIABLE, DISTINCT = "SFUMATO_EXIT_CODES", "distinct"
+BY_KIND = {"budget": 3, "input": 4, "file": 5, "damaged": 6, "signature": 7}
+
+HELP = (
+    "Exit codes: 0 done, 1 refused for a reason that you can mend, 2 wrong usage, 130 interrupted. With "
+    f"{VARIABLE}={DISTINCT} in the environment, 1 is told apart: 3 refused to spend budget, 4 makes no sense (schema, "
+    "query, amount), 5 a file cannot be read or written, 6 a file is damaged, 7 a signature "
+    "is missing or wrong."
+)
+
+
+def code_of(error: SfumatoError) -> int:
+    """With which code a refusal ends the command."""
+    return BY_KIND.get(error.kind, REFUSED) if os.environ.get(VARIABLE) == DISTINCT else REFUSED
+
+
+EXIT_CODE = 130  # what shells give to a program that was interrupted
+
+
+class Interrupted(Exception):
+    """The user interrupted a command; the text says what that leaves behind, if anything.
+
+    It is no KeyboardInterrupt any more, because versions of Typer differ in what they make of one.
+    """
+
+    def __init__(self, what_stays: str = "") -> None:
+        super().__init__(f"interrupted; {what_stays}" if what_stays else "interrupted")
+
+
+def left_behind(stop: KeyboardInterrupt) -> str:
+    """What was noted on the interrupt on its way."""
+    return "; ".join(getattr(stop, "__notes__", ()))
+
+
+class Stoppable(TyperGroup):
+    """The commands, each of which can be interrupted."""
+
+    def make_context(self, *given: Any, **named: Any) -> Any:
+        """Read the arguments."""
+        try:
+            return super().make_context(*given, **named)
+        except KeyboardInterrupt as stop:
+            raise Interrupted(left_behind(stop)) from None
+
+    def invoke(self, *given: Any, **named: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(*given, **named)
+        except KeyboardInterrupt as stop:
+            raise Interrupted(left_behind(stop)) from None

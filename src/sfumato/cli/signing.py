@@ -1,0 +1,48 @@
+"""sfumato keygen and sfumato sign: a curator vouches for a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from sfumato.cli.query import RELEASE
+from sfumato.cli.shared.conventions import QUIET
+
+
+def keygen(
+    key: Path | None = typer.Argument(
+        None, metavar="KEY", help="The private key's file; .pub is put beside it.", show_default=False
+    ),
+    out: Path | None = typer.Option(None, "-o", "--out", hidden=True),  # as it was called at first
+    quiet: bool = QUIET,
+) -> None:
+    """Make a pair of Ed25519 keys: a private one for you alone, a public one for whoever checks. Never overwrites."""
+    from sfumato.cli.show import say
+    from sfumato.releases.signature import make_keys
+
+    named = [path for path in (key, out) if path is not None]
+    if len(named) != 1:
+        raise typer.BadParameter("name one file for the private key, such as `sfumato keygen office.key`")
+    (path,) = named
+    public, fingerprint = make_keys(path)
+    say(f"{path}: your private key. Nobody else may see it; who has it can sign in your name.")
+    say(f"{public}: the public key, {fingerprint}. Give it out where people know that it is yours.")
+
+
+def sign(
+    release: Path = RELEASE,
+    key: Path = typer.Option(..., "--key", help="Your private key, from `sfumato keygen`.", show_default=False),
+    quiet: bool = QUIET,
+) -> None:
+    """Sign a release: RELEASE.sig is put beside it, and the release itself stays as it is."""
+    from sfumato.cli.show import say
+    from sfumato.releases.file.atomic_write import write_text
+    from sfumato.releases.signature import sign_release, signature_beside
+
+    signature = sign_release(release, key)
+    beside = signature_beside(release)
+    kept = write_text(beside, signature.text)
+    say(f"{beside}: the signature of {release} by {signature.by}. Publish both files together.")
+    if kept is not None:
+        say(f"An earlier file of that name was kept as {kept}.")

@@ -1,0 +1,363 @@
+"""The private counts, by cell: all that ever comes out of a table, and it stays in the kernel.
+
+Rows as they were placed, one by one: what is read where a table has too many cells to lay out.
+
+Nearly every row then has a cell of its own. To gather rows by cell would take longer than reading them and save little,
+so they are kept as they are, in a few short numbers each. A row's *words* number its cell along runs of neighbouring
+attributes: the cells of 100 attributes have no number that 64 bits can hold, but each run of them has a short one.
+
+Which larger margins to count so that many small ones follow from them by adding up. Nothing here is private.
+
+To count a margin of four attributes takes hardly longer than one of two, and six pairs follow from it.
+
+Margins of the private counts: rows and sums along some attributes, whatever the values of the others.
+
+A table of many attributes spans more cells than can be numbered. So every margin is counted from the rows, or from the
+cells that hold some, and nothing is ever laid out but the margin itself. Rows are taken a block at a time, small enough
+to stay in a processor's cache while all margins of a batch are counted in it.
+
+Whole numbers are added up, exactly or modulo 2^64, so the order of rows leaves no trace. Which margins are counted
+together, and which are kept for a second question, follows from the domain and from what was asked before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.arrays import MOST_DENSE, Codes, Whole
+from sfumato.domain import LARGEST_NUMBER, Domain
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # no repr: private counts must not reach a log or a traceback
+class Aggregate:
+    """Rows and sums of measures in the cells that hold rows.
+
+    cells: their numbers, rising. counts: rows in each. sums: for each measure, the sum of its steps in each.
+    """
+
+    cells: Codes
+    counts: Whole
+    sums: Mapping[str, Whole] = field(default_factory=dict)
+
+    def of(self, statistic: str) -> Whole:
+        """The numbers of one statistic: "count" or a measure."""
+        return self.counts if statistic == "count" else self.sums[statistic]
+
+    def at(self, cells: Codes, statistic: str) -> Whole:
+        """One statistic at given cells; 0 where a cell holds no rows."""
+        answer = np.zeros(len(cells), dtype=np.int64)
+        if len(self.cells):
+            places = np.minimum(np.searchsorted(self.cells, cells), len(self.cells) - 1)
+            held = self.cells[places] == cells
+            answer[held] = self.of(statistic)[places[held]]
+        return answer
+
+    def regroup(self, label: Codes) -> Aggregate:
+        """The aggregate over groups of cells: `label` names each cell's group, -1 leaves it out."""
+        labels = label[self.cells]
+        seen = labels >= 0
+        groups, place = np.unique(labels[seen], return_inverse=True)
+
+        def gathered(values: Whole) -> Whole:
+            total = np.zeros(len(groups), dtype=np.int64)
+            np.add.at(total, place, values[seen])
+            return total
+
+        return Aggregate(groups, gathered(self.counts), {name: gathered(sums) for name, sums in self.sums.items()})
+
+
+LONGEST_WORD = 2**16  # cells that a word tells apart; only an attribute that has more values by itself has a longer one
+
+Short = NDArray[np.unsignedinteger[Any]]  # whole numbers from 0, in no more bytes than they need
+
+
+def words_of(domain: Domain) -> tuple[range, ...]:
+    """The places of the attributes that each word is about."""
+    runs, first, cells = [], 0, 1
+    for place, size in enumerate(domain.shape):
+        if place > first and cells * size > LONGEST_WORD:
+            runs.append(range(first, place))
+            first, cells = place, 1
+        cells *= size
+    return (*runs, range(first, len(domain.axes)))
+
+
+def short(values: NDArray[Any], below: int) -> Short:
+    """Whole numbers from 0 up to, not including, `below`, in two bytes each, or in four if they need them.
+
+    Not in one: to add numbers of one kind is faster than to save a byte.
+    """
+    return values.astype(np.uint16 if below <= 2**16 else np.uint32, copy=False)
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # no repr: private rows must not reach a log or a traceback
+class Rows:
+    """words: an array for each run of `words_of(domain)`. steps: for each measure, those of every row."""
+
+    domain: Domain
+    words: tuple[Short, ...]
+    steps: dict[str, Whole] = field(default_factory=dict)
+    _found: dict[str, tuple[int, Short | None]] = field(init=False, default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.words[0])
+
+    def codes(self, name: str, these: slice) -> Short:
+        """Where some of the rows lie on an axis."""
+        if name not in self._found:
+            self._found[name] = self._find(name)
+        word, along = self._found[name]
+        return self.words[word][these] if along is None else np.take(along, self.words[word][these])
+
+    def _find(self, name: str) -> tuple[int, Short | None]:
+        """Which word tells where a row lies on an axis and, if it tells more than that, the code for each of them."""
+        place, shape = self.domain.place(name), self.domain.shape
+        word, run = next((word, run) for word, run in enumerate(words_of(self.domain)) if place in run)
+        if len(run) == 1:
+            return word, None
+        cells = np.arange(prod(shape[run.start : run.stop]))
+        return word, short(cells // prod(shape[place + 1 : run.stop]) % shape[place], shape[place])
+
+    @cached_property
+    def gathered(self) -> Aggregate:
+        """Rows and sums by cell, wherever cells have a number; sums modulo 2^64."""
+        if self.domain.size > LARGEST_NUMBER:
+            raise QueryError(
+                f"the attributes span {self.domain.size:.3g} cells, more than the 2^62 that can be numbered; "
+                "measure margins of them"
+            )
+        cells: Codes = np.zeros(len(self), dtype=np.int64)
+        for run, word in zip(words_of(self.domain), self.words, strict=True):
+            cells *= prod(self.domain.shape[run.start : run.stop])
+            cells += word
+        order = np.argsort(cells, kind="stable") if self.steps else None
+        cells = np.sort(cells) if order is None else cells[order]
+        starts = np.flatnonzero(np.diff(cells, prepend=-1))
+        counts = np.diff(starts, append=len(cells))
+        sums = {name: _added(each[order], starts) for name, each in self.steps.items()}
+        return Aggregate(cells[starts], counts, sums)
+
+
+def _added(values: Whole, starts: Codes) -> Whole:
+    return np.add.reduceat(values, starts) if len(starts) else np.zeros(0, dtype=np.int64)
+
+
+MOST_JOINED = 2**16  # cells of a margin that is counted for the sake of others: its counts stay in a processor's cache
+AT_ONCE = 5_000  # sets that are looked at together, so that the time taken grows no faster than their number
+
+
+def covering(
+    sets: Sequence[frozenset[str]], sizes: Mapping[str, int], most: int = MOST_JOINED
+) -> Iterator[tuple[frozenset[str], list[int]]]:
+    """Unions of the sets, each with the places of those that it holds and no union before it did.
+
+    A union is grown greedily, by the attribute that completes the most sets, for as long as it spans few cells.
+
+    >>> pairs = [frozenset("ab"), frozenset("ac"), frozenset("bc"), frozenset("cd")]
+    >>> [(sorted(union), places) for union, places in covering(pairs, dict.fromkeys("abcd", 10), most=1000)]
+    [(['a', 'b', 'c'], [0, 1, 2]), (['c', 'd'], [3])]
+    """
+    for first in range(0, len(sets), AT_ONCE):
+        places: dict[frozenset[str], list[int]] = defaultdict(list)
+        about: dict[str, dict[frozenset[str], None]] = defaultdict(dict)  # an ordered set
+        for place, one in enumerate(sets[first : first + AT_ONCE], first):
+            places[one].append(place)
+            for name in one:
+                about[name][one] = None
+        while places:
+            union = _grown(next(iter(places)), about, sizes, most)
+            held = [one for one in _touching(union, about) if one <= union]
+            yield union, sorted(place for one in held for place in places.pop(one))
+            for one in held:
+                for name in one:
+                    del about[name][one]
+
+
+def _grown(
+    union: frozenset[str], about: Mapping[str, dict[frozenset[str], None]], sizes: Mapping[str, int], most: int
+) -> frozenset[str]:
+    cells = prod(sizes[name] for name in union)
+    while True:
+        missing = (one - union for one in _touching(union, about))
+        gains = Counter(name for rest in missing if len(rest) == 1 for name in rest if cells * sizes[name] <= most)
+        if not gains:
+            return union
+        best = min(gains, key=lambda name: (-gains[name], sizes[name], name))
+        union, cells = union | {best}, cells * sizes[best]
+
+
+def _touching(union: frozenset[str], about: Mapping[str, dict[frozenset[str], None]]) -> dict[frozenset[str], None]:
+    """The sets that share an attribute with a union; the set of none is in every union."""
+    found = {frozenset[str](): None} if not union else {}
+    for name in sorted(union):
+        found |= about.get(name, {})
+    return found
+
+
+BLOCK = 2**16  # rows that are looked at together; more for a margin of more cells
+MOST_AT_ONCE = 2**22  # numbers of margins that are counted in the same blocks
+MOST_KEPT = 2**24  # numbers of margins that are kept for a second question; others are counted again
+EXACT = 2**53  # below this, sums of whole numbers are exact in doubles
+
+
+class MarginCounts:
+    """The margins of one table. No repr: private counts must not reach a log or a traceback."""
+
+    def __init__(self, domain: Domain, held: Aggregate | Rows) -> None:
+        self._domain = domain
+        self._held = held
+        self._values: dict[str, NDArray[Any] | None] = {}
+        self._kept: dict[tuple[str, tuple[str, ...]], Whole] = {}
+        self._room = MOST_KEPT
+
+    def domain_along(self, names: Sequence[str]) -> Domain:
+        """The domain that some attributes span, in the order of the table's; refused if it is too large to hold."""
+        if isinstance(names, str):
+            raise QueryError(f"a margin takes a list of attributes; write [{names!r}]")
+        domain = self._domain.along(names)
+        if domain.size > MOST_DENSE:
+            raise QueryError(
+                f"the margin of {', '.join(domain.names)} has {domain.size:.3g} cells, and {MOST_DENSE:,} can be held; "
+                "take fewer attributes"
+            )
+        return domain
+
+    def along(self, names: Sequence[str]) -> tuple[Domain, Aggregate]:
+        """A margin's domain, and what its cells hold."""
+        domain = self.domain_along(names)
+        ((_, counts),) = self.counts([domain])
+        held = np.flatnonzero(counts)
+        return domain, Aggregate(held, counts[held], _SumsInCells(self, domain, held))
+
+    def counts(self, domains: Sequence[Domain]) -> Iterator[tuple[int, Whole]]:
+        """The rows in every cell of margins: the place of each in the list, in any order, and its counts."""
+        wanted: list[int] = []
+        for place, domain in enumerate(domains):
+            if ("count", domain.names) in self._kept:
+                yield place, self._kept["count", domain.names]
+            else:
+                wanted.append(place)
+        sets = [frozenset(domains[place].names) for place in wanted]
+        sizes = {axis.name: axis.size for axis in self._domain}
+        for batch in _batches((self._domain.along(union), places) for union, places in covering(sets, sizes)):
+            unions = [union for union, _ in batch]
+            for union, (_, places), counts in zip(unions, batch, self._counted("count", unions), strict=True):
+                for place in (wanted[each] for each in places):
+                    yield place, self._keep("count", domains[place], _down(counts, union, domains[place]))
+
+    def sums(self, of: str, domain: Domain) -> Whole:
+        """The sum of a measure's steps in every cell of a margin."""
+        if (of, domain.names) in self._kept:
+            return self._kept[of, domain.names]
+        (sums,) = self._counted(of, [domain])
+        return self._keep(of, domain, sums)
+
+    def _keep(self, of: str, domain: Domain, numbers: Whole) -> Whole:
+        numbers.setflags(write=False)
+        if domain.size <= self._room and (of, domain.names) not in self._kept:
+            self._kept[of, domain.names] = numbers
+            self._room -= domain.size
+        return numbers
+
+    def _counted(self, of: str, domains: Sequence[Domain]) -> list[Whole]:
+        """Rows, or sums of steps, in every cell of some margins, from one pass over what is held."""
+        totals: list[Whole] = [np.zeros(domain.size, dtype=np.int64) for domain in domains]
+        names = dict.fromkeys(name for domain in domains for name in domain.names)
+        values = self._values_of(of)
+        held = len(self._held) if isinstance(self._held, Rows) else len(self._held.cells)
+        block = max([BLOCK, *(domain.size for domain in domains)])
+        for start in range(0, held, block):
+            these = slice(start, min(start + block, held))
+            codes = {name: self._codes(name, these) for name in names}
+            for domain, total in zip(domains, totals, strict=True):
+                places = _places(domain, codes, these.stop - start)
+                _add(total, places, None if values is None else values[these])
+        return totals
+
+    def _codes(self, name: str, these: slice) -> Short:
+        if isinstance(self._held, Rows):
+            return self._held.codes(name, these)
+        return short(self._domain.codes_along(name, self._held.cells[these]), self._domain[name].size)
+
+    def _values_of(self, of: str) -> NDArray[Any] | None:
+        """What each row, or each cell that holds some, adds: doubles if these are exact; None if it is 1 for all."""
+        if of not in self._values:
+            if isinstance(self._held, Rows):
+                values = None if of == "count" else self._held.steps[of]
+            else:
+                values = self._held.of(of)
+            # Only how sums are worked out depends on this, not what comes of it.
+            exact = values is not None and float(np.abs(values.astype(np.float64)).sum()) < EXACT
+            self._values[of] = values.astype(np.float64) if values is not None and exact else values
+        return self._values[of]
+
+
+class _SumsInCells(Mapping[str, Whole]):
+    """Sums of measures in some cells of a margin, worked out when they are asked for."""
+
+    def __init__(self, margins: MarginCounts, domain: Domain, cells: Codes) -> None:
+        self._margins, self._domain, self._cells = margins, domain, cells
+
+    def __getitem__(self, name: str) -> Whole:
+        return self._margins.sums(name, self._domain)[self._cells]
+
+    def __iter__(self) -> Iterator[str]:
+        held = self._margins._held
+        return iter(held.steps if isinstance(held, Rows) else held.sums)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def _batches(unions: Iterator[tuple[Domain, list[int]]]) -> Iterator[list[tuple[Domain, list[int]]]]:
+    """Margins that are counted in the same blocks: few enough to hold, a large one by itself."""
+    batch: list[tuple[Domain, list[int]]] = []
+    room = MOST_AT_ONCE
+    for union, places in unions:
+        alone = union.size > BLOCK
+        if batch and (alone or union.size > room):
+            yield batch
+            batch, room = [], MOST_AT_ONCE
+        batch.append((union, places))
+        room = -1 if alone else room - union.size
+    if batch:
+        yield batch
+
+
+def _places(domain: Domain, codes: Mapping[str, Short], rows: int) -> Short:
+    """Where rows lie in a margin, from where they lie on its axes."""
+    kind = np.dtype(np.uint16 if domain.size < 2**16 else np.uint32)
+    if not domain.axes:
+        return np.zeros(rows, dtype=kind)
+    first, *others = domain
+    places: Short = codes[first.name].astype(kind)
+    for axis in others:
+        places *= kind.type(axis.size)
+        places += codes[axis.name]
+    return places
+
+
+def _add(total: Whole, places: Short, values: NDArray[Any] | None) -> None:
+    """Add values to the total at each place, modulo 2^64 where it leaves 64 bits."""
+    if values is None:
+        total += np.bincount(places, minlength=len(total))
+    elif values.dtype == np.float64:
+        total += np.bincount(places, values, len(total)).astype(np.int64)
+    else:
+        np.add.at(total, places, values)
+
+
+def _down(counts: Whole, union: Domain, domain: Domain) -> Whole:
+    """The counts of a margin from those of a larger one."""
+    away = tuple(place for place, axis in enumerate(union) if axis.name not in domain)
+    return np.asarray(counts.reshape(union.shape).sum(axis=away), dtype=np.int64).reshape(-1)

@@ -1,0 +1,198 @@
+"""What a ledger refuses, and what it says then: overspending, a second promise by accident, the wrong ledger.
+
+Nothing has been written when one of these is raised, so nothing is spent.
+
+A reservation as it is asked for: exact amounts, well-formed names, and what the ledger has to say to it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from fractions import Fraction
+from pathlib import Path
+from typing import NoReturn
+
+from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, RepeatedRelease
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Amount, as_delta, as_epsilon, readable
+from sfumato.kernel.ledger.book import NOTHING, Account, Book, Unit, check_name, is_count, is_digest, same_dataset
+
+LOST = "restore it, or name the one that holds what was spent before (--ledger)"
+
+
+def refuse_overspending(
+    account: Account,
+    asked: Fraction,
+    asked_delta: Fraction,
+    stated: Fraction | None,
+    stated_delta: Fraction | None,
+    where: str = "",
+) -> None:
+    """Exact comparisons, no tolerance: the privacy of the dataset rests on these lines."""
+    total = account.total if stated is None else min(account.total, stated)
+    totals_delta = [delta for delta in (account.total_delta, stated_delta) if delta is not None]
+    needed, needed_delta = account.spent + asked, account.spent_delta + asked_delta
+    enough_delta = needed_delta <= min(totals_delta) if totals_delta else needed_delta < 1
+    if needed <= total and (enough_delta or asked_delta == 0):
+        return
+    name, set_total = _called(account), f"sfumato ledger set {shlex.quote(account.dataset)} --epsilon"
+    if needed <= total:
+        whole = min(totals_delta, default=Fraction(1))
+        raise BudgetExhausted(
+            f"asked for delta {readable(asked_delta)} on dataset {name}: {readable(account.spent_delta)} of its total "
+            f"{readable(whole)} is spent, {readable(max(NOTHING, whole - account.spent_delta))} is left; use pure "
+            f"epsilon (no --delta), or, if the data owner agrees, raise the total: `{set_total} "
+            f"{readable(account.total)} --delta {readable(needed_delta)}{where}`"
+            + (" and budget: {delta: ...} in the schema" if stated_delta is not None else "")
+        )
+    note = ""
+    if stated is not None and stated > account.total:
+        note = f" (the schema says {readable(stated)}, but the total recorded in the ledger is smaller and holds)"
+    elif stated is not None and stated < account.total:
+        note = f" (the ledger says {readable(account.total)}, but the schema's total is smaller and holds)"
+    places = [f"`{set_total} {readable(needed)}{where}`"] if account.total < needed else []
+    if stated is not None and stated < needed:
+        places.append(f"budget: {{epsilon: {readable(needed)}}} in the schema")
+    raise BudgetExhausted(
+        f"asked for epsilon {readable(asked)} on dataset {name}: {readable(account.spent)} of its total "
+        f"{readable(total)} is spent, {readable(max(NOTHING, total - account.spent))} is left{note}; ask for a smaller "
+        f"--epsilon or, if the data owner agrees, raise the total: {' and '.join(places)}"
+    )
+
+
+def _called(account: Account) -> str:
+    """The dataset's name for a message, with the other spellings that share its account."""
+    others = [repr(name) for name in account.spellings if name != account.dataset]
+    return repr(account.dataset) + (f" (one account with {' and '.join(others)})" if others else "")
+
+
+def refuse_another_unit(account: Account, unit: Unit, contributions: int) -> None:
+    """Refuse to add an epsilon for one privacy unit to epsilons for another: their sum would promise nothing.
+
+    What protects any one row protects a person with ten rows ten times less, so the two are not the same epsilon.
+    Entries without a recorded unit fit any: what they promised is not known.
+    """
+    known = [promise for promise in account.promises if promise.unit is not None]
+    if not known or any(promise.unit == unit for promise in known):
+        return
+    before = " and ".join(f"epsilon {readable(promise.spent)} to {promise.whom}" for promise in known)
+    raise BudgetError(
+        f"asked to protect {unit.in_words(contributions)}, but dataset {_called(account)} has spent {before}: that is "
+        "another promise, and the epsilons do not add up to one; keep to the privacy_unit of before or, if the data "
+        "owner agrees to both promises, say so: --another-unit (another_unit=True)",
+        kind="budget",
+    )
+
+
+def refuse_repetition(book: Book, dataset: str, request: str | None) -> None:
+    """Refuse to pay twice for one thing by accident: what was asked for last is asked for once more.
+
+    Only what is public is compared: the table by its name, the schema, the mechanism, the cost and the workload.
+    """
+    name = same_dataset(dataset)
+    last = next((entry for entry in reversed(book.entries) if same_dataset(entry.dataset) == name), None)
+    if request is None or last is None or last.request != request:
+        return
+    when = last.reserved_at.removesuffix("+00:00").replace("T", " ")
+    cost = f"epsilon {readable(last.epsilon)}" + (f" and delta {readable(last.delta)}" if last.delta else "")
+    became = "published" if last.state == "published" else "reserved, and spent, but never published"
+    raise RepeatedRelease(
+        f"the last release of dataset {dataset!r} was of the same table (by name; tables in memory count as one), with "
+        f"the same schema, mechanism and epsilon (entry {last.number} of {when} UTC, {became}); another one costs "
+        f"{cost} once more; use the file that there is, or say that it is meant: --again (again=True)"
+    )
+
+
+def refuse_missing(path: Path, identity: str | None) -> NoReturn:
+    """Refuse to go on without a ledger where one is required, by the curator or by the schema."""
+    which = "a ledger is required" if identity is None else f"the schema requires the ledger {identity}"
+    raise LedgerError(f"{which}, but there is none at {path}; {LOST}")
+
+
+def refuse_other_ledger(book: Book, path: Path, *, required: bool, identity: str | None) -> None:
+    """Refuse a ledger that is not the one the schema names, and one that knows nothing where one is required."""
+    if identity is not None and book.id != identity:
+        raise LedgerError(
+            f"the schema requires the ledger {identity}, but the one at {path} is {book.id}; restore the former, name "
+            "it (--ledger), or correct `ledger` in the schema"
+        )
+    if required and book.is_blank:  # such as one that a refused release has left behind
+        raise LedgerError(f"a ledger is required, but the one at {path} is new and knows of no dataset; {LOST}")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a reservation is for. `Ledger.reserve` says what each field means.
+
+    where: what a command needs in order to reach the same ledger, so that one that is proposed can be pasted.
+    """
+
+    dataset: str
+    epsilon: Fraction
+    delta: Fraction
+    limit: Fraction | None
+    limit_delta: Fraction | None
+    mechanism: str
+    unit: Unit
+    contributions: int
+    another_unit: bool
+    request: str | None
+    again: bool
+    identity: str | None
+    where: str = ""
+
+    @classmethod
+    def stated(
+        cls,
+        dataset: str,
+        epsilon: Amount,
+        *,
+        limit: Amount | None,
+        mechanism: str,
+        unit: Unit,
+        contributions: int,
+        another_unit: bool = False,
+        delta: Amount = 0,
+        limit_delta: Amount | None = None,
+        identity: str | None = None,
+        request: str | None = None,
+        again: bool = True,
+    ) -> Wanted:
+        """Check every field by itself, before any ledger is looked at."""
+        check_name(dataset, "dataset")
+        check_name(mechanism, "mechanism")
+        amounts = as_epsilon(epsilon), delta_of(delta)
+        total = None if limit is None else as_epsilon(limit, "the budget's epsilon")
+        total_delta = None if limit_delta is None else delta_of(limit_delta)
+        if type(unit) is not Unit or not is_count(contributions) or contributions >= 2**63:
+            raise LedgerError("a reservation needs a unit, ROW or Unit('person_id'), and its contributions, such as 1")
+        if not (request is None or is_digest(request)):
+            raise LedgerError("a request is told by its SHA-256 digest, 64 hexadecimal digits, or not at all")
+        totals = total, total_delta
+        return cls(dataset, *amounts, *totals, mechanism, unit, contributions, another_unit, request, again, identity)
+
+    def total_in(self, book: Book) -> tuple[Fraction, Fraction | None]:
+        """The dataset's total: the one that the ledger has recorded, or the schema's, which is recorded first."""
+        if (known := book.total(self.dataset)) is not None:
+            return known
+        if self.limit is None:
+            raise BudgetError(
+                f"dataset {self.dataset!r} has no total budget yet; state the total once: budget: {{epsilon: 3}} in "
+                f"the schema, or `sfumato ledger set {shlex.quote(self.dataset)} --epsilon 3{self.where}`",
+                kind="budget",
+            )
+        return self.limit, self.limit_delta
+
+    def refuse_in(self, book: Book) -> Account:
+        """Everything that a ledger can have against it; where the dataset stands, if that is nothing."""
+        account = book.account(self.dataset)
+        if not self.another_unit:
+            refuse_another_unit(account, self.unit, self.contributions)
+        refuse_overspending(account, self.epsilon, self.delta, self.limit, self.limit_delta, self.where)
+        if not self.again:
+            refuse_repetition(book, self.dataset, self.request)
+        return account
+
+
+def delta_of(value: Amount) -> Fraction:
+    return NOTHING if value == 0 and not isinstance(value, bool) else as_delta(value)

@@ -1,0 +1,185 @@
+"""ClickHouse: its texts are bytes already, and a NaN is not equal to itself.
+
+DuckDB behind a connection of its own, of ADBC or of SQLAlchemy: the same words as where the kernel opens it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlglot import exp
+
+from sfumato.errors import TableError
+from sfumato.kernel.reading.engines import Column
+from sfumato.kernel.reading.engines.other.mysql import Session, Words, chosen, is_nan, literal, quoted_table
+from sfumato.kernel.reading.expressions import SQL, cast, choose, try_cast, type_of, whole
+from sfumato.kernel.reading.formats.origin import bare_type
+
+OLDEST = 24  # the first with the analyzer that tells a column from an alias of the same name
+# Engines that hold the rows they were given. Others make them up, merge some into one, or fetch them elsewhere.
+STORED = {"MergeTree", "ReplicatedMergeTree", "SharedMergeTree", "Memory", "Log", "TinyLog", "StripeLog"}
+_TYPES = {"Date32": "Date", "Date": "Date", "DateTime": "DateTime", "DateTime64": "DateTime", "Bool": "Bool"}
+_TYPES |= {f"{sign}Int{bits}": f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
+_TYPES |= {"Float32": "Float32", "Float64": "Float64", "String": "String", "UUID": "UUID"}
+_TYPES |= {"Enum8": "String", "Enum16": "String"}
+_SETTINGS = "SETTINGS session_timezone = 'UTC', prefer_column_name_to_alias = 1"
+_TABLES = """
+SELECT database, name, engine FROM system.tables
+WHERE database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema') AND NOT is_temporary
+"""
+_COLUMNS = """
+SELECT name, type, default_kind IN ('ALIAS', 'EPHEMERAL') FROM system.columns
+WHERE database = {} AND table = {} ORDER BY position
+"""
+
+
+class ClickHouseWords(Words):
+    """ClickHouse's words. Settings are part of a statement, so that none of a session is changed."""
+
+    dialect, shown = "clickhouse", "ClickHouse"
+
+    def must_serve(self, session: Session) -> None:
+        """Refuse a server that would take an alias for a column."""
+        ((version,),) = session.rows("SELECT version()")
+        if int(str(version).partition(".")[0]) < OLDEST:
+            raise TableError(f"ClickHouse {version} cannot run what a release asks; use version {OLDEST} or later")
+
+    def found(self, session: Session, name: str | None) -> tuple[SQL, tuple[Column, ...]]:
+        """A table of the connection's database, or database.table."""
+        ((usual,),) = session.rows("SELECT currentDatabase()")
+        database, own, kind = chosen(session.rows(_TABLES), name, str(usual), self.shown)
+        rows = session.rows(_COLUMNS.format(literal(database, self.dialect), literal(own, self.dialect)))
+        columns = [
+            Column(str(column), core_type(str(word)), str(column), derived=kind not in STORED or bool(made))
+            for column, word, made in rows
+        ]
+        return quoted_table(own, database), tuple(columns)
+
+    def bytes_of(self, text: SQL) -> SQL:
+        """A text is compared by its bytes."""
+        return text
+
+    def number_of(self, text: SQL) -> SQL:
+        """A number, if the text is one."""
+        blanks = exp.Trim(this=text, expression=exp.Literal.string(" \t\n\v\f\r"))
+        return exp.Anonymous(this="toFloat64OrNull", expressions=[blanks])
+
+    def text_of(self, value: SQL, source: Column) -> SQL:
+        """Decimals with all digits that their type has."""
+        digits = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", source.type or "")
+        if digits is None:
+            return cast(value, "text")
+        return exp.Anonymous(this="toDecimalString", expressions=[value, whole(int(digits[1]))])
+
+    def day_of(self, value: SQL, source: Column, to: str) -> SQL:
+        """A time is one of UTC, whatever zone its column shows it in."""
+        if type_of(source, self.dialect) == exp.DataType.Type.DATE:
+            return cast(value, to)
+        return cast(cast(value, "timestamp"), to)
+
+    def scramble(self, parts: Sequence[SQL]) -> SQL:
+        """ClickHouse's own hash."""
+        return exp.Anonymous(this="cityHash64", expressions=list(parts))
+
+    def spelled(self, statement: SQL) -> str:
+        """In ClickHouse's words, with its settings."""
+        own = statement.copy()
+        for node in reversed(list(own.walk())):  # from the inside out: what is replaced is not looked at again
+            if (instead := _own_words(node)) is not None:
+                node.replace(instead)
+        return f"{own.sql(dialect=self.dialect, identify=True)} {_SETTINGS}"
+
+    def planned(self, text: str) -> str:
+        """ClickHouse's plan."""
+        return f"EXPLAIN {text}"
+
+
+def core_type(word: str) -> str:
+    """A type as sqlglot knows it; one that cannot be read as `type NAME`, which it does not.
+
+    >>> core_type("LowCardinality(Nullable(String))"), core_type("Decimal(9, 2)"), core_type("DateTime64(3, 'UTC')")
+    ('String', 'DECIMAL(9,2)', 'DateTime')
+    >>> core_type("FixedString(3)"), core_type("Enum8('Ann' = 1)")
+    ('type FixedString', 'String')
+    """
+    while (inner := re.fullmatch(r"(?:LowCardinality|Nullable)\((.*)\)", word, re.DOTALL)) is not None:
+        word = inner[1]
+    if (digits := re.fullmatch(r"Decimal\((\d+), ?(\d+)\)", word)) is not None and int(digits[1]) <= 38:
+        return f"DECIMAL({digits[1]},{digits[2]})"
+    bare = re.split(r"[( ]", word)[0]
+    return _TYPES.get(bare, f"type {bare}")
+
+
+@lru_cache
+def _type(word: str) -> exp.DataType:
+    return exp.DataType.build(word, dialect="clickhouse")
+
+
+def _own_words(node: Any) -> SQL | None:
+    """What stands in ClickHouse for something; None if that is the same."""
+    if isinstance(node, exp.Nullif) and is_nan(node.expression):
+        return choose([(exp.IsNan(this=node.this), exp.Null())], node.this.copy())
+    if isinstance(node, exp.NEQ) and is_nan(node.expression):
+        return exp.Not(this=exp.IsNan(this=node.this))
+    if isinstance(node, exp.Extract) and node.name.upper() == "ISODOW":
+        return exp.Anonymous(this="toDayOfWeek", expressions=[node.expression])
+    if isinstance(node, exp.Cast):
+        types = exp.DataType.Type
+        word = {types.DATE: "Nullable(Date32)", types.TIMESTAMP: "Nullable(DateTime64(6, 'UTC'))"}.get(node.to.this)
+        if word is not None:
+            return exp.Cast(this=node.this, to=_type(word).copy())
+    return None
+
+
+_DUCK_TABLES = """
+SELECT table_schema, table_name, table_type FROM information_schema.tables
+WHERE table_catalog = current_database() AND table_schema NOT IN ('information_schema', 'pg_catalog')
+"""
+_DUCK_COLUMNS = """
+SELECT column_name, data_type, is_generated <> 'NEVER' FROM information_schema.columns
+WHERE table_catalog = current_database() AND table_schema = {} AND table_name = {} ORDER BY ordinal_position
+"""
+
+
+class DuckWords(Words):
+    """DuckDB's words."""
+
+    dialect, shown, subqueries = "duckdb", "DuckDB", True
+    settings = (("SET TimeZone = 'UTC'", "RESET TimeZone"),)
+
+    def found(self, session: Session, name: str | None) -> tuple[SQL, tuple[Column, ...]]:
+        """A table of the database that the connection has open."""
+        schema, own, kind = chosen(session.rows(_DUCK_TABLES), name, "main", self.shown)
+        rows = session.rows(_DUCK_COLUMNS.format(literal(schema, self.dialect), literal(own, self.dialect)))
+        columns = [
+            Column(str(column), bare_type(str(word)), str(column), derived=kind != "BASE TABLE" or bool(made))
+            for column, word, made in rows
+        ]
+        return quoted_table(own, schema), tuple(columns)
+
+    def bytes_of(self, text: SQL) -> SQL:
+        """A BLOB, which has no collation."""
+        return exp.Anonymous(this="encode", expressions=[text])
+
+    def number_of(self, text: SQL) -> SQL:
+        """By TRY_CAST, as everything else."""
+        return try_cast(text, "double")
+
+    def safe_cast(self, value: SQL, source: Column, to: str) -> SQL:
+        """DuckDB's TRY_CAST."""
+        return try_cast(value, to)
+
+    def scramble(self, parts: Sequence[SQL]) -> SQL:
+        """DuckDB's own hash."""
+        return exp.Anonymous(this="hash", expressions=list(parts))
+
+    def spelled(self, statement: SQL) -> str:
+        """As it is."""
+        return statement.sql(dialect=self.dialect, identify=True)
+
+    def planned(self, text: str) -> str:
+        """DuckDB's plan."""
+        return f"EXPLAIN {text}"

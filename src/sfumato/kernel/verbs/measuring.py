@@ -1,0 +1,228 @@
+"""The noise that a measurement was asked to carry: from a budget, or row by row as stated. Nothing here is private.
+
+How far margins lie from public guesses, as scores to choose by: whole numbers, exact, that one row moves by 1.
+
+Sums of misfits by group: what `measure_misfit` and `measure_margin_misfits` add noise to, and what it costs.
+
+A row of data in cell c moves row j of a misfit by at most |A[j, c]|, so it moves the sums of all groups together by at
+most column sum c of |A|, however the rows are grouped (docs/privacy.md, theorem 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import isqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.arrays import MOST_MISFIT_GROUPS, Codes
+from sfumato.errors import PrivacyError, QueryError
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import Charge, Load, noise_for
+from sfumato.kernel.verbs.scores import Misfit
+from sfumato.measurement import Gaussian, Laplace, Noise
+from sfumato.queries import Identity, Queries
+from sfumato.queries.arrays import codes, frozen
+
+
+def check_kind(budget: Budget, charge: Charge) -> None:
+    """Refuse to spend epsilon from a charge in rho, and the other way round."""
+    if budget.is_pure != charge.pure:
+        raise QueryError("a charge in epsilon is spent in epsilon, one in rho in rho")
+
+
+def pure_epsilon(budget: Budget, charge: Charge, what: str) -> Fraction:
+    """The epsilon to spend on something that is proved for pure epsilon only."""
+    check_kind(budget, charge)
+    if not budget.is_pure:
+        raise QueryError(f"{what} is for pure epsilon; under rho, measure the queries with Gaussian noise instead")
+    return budget.amount
+
+
+def epsilon_to_choose(budget: Budget) -> Fraction:
+    """The epsilon of the exponential mechanism that a budget pays for.
+
+    Choosing with epsilon costs a rho of epsilon^2 / 8 (Bun and Steinke 2016); the square root is rounded down.
+    """
+    if budget.is_pure:
+        return budget.amount
+    squared = 8 * budget.amount
+    return Fraction(isqrt(squared.numerator * squared.denominator * 4**64), squared.denominator * 2**64)
+
+
+def in_proportion(noise: Noise, unit: int) -> Noise:
+    """Noise on numbers of which one row adds at most 1, in proportion to that on numbers where it adds `unit`."""
+    if isinstance(noise, Laplace):
+        return Laplace(noise.scale / unit)
+    return Gaussian(noise.sigma_squared / unit**2)
+
+
+def noises_of(
+    queries: Queries,
+    unit: int,
+    budget: Budget | None,
+    scales: Fraction | Sequence[Fraction] | None,
+    which: Codes | None,
+    charge: Charge,
+) -> tuple[tuple[Noise, ...], Codes | None]:
+    """The distinct noises, and which row carries which; None where all rows carry the first."""
+    if (budget is None) == (scales is None):
+        raise QueryError("give either a budget or noise scales, so that the budget is stated once")
+    family = Laplace if charge.pure else Gaussian
+    if budget is not None:
+        check_kind(budget, charge)
+        if not queries.l1:
+            raise QueryError("these queries touch no cell")
+        l1, l2_squared = Fraction(queries.l1), Fraction(queries.l2_squared)
+        noise = noise_for(budget, charge.contributions, l1=unit * l1, l2_squared=unit**2 * l2_squared)
+        return (noise,), None
+    assert scales is not None  # noqa: S101 (checked above)
+    listed = [scales] if isinstance(scales, Fraction) else list(scales)
+    if min(listed) <= 0:
+        raise PrivacyError("a noise scale must be positive")
+    if which is not None:
+        places = np.array(which, dtype=np.int64)  # a copy: nobody may change it between the charge and the draw
+        if places.shape != (queries.rows,) or places.min() < 0 or places.max() >= len(listed):
+            raise QueryError(f"{queries.rows} rows need as many places in a list of {len(listed)} scales")
+        return tuple(family(scale) for scale in listed), places
+    if not isinstance(scales, Fraction) and len(listed) != queries.rows:
+        raise QueryError(f"{queries.rows} rows need as many scales, got {len(listed)}")
+    distinct = sorted(set(listed))
+    place = {scale: number for number, scale in enumerate(distinct)}
+    found = None if len(distinct) == 1 else np.array([place[scale] for scale in listed], dtype=np.int64)
+    return tuple(family(scale) for scale in distinct), found
+
+
+LARGEST = 2**61  # of a distance and of a penalty; cutting off at a fixed number brings distances only closer
+EXACT = 2.0**52  # below this, 64 bits hold the sum beyond doubt
+
+
+def distance(counts: NDArray[np.int64], guess: NDArray[np.int64]) -> int:
+    """The sum over all cells of |count - guess|, at most `LARGEST`.
+
+    Never modulo 2^64, as sums with noise are: a score that wraps round would betray that it did.
+
+    >>> distance(np.array([5, 0]), np.array([3, 4])), distance(np.array([2**62]), np.array([-(2**62)])) == LARGEST
+    (6, True)
+    """
+    about = float(np.abs(counts.astype(np.float64) - guess.astype(np.float64)).sum())
+    if about < EXACT:
+        return int(np.abs(counts - guess).sum())
+    apart = np.abs(counts.astype(object) - guess.astype(object))
+    return min(LARGEST, int(apart.sum()))
+
+
+def checked_penalties(penalties: Sequence[int], margins: int) -> list[int]:
+    """Public whole numbers, one for each margin."""
+    if len(penalties) != margins or not margins:
+        raise QueryError(f"a choice among {margins} margins needs as many penalties, and there must be one at least")
+    found = [int(each) for each in penalties]
+    if any(type(each) is bool or each != own for each, own in zip(penalties, found, strict=True)):
+        raise QueryError("penalties are whole numbers; round them")
+    if any(abs(each) > LARGEST for each in found):
+        raise QueryError("a penalty lies beyond 2^61; bring it within")
+    return found
+
+
+# The attributes of a margin, a number for each of its cells; or for each part, and the part of every cell.
+Guess = tuple[Sequence[str], NDArray[np.int64]] | tuple[Sequence[str], NDArray[np.int64], Codes | None]
+LARGEST_COLUMN = 2**30  # whose square fits 64 bits
+
+
+def labels_of(misfit: Misfit, groups: Codes | None) -> tuple[Codes, int]:
+    """The group of every row, and how many groups there are; one group if none is named."""
+    rows = misfit.queries.rows
+    return (np.zeros(rows, dtype=np.int64), 1) if groups is None else _labels(rows, groups)
+
+
+def labels_of_margins(margins: int, groups: Codes | None) -> tuple[Codes, int]:
+    """The group of every margin, and how many groups there are; each by itself if none is named."""
+    return _labels(margins, np.arange(margins) if groups is None else groups)
+
+
+def _labels(rows: int, groups: Codes) -> tuple[Codes, int]:
+    labels = np.array(groups)  # a copy: nobody may change it between the charge and the sum
+    if labels.shape != (rows,) or labels.dtype.kind not in "iu" or not rows:
+        raise QueryError(f"{rows} misfits need as many group labels, in whole numbers, and there must be one at least")
+    if not 0 <= int(labels.min()) <= int(labels.max()) < MOST_MISFIT_GROUPS:
+        raise QueryError(f"group labels count from 0 and stay below {MOST_MISFIT_GROUPS}; some lie outside")
+    return labels.astype(np.int64), int(labels.max()) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class PartsMisfit:
+    """The misfit of a margin part by part. parts: of every cell, frozen; None if each cell is a part by itself.
+
+    A row lies in one cell and so in one part, and moves the sum of |count - guess| over parts by at most 1.
+    """
+
+    misfit: Misfit
+    parts: Codes | None
+
+    @classmethod
+    def of(cls, cells: int, guess: NDArray[np.int64], parts: Codes | None = None) -> PartsMisfit:
+        """A whole number for each cell, or for each part that cells are put in."""
+        if parts is None:
+            return cls(Misfit(Identity(cells), guess), None)
+        targets = np.array(guess)
+        found = frozen(codes(parts, targets.size, "parts of a margin's cells"))
+        if len(found) != cells:
+            raise QueryError(f"a margin of {cells} cells needs as many parts, and {len(found)} were named")
+        return cls(Misfit(Identity(targets.size), targets), found)
+
+    def held(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The counts of parts, from those of cells."""
+        if self.parts is None:
+            return counts
+        sums = np.zeros(self.misfit.queries.rows, dtype=np.int64)
+        np.add.at(sums, self.parts, counts)
+        return sums
+
+    def total(self, counts: NDArray[np.int64]) -> np.int64:
+        """The sum over all parts of |count - guess|, modulo 2^64."""
+        return np.int64(self.misfit.scores(self.held(counts)).sum())
+
+
+def misfit_noise(misfit: Misfit, budget: Budget, contributions: int) -> Noise:
+    """The least noise, the same for every group, that a budget pays for.
+
+    Under zero-concentrated privacy the groups' moves are bounded by their sum, whose square is at least the sum of
+    their squares; where each cell lies in the rows of one group only, as it does for single cells, nothing is lost.
+    """
+    l1 = int(misfit.queries.l1)
+    if not l1:
+        raise QueryError("these queries touch no cell")
+    if l1 > LARGEST_COLUMN:
+        raise QueryError("these queries weigh a single cell with more than 2^30; use smaller weights")
+    return noise_for(budget, contributions, l1=Fraction(l1), l2_squared=Fraction(l1**2))
+
+
+def misfit_load(column_sums: NDArray[np.int64] | int, noise: Noise) -> Load:
+    """What the noisy sums cost each cell."""
+    if isinstance(noise, Laplace):
+        return Load(column_sums, 1 / noise.scale)
+    return Load(column_sums**2, 1 / (2 * noise.sigma_squared))
+
+
+def group_sums(misfits: NDArray[np.int64], labels: Codes, groups: int) -> NDArray[np.int64]:
+    """The sum of each group modulo 2^64, where noise hides it as well as anywhere."""
+    sums = np.zeros(groups, dtype=np.int64)
+    np.add.at(sums, labels, misfits)
+    return sums
+
+
+def noise_of_margins(labels: Codes, groups: int, budget: Budget, contributions: int) -> tuple[Noise, Load]:
+    """The least noise for sums of misfits of whole margins, and what it costs every cell of the table.
+
+    A row lies in one cell of each margin and moves that margin's misfit by at most 1, so it moves the sum of a group by
+    at most the number of its margins (docs/privacy.md, theorem 6).
+    """
+    members = np.bincount(labels, minlength=groups).tolist()
+    l1, l2_squared = sum(members), sum(count**2 for count in members)
+    noise = noise_for(budget, contributions, l1=Fraction(l1), l2_squared=Fraction(l2_squared))
+    if isinstance(noise, Laplace):
+        return noise, Load(l1, 1 / noise.scale)
+    return noise, Load(l2_squared, 1 / (2 * noise.sigma_squared))

@@ -1,0 +1,181 @@
+"""NOT PRIVATE. The limited-domain algorithm for max queries of TR-2010-003, kept to show that it exceeds its claim.
+
+Xiao, Xiong, Yuan, TR-2010-003, section 4.1.2 with the ranges of section 7. Theorem 4.3 claims alpha-differential
+privacy, but its proof adds the differing record last. A record that comes earlier changes the masses from which all
+later shifts are computed, and these can widen the difference. The exact audit must catch it; nothing shipped uses it.
+
+NOT PRIVATE: broken releases of parities, kept so that the audit can be seen to catch them.
+
+The proof says: noise on every cell, and a vector that is read off the noisy cells. Each forgets one half of it.
+
+NOT PRIVATE: lines with a step of their proof left out, so that the replay audit can be seen to catch them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import cache
+from itertools import product
+
+import numpy as np
+
+from sfumato.answers.fit import NoisyCells
+from sfumato.arrays import Whole
+from sfumato.errors import PrivacyError
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import Charge
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.lines import Lines
+from sfumato.lab.audit.attacks.exact import DIGITS, Distribution, exact_loss
+from sfumato.lab.audit.attacks.replay import replay
+from sfumato.lab.audit.mutants.noise import Run
+from sfumato.lab.audit.mutants.readers import Check
+from sfumato.lab.audit.subjects.registry import subject_of
+from sfumato.lab.audit.subjects.small_tables import neighbouring_tables, small_schema
+from sfumato.lab.audit.subjects.subject import Counts
+from sfumato.lab.papers.parity.content import ParityCube
+from sfumato.lab.papers.parity.measure import example, parity
+from sfumato.lab.papers.parity.parities import as_cells, odd, transformed
+from sfumato.models.base.mechanism import Lab, Mechanism
+from sfumato.models.base.mechanism import Run as Make
+from sfumato.queries import Workload
+from sfumato.schema import Schema
+
+
+def limited_domain_max(
+    rows: Sequence[int], alpha: Fraction, cells: int, *, width: int = 1, overlap: bool = True
+) -> Distribution:
+    """NOT PRIVATE: what the paper would publish as the largest value, as a distribution over the cells.
+
+    All cells start alike. Each row x, in the order of the table, draws mass into the cells from x - width to x + width,
+    out of the cells up to x - width: as much as makes the first e^alpha times as heavy or the second e^alpha times
+    lighter, whichever is less, spread in proportion to what each cell holds.
+    overlap: whether the cell x - width belongs to both ranges, as it does in the paper's closed intervals.
+    """
+    with localcontext(prec=DIGITS):
+        factor = (Decimal(alpha.numerator) / Decimal(alpha.denominator)).exp()
+        mass = [Decimal(1) / cells] * cells
+        for x in rows:
+            gaining = range(max(0, x - width), min(cells, x + width + 1))
+            losing = range(max(0, x - width + overlap))
+            heavier, lighter = sum(mass[r] for r in gaining), sum(mass[r] for r in losing)
+            moved = min(heavier * (factor - 1), lighter * (1 - 1 / factor))
+            if moved:
+                gain = {r: moved * mass[r] / heavier for r in gaining}
+                loss = {r: moved * mass[r] / lighter for r in losing}
+                mass = [mass[r] + gain.get(r, 0) - loss.get(r, 0) for r in range(cells)]
+        return dict(enumerate(mass))
+
+
+def limited_domain_loss(alpha: Fraction | int, cells: int, rows: int, *, width: int = 1, overlap: bool = True) -> float:
+    """The largest loss over all tables of up to `rows` rows in every order, each with any one row taken away.
+
+    >>> round(limited_domain_loss(1, cells=4, rows=3), 2)
+    1.77
+    """
+
+    @cache
+    def published(table: tuple[int, ...]) -> Distribution:
+        return limited_domain_max(table, Fraction(alpha), cells, width=width, overlap=overlap)
+
+    tables = (table for size in range(1, rows + 1) for table in product(range(cells), repeat=size))
+    return max(
+        exact_loss([published(table)], [published(table[:place] + table[place + 1 :])])
+        for table in tables
+        for place in range(len(table))
+    )
+
+
+EVEN = (0, 0, 0, 0, 1, 0)  # rows of a table in which one more decides which attribute fits best
+CLEAR = (0, 40, 40, 0, 40, 0)  # and of one that leaves no doubt which cells contradict the vector
+
+
+def label_from_the_table(
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None
+) -> ParityCube:
+    """NOT PRIVATE: the attribute that is published as the label is the one that fits best in the private table."""
+    made = parity(curator, schema, budget)
+    counts, names = curator._dense("count"), schema.domain.names
+    best = [int(np.abs(_fits(counts, place))[1:].max()) for place in range(len(names))]
+    return replace(made, label=names[int(np.argmax(best))])
+
+
+def contradictions_left_empty(
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None
+) -> ParityCube:
+    """NOT PRIVATE: cells that contradict the vector and hold no row are published as 0, as if that told nothing."""
+    made = parity(curator, schema, budget)
+    counted, counts = made.fits[0].measurements[0], curator._dense("count")
+    place = np.arange(len(counts))
+    wrong = (odd((place >> 1) & made.learnt.vector) ^ made.learnt.opposite) != (place & 1)
+    answers = np.where(wrong & (counts == 0), 0, counted.answers)
+    return replace(made, fits=(NoisyCells(replace(counted, answers=answers)),))
+
+
+def released(run: Make, before: Counts) -> Run:
+    """What the files of many releases show, of a table and of the same with a row more."""
+    return subject_of(Mechanism("mutant", "", run, lab=Lab(example=example)), before=before).run
+
+
+def _fits(counts: Whole, place: int) -> Whole:
+    zeros, ones = as_cells(counts, place, 3)
+    return transformed(zeros - ones)
+
+
+WHOLE = Budget.pure(4)
+MEDIAN, QUARTILE = Fraction(1, 2), Fraction(1, 4)
+
+
+def below_the_median(curator: Curator, schema: Schema, budget: Budget) -> list[int]:
+    """The median with half of the budget, then a quartile among what lies up to it, with the other half."""
+    lines = curator.lines(schema.domain.names[:1], budget, pieces=2)
+    half, rest = budget.evenly(2)
+    first = lines.cut(0, MEDIAN, half, first=0, end=lines.length)
+    return [first, lines.cut(0, QUARTILE, rest, first=0, end=first + 1)]
+
+
+def lines_until_refused(curator: Curator, schema: Schema, budget: Budget) -> list[int]:
+    """The median of the same line with the whole budget again and again, three times at most."""
+    found: list[int] = []
+    for _ in range(3):
+        try:
+            lines = curator.lines(schema.domain.names[:1], budget)
+            found.append(lines.cut(0, MEDIAN, budget, first=0, end=lines.length))
+        except PrivacyError:
+            break
+    return found
+
+
+class FreeLinesCurator(Curator):
+    """NOT PRIVATE: lines have a charge of their own, and nothing is charged for them where they come from."""
+
+    def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Lines:
+        held, self.charge = self.charge, Charge(self.charge.budget, self.charge.contributions, self.charge.cells)
+        made = super().lines(names, budget, pieces=pieces)
+        self.charge = held
+        return made
+
+
+class ReshuffledCurator(Curator):
+    """NOT PRIVATE: rows are dealt out in shares of a cell's pieces, so that one more row moves many of them."""
+
+    def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Lines:
+        made = super().lines(names, budget, pieces=pieces)
+        made._counts = made._counts * made._counts.sum()
+        return made
+
+
+def replaying_lines(run: object, kind: type[Curator] = Curator) -> Check:
+    """The replay audit on all tables of up to 2 rows in 4 cells."""
+
+    def check() -> str | None:
+        schema = small_schema(4, 1, measured=False)
+        for one, other in neighbouring_tables(4, 2, 1, ((),)):
+            for complaint in replay(run, schema, one, other, WHOLE, curator=kind).complaints:  # type: ignore[arg-type]
+                return complaint.what
+        return None
+
+    return check

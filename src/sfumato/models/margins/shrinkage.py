@@ -1,0 +1,379 @@
+"""Pairs of attributes: noise taken out of their deviations from what one attribute at a time says.
+
+Deviations of a pair from the product of its margins are turned into coefficients along directions in which values of
+either attribute tend to vary together (`Directions`): first those of an order, where neighbours are alike, then those
+in which all other pairs were seen to vary. Along such directions truth is large in few coefficients and noise is the
+same in all. How large coefficients are, and what else is said of the pair that they scatter around, is learned by
+likelihood, with a prior that all pairs teach each other; single coefficients scatter around the common spread.
+
+All pairs of attributes, in two passes: each by itself, then each with what the first pass says of all others.
+
+What others say of a pair: if a goes with c and c with b, a goes with b. With B the matrix of all standardised pairs,
+the part of block ab that all other attributes explain, linearly, is B_ab - [(Q_SS)^-1]_ab, with Q the inverse of B and
+S the values of a and b; block ab itself cancels from it. How far that is believed, the pair's own likelihood says.
+
+Tables of three attributes and more that views tell: drawn towards what smaller tables say, and made to agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
+from sfumato.models.margins.joining import LENGTHS, join_counts
+from sfumato.models.margins.table import Noisy, Places, Table, independent, pooled, spread_out, subsets, sum_out
+
+ALONE = 0.1  # of the variance along an order that every value has by itself
+LEARNED = 0.7  # how far the directions seen in other pairs are believed against those of the order
+POWER = 0.75  # of expected rows by which deviations grow: between counts, 1/2, and shares, 1
+SMALLEST = 1e-14  # of the whole variance, that of any direction
+WEIGHTS = np.array([0.5, 1.0, 1.5, 2.0])  # of what other pairs say; beyond 1, since it was shrunk on its way
+BIN = 0.35  # in the logarithm of sizes: coefficients of like size are looked at together
+BINS = 80
+SPREADS = np.arange(-18.0, 6.0, 0.4)  # logarithms of the common variance, per unit of size: from none to all
+NEAR = np.exp(-0.5 * (np.arange(-5, 6) / 2) ** 2) / np.sqrt(8 * np.pi)  # spreads of like size support each other
+SOME_MEAN, SOME_SPREAD = 0.5, 0.1  # pairs' worth of belief in each mean and each spread, before any pair is seen
+TAILS = np.exp(1.5 * np.arange(-3.0, 4.0))  # by what single coefficients' spreads differ from the common one
+TAIL_SHARES = np.array([0.02, 0.04, 0.10, 0.68, 0.10, 0.04, 0.02])  # how many do, before any is seen
+TAIL_TRUST = 20.0  # coefficients that this is worth
+TAIL_ROUNDS = 12  # of learning how many do
+PRIOR_ROUNDS = 20  # of learning the prior of all pairs
+SCATTERS = np.logspace(-2.0, 1.5, 15)  # of cells around a guess, as a share of it
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """In which values of an attribute vary together, and the logarithm of how much; their changes add up to nothing."""
+
+    sizes: Floats
+    vectors: Floats
+
+    @classmethod
+    def of(cls, share: Floats, ordered: bool, seen: Floats | None = None) -> Directions:
+        """share: of the rows, value by value. seen: the covariance of values in other pairs, of any size."""
+        sizes = share**POWER
+        covariance = sizes[:, None] * _alike(len(share), ordered) * sizes
+        covariance = covariance / max(float(np.trace(covariance)), 1e-300)
+        if seen is not None and np.trace(seen) > 0:
+            covariance = (1.0 - LEARNED) * covariance + LEARNED * seen / np.trace(seen)
+        along = covariance.sum(axis=1)
+        covariance = covariance - np.outer(along, along) / max(float(along.sum()), 1e-300)
+        lengths, vectors = np.linalg.eigh(covariance)
+        return cls(np.log(np.maximum(lengths[:0:-1], SMALLEST)), vectors[:, :0:-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Shrunk:
+    """An estimate, and the variances of its errors: those the noise makes, and those of what was assumed."""
+
+    estimate: Floats
+    noise: Floats
+    model: Floats
+
+
+def shrink_pairs(
+    seen: Mapping[Places, Noisy],
+    products: Mapping[Places, Floats],
+    said: Mapping[Places, Sequence[Floats]],
+    along: Mapping[Places, tuple[Directions, Directions]],
+) -> dict[Places, Shrunk]:
+    """All pairs that were seen, drawn towards the likeliest of what is said of them.
+
+    products: of their margins. said: by other pairs, of each the same number. along: the directions of both attributes.
+    """
+    found = {}
+    work = {places: _Pair.of(seen[places], products[places], said[places], along[places]) for places in seen}
+    prior = _learned_prior([pair.likelihood for pair in work.values() if pair is not None])
+    for places, pair in work.items():
+        if pair is None:
+            nothing = np.zeros(products[places].shape)
+            found[places] = Shrunk(products[places], nothing, nothing)
+        else:
+            found[places] = pair.shrunk(products[places], prior)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """The coefficients of a pair, and the logarithm of their likelihood: by what they scatter around, and how far."""
+
+    measured: Floats
+    towards: list[Floats]
+    variance: float
+    sizes: Floats
+    likelihood: Floats
+    along: tuple[Directions, Directions]
+
+    @classmethod
+    def of(
+        cls, noisy: Noisy, product: Floats, said: Sequence[Floats], along: tuple[Directions, Directions]
+    ) -> _Pair | None:
+        rows, columns = along
+        if not len(rows.sizes) or not len(columns.sizes):  # an attribute with one value
+            return None
+
+        def turned(table: Floats) -> Floats:
+            return np.asarray(rows.vectors.T @ (table - product) @ columns.vectors, dtype=np.float64)
+
+        numbers, variance = noisy
+        sizes = _Sizes.of(rows.sizes[:, None] + columns.sizes + 2.0 * np.log(max(float(product.sum()), 1.0)))
+        measured, towards = turned(numbers), [turned(each) for each in said]
+        around = [measured, *(measured - weight * each for each in towards for weight in WEIGHTS)]
+        likelihood = np.array([sizes.likelihood(each, variance) for each in around])
+        return cls(measured, towards, variance, sizes.sizes, likelihood, along)
+
+    def shrunk(self, product: Floats, prior: Floats) -> Shrunk:
+        belief = np.exp(self.likelihood + prior - (self.likelihood + prior).max())
+        belief /= belief.sum()
+        guess = np.zeros(self.measured.shape)
+        if self.towards:
+            weights = belief.sum(axis=1)[1:].reshape(-1, len(WEIGHTS)) @ WEIGHTS
+            guess = sum((weight * each for weight, each in zip(weights, self.towards, strict=True)), guess)
+        spread = np.exp(belief.sum(axis=0) @ SPREADS + self.sizes)
+        trust, left = _posterior(self.measured - guess, spread, self.variance)
+        rows, columns = (each.vectors for each in self.along)
+        estimate = product + rows @ (guess + trust * (self.measured - guess)) @ columns.T
+        noise = np.minimum(trust**2 * self.variance, left)
+        return Shrunk(estimate, *(rows**2 @ part @ (columns**2).T for part in (noise, left - noise)))
+
+
+def _learned_prior(likelihoods: Sequence[Floats]) -> Floats:
+    """The logarithm of how likely each mean and each spread is, learned from all pairs; nothing is ever ruled out."""
+    if not likelihoods:
+        return np.zeros(())
+    likely = np.exp(np.array([each - each.max() for each in likelihoods]))
+    means, spreads = np.ones(likely.shape[1]), np.ones(likely.shape[2])
+    for _ in range(PRIOR_ROUNDS):
+        belief = likely * means[:, None] * spreads
+        belief /= belief.sum(axis=(1, 2), keepdims=True)
+        means = belief.sum(axis=(0, 2)) + SOME_MEAN
+        spreads = np.convolve(belief.sum(axis=(0, 1)), NEAR, mode="same") + SOME_SPREAD
+        means, spreads = means / means.sum(), spreads / spreads.sum()
+    return np.asarray(np.log(means)[:, None] + np.log(spreads), dtype=np.float64)
+
+
+def shrink_cells(noisy: Floats, variance: float, guess: Floats) -> Shrunk:
+    """A table drawn cell by cell towards a guess, by as much as its cells are seen to scatter around it."""
+    rows, off = np.maximum(guess, 0.0), noisy - guess
+    best, prior = -np.inf, rows
+    for scatter in SCATTERS:
+        spread = scatter**2 * rows**2 + rows
+        likelihood = -0.5 * float((np.log(spread + variance) + off**2 / (spread + variance)).sum())
+        if likelihood > best:
+            best, prior = likelihood, spread
+    trust = prior / (prior + variance)
+    return Shrunk(guess + trust * off, trust**2 * variance, (1.0 - trust) ** 2 * prior)
+
+
+def _alike(values: int, ordered: bool) -> Floats:
+    """How values resemble each other before anything is seen: neighbours do, where there is an order."""
+    if not ordered or values < 3:
+        return np.eye(values)
+    gaps = np.abs(np.subtract.outer(np.arange(values), np.arange(values)))
+    smooth = np.mean([np.exp(-gaps / length) for length in LENGTHS if length < values], axis=0)
+    return np.asarray(ALONE * np.eye(values) + (1.0 - ALONE) * smooth, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sizes:
+    """Coefficients sorted by the size that is expected of them: a likelihood then costs a few bins, not all cells."""
+
+    bin: Codes
+    number: Floats
+    mean: Floats
+    sizes: Floats
+
+    @classmethod
+    def of(cls, sizes: Floats) -> _Sizes:
+        places = np.minimum(((sizes.max() - sizes) / BIN).astype(np.int64), BINS - 1).reshape(-1)
+        number = np.bincount(places, minlength=BINS).astype(np.float64)
+        mean = np.bincount(places, sizes.reshape(-1), BINS) / np.maximum(number, 1.0)
+        return cls(places, number, mean, sizes)
+
+    def likelihood(self, coefficients: Floats, variance: float) -> Floats:
+        """The logarithm of the likelihood at every common spread."""
+        squares = np.bincount(self.bin, (coefficients**2).reshape(-1), BINS)
+        expected = np.exp(SPREADS[:, None] + self.mean) + variance
+        return np.asarray(-0.5 * (np.log(expected) @ self.number + (1.0 / expected) @ squares), dtype=np.float64)
+
+
+def _posterior(coefficients: Floats, spread: Floats, variance: float) -> tuple[Floats, Floats]:
+    """How far each coefficient is trusted, and the variance that is left of it."""
+    expected = spread * TAILS[:, None, None] + variance
+    logs = -0.5 * (np.log(expected) + coefficients**2 / expected)
+    likelihood = np.exp(logs - logs.max(axis=0))
+    shares = TAIL_SHARES
+    for _ in range(TAIL_ROUNDS):
+        of_tails = likelihood * shares[:, None, None]
+        of_tails /= of_tails.sum(axis=0)
+        shares = of_tails.sum(axis=(1, 2)) + TAIL_TRUST * TAIL_SHARES
+        shares = shares / shares.sum()
+    of_tails = likelihood * shares[:, None, None]
+    of_tails /= of_tails.sum(axis=0)
+    trusts = 1.0 - variance / expected
+    trust = (of_tails * trusts).sum(axis=0)
+    within = variance * trust
+    between = ((of_tails * trusts**2).sum(axis=0) - trust**2) * coefficients**2
+    return trust, within + np.maximum(between, 0.0)
+
+
+RIDGES = (0.1, 0.3, 1.0)  # how far pairs are trusted as mediators; chosen pair by pair, by likelihood
+FITTING_ROUNDS = 10  # of fitting a pair to its margins
+LEAST = 1e-9  # of the rows, in a cell of a pair
+MOST_VALUES = 600  # of an attribute whose directions are looked for; the time that it takes grows with their cube
+MOST_TOGETHER = 2400  # values of all attributes that mediate, likewise
+
+Pairs = Mapping[Places, Floats]
+Along = dict[Places, tuple[Directions, Directions]]
+Variation = Mapping[tuple[int, Places], Floats]  # by attribute and pair
+
+
+def all_pairs(one_way: Sequence[Floats], seen: Mapping[Places, Noisy], ordered: Sequence[bool]) -> dict[Places, Table]:
+    """The tables of all pairs of axes. one_way: their margins, with one sum. seen: the noisy pairs."""
+    total, axes = float(one_way[0].sum()), len(one_way)
+    product = {(a, b): independent([one_way[a], one_way[b]], total) for a in range(axes) for b in range(a + 1, axes)}
+    small = _small([len(margin) for margin in one_way])
+    among: dict[Places, Floats] = {(a, b): each for (a, b), each in product.items() if small[a] and small[b]}
+    near = {places: noisy for places, noisy in seen.items() if places in among}
+    shares = [margin / max(total, LEAST) for margin in one_way]
+
+    def fitted(places: Places, table: Floats) -> Floats:
+        return fit_margins(table, one_way[places[0]], one_way[places[1]])
+
+    first = {axis: Directions.of(shares[axis], ordered[axis]) for axis in range(axes) if small[axis]}
+    by_order: Along = {(a, b): (first[a], first[b]) for a, b in near}
+    alone = shrink_pairs(near, among, {p: [] for p in near}, by_order)
+    known = among | {places: fitted(places, each.estimate) for places, each in alone.items()}
+    said = [mediated(one_way, known, ridge) for ridge in RIDGES]
+    by_others = _along(shares, ordered, _variation(one_way, known, among, list(near)), list(near))
+    shrunk = shrink_pairs(near, among, {p: [each[p] for each in said] for p in near}, by_others)
+    tables: dict[Places, Table] = {}
+    for places, apart in product.items():
+        if places not in seen:
+            estimate = said[-1].get(places, apart)
+            tables[places] = Table(places, estimate, np.zeros(estimate.shape), estimate)
+            continue
+        found = shrunk[places] if places in shrunk else shrink_cells(*seen[places], apart)
+        tables[places] = with_tails(places, fitted(places, found.estimate), found)
+    return tables
+
+
+def _along(shares: Sequence[Floats], ordered: Sequence[bool], varying: Variation, pairs: Sequence[Places]) -> Along:
+    """The directions of both attributes of each pair, with what was seen of them in all other pairs."""
+
+    def of(axis: int, places: Places) -> Directions:
+        return Directions.of(shares[axis], ordered[axis], varying[axis, places])
+
+    return {places: (of(places[0], places), of(places[1], places)) for places in pairs}
+
+
+def with_tails(places: Places, estimate: Floats, found: Shrunk) -> Table:
+    """A table whose errors have longer tails than their variances say, longest where there are rows."""
+    usual = float((found.noise + found.model).mean()) / max(float(estimate.mean()), LEAST)
+    return Table(places, estimate, found.noise, found.model + usual * estimate)
+
+
+def _small(sizes: Sequence[int]) -> list[bool]:
+    """Which attributes have few enough values to be compared with all others at once; the smallest come first."""
+    found, values = [False] * len(sizes), 0
+    for axis in np.argsort(sizes, kind="stable").tolist():
+        values += sizes[axis]
+        found[axis] = sizes[axis] <= MOST_VALUES and values <= MOST_TOGETHER
+    return found
+
+
+def fit_margins(table: Floats, rows: Floats, columns: Floats, rounds: int = FITTING_ROUNDS) -> Floats:
+    """A two-way table brought to its margins by proportions; there is nothing where a margin has nothing."""
+    held = (rows > 0)[:, None] & (columns > 0)
+    fitted: Floats = np.maximum(table, LEAST * rows.sum() / table.size) * held
+    for _ in range(rounds):
+        fitted *= (rows / np.maximum(fitted.sum(axis=1), 1e-12))[:, None]
+        fitted *= columns / np.maximum(fitted.sum(axis=0), 1e-12)
+    return fitted
+
+
+def mediated(one_way: Sequence[Floats], pairs: Pairs, ridge: float) -> dict[Places, Floats]:
+    """Every pair as all other pairs would have it."""
+    total = float(one_way[0].sum())
+    axes = sorted({axis for places in pairs for axis in places})
+    ends = np.cumsum([len(one_way[axis]) for axis in axes]).tolist()
+    here = {axis: slice(end - len(one_way[axis]), end) for axis, end in zip(axes, ends, strict=True)}
+    roots = {axis: np.sqrt(np.maximum(one_way[axis] / max(total, LEAST), 1e-12)) for axis in axes}
+    if not axes:
+        return {}
+    every: Floats = np.zeros((ends[-1], ends[-1]))
+    for axis, root in roots.items():
+        every[here[axis], here[axis]] = (1.0 + ridge) * np.eye(len(root)) - np.outer(root, root)
+    for (a, b), table in pairs.items():
+        expected = np.outer(roots[a], roots[b])
+        every[here[a], here[b]] = table / max(total, LEAST) / expected - expected
+        every[here[b], here[a]] = every[here[a], here[b]].T
+    sizes, vectors = np.linalg.eigh(every)
+    sizes = np.maximum(sizes, ridge / 2.0)  # noise can make it indefinite
+    every, inverse = (vectors * sizes) @ vectors.T, (vectors / sizes) @ vectors.T
+    found: dict[Places, Floats] = {}
+    for a, b in pairs:
+        both = np.r_[here[a], here[b]]
+        own = np.linalg.inv(inverse[np.ix_(both, both)])[: len(roots[a]), len(roots[a]) :]
+        expected = np.outer(roots[a], roots[b])
+        explained = (every[here[a], here[b]] - own + expected) * expected * total
+        found[a, b] = fit_margins(explained, one_way[a], one_way[b], FITTING_ROUNDS // 2)
+    return found
+
+
+def _variation(
+    one_way: Sequence[Floats], pairs: Pairs, product: Pairs, seen: Sequence[Places]
+) -> dict[tuple[int, Places], Floats]:
+    """For each attribute of each pair, how its values vary together in all its other pairs."""
+    least = LEAST * max(float(one_way[0].sum()), 1.0)
+    whole = [np.zeros((len(margin), len(margin))) for margin in one_way]
+    own: dict[tuple[int, Places], Floats] = {}
+    for places in seen:
+        a, b = places
+        off = pairs[places] - product[places]
+        own[a, places] = (off / np.maximum(one_way[b], least)) @ off.T
+        own[b, places] = (off.T / np.maximum(one_way[a], least)) @ off
+        whole[a] += own[a, places]
+        whole[b] += own[b, places]
+    return {(axis, places): whole[axis] - part for (axis, places), part in own.items()}
+
+
+ROUNDS_OF_LARGER = 12  # of making a table agree with smaller ones
+
+
+def larger_tables(noisy: Sequence[tuple[Places, Noisy]], known: Mapping[Places, Table]) -> dict[Places, Table]:
+    """All tables of three axes and more inside what was measured. known: tables of one axis and of two."""
+    views = {places for places, _ in noisy if len(places) > 2}
+    wanted = sorted(
+        {part for view in views for part in subsets(view) if len(part) > 2}, key=lambda part: (len(part), part)
+    )
+    tables = dict(known)
+    for places in wanted:
+        axes = range(len(places))
+        parts: dict[Places, Floats] = {
+            tuple(places.index(place) for place in smaller): tables[smaller].estimate
+            for smaller in combinations(places, len(places) - 1)
+        }
+        guess = join_counts([tables[place,].estimate for place in places], parts)
+        found = shrink_cells(*pooled(noisy, places), guess)
+        agreed = _agreeing(found.estimate, found.noise + found.model, parts, axes)
+        tables[places] = with_tails(places, agreed, found)
+    return {places: tables[places] for places in wanted}
+
+
+def _agreeing(table: Floats, unsure: Floats, parts: Mapping[Places, Floats], axes: range) -> Floats:
+    """A table changed to have these margins, most where least is known of it, and then, for the rest, in proportion."""
+    for _ in range(ROUNDS_OF_LARGER):
+        for places, margin in parts.items():
+            lacking = (margin - sum_out(table, places, axes)) / np.maximum(sum_out(unsure, places, axes), LEAST)
+            table = np.maximum(table + unsure * spread_out(lacking, places, axes), 0.0)
+    table = np.maximum(table, LEAST)
+    for _ in range(ROUNDS_OF_LARGER):
+        for places, margin in parts.items():
+            now = np.maximum(sum_out(table, places, axes), LEAST)
+            table = table * spread_out(margin / now, places, axes)
+    return table

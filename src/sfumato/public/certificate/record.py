@@ -1,0 +1,288 @@
+"""What a certificate needs to know and a release file does not say: who published it, when, for what.
+
+A file holds nothing that its curator did not state in the schema, and no date, so that equal releases are equal files.
+
+The certificate of a release: everything that it promises and what it can be held to, in one machine-readable record.
+
+It is worked out from the file, which is checked in every byte as it is opened. Nothing is added to the file: a record
+that was written into it could say something else than the file does.
+
+A certificate as a page of text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import field, fields
+from datetime import UTC, date, datetime
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.answers.export import guarantee_record
+from sfumato.errors import QueryError, SfumatoError
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import readable
+from sfumato.measurement import Gaussian
+from sfumato.plain_text import aligned, printable
+from sfumato.releases.group_privacy import group_privacy
+from sfumato.releases.group_privacy import in_words as families
+from sfumato.releases.signature import Signature, check_signature, read_signature, signature_beside
+from sfumato.version import __version__
+
+if TYPE_CHECKING:
+    from sfumato.releases.contents.content import Content
+    from sfumato.releases.file.manifest import Manifest
+    from sfumato.schema import Schema
+
+CURATORS = ("Government", "Industry", "Nonprofit")
+SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")  # as the registry lists them
+MOST_LENGTH = 2000
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All of them as the curator words them; None where nobody said."""
+
+    curator: str | None = None
+    curator_type: str | None = None
+    intended_use: str | None = None
+    region: str | None = None
+    sector: str | None = None
+    published: str | None = None
+    author: str | None = None
+    license: str | None = None
+    url: str | None = None
+
+    @classmethod
+    def of(cls, stated: Mapping[str, str]) -> Facts:
+        """Facts by name.
+
+        >>> Facts.of({"curator": "Statistics Office"}).curator
+        'Statistics Office'
+        """
+        known = [one.name for one in fields(cls)]
+        for name, value in stated.items():
+            if name not in known:
+                raise QueryError(f"a certificate has no {name!r}; it takes {', '.join(known)}")
+            if not value.strip() or len(value) > MOST_LENGTH:
+                raise QueryError(f"{name} must have 1 to {MOST_LENGTH:,} letters")
+        if (kind := stated.get("curator_type")) is not None and kind not in CURATORS:
+            raise QueryError(f"curator_type is {', '.join(CURATORS[:-1])} or {CURATORS[-1]}, not {kind!r}")
+        if (sector := stated.get("sector")) is not None and sector not in SECTORS:
+            raise QueryError(f"sector is {', '.join(SECTORS[:-1])} or {SECTORS[-1]}, not {sector!r}")
+        if (day := stated.get("published")) is not None and not _is_day(day):
+            raise QueryError(f"published is a day such as 2026-01-31, not {day!r}")
+        if (url := stated.get("url")) is not None and not re.fullmatch(r"https?://[^\s\"'<>]+", url):
+            raise QueryError(f"url is an address such as https://example.org/census, not {url!r}")
+        return cls(**stated)
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
+FAMILIES = (1, 2, 3, 4)
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """A release as its certificate sees it. verified: whether the signature was checked with a key that was named.
+
+    file, sha256, bytes: of the release file itself, as `sha256sum` says them. written_on: when it was last written, as
+    the file system knows it, which the file does not.
+    """
+
+    file: str
+    sha256: str
+    bytes: int
+    digest: str
+    manifest: Manifest
+    schema: Schema
+    content: Content
+    facts: Facts = field(default_factory=Facts)
+    signature: Signature | None = None
+    verified: bool = False
+    written_on: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record, of types that JSON knows; amounts of privacy as exact text."""
+        from sfumato.public.certificate.registry import missing_fields, registry_record
+
+        about, unit = self.manifest, self.schema.privacy_unit
+        promised, stated = about.guarantee, self.schema.budget
+        groups = group_privacy(promised.epsilon, delta=promised.delta, rho=promised.rho, people=FAMILIES)
+        total = None if stated is None else readable(stated.epsilon)
+        return {
+            "format": "sfumato-certificate",
+            "version": 1,
+            "registry": registry_record(self),
+            "missing": missing_fields(self),
+            "guarantee": {
+                **guarantee_record(promised),
+                "unit_column": unit.column,
+                "contributions": unit.contributions,
+                "groups": [one.record for one in groups],
+                "private": about.private,
+            },
+            "mechanism": {
+                **self.recipe,
+                "options": dict(about.mechanism.options),
+                "noise": list(self.noises),
+                "publishes": self.content.about.extent,
+            },
+            "budget": {"total_epsilon": total, "receipt": about.receipt},
+            "software": {
+                "written_by": about.written_by,
+                "format_version": about.version,
+                "certificate_by": f"sfumato {__version__}",
+            },
+            "hashes": {
+                "digest": self.digest,
+                "file": {"name": self.file, "sha256": self.sha256, "bytes": self.bytes},
+                "members": {
+                    member.file: {"sha256": member.sha256, "bytes": member.bytes} for member in about.members.values()
+                },
+            },
+            "signature": self.signature_record,
+            "limits": about.limits,
+        }
+
+    @property
+    def signature_record(self) -> dict[str, Any] | None:
+        """What is known of a signature beside the file; None where there is none."""
+        if self.signature is None:
+            return None
+        of_this = self.signature.digest == self.digest
+        return {"key": self.signature.by, "of_this_file": of_this, "verified": self.verified}
+
+    @property
+    def noises(self) -> tuple[str, ...]:
+        """The kinds of noise that were drawn, without their scales, which stand in the file."""
+        drawn = {isinstance(noise, Gaussian) for one in self.content.about.measured for noise in one.noises}
+        return tuple(name for name, gaussian in ((LAPLACE, False), (GAUSSIAN, True)) if gaussian in drawn)
+
+    @property
+    def recipe(self) -> dict[str, str]:
+        """The mechanism by name, with what this Sfumato knows of it."""
+        from sfumato.models import find_mechanism
+
+        name = self.manifest.mechanism.name
+        try:
+            found = find_mechanism(name)
+        except SfumatoError:  # of a newer Sfumato, or somebody's own
+            return {"name": name}
+        return {"name": name, "summary": found.summary, "from": found.paper, "page": f"docs/{found.docs}"}
+
+    def croissant(self) -> dict[str, Any]:
+        """The record as JSON-LD: a schema.org Dataset, in the Croissant format."""
+        from sfumato.public.certificate.croissant import croissant_record
+
+        return croissant_record(self)
+
+    def registry(self) -> dict[str, Any]:
+        """The record in the fields of the public registry of deployments."""
+        from sfumato.public.certificate.registry import registry_record
+
+        return registry_record(self)
+
+    def __repr__(self) -> str:
+
+        return in_words(self)
+
+
+def certificate(
+    path: str | PathLike[str],
+    *,
+    facts: Mapping[str, str] | None = None,
+    require_signature: str | PathLike[str] | None = None,
+    most_cells: int | None = None,
+) -> Certificate:
+    """The certificate of a release file.
+
+    facts: what only the curator knows, by name: curator, published, license, ... (docs/certificate.md).
+    require_signature, most_cells: as `sfumato.open` takes them.
+    """
+    from sfumato.releases.file.artifact import read_artifact
+    from sfumato.releases.file.store import read_content
+
+    stated = Facts.of(facts or {})
+    artifact = read_artifact(path, most_cells)
+    if require_signature is None:
+        signature = read_signature(signature_beside(path))
+    else:
+        signature = check_signature(path, artifact.digest, require_signature)
+    raw = Path(path).read_bytes()
+    return Certificate(
+        Path(path).name,
+        hashlib.sha256(raw).hexdigest(),
+        len(raw),
+        artifact.digest,
+        artifact.manifest,
+        artifact.schema,
+        read_content(artifact),
+        stated,
+        signature,
+        require_signature is not None,
+        datetime.fromtimestamp(Path(path).stat().st_mtime, UTC).date().isoformat(),
+    )
+
+
+def in_words(of: Certificate) -> str:
+    """What is promised, by what, paid from where, and which bytes it is about."""
+    promised, schema = of.manifest.guarantee, of.schema
+    groups = group_privacy(promised.epsilon, delta=promised.delta, rho=promised.rho)
+    parts = [
+        [f"Certificate of {schema.dataset}"],
+        [promised.statement, families(groups)],
+        aligned(facts_of(of), left=(0, 1)),
+    ]
+    return "\n\n".join("\n".join(map(printable, part)) for part in parts)
+
+
+def facts_of(of: Certificate) -> list[tuple[str, str]]:
+    """What a certificate says, as names and texts."""
+    about, promised, unit = of.manifest, of.manifest.guarantee, of.schema.privacy_unit
+    recipe, stated = of.recipe, of.schema.budget
+    amounts = [("epsilon", readable(promised.epsilon))]
+    if promised.rho is not None:
+        amounts += [("delta", readable(promised.delta)), ("rho", readable(promised.rho))]
+    receipt = about.receipt or {}
+    listed = [
+        ("definition", promised.definition),
+        *amounts,
+        ("privacy unit", promised.unit),
+        ("neighbours", promised.neighbours),
+        ("rows of each unit", f"at most {unit.contributions:,}"),
+        ("mechanism", f"{recipe['name']}: {recipe['summary']}" if "summary" in recipe else recipe["name"]),
+        *(("option", f"{name} = {value}") for name, value in about.mechanism.options.items()),
+        ("noise", ", ".join(of.noises)),
+        ("holds", of.content.about.extent),
+        ("total budget", "" if stated is None else f"epsilon {readable(stated.epsilon)}, as the schema states it"),
+        ("ledger", f"{receipt.get('ledger')}, entry {receipt.get('entry')}" if receipt else "no receipt"),
+        ("written by", f"{about.written_by}, format {about.version}"),
+        ("file", f"{of.file}, {of.bytes:,} bytes"),
+        ("sha256 of file", of.sha256),
+        ("digest", of.digest),
+        *((f"sha256 of {member.file}", member.sha256) for member in about.members.values()),
+        ("signature", _signature(of)),
+        ("curator", of.facts.curator or ""),
+        ("published", of.facts.published or ""),
+        *([] if about.private else [("NOT PRIVATE", "made with a testing generator: it protects nobody")]),
+    ]
+    return [(name, text) for name, text in listed if text]
+
+
+def _signature(of: Certificate) -> str:
+    if of.signature is None:
+        return "none"
+    if of.verified:
+        return f"by {of.signature.by}, checked"
+    of_this = "" if of.signature.digest == of.digest else ", of ANOTHER file"
+    return f"says it is by {of.signature.by}{of_this}; not checked: name the key with --require-signature"

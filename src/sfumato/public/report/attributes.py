@@ -1,0 +1,126 @@
+"""Every attribute by itself: a picture, a verdict and a table.
+
+Pairs of attributes that go together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sfumato.public.report.distributions import Distribution
+from sfumato.public.report.markup import Markup, folded, name_of, part, table, tag, unbroken
+from sfumato.public.report.pairs import Pair
+from sfumato.public.report.pictures import bars, columns, heat_map, legend, percent, with_error
+
+if TYPE_CHECKING:
+    from sfumato.domain import Axis
+
+MOST_BARS = 24  # values without an order that are listed under each other
+
+KINDS = {"integer": "whole numbers", "number": "numbers", "date": "dates"}
+
+
+def attributes(found: Sequence[Distribution], unknown: Sequence[Axis], confidence: float) -> Markup:
+    """A card for each; unknown: attributes of which the release has no counts."""
+    sure = f"{confidence * 100:.6g} %"
+    about = (
+        f"How many rows have each value. A bar is solid up to the low end of the number's {sure} interval and "
+        "dissolves towards the high end: somewhere there the truth is."
+    )
+    cards = [_card(f"a{place}", one, sure) for place, one in enumerate(found)]
+    left = None
+    if unknown:
+        names = [joined for axis in unknown for joined in (name_of(axis.name), ", ")][:-1]
+        left = tag("p", "Not known from this release by themselves: ", names, ".", class_="soft")
+    return part("attributes", "What it shows", about, tag("div", cards, class_="cards"), left)
+
+
+def _card(name: str, one: Distribution, sure: str) -> Markup:
+    axis, labels = one.axis, one.cut.labels
+    listed = not axis.ordered and len(labels) <= MOST_BARS
+    title = f"Rows by {axis.name}"
+    drawn = bars(name, title, labels, one.counts) if listed else columns(name, title, labels, one.counts, _marks(one))
+    kind = f"{axis.size:,} values" if axis.values else f"{KINDS.get(axis.kind, axis.kind)} in {axis.size:,} steps"
+    if not one.cut.whole:
+        kind += f", drawn in {len(labels)} groups"
+    rows = [
+        [label, f"{count.value:,.0f}", f"{count.stderr:,.1f}", f"{count.low:,.0f} to {count.high:,.0f}"]
+        for label, count in zip(labels, one.counts, strict=True)
+    ]
+    return tag(
+        "article",
+        tag("h3", name_of(axis.name)),
+        tag("p", kind, class_="kind"),
+        drawn,
+        tag("p", unbroken(one.verdict), class_="verdict"),
+        _grades(one),
+        folded("All numbers", table(["value", "rows", "± std. error", f"{sure} interval"], rows, numbers=(1, 2, 3))),
+        class_="card",
+    )
+
+
+def _marks(one: Distribution) -> list[str] | None:
+    """Below the columns of an axis of numbers: where each begins, and where the last one ends."""
+    axis = one.axis
+    if axis.kind != "number" or axis.missing:
+        return None
+    begins = [f"{float(axis.edges[int(cells[0])]):,.6g}" for cells in one.cut.groups]
+    return [*begins[:-1], f"{float(axis.edges[-1]):,.6g}"]
+
+
+def _grades(one: Distribution) -> Markup:
+    """How many numbers are good, fair and lost, as one thin line."""
+    parts, at = [], 0.0
+    for number, kind in zip(one.grades, ("close", "rough", "lost"), strict=True):
+        share = number / len(one.counts)
+        parts.append(tag("rect", x=percent(at), y=0, width=percent(share), height=4, class_=kind))
+        at += share
+    return tag("svg", parts, width="100%", height=4, aria_hidden="true", class_="grades")
+
+
+def together(pairs: Sequence[Pair], confidence: float) -> Markup:
+    """A picture for each pair, the strongest first."""
+    if not pairs:
+        nothing = "No two attributes depend on each other so much that the noise of this release would let it be seen."
+        return part("pairs", "What goes together", nothing)
+    about = (
+        "The pairs of attributes that depend on each other most, as far as the noise lets it be seen. Colour tells "
+        "where there are more or fewer rows than if the two had nothing to do with each other; what noise could have "
+        "made fades."
+    )
+    cards = [_pair_card(f"p{place}", one, confidence) for place, one in enumerate(pairs)]
+    return part("pairs", "What goes together", about, legend(), tag("div", cards, class_="cards"))
+
+
+def _pair_card(name: str, pair: Pair, confidence: float) -> Markup:
+    clear, every = int((pair.certainty > 1.0).sum()), len(pair.counts)
+    usual = pair.expected.ravel()
+    rows = [
+        [
+            pair.rows.labels[place // pair.columns.size],
+            pair.columns.labels[place % pair.columns.size],
+            with_error(one),
+            f"{usual[place]:,.0f}",
+        ]
+        for place, one in enumerate(pair.counts)
+    ]
+    verdict = (
+        f"{clear} of {every} cells hold more or fewer rows than noise explains: {confidence * 100:.6g} % sure, of all "
+        f"{every} together."
+    )
+    names = (pair.rows.axis.name, pair.columns.axis.name)
+    headers = [*names, "rows, ± half the interval", "expected"]
+    return tag(
+        "article",
+        tag("h3", name_of(names[0]), " and ", name_of(names[1])),
+        tag(
+            "p",
+            f"{pair.words} dependence: {pair.strength:.2f} on a scale from 0 to 1 (Cramér's V, noise taken off)",
+            class_="kind",
+        ),
+        heat_map(name, pair),
+        tag("p", unbroken(verdict), class_="verdict"),
+        folded("All numbers", table(headers, rows, numbers=(2, 3))),
+        class_="card",
+    )

@@ -1,0 +1,139 @@
+"""Numbers of this very release that show what may be concluded from it: one that is sure, two that differ, one lost.
+
+What may be concluded, for somebody who never met noise on purpose: three rules, each with this release's numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import isfinite
+
+from sfumato.answers.results import Estimate
+from sfumato.frozen import dataclass
+from sfumato.public.report.distributions import ROUGH, Distribution, half_width
+from sfumato.public.report.markup import Markup, joined, name_of, part, shortened, tag, unbroken
+from sfumato.public.report.pictures import with_error
+
+
+@dataclass(frozen=True)
+class Known:
+    """One count. attribute and label: whose it is."""
+
+    attribute: str
+    label: str
+    count: Estimate
+
+    @property
+    def looseness(self) -> float:
+        """Half of the interval beside the count; what is not above zero is looser than anything."""
+        return half_width(self.count) / self.count.value if self.count.value > 0 else float("inf")
+
+    def apart(self, other: Known) -> bool:
+        """Whether both intervals lie apart. Then the difference of the two is sure, however their noises are related:
+        its error is at most the sum of theirs."""
+        return self.count.low > other.count.high or self.count.high < other.count.low
+
+
+@dataclass(frozen=True)
+class Examples:
+    """sure: the best known. differ and alike: two counts each, the larger first. lost: one that tells nothing."""
+
+    sure: Known
+    differ: tuple[Known, Known] | None
+    alike: tuple[Known, Known] | None
+    lost: Known | None
+
+
+def examples(found: Sequence[Distribution]) -> Examples | None:
+    """What to show of the attributes; None where nothing is known of any."""
+    sorted_counts = [sorted(_known(one), key=lambda one: -one.count.value) for one in found]
+    every = [one for counts in sorted_counts for one in counts]
+    if not every:
+        return None
+    neighbours = [pair for counts in sorted_counts for pair in pairwise(counts) if pair[1].count.value > 0]
+    return Examples(
+        sure=min(every, key=lambda one: one.looseness),
+        differ=next((pair for pair in neighbours if pair[0].apart(pair[1])), None),
+        alike=next((pair for pair in neighbours if not pair[0].apart(pair[1])), None),
+        lost=next((one for one in every if one.looseness > ROUGH), None),
+    )
+
+
+def _known(one: Distribution) -> Iterator[Known]:
+    for label, count in zip(one.cut.labels, one.counts, strict=True):
+        if isfinite(count.low) and isfinite(count.high):
+            yield Known(one.axis.name, label, count)
+
+
+MOST_LETTERS = 32
+
+
+def reading(found: Sequence[Distribution], confidence: float) -> Markup | None:
+    """The part; None where there is no number to show."""
+    shown = examples(found)
+    if shown is None:
+        return None
+    about = "Every number here is off by a little, on purpose and by chance, so that nobody's presence shows. "
+    about += "How far it is likely to be off stands beside it."
+    columns = [_range(shown, confidence), _difference(shown), _small(shown)]
+    return part("reading", "What you may conclude", about, tag("div", columns, class_="reading"))
+
+
+def _range(shown: Examples, confidence: float) -> Markup:
+    one, times = shown.sure.count, max(2, round(1.0 / (1.0 - confidence)))
+    return _rule(
+        "A number is a range",
+        tag("p", _named(shown.sure), " is given as ", tag("b", _unparted(with_error(one))), "."),
+        tag(
+            "p",
+            unbroken(
+                f"You may say that there are between {max(0.0, one.low):,.0f} and {one.high:,.0f} such rows. Of "
+                f"{times} statements like this about one is wrong ({confidence * 100:.6g} % are right)."
+            ),
+        ),
+    )
+
+
+def _difference(shown: Examples) -> Markup:
+    found = []
+    if shown.differ is not None:
+        more, fewer = shown.differ
+        found.append(tag("p", "You may say that ", _counted(more), " is more than ", _counted(fewer), "."))
+    if shown.alike is not None:
+        more, fewer = shown.alike
+        found.append(
+            tag("p", "You may not say which is more of ", _counted(more), " and ", _counted(fewer), ": they overlap.")
+        )
+    return _rule("Two numbers differ if their ranges lie apart", *found)
+
+
+def _small(shown: Examples) -> Markup:
+    lost = shown.lost
+    said = None
+    if lost is not None:
+        low, high = max(0.0, lost.count.low), max(0.0, lost.count.high)
+        words = f": anything from {low:,.0f} to {high:,.0f}. You may say that it is no more than that, and little else."
+        said = tag("p", _counted(lost), words)
+    rest = (
+        "Nothing follows about any one person: with or without their data, this page would have looked much the same."
+    )
+    return _rule("What is small is hidden", said, tag("p", rest))
+
+
+def _rule(heading: str, *inside: Markup | None) -> Markup:
+    return tag("div", tag("h3", heading), *inside)
+
+
+def _named(one: Known) -> Markup:
+    return joined(
+        name_of(shortened(one.attribute, MOST_LETTERS)), " “", name_of(shortened(one.label, MOST_LETTERS)), "”"
+    )
+
+
+def _counted(one: Known) -> Markup:
+    return joined(_named(one), f" ({_unparted(with_error(one.count))})")
+
+
+def _unparted(number: str) -> str:
+    return number.replace(" ", "\u00a0")

@@ -1,0 +1,292 @@
+"""How far answers of a release are typically off, told by the release itself: it is asked a few questions of each kind.
+
+Counts that a reader meets most: the number of all rows, and the rows with given values of one and of two attributes.
+
+Queries that a release can answer, to begin with: made from its schema, and kept only if they compile.
+
+A description as HTML, for notebooks. All words may be those of a stranger's file, so all of them are escaped.
+
+What a release is, for whoever was handed the file: what is in it, what it promises, how good it is, what to ask.
+
+DESCRIBE as a statement: the columns of a release as the rows of an answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import timedelta
+from itertools import product
+from math import isnan
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from sfumato.answers.export import guarantee_record
+from sfumato.answers.results import Estimate, Result
+from sfumato.domain import EPOCH, Axis
+from sfumato.domain.predicates import Predicate
+from sfumato.errors import SfumatoError
+from sfumato.frozen import dataclass
+from sfumato.plain_text import aligned, as_rows, html_block, html_table, html_text, printable
+from sfumato.queries.workload import places_among, some_sets
+from sfumato.releases.contents.content import Content
+from sfumato.releases.group_privacy import GroupPromise, group_privacy, in_words
+from sfumato.schema import Schema
+from sfumato.schema.columns import HEADERS, column_records, columns_as_html, columns_of
+from sfumato.schema.what_is_counted import counted_in_short, what_is_counted
+from sfumato.sql import Amount, Column, Select, compile_select
+
+if TYPE_CHECKING:
+    from sfumato.releases.file.manifest import Guarantee
+    from sfumato.releases.release import Release
+
+KINDS = ("all rows", "one value of one attribute", "a pair of values of two attributes")
+ASKED = 3  # sets of attributes of each kind that stand for all, and as many values of each
+MANY_CELLS = 2**14  # laid out: each question runs over all of them, so that one value of a set is asked for
+VERY_MANY_CELLS = 2**20  # and of one set
+
+
+@dataclass(frozen=True)
+class TypicalError:
+    """Of counts of one kind. half_width: of the middle one of their intervals; None where nothing is known."""
+
+    counts_of: str
+    half_width: float | None
+
+
+def typical_errors(content: Content, confidence: float) -> tuple[TypicalError, ...]:
+    """The half-width of a typical interval, for the total and for counts of one and of two attributes."""
+    laid_out = content.domain.size if content.answers_linear else 0
+    sets = 1 if laid_out > VERY_MANY_CELLS else ASKED
+    values = 1 if laid_out > MANY_CELLS else ASKED
+    found = []
+    for kind, words in enumerate(KINDS[: len(content.domain.axes) + 1]):
+        asked = [ask_for_counts(content, axes, values, confidence) for axes in some_sets(content.domain, kind, sets)]
+        middle = median((count.high - count.low) / 2 for counts in asked for count in counts)
+        found.append(TypicalError(words, middle if middle < float("inf") else None))
+    return tuple(found)
+
+
+def ask_for_counts(content: Content, axes: Sequence[Axis], few: int, confidence: float = 0.95) -> list[Estimate]:
+    """The counts of a few combinations of values of some attributes; one count where there are no attributes."""
+    few = few if axes else 1
+    columns = tuple(Column(f"count {place}", (Amount(_where(axes, place), None),)) for place in range(few))
+    result = content.select(Select(columns, (), Predicate.everything()), confidence)
+    return [number for row in result.rows for number in row if isinstance(number, Estimate)]
+
+
+def _where(axes: Sequence[Axis], place: int) -> Predicate:
+    found = Predicate.everything()
+    for number, axis in enumerate(axes):
+        code = int(places_among(axis.places, place + number + 1)[-1])
+        found &= Predicate.where(axis.name, axis.values_in(code))
+    return found
+
+
+MOST_GROUPS = 20  # of an example, so that its answer fits on a screen
+MOST_VALUE = 40  # characters of a value that is written out
+
+Name = Callable[[str], str]
+
+
+def example_queries(schema: Schema) -> tuple[str, ...]:
+    """The total, a table, a range, an average and a share, as far as the schema has columns for them.
+
+    >>> schema = Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}})
+    >>> example_queries(schema)[1]
+    'SELECT ill, COUNT(*) AS n FROM t GROUP BY ill'
+    """
+    ways = [(table, name) for name, table in product((_as_it_is, _in_quotes), (schema.dataset, "release"))]
+    spelled = [list(_written(schema, table, name)) for table, name in ways]
+    found = (next(filter(lambda text: _compiles(text, schema), texts), None) for texts in zip(*spelled, strict=True))
+    return tuple(text for text in found if text is not None)
+
+
+def _written(schema: Schema, table: str, name: Name) -> Iterator[str]:
+    shown = [axis for axis in schema.domain if printable(axis.name) == axis.name]
+    keys = sorted((axis for axis in shown if 1 < axis.size <= MOST_GROUPS), key=lambda axis: axis.ordered)
+    spans = [axis for axis in shown if axis.kind in ("integer", "number", "date") and axis.places > 2]
+    measures = [measure for measure in schema.measures if printable(measure) == measure]
+    within = f" WHERE {_middle(spans[0], name)}" if spans else ""
+    yield f"SELECT COUNT(*) AS n FROM {table}"
+    if keys:
+        key = name(keys[0].name)
+        yield f"SELECT {key}, COUNT(*) AS n FROM {table} GROUP BY {key}"
+    if within:
+        yield f"SELECT COUNT(*) AS n FROM {table}{within}"
+    if measures:
+        average = f"AVG({name(measures[0])}) AS average FROM {table}"
+        yield f"SELECT {key}, {average} GROUP BY {key}" if keys else f"SELECT {average}"
+    if keys and (value := _value(keys[0])) is not None:
+        yield f"SELECT COUNT(*) FILTER (WHERE {key} = {value}) / COUNT(*) AS share FROM {table}{within}"
+
+
+def _middle(axis: Axis, name: Name) -> str:
+    """A condition that holds for the middle of an axis and cuts no cell."""
+    low, high = (_edge(axis, place) for place in (axis.places // 3, axis.places - axis.places // 3))
+    return f"{name(axis.name)} >= {low} AND {name(axis.name)} < {high}"
+
+
+def _edge(axis: Axis, place: int) -> str:
+    edge = float(axis.edges[place])
+    if axis.kind == "date":
+        return f"DATE '{EPOCH + timedelta(days=int(edge))}'"
+    return str(int(edge)) if edge == int(edge) else repr(edge)
+
+
+def _value(axis: Axis) -> str | None:
+    """A value to compare with; None where none can be printed as it is."""
+    for label in axis.values if axis.values else ():
+        text = str(label)
+        if isinstance(label, bool):
+            return "true"
+        if printable(text) == text and len(text) <= MOST_VALUE:
+            return "'" + text.replace("'", "''") + "'"
+    return None
+
+
+def _as_it_is(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else _in_quotes(name)
+
+
+def _in_quotes(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _compiles(text: str, schema: Schema) -> bool:
+    try:
+        return compile_select(text, schema).exact
+    except SfumatoError:
+        return False
+
+
+def description_as_html(about: Description) -> str:
+    """Headings, tables and lists, with a style of their own and no script."""
+    title = f"{about.schema.dataset}: {about.extent}, mechanism {about.mechanism}, {about.promise}"
+    parts = [f"<p><b>{html_text(title)}</b></p>", f"<p>{html_text(about.guarantee.statement)}</p>"]
+    parts.append(columns_as_html(about.schema))
+    if about.counted:
+        parts.append(f"<p>Counted by rule:</p>{_list(about.counted)}")
+    parts.append(f"<p>Errors: {html_text(about.errors)}.</p>")
+    if about.typical:
+        parts.append(html_table(about.error_headers, about.typical_rows, left=[0]))
+    if about.examples:
+        parts.append(f"<p>Ask:</p>{_list(about.examples, 'code')}")
+    return html_block(*parts)
+
+
+def _list(texts: Iterable[str], tag: str = "span") -> str:
+    return "<ul>" + "".join(f"<li><{tag}>{html_text(text)}</{tag}></li>" for text in texts) + "</ul>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Description:
+    """A release in words and numbers. It prints as text, shows itself as HTML in a notebook, and is a dict for JSON.
+
+    extent: how much is published. errors: how the errors of answers arise. typical: how large they are, at
+    `confidence`. counted: by which rules rows and values entered. examples: queries that it answers. findings: what a
+    model that it holds has learnt.
+    """
+
+    schema: Schema
+    mechanism: str
+    guarantee: Guarantee
+    extent: str
+    errors: str
+    typical: tuple[TypicalError, ...]
+    confidence: float
+    counted: tuple[str, ...]
+    examples: tuple[str, ...]
+    findings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The description of types that JSON knows; what is unknown is None."""
+        return {
+            "dataset": self.schema.dataset,
+            "mechanism": self.mechanism,
+            "extent": self.extent,
+            "guarantee": guarantee_record(self.guarantee),
+            "groups": [one.record for one in self.groups],
+            "columns": column_records(self.schema),
+            "counted": list(self.counted),
+            "errors": self.errors,
+            "confidence": self.confidence,
+            "typical_errors": [{"counts_of": one.counts_of, "half_width": one.half_width} for one in self.typical],
+            "examples": list(self.examples),
+            **({"findings": list(self.findings)} if self.findings else {}),
+        }
+
+    @property
+    def promise(self) -> str:
+        """The guarantee in symbols."""
+        promise = f"epsilon {float(self.guarantee.epsilon):g}"
+        return promise + (f", delta {float(self.guarantee.delta):g}" if self.guarantee.delta else "")
+
+    @property
+    def groups(self) -> tuple[GroupPromise, ...]:
+        """What the guarantee means for several privacy units together."""
+        promised = self.guarantee
+        return group_privacy(promised.epsilon, delta=promised.delta, rho=promised.rho)
+
+    @property
+    def column_rows(self) -> list[list[str]]:
+        """The columns as texts, under HEADERS."""
+        rows = ((*column.row[:3], column.row[3] or "", column.row[4]) for column in columns_of(self.schema))
+        return [[printable(f"{cell:,}" if isinstance(cell, int) else cell) for cell in row] for row in rows]
+
+    @property
+    def typical_rows(self) -> list[list[str]]:
+        """The typical errors as texts, under the headers that `error_headers` has."""
+        widths = ["unknown" if one.half_width is None else f"± {as_rows(one.half_width)}" for one in self.typical]
+        return [[one.counts_of, width] for one, width in zip(self.typical, widths, strict=True)]
+
+    @property
+    def error_headers(self) -> list[str]:
+        return ["counts of", f"{self.confidence * 100:.6g} % interval"]
+
+    def __repr__(self) -> str:
+        columns = aligned([HEADERS, *self.column_rows], left=(0, 1, 2, 4))
+        typical = aligned([self.error_headers, *self.typical_rows], left=(0,)) if self.typical else []
+        parts = [
+            [f"{self.schema.dataset}: {self.extent}, mechanism {self.mechanism}, {self.promise}"],
+            [self.guarantee.statement, in_words(self.groups)],
+            columns,
+            ["Counted by rule:", *(f"  {rule}" for rule in self.counted)] if self.counted else [],
+            [f"Errors: {self.errors}.", *typical],
+            ["Found:", *(f"  {finding}" for finding in self.findings)] if self.findings else [],
+            ["Ask:", *(f"  {example}" for example in self.examples)] if self.examples else [],
+        ]
+        return "\n\n".join("\n".join(map(printable, part)) for part in parts if part)
+
+    def _repr_html_(self) -> str:
+
+        return description_as_html(self)
+
+
+def describe(release: Release, confidence: float = 0.95, *, with_errors: bool = True) -> Description:
+    """All that can be said of a release without being asked anything in particular.
+
+    with_errors: ask it how large its errors typically are, which takes seconds where ten million cells were fitted.
+    """
+    about = release.content.about
+    countable = release.content.answers_counts
+    typical = typical_errors(release.content, confidence) if with_errors and countable else ()
+    examples = about.examples or (example_queries(release.schema) if countable else ())
+    if any(one.half_width is None for one in typical):  # it answers what it was made for and perhaps nothing else
+        examples = tuple(text for text in examples if _answers(release, text))
+    schema, rules = release.schema, what_is_counted(release.schema)
+    made = (release.mechanism, release.guarantee, about.extent, about.errors)
+    return Description(schema, *made, typical, confidence, rules, examples, about.findings)
+
+
+def _answers(release: Release, text: str) -> bool:
+    cells = [cell for row in release.query(text).rows for cell in row]
+    return not any(isinstance(cell, Estimate) and isnan(cell.value) for cell in cells)
+
+
+def describe_columns(release: Release, confidence: float) -> Result:
+    """A row for each column; the guarantee and what is counted stand under it."""
+    rows = tuple(column.row for column in columns_of(release.schema))
+    made = f"{release.content.about.extent}, mechanism {release.mechanism}"
+    notes = (made, release.guarantee.statement)
+    return Result(HEADERS, rows, confidence, notes, counted_in_short(release.schema), frozenset())

@@ -1,0 +1,299 @@
+"""Queries as a file holds them: a family and its arguments as strict JSON, their arrays as whole numbers beside it.
+
+Reading trusts nothing. A record has the keys of its family and no others, every array is used once, no part is nested
+deeper than `MOST_DEPTH` or spans more cells than the whole, and the families' own constructors check the rest. What is
+kept in memory is what the file holds: no family stores more than its arrays.
+
+Fits as a file holds them: what was measured, with which noise, and what each kind of fit keeps besides.
+
+Everything a fit needs to tell its errors goes along, so that an answer from the file is the answer before it was saved.
+Reading trusts nothing: every array and every record has exactly one use, and an estimate that does not follow from the
+fit it is said to come from is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.answers.fit import PARTS, Fit, FitReader
+from sfumato.answers.fit import Arrays as FitArrays
+from sfumato.arrays import MOST_SPANNED, Floats, Whole
+from sfumato.domain import Domain
+from sfumato.errors import QueryError, ReleaseFileError
+from sfumato.frozen import dataclass
+from sfumato.measurement import Measurement
+from sfumato.queries import Queries, trust
+from sfumato.queries.base import Form, too_many
+from sfumato.releases.file.records import (
+    FAMILIES,
+    WITHOUT_ESTIMATE,
+    FitRecord,
+    MeasurementRecord,
+    QueriesRecord,
+    noise_record,
+)
+from sfumato.releases.file.strict_json import refusal
+
+Record = dict[str, Any]
+Families = dict[str, tuple[Form, Callable[..., Queries]]]  # by their names in a file: how each is kept and made
+
+MOST_DEPTH = 8  # of families within families: twice as many levels of JSON, and strict_json allows twenty in all
+
+
+class Arrays:
+    """The arrays of a file, in order; on reading each is handed out once, so that no array can be multiplied."""
+
+    def __init__(self, arrays: list[Whole] | None = None) -> None:
+        self.all = arrays if arrays is not None else []
+        self._left = set(range(len(self.all)))
+
+    def keep(self, values: NDArray[Any]) -> int:
+        """Take in an array; its place is what a record names it by."""
+        self.all.append(np.ascontiguousarray(values, dtype=np.int64).reshape(-1))
+        return len(self.all) - 1
+
+    def take(self, place: object) -> Whole:
+        """The array at a place, for its one and only use."""
+        if type(place) is not int or place not in self._left:
+            raise refusal("it names an array that it does not have, or one twice")
+        self._left.remove(place)
+        return self.all[place]
+
+    def refuse_leftovers(self) -> None:
+        """Every array of a file has a use."""
+        if self._left:
+            raise refusal("it has arrays that nothing in it names")
+
+
+def describe(queries: Queries, arrays: Arrays) -> Record:
+    """Queries as a record; their arrays go into `arrays`.
+
+    >>> from sfumato.queries import Identity, Kron, Total
+    >>> describe(Kron(Total(2), Identity(3)), Arrays())["parts"][0]
+    {'family': 'total', 'columns': 2}
+    """
+    if not trust.trusted(queries) or not queries.integral:
+        raise ReleaseFileError("only whole-number queries of the families of sfumato.queries can be kept in a file")
+    return _describe(queries, arrays, 1)
+
+
+def _describe(queries: Queries, arrays: Arrays, depth: int) -> Record:
+    if depth > MOST_DEPTH:
+        raise ReleaseFileError("queries within queries within queries, too deep for a file; ask for plainer ones")
+    form = queries.form
+    if form.alone is not None and getattr(queries, form.arrays[0]).ndim == 0:
+        form = form.single()
+    inner = () if form.parts is None else getattr(queries, form.parts)
+    parts = inner if isinstance(inner, tuple) else (inner,)
+    _refuse(too_many(len(parts)) or form.unkept(*parts, *(getattr(queries, key) for key in form.numbers + form.arrays)))
+    record: Record = {"family": form.name}
+    for key in form.numbers:
+        record[key] = _as_json(getattr(queries, key))
+    for key in form.arrays:
+        found = getattr(queries, key)
+        record[key] = [arrays.keep(one) for one in found] if isinstance(found, tuple) else arrays.keep(found)
+    if form.parts is not None:
+        record["parts"] = [_describe(part, arrays, depth + 1) for part in parts]
+    return record
+
+
+def rebuild(record: object, arrays: Arrays, columns: int) -> Queries:
+    """The queries of an untrusted record, over so many columns; whatever is wrong with it is a ReleaseFileError."""
+    both = [(form, family) for family in trust.FAMILIES for form in (family.form, family.form.single())]
+    families = {form.name: (form, form.make or family) for form, family in both}
+    try:
+        queries = _rebuild(record, arrays, families, columns, 1)
+    except (AttributeError, QueryError, LookupError, TypeError, ValueError, ArithmeticError):
+        raise refusal("its queries are not well formed") from None
+    if queries.columns != columns or not queries.integral:
+        raise refusal("its queries do not span its cells, or are not whole numbers")
+    return queries
+
+
+def _rebuild(record: Any, arrays: Arrays, families: Families, most: int, depth: int) -> Queries:
+    form, make = families[record["family"]]
+    inner = () if form.parts is None else ("parts",)
+    if depth > MOST_DEPTH or record.keys() != {"family", *form.numbers, *form.arrays, *inner}:
+        raise ValueError
+    if "columns" in form.numbers and not (type(record["columns"]) is int and 1 <= record["columns"] <= most):
+        raise ValueError
+    given = [_only_whole(record[key]) for key in form.numbers]
+    for key in form.arrays:
+        places = record[key]
+        given.append([arrays.take(place) for place in places] if type(places) is list else arrays.take(places))
+    parts: list[Queries] = []
+    for key in inner:
+        _refuse(too_many(len(record[key])))
+        parts = [_rebuild(part, arrays, families, most, depth + 1) for part in record[key]]
+    _refuse(form.unkept(*parts, *given))
+    return make(*parts, *given)
+
+
+def _as_json(value: Any) -> Any:
+    """Whole numbers, alone or in tuples, as JSON has them."""
+    return [_as_json(one) for one in value] if isinstance(value, tuple) else int(value)
+
+
+def _only_whole(value: Any) -> Any:
+    if type(value) is not int and not (type(value) is list and all(_only_whole(one) is one for one in value)):
+        raise ValueError
+    return value
+
+
+def _refuse(reason: str) -> None:
+    if reason:
+        raise ReleaseFileError(reason)
+
+
+LARGEST = 2**62  # of an estimate; nothing the kernel hands out is larger
+IN_PARTS = "_parts"  # ends the name of the array that adds 1024ths to another
+
+
+@dataclass
+class WrittenFits:
+    """Records of fits, of their queries (each family once, however many measurements share it), and all arrays."""
+
+    fits: list[FitRecord] = field(default_factory=list)
+    queries: list[QueriesRecord] = field(default_factory=list)
+    arrays: Arrays = field(default_factory=Arrays)
+    _places: dict[int, int] = field(default_factory=dict)
+
+    def add(self, fit: Fit, domain: Domain) -> None:
+        if FAMILIES.get(fit.family) is not type(fit):
+            raise ReleaseFileError(f"a file cannot keep a fit of the kind {type(fit).__name__}")
+        arrays: dict[str, int] = {}
+        for name, values in fit.record(domain).items():
+            kept = in_whole_numbers(values) if values.dtype.kind == "f" else (values,)
+            arrays |= {key: self.arrays.keep(one) for key, one in zip((name, name + IN_PARTS), kept, strict=False)}
+        measurements = [self.measurement(measured) for measured in fit.measurements]
+        self.fits.append(FitRecord(fit.of, fit.family, measurements, arrays))
+
+    def measurement(self, measured: Measurement) -> MeasurementRecord:
+        place = self._places.get(id(measured.queries))
+        if place is None:
+            place = self._places[id(measured.queries)] = len(self.queries)
+            self.queries.append(describe(measured.queries, self.arrays))
+        return MeasurementRecord(
+            measured.of,
+            measured.queries.columns,
+            place,
+            self.arrays.keep(measured.answers),
+            [noise_record(noise) for noise in measured.noises],
+            None if measured.which is None else self.arrays.keep(measured.which),
+        )
+
+
+def leaves_out_estimates(fits: Iterable[FitRecord]) -> bool:
+    """Whether the estimates of some fits are left to be solved for."""
+    return any(fit.family in WITHOUT_ESTIMATE for fit in fits)
+
+
+def write_fits(fits: tuple[Fit, ...], domain: Domain) -> WrittenFits:
+    """The records of fits over the cells of a domain; their estimates are kept apart, with the cells."""
+    written = WrittenFits()
+    for fit in fits:
+        written.add(fit, domain)
+    return written
+
+
+@dataclass
+class Reading:
+    """Untrusted records on their way to being fits again."""
+
+    queries: list[QueriesRecord]
+    arrays: Arrays
+    domain: Domain
+    _built: dict[int, Queries] = field(default_factory=dict)
+
+    def fit(self, record: FitRecord, estimate: Floats | None) -> Fit:
+        """One fit, whatever its kind, with the estimate that was published of it; None: it is to be solved for."""
+        if estimate is not None and estimate.shape != (self.domain.size,):
+            raise refusal("it does not have an estimate for each cell of its schema")
+        try:
+            measurements = [partial(self._measurement, one, record.of) for one in record.measurements]
+            file = FitReader(self.domain, estimate, self._arrays(record.arrays), [*measurements])
+            fit = FAMILIES[record.family].read(file)
+            if file.arrays or file.measurements:
+                raise QueryError("it has measurements or arrays that do not go with its kind")
+            follows = estimate is None or fit.estimate is estimate or _alike(fit.estimate, estimate)
+        except QueryError as error:
+            raise refusal(f"a fit in it contradicts itself: {error}") from None
+        except (LookupError, ValueError):  # ValueError: equations without a solution
+            raise refusal("a fit in it contradicts itself") from None
+        if not follows:
+            raise refusal("its estimates do not follow from its fits")
+        return fit
+
+    def _arrays(self, places: dict[str, int]) -> FitArrays:
+        """The arrays of a fit, where two that make up numbers are put together."""
+        taken = {name: self.arrays.take(place) for name, place in places.items()}
+        found: FitArrays = {}
+        for name in [name for name in taken if name + IN_PARTS in taken]:
+            whole, parts = taken.pop(name), taken.pop(name + IN_PARTS)
+            if len(parts) != len(whole) or ((parts < 0) | (parts >= PARTS)).any():
+                raise refusal("a fit in it has numbers that are not spelled as Sfumato spells them")
+            found[name] = from_whole_numbers(whole, parts)
+        return found | taken
+
+    def _measurement(self, record: MeasurementRecord, of: str, columns: int | None) -> Measurement:
+        """A measurement of a statistic over so many cells or buckets, with an answer and a noise for every row.
+
+        columns: None for one that no estimate leans on, of any statistic and over whatever it says it spans.
+        """
+        if columns is None:
+            of, columns = record.of, min(record.columns, MOST_SPANNED)
+        if (record.of, record.columns) != (of, columns):
+            raise refusal("a fit in it leans on another statistic, or on other cells than its own")
+        queries = self._queries(record.queries, columns)
+        answers = self.arrays.take(record.answers)
+        which = None if record.which is None else self.arrays.take(record.which)
+        if len(answers) != queries.rows or (which is not None and len(which) != queries.rows):
+            raise refusal("it does not have an answer and a noise for each of its queries")
+        kinds = len(record.noises)
+        if (which is None and kinds != 1) or (which is not None and not 0 <= which.min() <= which.max() < kinds):
+            raise refusal("it does not say which of its answers carry which noise")
+        return Measurement(record.of, queries, answers, tuple(noise.noise for noise in record.noises), which)
+
+    def _queries(self, place: int, columns: int) -> Queries:
+        if place >= len(self.queries):
+            raise refusal("it names queries that it does not have")
+        if place not in self._built:
+            self._built[place] = rebuild(self.queries[place], self.arrays, columns)
+        if self._built[place].columns != columns:
+            raise refusal("its queries do not span its cells")
+        return self._built[place]
+
+    def refuse_leftovers(self) -> None:
+        """Every record and every array has a use."""
+        self.arrays.refuse_leftovers()
+        if len(self._built) < len(self.queries):
+            raise refusal("it has queries that nothing in it names")
+
+
+def _alike(one: Floats, other: Floats) -> bool:
+    """Whether two estimates are the same but for rounding; NumPy would stretch a single number to any length."""
+    return one.shape == other.shape and np.allclose(one, other, rtol=1e-9, atol=2 / PARTS)
+
+
+def in_whole_numbers(estimate: Floats) -> tuple[Whole, Whole]:
+    """An estimate as whole numbers and 1024ths: exact, for estimates are multiples of these.
+
+    >>> [column.tolist() for column in in_whole_numbers(np.array([2.5, -0.25]))]
+    [[2, -1], [512, 768]]
+    """
+    clipped = np.clip(estimate, -LARGEST, LARGEST)
+    whole = np.floor(clipped)
+    return whole.astype(np.int64), np.rint((clipped - whole) * PARTS).astype(np.int64)
+
+
+def from_whole_numbers(whole: Whole, parts: Whole) -> Floats:
+    """The estimate again; the sum is exact, because it was a floating-point number before."""
+    estimate = whole.astype(np.float64)
+    estimate += parts / PARTS
+    return estimate

@@ -1,0 +1,154 @@
+"""Rows from an estimate for every cell.
+
+Rows from estimates for a list of cells, and a rest that is spread evenly over all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+from sfumato.frozen import dataclass
+from sfumato.releases.rows.measures import Sums, fit_means, summed
+from sfumato.releases.rows.model import Block, Grouping, RandomNumbers, gather_margin, volumes
+from sfumato.releases.rows.raking import LaidOut, Listed, ends_of, fit_all_cells, fit_margins, possible_margins
+from sfumato.schema import Schema
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOfCells:
+    """Rows of a content with an estimate for every cell.
+
+    values: the estimates of each statistic in each cell. errors: the standard error of one cell.
+    """
+
+    schema: Schema
+    values: Mapping[str, Floats]
+    errors: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        return float(self.values["count"].sum())
+
+    def margin(self, groupings: Sequence[Grouping]) -> Floats:
+        domain = self.schema.domain
+        axes = tuple(domain.place(grouping.name) for grouping in groupings)
+        table = LaidOut(domain.shape).along(self.values["count"].reshape(domain.shape), axes)
+        return gather_margin(table if axes == tuple(sorted(axes)) else table.T, groupings)
+
+    def draw(self, places: Floats, random: RandomNumbers) -> Block:
+        cells = np.searchsorted(self._ends, places, side="right")
+        domain = self.schema.domain
+        codes = {name: domain.codes_along(name, cells) for name in domain.names}
+        return Block(codes, {name: means[cells] for name, means in self._means.items()})
+
+    @cached_property
+    def _rows(self) -> Floats:
+        return fit_all_cells(self.schema.domain, self.values["count"])
+
+    @cached_property
+    def _ends(self) -> Floats:
+        """Where each cell ends, on a line from 0 to 1."""
+        return ends_of(self._rows.reshape(-1))
+
+    @cached_property
+    def _means(self) -> dict[str, Floats]:
+        domain, found = self.schema.domain, {}
+        for name, measure in summed(self.schema).items():
+            sums = self.values[name].reshape(domain.shape)
+            known = Sums(measure, sums, self.errors[name], self.total, float(sums.sum()))
+            found[name] = fit_means(known, self._rows, LaidOut(domain.shape), domain).reshape(-1)
+        return found
+
+
+MOST_RANKED = 2**50  # cells of a domain of which each can still be hit by a random number
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOfListedCells:
+    """Rows of a content with estimates for some cells. remainder: what the others hold together."""
+
+    schema: Schema
+    values: Mapping[str, Floats]
+    errors: Mapping[str, float]
+    listed: Codes
+    remainder: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        return float(self.values["count"].sum()) + self.remainder["count"]
+
+    @property
+    def _hidden(self) -> int:
+        return self.schema.domain.size - len(self.listed)
+
+    def margin(self, groupings: Sequence[Grouping]) -> Floats:
+        """What is listed, and an even share of the remainder, as the release answers."""
+        domain, shape = self.schema.domain, tuple(grouping.size for grouping in groupings)
+        label = np.zeros(len(self.listed), dtype=np.int64)
+        for grouping in groupings:
+            label = label * grouping.size + grouping.labels(domain.codes_along(grouping.name, self.listed))
+        size = prod(shape)
+        counts = np.bincount(label, weights=self.values["count"], minlength=size)
+        shown = np.bincount(label, minlength=size)
+        hidden = volumes(groupings, dict(zip(domain.names, domain.shape, strict=True))) - shown.reshape(shape)
+        each = self.remainder["count"] / self._hidden if self._hidden else 0.0
+        return np.asarray(counts.reshape(shape) + hidden * each, dtype=np.float64)
+
+    def draw(self, places: Floats, random: RandomNumbers) -> Block:
+        domain = self.schema.domain
+        found = np.searchsorted(self._ends, places, side="right")
+        elsewhere = found == len(self.listed)
+        cells = np.append(self.listed, 0)[found]
+        codes = {name: domain.codes_along(name, cells) for name in domain.names}
+        if elsewhere.any():
+            others = self._anywhere(int(elsewhere.sum()), random)
+            for name, along in codes.items():
+                along[elsewhere] = others[name]
+        return Block(codes, {name: means[found] for name, means in self._means.items()})
+
+    def _anywhere(self, rows: int, random: RandomNumbers) -> dict[str, Codes]:
+        """Cells that are not listed, each as likely."""
+        domain = self.schema.domain
+        if domain.size > MOST_RANKED:  # listed ones are too few to be hit
+            drawn = {axis.name: np.floor(random.uniform(rows) * axis.size) for axis in domain}
+            return {name: np.minimum(codes, domain[name].size - 1).astype(np.int64) for name, codes in drawn.items()}
+        ranks = np.minimum((random.uniform(rows) * self._hidden).astype(np.int64), self._hidden - 1)
+        # The listed cell number i has listed[i] - i others before it.
+        cells = ranks + np.searchsorted(self.listed - np.arange(len(self.listed)), ranks, side="right")
+        return {name: domain.codes_along(name, cells) for name in domain.names}
+
+    @cached_property
+    def _rows(self) -> Floats:
+        """Rows in each listed cell, then in all others."""
+        counts, rest = self.values["count"], self.remainder["count"] if self._hidden else 0.0
+        if rest >= 0:
+            return np.append(np.maximum(counts, 0.0), rest)
+        domain = self.schema.domain
+
+        def answers(axes: tuple[int, ...]) -> Floats:
+            return self.margin([Grouping.of(domain.axes[place], domain.size) for place in axes])
+
+        singles, pairs = possible_margins(domain, answers)
+        fitted = fit_margins(Listed(domain, self.listed), np.maximum(counts, 0.0), singles, pairs)
+        return np.append(fitted, 0.0)
+
+    @cached_property
+    def _ends(self) -> Floats:
+        return ends_of(self._rows)
+
+    @cached_property
+    def _means(self) -> dict[str, Floats]:
+        domain, found = self.schema.domain, {}
+        for name, measure in summed(self.schema).items():
+            whole = float(self.values[name].sum()) + self.remainder[name]
+            known = Sums(measure, self.values[name], self.errors[name], self.total, whole)
+            rest = max(self._rows[-1], 0.0) + known.worth
+            pull = (known.overall - float(measure.centre)) / float(measure.step) * known.worth
+            means = fit_means(known, self._rows[:-1], Listed(domain, self.listed), domain)
+            found[name] = np.append(means, known.mean(self.remainder[name] + pull, rest))
+        return found

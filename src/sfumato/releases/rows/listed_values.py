@@ -1,0 +1,142 @@
+"""How a table spells a cell of an attribute, and into which cell an attribute reads a spelling.
+
+Columns of listed values: what the table has for a row's cells, in a spelling that all its attributes read so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.domain import Axis
+from sfumato.frozen import dataclass
+from sfumato.releases.rows.model import Block, RandomNumbers
+from sfumato.schema.attributes import Attribute, Boolean, Category, Integer, Number
+from sfumato.schema.attributes.lists import OTHER, as_number, folded
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TRUTHS = {"false": 0, "true": 1, "0": 0, "1": 1}
+
+
+def spelled(attribute: Attribute, cell: int, counted: bool = False) -> Iterator[str | None]:
+    """The texts that are read into a cell, the plainest first; None is no value. None at all where there are too many.
+
+    counted: the column is read as a number too.
+    """
+    if cell == attribute.places:
+        yield None
+    elif isinstance(attribute, Category) and cell == len(attribute.values):
+        yield _unlisted(attribute, counted)
+    elif isinstance(attribute, Category):
+        yield attribute.listed[cell]
+        yield from (text for text, place in attribute.spellings.items() if place == cell)
+    elif isinstance(attribute, Boolean):
+        usual = ("false", "true")[cell]
+        if attribute.spellings.get(folded(usual, attribute.fold or ()), cell) == cell:
+            yield usual
+        yield from (text for text, truth in attribute.spellings.items() if truth == cell)
+
+
+def cell_of(attribute: Attribute, axis: Axis, text: str | None) -> int | None:
+    """The cell that a text is read into, as far as can be told here; None if its row would be left out."""
+    missing = attribute.places if attribute.keeps_missing else None
+    if text is None:
+        return missing
+    if isinstance(attribute, Category):
+        place = attribute.spellings.get(folded(text, attribute.fold or ()))
+        return len(attribute.values) if place is None and attribute.other else place
+    if isinstance(attribute, Boolean):
+        told = attribute.spellings.get(folded(text, attribute.fold or ()))
+        return _TRUTHS.get(text, missing) if told is None else int(told)
+    number = as_number(text)
+    if number is None or not isinstance(attribute, Integer | Number):
+        return missing
+    place = int(np.searchsorted(axis.edges, number, side="right")) - 1
+    return min(max(place, 0), axis.places - 1)
+
+
+def in_digits(attribute: Category, counted: bool) -> bool:
+    """Whether all of a category is written in digits: a word for others would be read as no value beside a number.
+
+    Where values have decimals too, for these are spelled in many ways.
+    """
+    whole = all((number := as_number(text)) is not None and number.is_integer() for text in attribute.spellings)
+    return counted or (attribute.numeric and (not attribute.other or attribute.keeps_missing or not whole))
+
+
+def _unlisted(attribute: Category, counted: bool) -> str:
+    """What is read as other: the word unless it is listed, or a number."""
+    if in_digits(attribute, counted):
+        numbers = [number for text in attribute.spellings if (number := as_number(text)) is not None]
+        return str(int(max(numbers, default=0.0)) + 1)
+    words = (OTHER + "_" * more for more in count())
+    return next(word for word in words if folded(word, attribute.fold or ()) not in attribute.spellings)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A column that categories or booleans are read from, the first of them first.
+
+    counted: it is read as a number as well, by a measure or another attribute.
+    """
+
+    parts: tuple[tuple[Attribute, Axis], ...]
+    counted: bool = False
+
+    @property
+    def type(self) -> pa.DataType:
+        import pyarrow as pa
+
+        attribute, *others = (attribute for attribute, _ in self.parts)
+        if isinstance(attribute, Boolean) and not others and next(spelled(attribute, 1)) == "true":
+            return pa.bool_()
+        listed = [part for part, _ in self.parts if isinstance(part, Category)]
+        texts = not listed or any(not in_digits(part, self.counted) for part in listed)
+        numbers = [as_number(text) for part in listed for text in part.spellings]
+        if texts or None in numbers:
+            return pa.string()
+        whole = all(number is not None and number.is_integer() and abs(number) < 2**53 for number in numbers)
+        return pa.int64() if whole else pa.float64()
+
+    def draw(self, block: Block, random: RandomNumbers) -> Any:
+        """A value for every row; nothing is left to chance."""
+        import pyarrow as pa
+
+        (_, first), *others = self.parts
+        if not others:
+            return self._cells.take(pa.array(block.codes[first.name]))
+        codes = np.stack([block.codes[axis.name] for _, axis in self.parts], axis=1)
+        seen, places = np.unique(codes, axis=0, return_inverse=True)
+        texts = [self._text(tuple(map(int, cells))) for cells in seen]
+        return self._typed(texts).take(pa.array(places.reshape(-1)))
+
+    @cached_property
+    def _cells(self) -> Any:
+        """What stands for each cell of the first attribute."""
+        attribute, axis = self.parts[0]
+        return self._typed([next(spelled(attribute, cell, self.counted)) for cell in range(axis.size)])
+
+    def _text(self, cells: Sequence[int]) -> str | None:
+        """A text that every attribute reads into its cell; what the first one does, where noise left none."""
+        for (attribute, _), cell in zip(self.parts, cells, strict=True):
+            for text in spelled(attribute, cell, self.counted):
+                if all(cell_of(*part, text) == wanted for part, wanted in zip(self.parts, cells, strict=True)):
+                    return text
+        return next(spelled(self.parts[0][0], cells[0], self.counted))
+
+    def _typed(self, texts: Sequence[str | None]) -> Any:
+        import pyarrow as pa
+
+        kind = self.type
+        if kind == pa.string():
+            return pa.array(texts, kind)
+        if kind == pa.bool_():
+            return pa.array([None if text is None else text == "true" for text in texts], kind)
+        numbers = [None if text is None else as_number(text) for text in texts]
+        return pa.array([number if number is None or kind != pa.int64() else int(number) for number in numbers], kind)

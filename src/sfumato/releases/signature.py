@@ -1,0 +1,243 @@
+"""A curator's keys: Ed25519, the private one for the curator alone, the public one for whoever checks.
+
+Both are PEM files as other programs write them, so that keys can be made and looked at elsewhere (`openssl pkey`).
+
+Who vouches for a release: an Ed25519 signature by its curator, in a file of its own beside it.
+
+It lies beside and not inside, because the release is then the very file that the ledger knows by its digest, that
+earlier Sfumatos open, and that is the same bytes whoever signs it.
+
+What is signed is the release's digest. It covers the manifest, which has the sha256 and the size of every member; and
+a reader refuses every byte of the file that these do not settle (`releases/file/artifact.py`). So one file, and one
+only, goes with a digest. The digest is that of the bytes that were parsed: nothing is read twice, so nobody can
+change the file between the check and the use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from dataclasses import asdict
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato.errors import SignatureError
+from sfumato.frozen import dataclass
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+KEY_ENDING = ".pub"  # of the public key's file, beside the private one's
+MOST_KEY_BYTES = 10_000  # of a key file
+
+
+def make_keys(path: Path) -> tuple[Path, str]:
+    """Write a new pair of keys, and say where the public one is and what its fingerprint is. Nothing is overwritten."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+    public_path = path.with_name(path.name + KEY_ENDING)
+    for taken in (path, public_path):
+        if taken.exists():
+            raise SignatureError(f"{taken} exists, and keys are never overwritten; choose another name with -o")
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    try:
+        _write_new(path, private, 0o600)  # never readable by others, not even for a moment
+        _write_new(public_path, public, 0o644)
+    except OSError as error:
+        reason = error.strerror or "no access"
+        raise SignatureError(f"{path} cannot be written ({reason}); choose another place with -o") from None
+    return public_path, fingerprint(key.public_key())
+
+
+def _write_new(path: Path, content: bytes, mode: int) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_private(path: Path) -> Ed25519PrivateKey:
+    """A curator's own key, which nobody else may be able to read."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    content = _content(path)
+    try:
+        key = load_pem_private_key(content, password=None)
+    except (ValueError, TypeError):  # TypeError: it asks for a password
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise SignatureError(f"{path} is no private key of Ed25519 in PEM; make one with `sfumato keygen FILE`")
+    if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise SignatureError(f"others can read {path}; keep a private key to yourself: chmod 600, or make a new one")
+    return key
+
+
+def read_public(path: Path) -> Ed25519PublicKey:
+    """The key that a signature must be by."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    content = _content(path)
+    if b"PRIVATE KEY" in content:
+        raise SignatureError(
+            f"{path} is a private key, which belongs to its owner alone; name the {KEY_ENDING} beside it"
+        )
+    try:
+        key = load_pem_public_key(content)
+    except ValueError:
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise SignatureError(
+            f"{path} is no public key of Ed25519 in PEM; name the {KEY_ENDING} that the curator gave out"
+        )
+    return key
+
+
+def _content(path: Path) -> bytes:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # before opening: a pipe would wait for ever
+            raise SignatureError(f"{path} is not a file; name a key file")
+        with path.open("rb") as file:
+            return file.read(MOST_KEY_BYTES)
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+        reason = getattr(error, "strerror", None) or "it cannot be read"
+        raise SignatureError(f"the key {path} cannot be read ({reason}); name a key file") from None
+
+
+def raw(key: Ed25519PublicKey) -> bytes:
+    """The 32 bytes of a public key."""
+    return key.public_bytes_raw()
+
+
+def fingerprint(key: Ed25519PublicKey | bytes) -> str:
+    """A public key in one short line, to be compared by people.
+
+    >>> fingerprint(bytes(32))
+    'SHA256:Zmh6rfhivXdsj8GLjp+OIAiXFIVu4jOzkCpZHQ1fKSU'
+    """
+    content = key if isinstance(key, bytes) else raw(key)
+    return "SHA256:" + b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+
+
+ENDING = ".sig"  # after the name of the release
+SIGNED = b"sfumato release signature, version 1\n"  # so that a signature of anything else is none of a release
+MOST_BYTES = 4096
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a signature file holds. public_key and signature are base64; digest names the release."""
+
+    digest: str
+    public_key: str
+    signature: str
+    algorithm: str = "Ed25519"
+    format: str = "sfumato-signature"
+    version: int = 1
+
+    @property
+    def text(self) -> str:
+        return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
+
+    @property
+    def by(self) -> str:
+        """The fingerprint of the key that it says it is by; nothing is proved by that."""
+        return fingerprint(b64decode(self.public_key))
+
+
+def signature_beside(path: str | PathLike[str]) -> Path:
+    """Where the signature of a release file is."""
+    return Path(path).with_name(Path(path).name + ENDING)
+
+
+def sign_digest(digest: str, key: Ed25519PrivateKey) -> Signature:
+    """The signature of the release that has this digest."""
+    signed = key.sign(SIGNED + bytes.fromhex(digest))
+    return Signature(digest, b64encode(raw(key.public_key())).decode(), b64encode(signed).decode())
+
+
+def sign_release(path: str | PathLike[str], key: str | PathLike[str]) -> Signature:
+    """Sign a release file, after checking it as whoever opens it does; where to keep the text is the caller's."""
+    from sfumato.releases.file.artifact import read_artifact
+
+    private = read_private(Path(key))
+    return sign_digest(read_artifact(path).digest, private)
+
+
+def check_signature(path: str | PathLike[str], digest: str, key: str | PathLike[str]) -> Signature:
+    """Refuse a release that its curator did not sign. digest: of the bytes that were opened. key: a public key file."""
+    wanted = read_public(Path(key))
+    beside = signature_beside(path)
+    found = read_signature(beside)
+    if found is None:
+        raise SignatureError(
+            f"{path} is not signed: there is no {beside.name} beside it; ask the publisher for it, or have the release "
+            "signed with `sfumato sign`"
+        )
+    _verify(found, path, beside, digest, wanted)
+    return found
+
+
+def read_signature(path: Path) -> Signature | None:
+    """An untrusted signature file; None where there is none."""
+    try:
+        if not path.exists():
+            return None
+        if not path.is_file():
+            raise SignatureError(f"{path} is not a file; ask the publisher for the signature")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it cannot be read"
+        raise SignatureError(f"the signature {path} cannot be read ({reason}); check your access to it") from None
+    found = _parsed(content)
+    if found is None:
+        raise SignatureError(f"{path} is not a signature that Sfumato writes; ask the publisher for a fresh copy")
+    return found
+
+
+def _parsed(content: bytes) -> Signature | None:
+    if len(content) > MOST_BYTES:
+        return None
+    try:
+        found = Signature(**json.loads(content.decode("utf-8")))
+        same = found.text.encode("utf-8") == content  # one spelling only, so that nothing can hide in it
+        whole = (len(b64decode(found.public_key, validate=True)), len(b64decode(found.signature, validate=True)))
+        known = (found.format, found.version, found.algorithm) == ("sfumato-signature", 1, "Ed25519")
+        return found if same and whole == (32, 64) and known and _DIGEST.fullmatch(found.digest) else None
+    except (ValueError, TypeError, RecursionError, NotBase64):
+        return None
+
+
+def _verify(found: Signature, path: str | PathLike[str], beside: Path, digest: str, wanted: Ed25519PublicKey) -> None:
+    from cryptography.exceptions import InvalidSignature
+
+    if b64decode(found.public_key) != raw(wanted):
+        raise SignatureError(
+            f"{path} is signed by another key, {found.by}, and not by {fingerprint(wanted)}; do not trust it, or name "
+            "the key of whoever signed it"
+        )
+    if found.digest != digest:
+        raise SignatureError(
+            f"{beside.name} is the signature of another release: {path} was changed or replaced since it was signed; "
+            "ask the publisher for both files"
+        )
+    try:
+        wanted.verify(b64decode(found.signature), SIGNED + bytes.fromhex(digest))
+    except InvalidSignature:
+        raise SignatureError(
+            f"{beside.name} is forged or damaged: it is no signature of {path} by {fingerprint(wanted)}; ask the "
+            "publisher for a fresh copy"
+        ) from None

@@ -1,0 +1,291 @@
+"""YAML files, read without the traps that would change a schema silently.
+
+Lists of values from a file beside the schema: read once, when the schema is, and published as part of it.
+
+The list must be public by itself, such as a register of municipalities: one made from the private table would publish
+who is in it.
+
+What a schema's author reads when something is wrong: one line with the key and the remedy.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import re
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic_core import ErrorDetails
+
+from sfumato.errors import SchemaError
+from sfumato.schema.attributes import KINDS, Declared
+from sfumato.schema.dialect import Dialect
+from sfumato.schema.parts import Budget, Measure, PrivacyUnit, keys_of
+from sfumato.schema.values import shown
+
+MOST_BYTES = 1_000_000
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without the traps that would change a schema silently."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):  # a few nested aliases expand to gigabytes
+            raise _at(self.current_event, "aliases (*name) are not read; write the value out")
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        lines: dict[object, int] = {}
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag.endswith(":merge"):
+                raise _at(key_node, "a key must be a plain word; put it in quotes if it is a name")
+            key = self.construct_object(key_node)
+            if key in lines:  # YAML itself would keep the last and drop the others
+                raise _at(key_node, f"the key {key!r} was already given on line {lines[key]}; keep one of them")
+            lines[key] = key_node.start_mark.line + 1
+        return super().construct_mapping(node, deep)
+
+    def number(self, node: yaml.ScalarNode) -> object:
+        if ":" in node.value or re.match(r"[+-]?0[0-9]", node.value):
+            raise _at(node, f"YAML would read {node.value} as another number; put it in quotes if it is a code or time")
+        integer = node.tag.endswith(":int")
+        return self.construct_yaml_int(node) if integer else self.construct_yaml_float(node)
+
+    def timestamp(self, node: yaml.ScalarNode) -> object:
+        try:
+            return self.construct_yaml_timestamp(node)
+        except ValueError:
+            raise _at(node, f"{node.value} is a day that is not in the calendar") from None
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.number)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.number)
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.timestamp)
+
+
+def _at(place: yaml.Node | yaml.Event, problem: str) -> SchemaError:
+    return SchemaError(f"line {place.start_mark.line + 1 if place.start_mark else 1}: {problem}")
+
+
+def read_yaml(path: Path) -> object:
+    """What a YAML file holds; nothing in it is executed, and what YAML would silently change is refused."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise SchemaError("there is no such file; `sfumato init TABLE` drafts a schema", kind="file") from None
+    except OSError as problem:
+        raise SchemaError(
+            f"the file cannot be read ({problem.strerror}); check the path and its permissions", kind="file"
+        ) from None
+    if len(content) > MOST_BYTES:
+        raise SchemaError("the file is larger than 1 MB, which no schema is; check the path")
+    try:
+        text = content.decode("utf-8-sig")
+        parsed = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+    except UnicodeDecodeError:
+        raise SchemaError("the file is not UTF-8 text; check the path, or save it as UTF-8") from None
+    except yaml.constructor.ConstructorError as problem:
+        line = problem.problem_mark.line + 1 if problem.problem_mark else 1
+        raise SchemaError(f"line {line}: this value has a meaning of its own in YAML; put it in quotes") from None
+    except yaml.MarkedYAMLError as problem:
+        line = problem.problem_mark.line + 1 if problem.problem_mark else 1
+        raise SchemaError(f"line {line}: this is not valid YAML ({problem.problem}); mend that line") from None
+    except (yaml.YAMLError, RecursionError, ValueError):
+        raise SchemaError("the file is not valid YAML; check the path") from None
+    if parsed is None:
+        raise SchemaError("the file is empty; `sfumato init TABLE` drafts a schema")
+    return parsed
+
+
+_KEYS = ("file", "column", "labels", "groups")
+_FORM = "write values: [F, M], values: list.txt, or values: {file: list.csv, column: code}"
+
+
+def with_values_from_files(mapping: object, folder: Path) -> object:
+    """The same schema, with lists in place of the files that it names; files are looked for in a folder."""
+    if not isinstance(mapping, Mapping) or not isinstance(mapping.get("attributes"), Mapping):
+        return mapping
+    attributes = {
+        name: _filled(f"attributes.{name}.values", part, folder) if isinstance(part, Mapping) else part
+        for name, part in mapping["attributes"].items()
+    }
+    return {**mapping, "attributes": attributes}
+
+
+def _filled(where: str, attribute: Mapping[Any, Any], folder: Path) -> Mapping[Any, Any]:
+    values = attribute.get("values")
+    if isinstance(values, str):
+        return {**attribute, "values": _lines(_text(where, folder, values))}
+    if not isinstance(values, Mapping):
+        return attribute
+    unknown = [key for key in values if key not in _KEYS]
+    if unknown or not all(isinstance(values.get(key), str) for key in ("file", "column")):
+        raise SchemaError(f"{where} must name a file and one of its columns; {_FORM}")
+    header, rows = _table(where, _text(where, folder, values["file"]))
+    codes = _column(where, header, rows, values["column"])
+    found: dict[str, Any] = {"values": list(dict.fromkeys(codes))}
+    if "labels" in values:
+        labels = _column(where, header, rows, values["labels"])
+        found["labels"] = {code: label for code, label in zip(codes, labels, strict=True) if label}
+    groups = values.get("groups", [])
+    for column in groups if isinstance(groups, list) else [groups]:
+        level: dict[str, list[str]] = {}
+        for code, group in zip(codes, _column(where, header, rows, column), strict=True):
+            level.setdefault(group, []).append(code)
+        found.setdefault("groups", {})[column] = {group: list(dict.fromkeys(some)) for group, some in level.items()}
+    twice = [key for key in found if key != "values" and key in attribute]
+    if twice:
+        raise SchemaError(f"{where} takes {twice[0]} from a file, and they are written out too; keep one")
+    return {**attribute, **found}
+
+
+def _text(where: str, folder: Path, name: str) -> str:
+    try:
+        with (folder / name).open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as problem:
+        reason = problem.strerror or "no access"
+        raise SchemaError(f"{where} names the file {shown(name)}, which cannot be read ({reason}); {_FORM}") from None
+    if len(content) > MOST_BYTES:
+        raise SchemaError(f"{where} names a file larger than 1 MB, which no list of public values is; check the path")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SchemaError(f"{where} names a file that is not UTF-8 text; save it as UTF-8") from None
+
+
+def _lines(text: str) -> list[str]:
+    """The lines that are not blank, without blanks around them."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _table(where: str, text: str) -> tuple[list[str], list[list[str]]]:
+    first = text.splitlines()[0] if text.strip() else ""
+    rows = [row for row in csv.reader(io.StringIO(text), delimiter=";" if ";" in first else ",") if any(row)]
+    if len(rows) < 2:
+        raise SchemaError(f"{where} names a file without rows; its first line must name the columns")
+    return [name.strip() for name in rows[0]], rows[1:]
+
+
+def _column(where: str, header: list[str], rows: list[list[str]], name: object) -> list[str]:
+    if name not in header:
+        raise SchemaError(
+            f"{where} asks for the column {shown(name)}, which the file lacks; it has {', '.join(header)}"
+        )
+    place = header.index(str(name))
+    if any(len(row) <= place for row in rows):
+        raise SchemaError(f"{where} names a file with a row that ends before the column {shown(name)}; mend the file")
+    return [row[place].strip() for row in rows]
+
+
+_TYPES = ", ".join(KINDS)
+_NOT_READ = "it is not read from the data, because that would leak it"
+UNIT_FORMS = (
+    "write `privacy_unit: row` if every row is about a different person, or "
+    "`privacy_unit: {column: person_id, contributions: 1}` if a person may have several rows"
+)
+REMEDIES = {
+    "dataset": "name the table in one word, such as census; queries say FROM that word",
+    "privacy_unit": UNIT_FORMS,
+    "privacy_unit.column": "name the column that says whose row it is",
+    "privacy_unit.contributions": "add contributions: 1 (rows kept per person)",
+    "budget": "write {epsilon: 3.0} for the most that may ever be spent on this dataset, or delete the line and state "
+    "it by `sfumato ledger set`",
+    "budget.epsilon": "fill in the most that may ever be spent on this dataset, such as 3.0",
+    "ledger": "fill in the identity that `sfumato ledger show` prints, in quotes, or delete the line",
+    "attributes": "declare the columns to publish, such as age: {type: integer, lower: 0, upper: 99}",
+    "attributes.*": f"give it a type ({_TYPES}) and what belongs to that type, or delete the line",
+    "measures": "list the columns to sum, such as charge: {lower: 0, upper: 50000}, or delete the line",
+    "measures.*": "give it bounds, such as {lower: 0, upper: 50000}, or delete the line",
+    "expected_rows": "fill in a guess that gives nothing away, such as 1000000, or delete the line",
+    "file": "say how the file is written, such as {delimiter: ';', decimal: ','}, or delete the line",
+    "*.type": f"choose one of {_TYPES}",
+    "*.lower": f"fill in the smallest {{name}} the public already knows; {_NOT_READ}",
+    "*.upper": f"fill in the largest {{name}} the public already knows; {_NOT_READ}",
+    "*.values": "list the values the public already knows, such as [F, M]; they are not read from the data, because "
+    "that would leak them",
+    "*.bins": "fill in how many cells of equal width to use, or give width or cuts instead",
+}
+_MEANT = {
+    **dict.fromkeys(("int", "whole", "bigint", "count"), "integer"),
+    **dict.fromkeys(("float", "double", "decimal", "real", "numeric"), "number"),
+    **dict.fromkeys(("string", "str", "text", "varchar", "enum", "categorical"), "category"),
+    **dict.fromkeys(("datetime", "timestamp", "day"), "date"),
+    **dict.fromkeys(("min", "minimum", "low", "from"), "lower"),
+    **dict.fromkeys(("max", "maximum", "high", "to"), "upper"),
+    **dict.fromkeys(("categories", "levels", "options"), "values"),
+    **dict.fromkeys(("columns", "dimensions"), "attributes"),
+    "epsilon": "budget",
+    "unit": "privacy_unit",
+}
+
+
+def counted(message: str, count: int) -> str:
+    return message + (f" (and {count - 1} more)" if count > 1 else "")
+
+
+def _remedy(path: tuple[str, ...]) -> str:
+    name = path[1] if len(path) > 1 else ""
+    if len(path) == 3:
+        key = f"*.{path[2]}"
+    else:
+        key = f"{path[0]}.*" if name and path[0] in ("attributes", "measures") else ".".join(path)
+    return REMEDIES.get(key, "fill it in or delete the line").replace("{name}", name)
+
+
+def refuse_blanks(data: Mapping[Any, object]) -> None:
+    """Refuse keys that a draft left without a value, which YAML reads as None, and keys that are not text."""
+    blanks = list(_blanks(data, ()))
+    if blanks:
+        raise SchemaError(counted(f"{'.'.join(blanks[0])} is blank: {_remedy(blanks[0])}", len(blanks)))
+
+
+def _blanks(data: Mapping[Any, object], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for key, part in data.items():
+        if not isinstance(key, str):
+            raise SchemaError(
+                f"{'.'.join(path) or 'the schema'} has the key {str(key).lower()}, which YAML does not read as text; "
+                "put the name in quotes (yes, no, on, off, true, false, dates and numbers need them)"
+            )
+        if part is None:
+            yield (*path, key)
+        elif isinstance(part, Mapping) and len(path) < 2:
+            yield from _blanks(part, (*path, key))
+
+
+def in_plain_words(error: ErrorDetails, known: Sequence[str]) -> str:
+    """What is wrong with the schema, as one line that names the key and the remedy; `known` are its own keys."""
+    place = [str(part) for part in error["loc"]]
+    tag = place.pop(2) if place[0] == "attributes" and len(place) > 2 else ""
+    path, key = ".".join(place), place[-1]
+    match error["type"]:
+        case "value_error":
+            return f"{path} {error['ctx']['error']}"
+        case "missing" | "union_tag_not_found":
+            place += ["type"] if error["type"] == "union_tag_not_found" else []
+            return f"{'.'.join(place)} is missing: {_remedy(tuple(place))}"
+        case "union_tag_invalid":
+            kind = str(error["ctx"]["tag"])
+            return f"{path}.type is {shown(kind)}; choose one of {_TYPES}{_did_you_mean(kind, list(KINDS))}"
+        case "literal_error":
+            return f"{path} is {shown(error['input'])}; choose {error['ctx']['expected'].replace(chr(39), '')}"
+        case "extra_forbidden":
+            owners: dict[str, type[Declared] | None] = {"attributes": KINDS.get(tag), "measures": Measure}
+            owners |= {"budget": Budget, "privacy_unit": PrivacyUnit, "file": Dialect}
+            owner = owners[place[0]] if len(place) > 1 else None
+            known = known if owner is None else keys_of(owner)
+            return (
+                f"{'.'.join(place[:-1]) or 'the schema'} has no key {shown(key)}{_did_you_mean(key, known)}; "
+                f"it takes {', '.join(known)}"
+            )
+    return f"{path} needs keys under it: {_remedy(tuple(place))}"
+
+
+def _did_you_mean(word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(_MEANT.get(word.lower(), word.lower()), known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,0 +1,199 @@
+"""What goes wrong, as PostgreSQL says it: one line, what to do, and a code (SQLSTATE) that programs can tell apart.
+
+The types of columns by PostgreSQL's numbers, and which of them holds some values.
+
+Values as bytes, in text and in binary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date, datetime
+from math import isfinite, isnan
+from struct import pack
+
+from sfumato.errors import QueryError, SfumatoError, UnsupportedSQL
+from sfumato.serve.web.refusals import Refusal
+
+PROTOCOL = "08P01"
+UNSUPPORTED = "0A000"
+BAD_VALUE = "22P02"
+READ_ONLY = "25006"
+FAILED_TRANSACTION = "25P02"
+NO_STATEMENT, NO_PORTAL = "26000", "34000"
+SYNTAX, NO_TABLE, NO_FUNCTION, AMBIGUOUS = "42601", "42P01", "42883", "42P09"
+TOO_MANY_CONNECTIONS = "53300"
+TOO_LARGE = "54000"
+CANCELLED = "57014"
+IDLE = "57P05"
+INTERNAL = "XX000"
+
+_BY_KIND = {
+    "malformed": SYNTAX,
+    "not_found": NO_TABLE,
+    "too_long": TOO_LARGE,
+    "invalid": "22023",
+    "unanswerable": "42000",
+    "too_large": TOO_LARGE,
+    "internal": INTERNAL,
+    "busy": "53000",
+    "too_slow": CANCELLED,
+}
+_BY_WORDS = {"no column ": "42703", "no table ": NO_TABLE, "this SQL cannot be read": SYNTAX}
+
+
+class Failure(Exception):
+    """A message that is refused. fatal: the connection ends with it."""
+
+    def __init__(self, code: str, message: str, hint: str = "", *, fatal: bool = False) -> None:
+        super().__init__(message)
+        self.code, self.message, self.hint, self.fatal = code, message, hint, fatal
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """Any error; of one that nobody foresaw nothing is told, for its text is whatever a client sent.
+
+        >>> Failure.of(UnsupportedSQL("a join is not supported; ask one table")).code
+        '0A000'
+        """
+        if isinstance(error, Failure):
+            return error
+        if isinstance(error, Refusal):
+            return cls(_BY_KIND[error.kind], error.error, error.what_to_do)
+        if isinstance(error, SfumatoError):
+            said = Refusal.of(error)
+            return cls(_code(error), said.error, said.what_to_do)
+        return cls(INTERNAL, "this went wrong on the server's side", "ask another way, and report it")
+
+
+def malformed(what: str, *, fatal: bool = False) -> Failure:
+    """A message that is not as the protocol has it."""
+    return Failure(PROTOCOL, what, "speak version 3 of PostgreSQL's protocol", fatal=fatal)
+
+
+def _code(error: SfumatoError) -> str:
+    if isinstance(error, UnsupportedSQL):
+        return UNSUPPORTED
+    known = (code for words, code in _BY_WORDS.items() if str(error).startswith(words))
+    return next(known, "42000") if isinstance(error, QueryError) else "42000"
+
+
+BOOL, INT8, INT2, INT4, TEXT, OID = 16, 20, 21, 23, 25, 26
+FLOAT4, FLOAT8, UNKNOWN, VARCHAR, BPCHAR, NAME = 700, 701, 705, 1043, 1042, 19
+DATE, TIMESTAMP, TIMESTAMPTZ, NUMERIC = 1082, 1114, 1184, 1700
+TEXTS, INT8S = 1009, 1016  # lists
+ELEMENTS = {1000: BOOL, 1005: INT2, 1007: INT4, 1016: INT8, 1028: OID, 1009: TEXT, 1015: VARCHAR, 1003: NAME}
+WHOLE = {INT2: "!h", INT4: "!i", INT8: "!q", OID: "!I"}  # in binary
+REAL = {FLOAT4: "!f", FLOAT8: "!d"}
+BEGINNING = datetime(2000, 1, 1)  # PostgreSQL counts days and microseconds from here
+_LENGTHS = {BOOL: 1, INT8: 8, INT2: 2, INT4: 4, OID: 4, FLOAT4: 4, FLOAT8: 8, DATE: 4, TIMESTAMP: 8, TIMESTAMPTZ: 8}
+_DAY, _TIME = re.compile(r"\d{4}-\d\d-\d\d"), re.compile(r"\d{4}-\d\d-\d\dT\d\d(:\d\d)?")
+
+Value = str | int | float | bool | None | list["Value"]
+Column = tuple[str, int]
+
+
+def length_of(oid: int) -> int:
+    """How many bytes a value has in binary; -1 where they differ."""
+    return _LENGTHS.get(oid, -1)
+
+
+def type_of(values: Sequence[object], *, dates: bool = True) -> int | None:
+    """The type that holds all values of a column; None where there is none to tell it.
+
+    dates: whether a text that looks like a day or a time is one.
+
+    >>> type_of([1, None]), type_of([1, 2.5]), type_of(["2024-06-01"]), type_of(["a", None])
+    (20, 701, 1082, 25)
+    """
+    kinds = {type(value) for value in values if value is not None}
+    if not kinds:
+        return None
+    if kinds == {int}:
+        return INT8 if all(-(2**63) <= value < 2**63 for value in values if isinstance(value, int)) else TEXT
+    if kinds <= {int, float}:
+        return FLOAT8
+    if dates and kinds == {str}:
+        return _type_of_texts([value for value in values if isinstance(value, str)])
+    return BOOL if kinds == {bool} else TEXT
+
+
+def _type_of_texts(texts: list[str]) -> int:
+    for oid, form in ((DATE, _DAY), (TIMESTAMP, _TIME)):
+        if all(form.fullmatch(text) and _exists(text) for text in texts):
+            return oid
+    return TEXT
+
+
+def _exists(text: str) -> bool:
+    try:
+        date.fromisoformat(text[:10])
+    except ValueError:
+        return False
+    return True
+
+
+def fits(value: object, oid: int) -> bool:
+    """Whether a value can be sent as a type that was announced before."""
+    return (
+        oid == TEXT
+        or isinstance(value, list)
+        or type_of([value]) in (None, oid)
+        or (oid == FLOAT8 and type_of([value]) == INT8)
+    )
+
+
+def as_text(value: object, oid: int) -> bytes | None:
+    """A value as PostgreSQL writes it.
+
+    >>> from sfumato.serve.pgwire.protocol import FLOAT8
+    >>> as_text(12.0, FLOAT8), as_text(True, BOOL), as_text("2024-06-01T13:59", TIMESTAMP)
+    (b'12', b't', b'2024-06-01 13:59:00')
+    """
+    return None if value is None else _written(value, oid).encode("utf-8", "replace")
+
+
+def as_binary(value: object, oid: int) -> bytes | None:
+    """A value as PostgreSQL packs it."""
+    packed: bytes | None = None
+    if isinstance(value, int | float) and oid == BOOL:
+        packed = pack("!?", value)
+    elif isinstance(value, int | float) and oid in WHOLE:
+        packed = pack(WHOLE[oid], int(value))
+    elif isinstance(value, int | float) and oid in REAL:
+        packed = pack(REAL[oid], value)
+    elif isinstance(value, str) and oid in (DATE, TIMESTAMP):
+        since = datetime.fromisoformat(value) - BEGINNING
+        packed = pack("!i", since.days) if oid == DATE else pack("!q", round(since.total_seconds()) * 10**6)
+    elif isinstance(value, list) and oid in ELEMENTS:
+        packed = _packed_list(value, ELEMENTS[oid])
+    return as_text(value, oid) if packed is None else packed
+
+
+def _written(value: object, oid: int) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()[: 1 if oid == BOOL else None]
+    if isinstance(value, float):
+        if not isfinite(value):
+            return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return str(int(value) if value.is_integer() and abs(value) < 1e15 else value)
+    if isinstance(value, list):
+        return "{" + ",".join(map(_element, value)) + "}"
+    if oid == TIMESTAMP:
+        return datetime.fromisoformat(str(value)).isoformat(" ")
+    return str(value)
+
+
+def _element(value: object) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return "NULL" if value is None else _written(value, BOOL)
+
+
+def _packed_list(values: Sequence[object], element: int) -> bytes:
+    if not values:
+        return pack("!iiI", 0, 0, element)
+    cells = [as_binary(value, element) for value in values]
+    body = b"".join(pack("!i", -1) if cell is None else pack("!i", len(cell)) + cell for cell in cells)
+    return pack("!iiIii", 1, int(None in cells), element, len(values), 1) + body

@@ -1,0 +1,253 @@
+"""The arithmetic of columns: sums of amounts, and ratios of two such sums.
+
+The arithmetic of a select list: ratios where two of them have a common denominator, formulas where they have not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
+from sfumato.schema import Schema
+from sfumato.sql.plan import Amount, Bounds, Column, Formula, Kind, Quantile, Spread, ratio_bounds
+from sfumato.sql.scope import bare, number, unsupported
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+Amounts = tuple[Amount, ...]
+
+LINEAR = "a column is made of COUNT, SUM, AVG, MEDIAN, QUANTILE, MIN, MAX, VARIANCE and STDDEV by + - * and /"
+LARGEST = 1e20  # that an aggregate is multiplied with, or that is added to it
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """top / bottom, or top alone where bottom is None."""
+
+    top: Amounts
+    bottom: Amounts | None = None
+
+    def times(self, factor: float) -> Ratio:
+        """The product with a constant."""
+        return Ratio(_scaled(self.top, factor), self.bottom)
+
+    def plus_constant(self, constant: float) -> Ratio:
+        """The sum with a constant: a / b + 1 is (a + b) / b."""
+        if self.bottom is None:  # the constant would have no rows to stand for
+            raise unsupported("a constant added to a COUNT or SUM", "add it to the answer")
+        return Ratio(self.top + _scaled(self.bottom, constant), self.bottom)
+
+    def alike(self, other: Ratio) -> bool:
+        """Whether two have the same denominator, so that their sum and their quotient are ratios again."""
+        return _same(self.bottom, other.bottom)
+
+    def plus(self, other: Ratio) -> Ratio:
+        """The sum of two with the same denominator."""
+        return Ratio(self.top + other.top, self.bottom)
+
+    def over(self, other: Ratio) -> Ratio:
+        """The quotient of two with the same denominator; (a / n) / (b / n) is a / b, as in AVG(a) / AVG(b)."""
+        return Ratio(self.top, other.top)
+
+    def with_groups(self, grouped: bool) -> Ratio:
+        """The same with every amount split, or not split, by GROUP BY."""
+        return Ratio(_regrouped(self.top, grouped), None if self.bottom is None else _regrouped(self.bottom, grouped))
+
+
+def check_sizes(*factors: float) -> None:
+    """Refuse to multiply with what would carry the squares of errors beyond all numbers."""
+    if not all(abs(factor) <= LARGEST for factor in factors):
+        raise QueryError(f"the query multiplies or adds a number that is too large; {LARGEST:g} is the largest")
+
+
+def as_column(ratio: Ratio, schema: Schema) -> Column:
+    """A column, yet without a name: like terms gathered, a common factor as scale, bounds and kind worked out."""
+    top, bottom = _gathered(ratio.top), None if ratio.bottom is None else _gathered(ratio.bottom)
+    if bottom == ():
+        raise QueryError("the query divides by something that is always zero")
+    if not top:
+        raise QueryError("a column of the query is always zero; leave it out")
+    scale = 1.0
+    if len(top) == 1:
+        scale, top = top[0].factor, (replace(top[0], factor=1.0),)
+    if bottom is not None and len(bottom) == 1:
+        scale, bottom = scale / bottom[0].factor, (replace(bottom[0], factor=1.0),)
+    check_sizes(scale, *(amount.factor for amount in (*top, *(bottom or ()))))
+    bounds = None if bottom is None else ratio_bounds(top, bottom, schema)
+    return Column("", top, bottom, scale, bounds, _kind(top, bottom, scale, bounds))
+
+
+def _kind(top: Amounts, bottom: Amounts | None, scale: float, bounds: Bounds | None) -> Kind:
+    counts = all(amount.of is None for amount in top)
+    if bottom is None:
+        whole = all((scale * amount.factor).is_integer() for amount in top)
+        return "count" if counts and whole else "sum"
+    if bounds is None:
+        return "ratio"
+    return "share" if counts else "average"
+
+
+def _scaled(amounts: Amounts, factor: float) -> Amounts:
+    return tuple(replace(amount, factor=amount.factor * factor) for amount in amounts)
+
+
+def _regrouped(amounts: Amounts, grouped: bool) -> Amounts:
+    return tuple(replace(amount, grouped=grouped) for amount in amounts)
+
+
+def _gathered(amounts: Amounts) -> Amounts:
+    """Amounts of the same thing added up, and those that cancel left out."""
+    factors: dict[Amount, float] = {}
+    for amount in amounts:
+        thing = replace(amount, factor=1.0)
+        factors[thing] = factors.get(thing, 0.0) + amount.factor
+    return tuple(replace(thing, factor=factor) for thing, factor in factors.items() if factor != 0)
+
+
+def _same(first: Amounts | None, second: Amounts | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return set(_gathered(first)) == set(_gathered(second))
+
+
+MOST_COLUMNS = 12  # in one formula: every one of them is worked out together with the others
+
+
+@dataclass(frozen=True)
+class Single:
+    """A statistic, times a constant."""
+
+    rule: Quantile | Spread
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """Two values with an operator between them."""
+
+    operator: Literal["+", "*", "/"]
+    left: Value
+    right: Value
+
+
+Value = Ratio | Single | Mixed | float
+
+
+def plus(left: Value, right: Value) -> Value:
+    """The sum of two values."""
+    if isinstance(left, float):
+        left, right = right, left
+    if isinstance(left, float) and isinstance(right, float):
+        return left + right
+    if isinstance(left, Ratio) and isinstance(right, float):
+        return left.plus_constant(right)
+    if isinstance(left, Ratio) and isinstance(right, Ratio) and left.alike(right):
+        return left.plus(right)
+    return Mixed("+", left, right)
+
+
+def times(left: Value, right: Value) -> Value:
+    """The product of two values."""
+    if isinstance(left, float):
+        left, right = right, left
+    if isinstance(right, float):
+        if isinstance(left, float):
+            return left * right
+        if isinstance(left, Ratio):
+            return left.times(right)
+        if isinstance(left, Single):
+            return replace(left, scale=left.scale * right)
+    return Mixed("*", left, right)
+
+
+def over(left: Value, right: Value) -> Value:
+    """The quotient of two values, of which the right one is not the constant 0."""
+    if isinstance(right, float):
+        return times(left, 1.0 / right)
+    if isinstance(left, Ratio) and isinstance(right, Ratio) and left.alike(right):
+        return left.over(right)
+    return Mixed("/", left, right)
+
+
+def regrouped(value: Value, grouped: bool) -> Value:
+    """The same with every part split, or not split, by GROUP BY."""
+    if isinstance(value, Mixed):
+        return replace(value, left=regrouped(value.left, grouped), right=regrouped(value.right, grouped))
+    if isinstance(value, Single):
+        return replace(value, rule=replace(value.rule, grouped=grouped))
+    return value if isinstance(value, float) else value.with_groups(grouped)
+
+
+def column_of(value: Value, schema: Schema) -> Column:
+    """A column, yet without a name."""
+    if isinstance(value, float):
+        raise unsupported("a column that is a constant", LINEAR)
+    if isinstance(value, Ratio):
+        return as_column(value, schema)
+    if isinstance(value, Single):
+        check_sizes(value.scale)
+        rule = value.rule
+        kind: Kind = "quantile" if isinstance(rule, Quantile) else "stddev" if rule.root else "variance"
+        return Column("", (), scale=value.scale, kind=kind, rule=rule)
+    if len(_parts(value)) > MOST_COLUMNS:
+        raise QueryError(f"a column is made of more than {MOST_COLUMNS} averages or counts; ask for them in several")
+    _refuse_dates(value, schema)
+    formula = _formula(value, schema)
+    if not isinstance(formula, Formula) or len(formula.columns) > MOST_COLUMNS:
+        raise QueryError(f"a column is made of more than {MOST_COLUMNS} averages or counts; ask for them in several")
+    return Column("", (), kind="difference" if value.operator == "+" else "ratio", rule=formula)
+
+
+def _parts(value: Value) -> set[Ratio | Single]:
+    """The ratios and statistics that a value is made of, as far as they are more than a column may have."""
+    found, waiting = set[Ratio | Single](), [value]
+    while waiting and len(found) <= MOST_COLUMNS:
+        part = waiting.pop()
+        if isinstance(part, Mixed):
+            waiting += (part.left, part.right)
+        elif not isinstance(part, float):
+            found.add(part)
+    return found
+
+
+def _formula(value: Value, schema: Schema) -> Formula | Column | float:
+    if isinstance(value, Mixed):
+        return Formula(value.operator, _formula(value.left, schema), _formula(value.right, schema))
+    if isinstance(value, float):
+        check_sizes(value)
+        return value
+    return column_of(value, schema)
+
+
+def _refuse_dates(value: Mixed, schema: Schema) -> None:
+    """Of dates, only how far two are apart is a number."""
+    sides = [_dates(side, schema) for side in (value.left, value.right)]
+    if any(sides) and not (value.operator == "+" and sorted(map(sorted, sides)) == [[-1.0], [1.0]]):
+        raise QueryError("a date can be subtracted from a date, as in MAX(day) - MIN(day), and nothing else")
+    for side in (value.left, value.right):
+        if isinstance(side, Mixed) and not any(sides):
+            _refuse_dates(side, schema)
+
+
+def _dates(value: Value, schema: Schema) -> list[float]:
+    """The signs of the dates in a value, those that are subtracted from each other left out."""
+    if isinstance(value, Single):
+        return [value.scale] if schema.domain[value.rule.of].kind == "date" else []
+    if not isinstance(value, Mixed):
+        return []
+    found = sorted(sign for side in (value.left, value.right) for sign in _dates(side, schema))
+    return [] if value.operator == "+" and found == [-1.0, 1.0] else found
+
+
+def is_difference(node: exp.Expression) -> bool:
+    """Whether an item of the select list subtracts: also 100 * (a - b), and (a - b) / c, which is 0 where a is b."""
+    node = bare(node)
+    if node.key == "sub":
+        return True
+    if node.key == "mul":
+        pairs = ((node.this, node.args["expression"]), (node.args["expression"], node.this))
+        return any(number(bare(one)) is not None and is_difference(other) for one, other in pairs)
+    return node.key in ("div", "neg", "cast") and is_difference(node.this)

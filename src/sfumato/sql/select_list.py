@@ -1,0 +1,334 @@
+"""MEDIAN, QUANTILE, MIN, MAX, VARIANCE, STDDEV and COUNT(DISTINCT unit): which rows they are about, and of what.
+
+Select list to columns: aggregates, and what arithmetic makes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.domain.predicates import Predicate
+from sfumato.effort import OF_A_NODE, spend
+from sfumato.errors import QueryError
+from sfumato.sql.column_arithmetic import (
+    LINEAR,
+    Ratio,
+    Single,
+    Value,
+    column_of,
+    is_difference,
+    over,
+    plus,
+    regrouped,
+    times,
+)
+from sfumato.sql.plan import Amount, Column, Quantile, Spread
+from sfumato.sql.predicates import check_clauses, compare, read_condition, rows_without, table_scope, where
+from sfumato.sql.rows import RowAmount, read_row_amount, rows_with_value
+from sfumato.sql.scope import Scope, bare, in_words, keeps_numbers, nodes_in, number, quoted, unsupported
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_SPREADS = {  # sample or not, root or not
+    "variance": (True, False),
+    "variancepop": (False, False),
+    "stddev": (True, True),
+    "stddevsamp": (True, True),
+    "stddevpop": (False, True),
+}
+_NAMES = {
+    "approxquantile": "quantile",
+    "percentilecont": "quantile",
+    "percentiledisc": "quantile",
+    "variancepop": "variance",
+    "stddevsamp": "stddev",
+    "stddevpop": "stddev",
+    "withingroup": "quantile",
+}
+_WRITE = "write the name of an attribute, or CASE WHEN ... THEN attribute END"
+
+
+def statistic_name(node: exp.Expression, rule: Any) -> str:
+    """median_age, min_age, stddev_age, ...: what a column is called that has no alias."""
+    return f"{_NAMES.get(node.key, node.key)}_{rule.of}"
+
+
+def counts_units(node: exp.Expression, scope: Scope) -> bool:
+    """Whether COUNT of this counts rows because it counts units with one row each; other DISTINCTs are refused."""
+    if node.key != "distinct":
+        return False
+    unit = scope.schema.privacy_unit
+    named = [bare(part) for part in node.expressions]
+    shown = f"COUNT(DISTINCT {', '.join(quoted(part) for part in named)})"
+    one = named[0] if len(named) == 1 and named[0].key == "column" else None
+    if unit.column is None or one is None or str(one.name).lower() != unit.column.lower():
+        raise unsupported(shown, "a release counts rows, and does not say which values occur; write COUNT(*)")
+    if unit.contributions > 1:
+        raise unsupported(
+            shown,
+            f"up to {unit.contributions} rows of each {unit.column} are counted, and a release does not say whose "
+            "rows they are; write COUNT(*) for the rows",
+        )
+    return True
+
+
+def _median(node: exp.Expression, scope: Scope, within: Predicate) -> Single:
+    return _quantile_of(node, node.this, 0.5, scope, within)
+
+
+def _extreme(node: exp.Expression, scope: Scope, within: Predicate) -> Single:
+    if node.expressions or node.args.get("count"):
+        raise unsupported(f"{quoted(node)}, with more than one argument", f"write {node.key.upper()} of one attribute")
+    return _quantile_of(node, node.this, 0.0 if node.key == "min" else 1.0, scope, within)
+
+
+def _quantile(node: exp.Expression, scope: Scope, within: Predicate) -> Single:
+    """QUANTILE(x, 0.9), QUANTILE_CONT, QUANTILE_DISC, APPROX_QUANTILE."""
+    given = node.args.get("quantile") or node.args.get("expression")
+    if given is None:
+        raise QueryError(f"{quoted(node)} lacks its share or its order; write QUANTILE(age, 0.9)")
+    return _quantile_of(node, node.this, _share(given, node), scope, within)
+
+
+def _within_group(node: exp.Expression, scope: Scope, within: Predicate) -> Single:
+    """PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)."""
+    function, order = node.this, node.args.get("expression")
+    rules = order.expressions if order is not None else []
+    if function.key not in ("percentilecont", "percentiledisc", "quantile") or len(rules) != 1:
+        raise unsupported(" ".join(node.sql().split()), "write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY age)")
+    share = _share(function.this, function)
+    return _quantile_of(function, rules[0].this, 1.0 - share if rules[0].args.get("desc") else share, scope, within)
+
+
+def _share(node: exp.Expression, function: exp.Expression) -> float:
+    share = number(node)
+    if share is None:
+        raise unsupported(f"{quoted(node)} as the share of a quantile", "write one number from 0 to 1")
+    if not 0.0 <= share <= 1.0:
+        raise QueryError(f"{quoted(function)}: the share of a quantile lies between 0 and 1, such as 0.9")
+    return share
+
+
+def _quantile_of(function: exp.Expression, node: Any, share: float, scope: Scope, within: Predicate) -> Single:
+    of, rows = _attribute(function, node, scope)
+    if not scope.schema.domain[of].ordered:
+        raise QueryError(
+            f"{quoted(function)}: {of} is of type {scope.schema.domain[of].kind}, whose values have no order; "
+            f"count them with GROUP BY {of}"
+        )
+    return Single(Quantile(within & rows, of, share, whole=function.key == "percentiledisc"))
+
+
+def _spread(node: exp.Expression, scope: Scope, within: Predicate) -> Single:
+    of, rows = _attribute(node, node.this, scope)
+    if scope.schema.domain[of].kind not in ("integer", "number"):
+        raise QueryError(f"{quoted(node)}: {of} is of type {scope.schema.domain[of].kind} and has no variance")
+    sample, root = _SPREADS[node.key]
+    return Single(Spread(within & rows, of, sample, root))
+
+
+def _attribute(function: exp.Expression, node: Any, scope: Scope) -> tuple[str, Predicate]:
+    """The attribute that a statistic is of, and its rows: all, or those that CASE does not leave NULL."""
+    node = bare(node)
+    if node.key == "distinct":
+        if function.key not in ("min", "max") or len(node.expressions) != 1:
+            raise unsupported(f"DISTINCT in {quoted(function)}", "leave DISTINCT out")
+        node = bare(node.expressions[0])  # the least of the distinct values is the least value
+    if node.key in ("case", "if"):
+        return _chosen(function, node, scope)
+    if node.key != "column":
+        raise unsupported(f"{in_words(node)} inside {quoted(function)}", _WRITE)
+    name = scope.name_of(node)
+    if name not in scope.schema.domain:
+        raise QueryError(
+            f"{quoted(function)}: {name} is a measure, of which a release has sums alone; SUM({name}) and AVG({name}) "
+            "have answers, and an attribute with bins would have quantiles and a variance"
+        )
+    return name, ~rows_without(name, scope)
+
+
+def _chosen(function: exp.Expression, node: Any, scope: Scope) -> tuple[str, Predicate]:
+    """CASE WHEN sex = 'F' THEN age END: the attribute, where a branch gives it."""
+    branches = node.args["ifs"] if node.key == "case" else [node]
+    left, rows, names = Predicate.everything(), Predicate.nothing(), set[str]()
+    for branch in branches:
+        condition = (
+            read_condition(branch.this, scope)
+            if node.key == "if" or node.this is None
+            else compare("eq", node.this, branch.this, scope, lambda: quoted(node))
+        )
+        if bare(branch.args["true"]).key != "null":
+            name, some = _attribute(function, branch.args["true"], scope)
+            rows, names = rows | (left & condition & some), names | {name}
+        left -= condition
+    default = node.args.get("default") or (node.args.get("false") if node.key == "if" else None)
+    if default is not None and bare(default).key != "null":
+        name, some = _attribute(function, default, scope)
+        rows, names = rows | (left & some), names | {name}
+    if len(names) != 1:
+        raise unsupported(f"CASE between several columns inside {quoted(function)}", _WRITE)
+    return names.pop(), rows
+
+
+STATISTICS: dict[str, Callable[[Any, Scope, Predicate], Single]] = {
+    "median": _median,
+    "min": _extreme,
+    "max": _extreme,
+    "withingroup": _within_group,
+    **dict.fromkeys(("quantile", "percentilecont", "percentiledisc", "approxquantile"), _quantile),
+    **dict.fromkeys(_SPREADS, _spread),
+}
+
+
+_TOTAL = "windows are totals over groups, SUM(COUNT(*)) OVER (PARTITION BY ...), and ranks of groups"
+
+
+def read_column(node: exp.Expression, scope: Scope, within: Predicate, *, grouped: bool) -> Column:
+    """One aggregate of the select list, with the name it has unless an alias says otherwise.
+
+    within: the rows that WHERE keeps. grouped: whether the query has GROUP BY.
+    """
+    spend(OF_A_NODE * nodes_in(node), "the select list")
+    value = _read(node, scope, within)
+    # Without GROUP BY, a total over all groups is the same thing as the one group.
+    column = column_of(value if grouped else regrouped(value, True), scope.schema)
+    return replace(column, name=_default_name(node, column, scope), difference=is_difference(node))
+
+
+def _default_name(node: exp.Expression, column: Column, scope: Scope) -> str:
+    """count, sum_charge, avg_charge, share, ...: what a column is called that has no alias."""
+    aggregate = _innermost(node, ("paren", "cast", "filter"))
+    if aggregate.key in STATISTICS and column.rule is not None:
+        return statistic_name(aggregate, column.rule)
+    if aggregate.key in ("sum", "avg"):
+        of = _innermost(aggregate.this, ("paren", "cast"))
+        if of.key == "column":
+            return f"{aggregate.key}_{scope.name_of(of)}"
+    return column.kind
+
+
+def _innermost(node: Any, wrappings: tuple[str, ...]) -> Any:
+    while node.key in wrappings:
+        node = node.this
+    return node
+
+
+def _read(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+    constant = number(node)
+    if constant is not None:
+        return constant
+    read = _READERS.get(node.key)
+    if read is None:
+        raise unsupported(f"{in_words(node)} in the select list", LINEAR)
+    return read(node, scope, within)
+
+
+def _count(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
+    if node.expressions:
+        raise unsupported("COUNT of several columns", "write COUNT(*)")
+    if node.this is None or node.this.key == "star" or counts_units(node.this, scope):
+        return Ratio((Amount(within, None),))
+    return Ratio(rows_with_value(bare(node.this), scope).counted(within))
+
+
+def _count_if(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
+    return Ratio((Amount(within & read_condition(node.this, scope), None),))
+
+
+def _sum(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
+    return Ratio(_amounts(read_row_amount(node.this, scope).within(within)))
+
+
+def _average(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
+    rows = read_row_amount(node.this, scope).within(within)
+    return Ratio(_amounts(rows), rows.counted(within))
+
+
+def _amounts(rows: RowAmount) -> tuple[Amount, ...]:
+    return tuple(Amount(term.predicate, term.of, term.factor, present=term.present) for term in rows.terms)
+
+
+def _filter(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+    if node.this.key not in ("count", "countif", "sum", "avg", *STATISTICS):
+        raise unsupported(f"FILTER on {in_words(node.this)}", LINEAR)
+    return _read(node.this, scope, within & read_condition(node.args["expression"].this, scope))
+
+
+def _window(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
+    """SUM(aggregate) OVER (): the aggregate for all groups together, or for those of a partition."""
+    known = ("this", "over") if scope.windows is None else ("this", "over", "partition_by")
+    extras = [key for key, value in node.args.items() if value and key not in known]
+    if extras or node.this.key != "sum":
+        raise unsupported("a window function", _TOTAL)
+    rows = within if scope.windows is None else scope.windows.total(node.args.get("partition_by") or [])
+    total = _read(node.this.this, scope, rows)
+    if not isinstance(total, Ratio) or total.bottom is not None:
+        raise unsupported("a window over something that is not a COUNT or SUM", _TOTAL)
+    return total.with_groups(False)
+
+
+def _subquery(node: exp.Expression, scope: Scope, _within: Predicate) -> Value:
+    """(SELECT COUNT(*) FROM census WHERE ...): a total with conditions of its own."""
+    check_clauses(node, ("this",), " in a subquery")
+    if node.this.key != "select":
+        raise unsupported(in_words(node.this))
+    check_clauses(node.this, ("expressions", "from", "where"), " in a subquery")
+    inner = table_scope(node.this, scope.schema, scope)
+    if len(node.this.expressions) != 1:
+        raise unsupported("a subquery of several columns", "select one aggregate in it")
+    value = _read(node.this.expressions[0].unalias(), inner, where(node.this, inner))
+    if isinstance(value, float):
+        raise unsupported("a subquery of a constant", "write the constant itself")
+    return regrouped(value, False)
+
+
+def _negative(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+    return times(_read(node.this, scope, within), -1.0)
+
+
+def _sum_of_two(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+    left, right = _operands(node, scope, within)
+    return plus(left, times(right, -1.0) if node.key == "sub" else right)
+
+
+def _product(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+    return times(*_operands(node, scope, within))
+
+
+def _quotient(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+    left, right = _operands(node, scope, within)
+    if right == 0:
+        raise QueryError("the query divides by zero")
+    return over(left, right)
+
+
+def _operands(node: exp.Expression, scope: Scope, within: Predicate) -> tuple[Value, Value]:
+    return _read(node.this, scope, within), _read(node.args["expression"], scope, within)
+
+
+def _cast(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
+    if not keeps_numbers(node):
+        raise unsupported("a CAST of an aggregate that rounds it or turns it into text", "CAST to DOUBLE, or leave it")
+    return _read(node.this, scope, within)
+
+
+_READERS: dict[str, Callable[[Any, Scope, Predicate], Value]] = {
+    "paren": lambda node, scope, within: _read(node.this, scope, within),
+    "cast": _cast,
+    "neg": _negative,
+    "add": _sum_of_two,
+    "sub": _sum_of_two,
+    "mul": _product,
+    "div": _quotient,
+    "count": _count,
+    "countif": _count_if,
+    "sum": _sum,
+    "avg": _average,
+    "filter": _filter,
+    "window": _window,
+    "subquery": _subquery,
+    **STATISTICS,
+}
