@@ -55,7 +55,7 @@ def test_exact_audits_stay_in_the_first_layer(name):
 
 
 def test_mutants_that_a_check_finds_stay_in_the_first_layer():
-    name = "tests/audit/mutants/test_registry.py::test_is_caught[whoever]"
+    name = "tests/lab/audit/mutants/test_registry.py::test_is_caught[whoever]"
     assert layer_of(item(name)) == "test" and layer_of(item(name, "full")) == "full"
 
 

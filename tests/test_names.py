@@ -248,7 +248,7 @@ def test_files_that_the_code_names_in_its_comments_exist(folder):
     ("code", "name"),
     [
         ("test_reading_attack.py", "test_reading_attack.py"),
-        ("pytest tests/audit/test_nothing.py -k x", "tests/audit/test_nothing.py"),
+        ("pytest tests/lab/audit/test_nothing.py -k x", "tests/lab/audit/test_nothing.py"),
         ("tests/test_names.py::test_nothing", "tests/test_names.py::test_nothing"),
         ("test_nobody_is_called_anything", "test_nobody_is_called_anything"),
         ("kernel/spells/", "kernel/spells/"),

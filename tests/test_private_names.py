@@ -43,7 +43,7 @@ def test_tests_use_no_private_name_but_the_stated_hooks(path):
 
 
 def test_the_audit_reaches_for_its_hooks_and_for_nothing_else():
-    for path in (ROOT / "src" / "sfumato" / "audit").rglob("*.py"):
+    for path in (ROOT / "src" / "sfumato" / "lab" / "audit").rglob("*.py"):
         assert set(private_names(ast.parse(path.read_text(encoding="utf-8")))) <= HOOKED | {"_repr_html_"}, path.name
 
 

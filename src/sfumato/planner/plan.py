@@ -81,7 +81,7 @@ def plan_special(
         raise QueryError(f"--error is for mechanisms that answer any count; of {name} a plan says what --epsilon buys")
     workload = None if statements is None else statement_items(statements, schema)[1]
     mechanism.check(schema, workload)
-    assert mechanism.forecast.promises is not None  # noqa: S101 (each has them: tests/mechanisms/test_mechanism_special.py)
+    assert mechanism.forecast.promises is not None  # noqa: S101 (each has them: tests/models/base/test_mechanism_special.py)
     found = mechanism.forecast.promises(schema, Budget.pure(spent), confidence, workload)
     outlook = Outlook(name, "promised", promises=found.figures)
     facts = (schema.dataset, name, spent, None, confidence, schema.domain.size, schema.expected_rows)

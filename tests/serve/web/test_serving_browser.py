@@ -1,0 +1,185 @@
+"""The page in a real browser: what a person sees, clicks, hears and saves. Pictures of it are kept in screenshots/."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+PICTURES = Path(__file__).parents[3] / "screenshots"
+
+
+class Visit:
+    """A page that must not complain: every error of the console fails the test."""
+
+    def __init__(self, browser, address, *, width=1180, height=860, theme="light", **state) -> None:
+        self.context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=theme, accept_downloads=True
+        )
+        self.page, self.errors = self.context.new_page(), []
+        self.page.set_default_timeout(20_000)
+        self.page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.errors.append("a dialog: " + dialog.message))
+        self.page.goto(address + ("#" + quote(json.dumps(state)) if state else ""))
+        self.page.wait_for_selector("html[data-ready]")
+
+    def __enter__(self):
+        return self.page
+
+    def __exit__(self, *_) -> None:
+        self.context.close()
+        assert self.errors == []
+
+    def picture(self, name: str) -> None:
+        PICTURES.mkdir(exist_ok=True)
+        self.page.wait_for_selector(".busy", state="detached")
+        self.page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
+
+
+def fits(page) -> bool:
+    return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_load_filter_slide_and_save(browser, address):
+    visit = Visit(browser, address)
+    with visit as page:
+        page.wait_for_selector("#chart svg[role=img]")
+        assert page.text_content("#title") == "Number of rows by age"
+        assert page.text_content("#promise").startswith("epsilon 5")
+        said = page.get_attribute("#chart svg", "aria-label")
+        assert said.startswith(("Number of rows by age. Highest", "Number of rows by age. Among the highest"))
+        page.click("#as-table summary")
+        page.wait_for_selector("#table tbody td")
+        page.select_option("#add-filter", "sex")
+        page.uncheck(".ticks label:has-text('M') input")
+        page.wait_for_selector("#title:has-text('sex F')")
+        wide = _widths(page)
+        visit.picture("bars")
+        page.focus("#confidence")
+        page.keyboard.press("Home")
+        page.wait_for_selector("#figure[data-confidence='0.5']")
+        assert page.text_content("#confidence-shown") == "50 %" and _widths(page) < wide
+        page.check("input[value=guaranteed]", force=True)
+        page.wait_for_selector("#sure-hint:has-text('every table')")
+        page.select_option("#by-2", "region")
+        page.check("input[value=heat]", force=True)
+        page.wait_for_selector("#chart svg [aria-label=cell]")
+        visit.picture("heat")
+        for kind, begins in (("csv", b"age,region,n"), ("svg", b"<svg"), ("png", b"\x89PNG")):
+            with page.expect_download() as saving:
+                page.click(f"[data-save={kind}]")
+            body = Path(saving.value.path()).read_bytes()
+            assert body.startswith(begins) and saving.value.suggested_filename == f"survey-age-region.{kind}"
+        page.click("#elsewhere summary")
+        page.wait_for_selector("#copies pre")
+        assert "curl -s 'http" in page.text_content("#copies") and "import sfumato as sf" in page.text_content(
+            "#copies"
+        )
+
+
+def _widths(page) -> float:
+    """Of the first interval that the table beside the chart shows."""
+    low, high = page.text_content("#table tbody tr td:last-child").replace(",", "").split(" to ")
+    return float(high.replace("−", "-")) - float(low.replace("−", "-"))
+
+
+def test_sql_by_keyboard_alone(browser, address):
+    visit = Visit(browser, address)
+    with visit as page:
+        page.focus("#tab-explore")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        assert page.evaluate("document.activeElement.id") == "tab-sql" and page.is_visible("#view-sql")
+        page.wait_for_selector("#sql-table td")
+        while page.evaluate("document.activeElement.id") != "sql":
+            page.keyboard.press("Tab")
+        page.keyboard.press("Control+a")
+        page.keyboard.type("SELECT reg")
+        assert page.get_attribute("#sql", "aria-expanded") == "true"
+        assert page.text_content("#suggestions [aria-selected=true] bdi") == "region"
+        page.keyboard.press("Tab")
+        page.keyboard.type(", COUNT(*) AS n FROM survey WHERE region = 'No")
+        page.keyboard.press("Tab")
+        page.keyboard.type(" GROUP BY region")
+        page.keyboard.press("Escape")
+        page.keyboard.press("Control+Enter")
+        page.wait_for_selector("#sql-table tbody:has-text('North')")
+        assert (
+            page.input_value("#sql")
+            == "SELECT region, COUNT(*) AS n FROM survey WHERE region = 'North' GROUP BY region"
+        )
+        visit.picture("sql")
+        page.keyboard.press("Control+a")
+        page.keyboard.type("DROP TABLE survey ")
+        page.keyboard.press("Control+Enter")
+        page.wait_for_selector("#sql-refused:not([hidden])")
+        assert "DROP is not supported" in page.text_content("#sql-refused")
+        visit.errors.clear()  # the browser itself notes that a request was refused
+
+
+def test_two_groups_in_plain_words_and_what_is_promised(browser, address):
+    visit = Visit(browser, address, tab="compare", release="survey")
+    with visit as page:
+        page.select_option("#compare select[aria-label=Attribute]", "sex")
+        page.wait_for_selector("#statement:has-text('“F” is lower')")
+        assert "more than the privacy noise can explain" in page.text_content("#statement")
+        visit.picture("compare")
+        page.click("#tab-about")
+        assert "148 ×" in page.text_content("#view-about") and "What it cannot answer" in page.text_content(
+            "#view-about"
+        )
+        visit.picture("about")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_phone_in_both_themes(browser, address, theme):
+    visit = Visit(browser, address, width=320, height=640, theme=theme)
+    with visit as page:
+        for tab in ("explore", "compare", "sql", "about"):
+            page.click(f"#tab-{tab}")
+            page.wait_for_timeout(150)
+            assert fits(page), tab
+            visit.picture(f"phone-{tab}-{theme}")
+        paper = "getComputedStyle(document.body).backgroundColor"
+        before = page.evaluate(paper)
+        for _ in range(2 if theme == "light" else 1):
+            page.click("#theme")
+        assert page.evaluate(paper) != before
+
+
+def test_names_and_labels_that_are_out_to_do_harm_are_shown_as_text(browser, address):
+    visit = Visit(browser, address, release="harm", by=["<b>place</b>", 'say "hi"'], shape="heat")
+    with visit as page:
+        page.wait_for_selector("#chart svg [aria-label=cell]")
+        assert "<b>place</b>" in page.text_content("#title")
+        page.click("#as-table summary")
+        page.wait_for_selector("#table tbody td")
+        table = page.text_content("#table")
+        assert "<script>document.title='owned'</script>" in table and "\\u202eevil\\u202c" in table
+        assert "\u202e" not in page.text_content("body")
+        assert page.locator("main img, main script, #view-explore b").count() == 0
+        page.click("#tab-compare")
+        page.wait_for_selector("#compare-chart svg")
+        page.click("#tab-sql")
+        page.wait_for_selector("#sql-table td")
+        page.click("#tab-about")
+        assert page.title() == "harm: Sfumato explorer"
+        visit.picture("harm")
+
+
+def test_the_csv_that_a_browser_saves_is_the_chart(browser, address):
+    visit = Visit(browser, address, release="survey", by=["sex"])
+    with visit as page:
+        page.wait_for_selector("#chart svg")
+        with page.expect_download() as saving:
+            page.click("[data-save=csv]")
+        rows = list(csv.DictReader(io.StringIO(Path(saving.value.path()).read_text())))
+        page.click("#as-table summary")
+        page.wait_for_selector("#table tbody td")
+        shown = page.text_content("#table tbody tr td.number").replace(",", "")
+        assert rows[0]["sex"] == "F" and abs(float(rows[0]["n"]) - float(shown)) <= 0.5
