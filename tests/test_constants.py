@@ -21,7 +21,7 @@ FORMS = {
     "content.py",
     "file.py",
     "export.py",
-}  # what a file may hold, how an answer is shown: nothing is estimated there
+}  # what a file may hold and how answers are shown
 COVERED = ("models", "answers", "lab/papers", "planner")
 WRITTEN = {"linspace": np.linspace, "arange": np.arange, "logspace": np.logspace, "exp": np.exp}
 WRITTEN |= {"sqrt": math.sqrt, "log": math.log, "pi": math.pi}

@@ -115,8 +115,8 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name):
     A mechanism fails whose 95 % intervals hold less than 93 %, if at 95 % that would have a chance of at most 1.3e-8:
     on all tables, on those of few, on those of many attributes; so does one table, and one kind of question on one
     table, at 4e-10. Over all mechanisms a false alarm has a chance of at most 1e-6, whatever the questions on one
-    release have in common. How surely a true coverage of 85 % is found, tests/lab/audit/test_calibration.py computes. What
-    docs/known-limits.md lists is left out, and must be as listed.
+    release have in common. How surely a true coverage of 85 % is found, tests/lab/audit/test_calibration.py computes.
+    What docs/known-limits.md lists is left out, and must be as listed.
     """
     mechanism = MECHANISMS[name]
     linear = mechanism.forecast.strategy is not None  # the same noise on every table, and slow answers on many cells
