@@ -97,7 +97,7 @@ def test_every_line_leads_to_a_value_of_that_name_and_page():
         assert mechanism.name == name and mechanism.summary and mechanism.paper
         assert (SOURCE.parents[1] / "docs" / mechanism.docs).exists()
     assert next(iter(MECHANISMS.values())).holds.most_cells is None  # the plainest comes first, and fits everything
-    assert sparse_mechanism().sparse and len(MECHANISMS) == len(MODULES)
+    assert sparse_mechanism().holds.sparse and len(MECHANISMS) == len(MODULES)
 
 
 def test_what_auto_never_loads_is_what_it_could_never_take():

@@ -1,6 +1,7 @@
 """The errors of joined answers: what no attribute of a question touches has no part in them.
 
-Answers by SQL from whole releases of margins stand in test_contents_margins.py; here the terms of one table of 2 x 3 cells are compared with the covariance of its cells written out.
+Answers by SQL from whole releases of margins stand in test_contents_margins.py; here the terms of one table of
+2 x 3 cells are compared with the covariance of its cells written out.
 """
 
 from __future__ import annotations
