@@ -1,6 +1,4 @@
-"""An answer with all that belongs to it, as one JSON object: rows, notes, the guarantee and the confidence.
-
-An answer as a data frame of one's own library: keys as they are, every number with its error columns.
+"""An answer as a data frame of one's own library: keys as they are, every number with its error columns.
 
 An answer as a picture: a bar or a point for each group, and its interval as an error bar.
 
@@ -12,17 +10,14 @@ the table's metadata, and a notebook is told once how marked tables look; others
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from datetime import date, datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from sfumato.answers.results import Estimate, Result, as_json
 from sfumato.errors import QueryError, SfumatoError
-from sfumato.kernel.budget import readable
-from sfumato.plain_text import escaped_json, html_block, html_table, html_text, printable
+from sfumato.plain_text import html_block, html_table, html_text, printable
 from sfumato.version import install_command
 
 if TYPE_CHECKING:
@@ -31,33 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
-    from sfumato.answers.results import Result
-    from sfumato.releases.file.manifest import Guarantee
-
-
-def as_full_json(result: Result, guarantee: Guarantee) -> str:
-    """The rows as `as_json` has them, and beside them what a reader of the numbers should know."""
-    about = {
-        "notes": list(result.notes),
-        "counted": result.counted,
-        "guarantee": guarantee_record(guarantee),
-        "confidence": result.confidence,
-    }
-    lines = [f'"{key}": {as_text(value)}' for key, value in about.items()]
-    return "{" + ",\n ".join(['"rows": ' + as_json(result.records()).replace("\n", "\n  "), *lines]) + "}"
-
-
-def guarantee_record(guarantee: Guarantee) -> dict[str, Any]:
-    """A guarantee of types that JSON knows; amounts of privacy as exact text, which `--epsilon` takes too."""
-    exact = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "rho": guarantee.rho}
-    amounts = {name: None if amount is None else readable(amount) for name, amount in exact.items()}
-    words = {"unit": guarantee.unit, "neighbours": guarantee.neighbours, "statement": guarantee.statement}
-    return {"definition": guarantee.definition} | amounts | words
-
-
-def as_text(value: Any) -> str:
-    """Strict JSON in which nothing steers a terminal."""
-    return escaped_json(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    from sfumato.answers.results import Estimate, Result
 
 
 LONGEST = 2**63  # whole numbers of a frame are shorter
@@ -140,8 +109,7 @@ def plot_result(result: Result, column: str | None, ax: Axes | None) -> Axes:
     series: dict[str, list[tuple[int, Estimate]]] = {}
     for row in result.rows:
         at = labels.index(_label(row[keys[0]])) if keys else 0
-        found = row[place]
-        assert isinstance(found, Estimate)  # noqa: S101 (a column of numbers)
+        found = cast("Estimate", row[place])
         series.setdefault(", ".join(_label(row[key]) for key in keys[1:]), []).append((at, found))
     if len(series) > MOST_SERIES:
         raise QueryError(f"{len(series):,} series are too many to tell apart; group by fewer values")

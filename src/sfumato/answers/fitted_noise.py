@@ -57,8 +57,6 @@ NEGLIGIBLE = 1e-12  # a share of the variance that changes no figure of any answ
 SMOOTH = 2**10  # steps in a standard deviation of the lattice that stands for a normal distribution
 NORMAL = Gaussian(Fraction(SMOOTH**2))
 
-GroupTerms = Sequence[Term] | None  # of one statistic in one group; None where what was measured does not determine it
-
 
 def spread_over(domain: Domain, names: Sequence[str], columns: Floats) -> Floats:
     """Weights on the cells of some axes, (cells of these axes, k), as weights on all cells of the domain."""
@@ -303,9 +301,9 @@ class FittedNoise:
 
     def _of_statistic(
         self, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
-    ) -> list[GroupTerms]:
+    ) -> list[NoiseTerms]:
         """The noises of every present group in one statistic."""
-        fit, found = asked.fit, list[GroupTerms]([() for _ in present])
+        fit, found = asked.fit, list[NoiseTerms]([() for _ in present])
         if (merged := fit.merged(self.domain)) is not None:
             found = merged_terms(asked, merged, self.domain, names, group, present, answer)
         elif isinstance(fit, ByGroup) and len(present) > 1:
@@ -336,7 +334,7 @@ class FittedNoise:
 
     def _at_once(
         self, fit: ByGroup, asked: Asked, names: tuple[str, ...], group: Codes, present: Codes, answer: Sequence[int]
-    ) -> list[GroupTerms] | None:
+    ) -> list[NoiseTerms] | None:
         """The noises of all groups, each looked for in its own cells."""
         number = np.full(int(group.max(initial=0)) + 1, -1)
         here = present[present < len(number)]

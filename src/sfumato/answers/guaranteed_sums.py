@@ -39,9 +39,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.answers.guaranteed_columns import Asked
 from sfumato.answers.noise_sum import ANYTHING, Ends, Find, lowest, reach, reach_of_count
-from sfumato.answers.question import Gathered
+from sfumato.answers.question import Asked, Gathered
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError

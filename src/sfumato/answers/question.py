@@ -363,3 +363,29 @@ def _along(box: Box, domain: Domain, of: str, codes: Mapping[str, Codes], size: 
         if name != of:
             product *= cover(domain[name], values).share[codes[name]]
     return product
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """One sum for one group: weights on the cells that a view shows, by statistic; and on what it does not show.
+
+    low, high: what each cell weighs at least and at most. unseen: how many cells that are not shown may belong to it.
+    """
+
+    low: Mapping[str, Floats]
+    high: Mapping[str, Floats]
+    unseen: float = 0.0
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """Those that weigh anything."""
+        return tuple(of for of in self.low if self.low[of].any() or self.high[of].any())
+
+    def less(self, other: Asked, factor: float = 1.0) -> Asked:
+        """This sum less a factor times another of which no cell is cut."""
+        of_any = dict.fromkeys((*self.low, *other.low))
+
+        def apart(mine: Mapping[str, Floats], theirs: Mapping[str, Floats]) -> dict[str, Floats]:
+            return {of: np.asarray(mine.get(of, 0.0) - factor * theirs.get(of, 0.0)) for of in of_any}
+
+        return Asked(apart(self.low, other.low), apart(self.high, other.high), self.unseen - factor * other.unseen)

@@ -331,7 +331,26 @@ def _number(number: float, decimals: int) -> str:
 
 def as_json(records: list[dict[str, Any]]) -> str:
     """Records as strict JSON, one object a line; what would steer a terminal is escaped."""
+    return "[" + ",\n ".join(_strict(record) for record in records) + "]"
+
+
+def as_full_json(result: Result, guarantee: Mapping[str, Any]) -> str:
+    """The rows as `as_json` has them, and beside them what a reader of the numbers should know.
+
+    guarantee: its record, of types that JSON knows.
+    """
+    about = {
+        "notes": list(result.notes),
+        "counted": result.counted,
+        "guarantee": dict(guarantee),
+        "confidence": result.confidence,
+    }
+    lines = [f'"{key}": {_strict(value)}' for key, value in about.items()]
+    return "{" + ",\n ".join(['"rows": ' + as_json(result.records()).replace("\n", "\n  "), *lines]) + "}"
+
+
+def _strict(value: Any) -> str:
+    """Strict JSON in which nothing steers a terminal."""
     import json
 
-    lines = (escaped_json(json.dumps(record, ensure_ascii=False, allow_nan=False)) for record in records)
-    return "[" + ",\n ".join(lines) + "]"
+    return escaped_json(json.dumps(value, ensure_ascii=False, allow_nan=False))

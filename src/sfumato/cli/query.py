@@ -136,11 +136,12 @@ def _write(out: Path, page: str, many: int) -> None:
 def _print(answers: list[tuple[str, Result]], form: Format, promise: Guarantee, *, many: bool, notes: bool) -> None:
     """The answers, each under its statement if there may be several."""
     if form in (Format.json, Format.json_full):
-        from sfumato.answers.export import as_full_json
-        from sfumato.answers.results import as_json
+        from sfumato.answers.results import as_full_json, as_json
 
         full = form is Format.json_full
-        objects = [(text, as_full_json(one, promise) if full else as_json(one.records())) for text, one in answers]
+        objects = [
+            (text, as_full_json(one, promise.record()) if full else as_json(one.records())) for text, one in answers
+        ]
         typer.echo(beside_their_statements(objects) if many else objects[0][1])
         return
     from sfumato.cli.show import say

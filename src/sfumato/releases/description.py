@@ -21,7 +21,6 @@ from math import isnan
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from sfumato.answers.export import guarantee_record
 from sfumato.answers.results import Estimate, Result
 from sfumato.domain import EPOCH, Axis
 from sfumato.domain.predicates import Predicate
@@ -205,7 +204,7 @@ class Description:
             "dataset": self.schema.dataset,
             "mechanism": self.mechanism,
             "extent": self.extent,
-            "guarantee": guarantee_record(self.guarantee),
+            "guarantee": self.guarantee.record(),
             "groups": [one.record for one in self.groups],
             "columns": column_records(self.schema),
             "counted": list(self.counted),

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from sfumato.answers.evaluate import Sum, Terms
 from sfumato.answers.fitted_noise import normal_terms
-from sfumato.answers.guaranteed_columns import Asked
 from sfumato.answers.noise_sum import Ends
-from sfumato.answers.question import ByStatistic, Gathered, Groups
+from sfumato.answers.question import Asked, ByStatistic, Gathered, Groups
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement

@@ -21,7 +21,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.answers.export import guarantee_record
 from sfumato.errors import QueryError, SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import readable
@@ -125,7 +124,7 @@ class Certificate:
             "registry": registry_record(self),
             "missing": missing_fields(self),
             "guarantee": {
-                **guarantee_record(promised),
+                **promised.record(),
                 "unit_column": unit.column,
                 "contributions": unit.contributions,
                 "groups": [one.record for one in groups],

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.kernel.budget import readable
 from sfumato.plain_text import printable
-from sfumato.public.certificate.record import Facts
 from sfumato.releases.contents.content import Content
 from sfumato.schema.columns import columns_of
 from sfumato.schema.what_is_counted import what_is_counted
@@ -99,7 +98,7 @@ def registry_record(of: Certificate) -> dict[str, Any]:
 
 
 def _basic(of: Certificate) -> dict[str, Any]:
-    facts: Facts = of.facts
+    facts = of.facts
     learned = type(of.content).predict is not Content.predict
     return {
         "name": printable(of.schema.dataset),

@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import field
 from fractions import Fraction
 from math import exp
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Field, JsonValue, ValidationError
 
@@ -72,6 +72,13 @@ class Guarantee:
         pure = self.definition == PURE
         if not 0 <= self.delta < 1 or pure != (self.delta == 0) or pure != (self.rho is None):
             raise ValueError("a pure guarantee has neither delta nor rho, and any other has both")
+
+    def record(self) -> dict[str, Any]:
+        """The same of types that JSON knows; amounts of privacy as exact text, which `--epsilon` takes too."""
+        exact = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
+        amounts = {name: None if amount is None else readable(amount) for name, amount in exact.items()}
+        words = {"unit": self.unit, "neighbours": self.neighbours, "statement": self.statement}
+        return {"definition": self.definition} | amounts | words
 
 
 def guarantee_of(
