@@ -8,9 +8,9 @@ modules and classes, and what these call. Each is measured in a process of its o
 - a mechanism alone: from a curator to a content, `MECHANISM.run`;
 - interval of one COUNT: from a statement that is compiled to its answer, `content.select`.
 
-*Code of margins alone*: files whose path has the word. *Lab and serve*: the folders of that name, and until there are
-any what `LAB` and `SERVE` list. *Import edges*: pairs of modules of which one imports the other anywhere, also inside a
-function or for types; `from a import b` where b is no module is one to a; what a registry names as text is none.
+*Code of margins alone*: files whose path has the word; the laboratory's mutants of it are one. *Lab and serve*: the
+folders of that name. *Import edges*: pairs of modules of which one imports the other anywhere, also inside a function
+or for types; `from a import b` where b is no module is one to a; what a registry names as text is none.
 *Circles*: sets of more than one module that all import each other, over some way, in that graph. *Judgement constants*:
 names in docs/constants.md, but for its last table, whose evidence is judgement. *Start*: CPU of a whole process, the
 least of five.
