@@ -168,13 +168,8 @@ def test_the_page_on_architecture_has_every_folder():
 
 
 def test_tests_are_where_what_they_test_is():
-    """tests/a/test_b.py imports something of src/sfumato/a, or runs its commands; what concerns the house is on top."""
+    """tests/a/b/test_c.py is about the folder src/sfumato/a/b; what concerns the house is on top."""
     tests, source = ROOT / "tests", ROOT / "src" / "sfumato"
     for path in tests.rglob("test_*.py"):
         folder = path.parent.relative_to(tests)
-        if folder.parts[:1] in ((), ("fire",)):
-            continue
-        assert (source / folder / "__init__.py").exists(), path
-        named = ".".join(("sfumato", *folder.parts))
-        text = path.read_text(encoding="utf-8")
-        assert named in text or folder.parts[0] in ("cli", "serve", "lab"), path
+        assert folder.parts[:1] in ((), ("fire",)) or (source / folder / "__init__.py").exists(), path
