@@ -69,16 +69,16 @@ def refined(ways: list[Way], told: Codes) -> Along | None:
 
     told: initial class of each cell by the query, (cells,).
     """
-    rows, asked = [way.noises for way in ways], [_NOTHING for _ in ways]
+    rows, sums = [way.noises for way in ways], [_NOTHING for _ in ways]
     after = ranked(told.astype(np.uint64))
     cells = np.zeros_like(after)
-    while (classes := int(after.max()) + 1) > int(cells.max()) + 1 or asked[0] is _NOTHING:
+    while (classes := int(after.max()) + 1) > int(cells.max()) + 1 or sums[0] is _NOTHING:
         if classes > MOST_CLASSES:
             return None
         cells, mixed = after, after.astype(np.uint64) * words(1)[0]
         for number, way in enumerate(ways):
-            asked[number] = np.asarray(way.factor @ _indicators(cells))
-            rows[number] = ranked(_mixed(rows[number], asked[number]))
+            sums[number] = np.asarray(way.factor @ _indicators(cells))
+            rows[number] = ranked(_mixed(rows[number], sums[number]))
             if rows[number].max() >= MOST_CLASSES:
                 return None
             mixed = _mixed(mixed, np.asarray(way.factor.T @ _indicators(rows[number])))
@@ -87,7 +87,7 @@ def refined(ways: list[Way], told: Codes) -> Along | None:
     examples = [np.unique(row, return_index=True)[1] for row in rows]
     by_way = [
         (e, np.bincount(row), way.noises[e], Weighted(matrix[e]))
-        for e, row, way, matrix in zip(examples, rows, ways, asked, strict=True)
+        for e, row, way, matrix in zip(examples, rows, ways, sums, strict=True)
     ]
     return _by_block(first, np.bincount(cells), ways, by_way, -1)
 
@@ -95,10 +95,10 @@ def refined(ways: list[Way], told: Codes) -> Along | None:
 def unmerged(ways: list[Way], place: int) -> Along:
     """Classes of an axis in which every cell is its own."""
     every = np.arange(ways[0].factor.columns)
-    each = [
+    by_way = [
         (np.arange(way.factor.rows), np.ones(way.factor.rows, dtype=np.int64), way.noises, way.factor) for way in ways
     ]
-    return _by_block(every, np.ones_like(every), ways, each, place)
+    return _by_block(every, np.ones_like(every), ways, by_way, place)
 
 
 def _by_block(
@@ -174,10 +174,10 @@ def noises_along(which: Codes | None, rows: Sequence[int]) -> tuple[list[Codes],
         return [np.zeros(count, dtype=np.int64) for count in rows], np.zeros([1] * len(rows), dtype=np.int64)
     grid = narrow(which).reshape(rows)
     classes = [_compared(_in_front(grid, axis)) for axis in range(len(rows))]
-    kept = [each for each in classes if each is not None]
+    kept = [own for own in classes if own is not None]
     if len(kept) < len(rows):
         return None
-    examples = [np.array([np.argmax(each == number) for number in range(each.max() + 1)]) for each in kept]
+    examples = [np.array([np.argmax(own == number) for number in range(own.max() + 1)]) for own in kept]
     return kept, grid[np.ix_(*examples)].astype(np.int64)
 
 

@@ -150,11 +150,11 @@ class Woodbury(LeastSquares):
     """Identity with p further rows, by a p x p Cholesky factor, or by a diagonal matrix where the rows are disjoint."""
 
     def __init__(self, cells: Floats, rows: Queries, precisions: Floats) -> None:
-        asked = precisions > 0
-        kept = rows if asked.all() else rows[asked]
+        measured = precisions > 0
+        kept = rows if measured.all() else rows[measured]
         self._apart = disjoint(kept)
-        self._cells, self._precisions = cells[:, None], precisions[asked, None]
-        variances = 1.0 / precisions[asked]
+        self._cells, self._precisions = cells[:, None], precisions[measured, None]
+        variances = 1.0 / precisions[measured]
         self._few: Any = kept  # what @ and .T apply to: here queries, below a matrix
         if self._apart:
             self._middle = (variances + kept @ (1.0 / cells))[:, None]
@@ -168,17 +168,17 @@ class Woodbury(LeastSquares):
     def of(cls, queries: Stack, precisions: Floats) -> LeastSquares | None:
         """Inverse for a stack in which one block is all cells and the others are few or disjoint rows; else None."""
         blocks = pieces(queries, precisions)
-        for index, (block, each) in enumerate(blocks):
-            if not every_cell(block) or not (each > 0).all():
+        for index, (block, own) in enumerate(blocks):
+            if not every_cell(block) or not (own > 0).all():
                 continue
             others = blocks[:index] + blocks[index + 1 :]
             rows = others[0][0] if len(others) == 1 else Stack(*(one for one, _ in others))
             few = rows.rows <= min(FEW_ROWS, queries.columns) and rows.rows * queries.columns <= FEW_ENTRIES
             weights = np.concatenate([extra for _, extra in others])
             if not weights.any():
-                return EachCell(each)
+                return EachCell(own)
             if few or disjoint(rows):
-                return cls(each, rows, weights)
+                return cls(own, rows, weights)
         return None
 
     @property
@@ -195,10 +195,10 @@ class Woodbury(LeastSquares):
         """Squared error of the cells alone, less the reduction by the further rows."""
         rows = self._few.dense() if self._apart else self._few
         alone = rows / self._cells[:, 0]
-        cells, asked = float((gram.diagonal / self._cells[:, 0]).sum()), gram.times(alone)
+        cells, products = float((gram.diagonal / self._cells[:, 0]).sum()), gram.times(alone)
         if self._apart:
-            return cells - float((self._shared(alone) * asked).sum())
-        return cells - float(np.trace(self._shared(asked @ alone.T)))  # few by few, before anything is solved
+            return cells - float((self._shared(alone) * products).sum())
+        return cells - float(np.trace(self._shared(products @ alone.T)))  # few by few, before anything is solved
 
     def _shared(self, rows: Floats) -> Floats:
         """Inverse of the inner matrix times rows."""

@@ -30,10 +30,10 @@ def least_squares(queries: Queries, variances: Floats, *, often: bool = False) -
     >>> twice.solve(np.array([[1.0], [0.0]]))[0].round(4).tolist()
     [[0.6667], [-0.3333]]
     """
-    given = np.asarray(variances, dtype=np.float64)
-    if given.shape != (queries.rows,) or not (np.isfinite(given) & (given > 0)).all():
+    noise = np.asarray(variances, dtype=np.float64)
+    if noise.shape != (queries.rows,) or not (np.isfinite(noise) & (noise > 0)).all():
         raise QueryError(f"least squares needs a finite variance above 0 for each of the {queries.rows} rows")
-    return _chosen(queries, 1.0 / given, MOST_CELLS if often else FEW_CELLS)
+    return _chosen(queries, 1.0 / noise, MOST_CELLS if often else FEW_CELLS)
 
 
 def _chosen(queries: Queries, precisions: Floats, few: int = FEW_CELLS) -> LeastSquares:

@@ -86,17 +86,17 @@ class Gram:
         terms, even = self._terms
         if even:
             result += even * rows.sum(axis=1, keepdims=True)
-        part = np.empty_like(result)  # used again and again: making room takes longer than what is put there
+        running = np.empty_like(result)  # used again and again: making room takes longer than what is put there
         for earlier, later in terms:
-            np.multiply(rows, earlier, out=part)
-            np.cumsum(part, axis=1, out=part)
-            part *= later
-            result += part
-            np.multiply(rows, later, out=part)
-            np.cumsum(part, axis=1, out=part)
-            np.subtract(part[:, -1:].copy(), part, out=part)  # what comes after each cell
-            part *= earlier
-            result += part
+            np.multiply(rows, earlier, out=running)
+            np.cumsum(running, axis=1, out=running)
+            running *= later
+            result += running
+            np.multiply(rows, later, out=running)
+            np.cumsum(running, axis=1, out=running)
+            np.subtract(running[:, -1:].copy(), running, out=running)  # what comes after each cell
+            running *= earlier
+            result += running
         return result if self.full is None else result + rows @ self.full
 
     def squares(self, vector: Floats, cuts: Codes) -> Floats:
@@ -121,12 +121,12 @@ class Gram:
         return corners
 
     def roughness(self, width: int) -> float:
-        """Part of trace(V) that `width` even nodes do not answer.
+        """Trace of V on the vectors that sum to zero within each of `width` even nodes.
 
-        That is the sum over nodes of trace(V_node) - 1^T V_node 1 / size. Exact for the diagonal and full parts. For
-        the semiseparable part it is half the sum over a node's pairs of cells of V[i, i] + V[j, j] - 2 V[i, j], over
-        the size, which is taken as proportional to the distance of the pair with a slope estimated from a sample of
-        pairs. (The difference itself would be lost to rounding.)
+        That is the sum over nodes of trace(V_node) - 1^T V_node 1 / size: what node totals leave unanswered. Exact for
+        the diagonal and full parts. For the semiseparable part it is half the sum over a node's pairs of cells of V[i,
+        i] + V[j, j] - 2 V[i, j], over the size, which is taken as proportional to the distance of the pair with a slope
+        estimated from a sample of pairs. (The difference itself would be lost to rounding.)
         """
         left = (1.0 - width / self.n) * float(self.single.sum())
         if len(self.earlier) and width < self.n:
@@ -142,13 +142,13 @@ class Gram:
     def _kink(self, width: int) -> float:
         """Mean of V[i, i] + V[j, j] - 2 V[i, j] per unit of distance, over a sample of pairs within nodes."""
         low, cell, distances = _some_pairs(self.n, width)
-        place, kinks = np.arange(cell.shape[1]), 0.0
+        index, kinks = np.arange(cell.shape[1]), 0.0
         for earlier, later in zip(self.earlier, self.later, strict=True):
             here, there = earlier[cell], later[cell]
             rise, fall = here - earlier[low], there - later[low]
             risen = np.add.accumulate(rise, axis=1) - rise
             falling = np.add.accumulate(fall[:, ::-1], axis=1)[:, ::-1] - fall
-            kinks += float((here * (place[::-1] * fall - falling) + there * (place * rise - risen)).sum())
+            kinks += float((here * (index[::-1] * fall - falling) + there * (index * rise - risen)).sum())
         return kinks / distances
 
     def __mul__(self, weight: float) -> Gram:

@@ -59,7 +59,7 @@ class Grid:
         return self._along_each(self._turned, each)
 
     def asked(self, grams: Sequence[Gram]) -> Floats:
-        """Trace of a Kronecker product of Gram matrices on each space, (spaces,)."""
+        """Trace of a Kronecker product of Gram matrices, restricted to each eigenspace, (spaces,)."""
         return np.asarray(reduce(np.multiply.outer, map(_asked_of_levels, grams, self.widths))).reshape(-1)
 
     @cached_property
@@ -86,13 +86,13 @@ class Grid:
 
 @lru_cache(maxsize=512)
 def _asked_of_levels(gram: Gram, widths: tuple[int, ...]) -> Floats:
-    """Trace of a Gram matrix on the space of each level of one axis, (levels,)."""
+    """Trace of a Gram matrix on the eigenspace of each level of one axis, (levels,)."""
     left = [gram.roughness(width) if gram.n > MOST_CODED else _left(gram, width) for width in widths]
     return np.maximum(-np.diff(left, prepend=float(gram.diagonal.sum())), 0.0)
 
 
 def _left(gram: Gram, width: int) -> float:
-    """Part of the trace of a Gram matrix that `width` even nodes do not answer, exactly."""
+    """Trace of V on the vectors that sum to zero within each of `width` even nodes, exactly."""
     cuts = even_cuts(gram.n, width)
     return float(gram.diagonal.sum() - (gram.squares(np.ones(gram.n), cuts) / np.diff(cuts)).sum())
 
@@ -163,10 +163,10 @@ class MarginalSquares(LeastSquares):
 
     def price_by_axes(self, *grams: Gram) -> float:
         """Sum over spaces of the workload's trace over the eigenvalue."""
-        asked, answered = self._grid.asked(grams), self._values > 0
-        if asked[~answered].sum() > UNSEEN * asked.sum():
+        demand, answered = self._grid.asked(grams), self._values > 0
+        if demand[~answered].sum() > UNSEEN * demand.sum():
             return np.inf
-        return float((asked[answered] / self._values[answered]).sum())
+        return float((demand[answered] / self._values[answered]).sum())
 
 
 def _width(factor: Queries) -> int | None:

@@ -7,10 +7,10 @@ Privacy. The kernel's proof relies on `column_sums`: when a row of the table is 
 answers change by column c of A, so a family that understates its column sums breaks the guarantee. Hence
 
 - the kernel accepts only objects for which `trusted` holds: exactly the families of this package and no subclasses,
-because a subclass can override `column_sums` and lie;
+  because a subclass can override `column_sums` and lie;
 - what a family stores is copied and can never be made writable again;
 - for `integral` families column sums and sums of squares are exact integers, and a sum that could pass 2^62 is
-refused. For others they are floating-point numbers, good for planning, not for a proof.
+  refused. For others they are floating-point numbers, good for planning, not for a proof.
 
 Integers in, integers out. `A @ x` in int64 is exact while (largest |entry|) * (sum of |x|) stays below 2^62, and
 refused beyond. That refusal depends on x; the kernel, whose failures must not depend on private counts, uses

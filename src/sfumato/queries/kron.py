@@ -70,16 +70,16 @@ class Kron(Queries):
 
         shapes: new and old size of each axis.
         """
-        sizes = [taken for _, taken in shapes]
+        sizes = [old for _, old in shapes]
         result = array.copy()
         for axis in sorted(range(len(sizes)), key=lambda p: shapes[p][0] / shapes[p][1]):
-            factor, (given, taken) = self.factors[axis], shapes[axis]
+            factor, (new, old) = self.factors[axis], shapes[axis]
             if type(factor) is Identity:
                 continue
             before = math.prod(sizes[:axis])
-            front = result.reshape(before, taken, -1).swapaxes(0, 1).reshape(taken, -1)
-            result = apply(factor, front).reshape(given, before, -1).swapaxes(0, 1)
-            sizes[axis] = given
+            front = result.reshape(before, old, -1).swapaxes(0, 1).reshape(old, -1)
+            result = apply(factor, front).reshape(new, before, -1).swapaxes(0, 1)
+            sizes[axis] = new
         return result.reshape(-1, array.shape[1])
 
     def _totals(self, power: int) -> Array:

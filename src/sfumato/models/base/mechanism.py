@@ -7,7 +7,7 @@ something of a mechanism asks this value, never the name. A plain mechanism need
 - `Holds`: the domains that fit in memory. `Lab`: how audits and tests run it.
 - `Figure`, `Promises`: figures that `sfumato plan` shows of a mechanism with one purpose.
 - options: what a user states by `--with name=value`, parsed by the types of a dataclass. They are public: written
-into the release, and part of what the ledger identifies a request by.
+  into the release, and part of what the ledger identifies a request by.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Lab:
-    """How audits and tests run a mechanism.
+    """Settings with which audits and tests run a mechanism.
 
     example: for a mechanism with one purpose, a small schema that suits it, by the number of rows of a person.
     tried_with: options for it. known_limits: where its 95 % intervals are known to undercover; the audit checks each.

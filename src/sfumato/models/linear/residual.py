@@ -97,22 +97,22 @@ def _plan(
     largest: the most that one person changes a cell by.
     """
     sizes, shares = basis.sizes, basis.shares
-    always = {places: tuple(place for place in places if sizes[place] <= basis.few) for places in shares}
-    by_table = {places: tables(tuple(sizes[place] for place in places), basis.few) for places in shares}
+    always = {places: tuple(axis for axis in places if sizes[axis] <= basis.few) for places in shares}
+    by_table = {places: tables(tuple(sizes[axis] for axis in places), basis.few) for places in shares}
     lengths = dict.fromkeys(shares, 0)
     if basis.pure:
         parts_of_all = [max(1, round(FINEST * share)) for share in shares.values()]
         scales = [largest * sum(parts_of_all) / (part * budget.amount) for part in parts_of_all]
     else:
         # A table with a share x of rho has noise of variance p / (2 x rho) on a row of length 1.
-        costs = {places: prod(1 - 1 / sizes[place] for place in always[places]) for places in shares}
+        costs = {places: prod(1 - 1 / sizes[axis] for axis in always[places]) for places in shares}
         heights = {places: sqrt(share / costs[places]) for places, share in shares.items()}
-        longest = max(sqrt(float(squares(by_table[places]).max())) / each for places, each in heights.items())
+        longest = max(sqrt(float(squares(by_table[places]).max())) / height for places, height in heights.items())
         finest = sqrt(2 * float(budget.amount) * MOST_VARIANCE) / (largest * longest)
         if finest < 1 and not even_if_coarse:
             return None
         multiple = min(MULTIPLE, finest)
-        lengths = {places: max(1, round(multiple * longest * each)) for places, each in heights.items()}
+        lengths = {places: max(1, round(multiple * longest * height)) for places, height in heights.items()}
         by_table = {places: levelled(by_table[places], length) for places, length in lengths.items()}
         moved = sum(_moved(queries) for queries in by_table.values())
         scales = [largest**2 * moved / (2 * budget.amount)] * len(shares)

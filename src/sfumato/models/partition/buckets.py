@@ -116,12 +116,12 @@ class Halvings:
             if not large.any():
                 break
             start, stop, parents = start[large], stop[large], parents[large]
-            lineage = [one[large] for one in lineage]
+            lineage = [starts[large] for starts in lineage]
             middle = start + (stop - start + 1) // 2
             _, example, family = np.unique(lineage[-1], return_index=True, return_inverse=True)
             halves.append((start, middle, stop, count + family))
             families.append((parents[example], np.full(len(example), depth)))
-            lineage = [np.repeat(one, 2) for one in (start, *lineage[:-1])]
+            lineage = [np.repeat(starts, 2) for starts in (start, *lineage[:-1])]
             parents = np.repeat(count + family, 2)
             start, stop = (np.stack(ends, axis=1).reshape(-1) for ends in ((start, middle), (middle, stop)))
             count += len(example)

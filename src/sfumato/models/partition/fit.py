@@ -98,10 +98,10 @@ class PartitionFit(OverBuckets):
         expected = self.means(columns)
         totals = self.totals.errors(expected)
         beside, variances = columns - expected[self.labels], self.deviations**2
-        each = variances[:, None] * self.means(beside**2)  # bucket by bucket, what its deviation adds to the variance
+        added = variances[:, None] * self.means(beside**2)  # bucket by bucket, what its deviation adds to the variance
         apart = beside.T @ ((variances / self.sizes)[self.labels, None] * beside)
         if self.sloping is None:
-            model = erring_together(apart, np.sqrt(each).sum(axis=0) ** 2)
+            model = erring_together(apart, np.sqrt(added).sum(axis=0) ** 2)
         else:
             slopes = self.sloping.T @ columns
             model = apart + slopes.T @ slopes
@@ -132,17 +132,17 @@ class PartitionFit(OverBuckets):
         if squares_of_whole is not None:
             by_group += np.tensordot(self.deviations**2, squares_of_whole, axes=1)
             together += everywhere.sum(axis=0)
-        each = self.totals.errors_by_group(asked)
+        of_totals = self.totals.errors_by_group(asked)
         if slopes is not None:
             by_group += np.einsum("agi,agj->gij", slopes, slopes)
             return [
                 replace(totals, model=totals.model + covariance)
-                for totals, covariance in zip(each, by_group, strict=True)
+                for totals, covariance in zip(of_totals, by_group, strict=True)
             ]
-        found = zip(each, by_group, together, strict=True)
+        triples = zip(of_totals, by_group, together, strict=True)
         return [
             replace(totals, model=totals.model + erring_together(covariance, both**2))
-            for totals, covariance, both in found
+            for totals, covariance, both in triples
         ]
 
     def record(self, domain: Domain) -> Arrays:

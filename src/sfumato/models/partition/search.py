@@ -1,10 +1,10 @@
 """Partition noisy cells into buckets of similar counts: connected regions and kd-tree boxes (post-processing).
 
 - `grow_buckets`: region growing, Algorithm 2 of ISPE (Xiao, Xiong, Yuan, TR-2011-005): neighbours join while their
-smoothed counts differ by less than a threshold in absolute value, which the paper's test lacks.
+  smoothed counts differ by less than a threshold in absolute value, which the paper's test lacks.
 - `split_by_tree`: kd-tree of DPCube (Xiao, Xiong, Yuan, SDM 2010). The paper stops at a threshold that the user must
-guess; here a cut is made if its excess over the box mean exceeds the quantile of the known noise, corrected for the
-number of cuts tried.
+  guess; here a cut is made if its excess over the box mean exceeds the quantile of the known noise, corrected for the
+  number of cuts tried.
 - `in_quarters`, `halving_order`: subdivide buckets, in order to measure or shrink their contrasts.
 """
 
@@ -125,10 +125,10 @@ def halving_order(labels: Codes, places: Sequence[Codes]) -> Codes:
 def _extents(labels: Codes, places: Sequence[Codes]) -> Codes:
     """Extent of every bucket along each axis, in cells, (axes, buckets)."""
     extents = np.empty((len(places), int(labels.max()) + 1), dtype=np.int64)
-    for extent, place in zip(extents, places, strict=True):
-        low, high = np.full(len(extent), place.max()), np.zeros(len(extent), dtype=np.int64)
-        np.minimum.at(low, labels, place)
-        np.maximum.at(high, labels, place)
+    for extent, codes in zip(extents, places, strict=True):
+        low, high = np.full(len(extent), codes.max()), np.zeros(len(extent), dtype=np.int64)
+        np.minimum.at(low, labels, codes)
+        np.maximum.at(high, labels, codes)
         extent[:] = high - low + 1
     return extents
 

@@ -145,16 +145,16 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
         which = np.repeat([0, 1], [len(terms.cells.group), len(terms.buckets.group)])
         order = np.argsort(group, kind="stable")
         ends = np.searchsorted(group[order], np.arange(asked.groups + 1))
-        noises, known = (self.cells.noise, self.totals.measurement.noise), np.zeros(asked.sums, dtype=np.bool_)
-        each = []
+        noises, determined = (self.cells.noise, self.totals.measurement.noise), np.zeros(asked.sums, dtype=np.bool_)
+        errors = []
         for number, (apart, together) in enumerate(zip(terms.apart, terms.together, strict=True)):
             rows = order[ends[number] : ends[number + 1]]
             rows = rows if len(rows) else np.zeros(1, dtype=np.int64)
             own = weights[rows] * (group[rows] == number)[:, None]
             design = Design(Identity(len(rows)), noises, which[rows])
             model = erring_together(apart, together) if self.together else apart
-            each.append(Errors(design, own, model, known, counts[rows]))
-        return each
+            errors.append(Errors(design, own, model, determined, counts[rows]))
+        return errors
 
     def covariances(self, columns: Floats) -> Floats:
         """Covariances of every cell with weighted sums of cells, noise and model error together, (cells, sums)."""
@@ -277,12 +277,12 @@ class Sorted:
 
     @cached_property
     def changes(self) -> Codes:
-        """Number of changes of weight up to each entry."""
+        """Number of entries so far whose weights differ from those of the entry before, (entries,)."""
         changed = (self.weights[1:] != self.weights[:-1]).any(axis=1)
         return np.concatenate([[0], np.cumsum(changed)])
 
     def until(self, group: Codes, place: Codes) -> Codes:
-        """Number of entries before given cells of given groups."""
+        """Number of entries that precede given cells of given groups in sorted order."""
         return np.searchsorted(self.key, group * self.cells + place)
 
     def even(self, parts: Parts) -> Flags:

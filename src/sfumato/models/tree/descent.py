@@ -38,7 +38,7 @@ AT_ONCE = 2**20  # and of those that are held at once
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """By level of a tree: mean number of nodes that a query cuts, and probability that it contains a given node."""
+    """Frequencies by level of a tree: mean number of nodes that a query cuts, and probability that it contains a node."""
 
     cut: Floats  # (levels,)
     whole: Floats  # (levels,)
@@ -53,14 +53,14 @@ def geometry_of(workload: Workload, tree: BinaryTree) -> Geometry:
     [0.75, 0.5, 0.0]
     """
     cut, whole, queries = np.zeros(tree.height + 1), np.zeros(tree.height + 1), 0.0
-    for rows, each in _written_out(workload):
+    for rows, weight in _written_out(workload):
         running = np.zeros((len(rows), len(tree.order) + 1), dtype=np.int32)
         np.cumsum(rows[:, tree.order] != 0, axis=1, out=running[:, 1:])
-        queries += each * len(rows)
+        queries += weight * len(rows)
         for level, begins in enumerate(tree.begins):
             sizes, inside = np.diff(begins), np.diff(running[:, begins], axis=1)
-            cut[level] += each * np.count_nonzero((inside > 0) & (inside < sizes))
-            whole[level] += each * np.count_nonzero(inside == sizes) / len(sizes)
+            cut[level] += weight * np.count_nonzero((inside > 0) & (inside < sizes))
+            whole[level] += weight * np.count_nonzero(inside == sizes) / len(sizes)
     return Geometry(cut / queries, whole / queries)
 
 

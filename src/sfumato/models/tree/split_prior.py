@@ -9,10 +9,10 @@ Hyperparameters are learned per level by EM (messages.py has the iteration). Com
 classes of X, powers of four, each class shrunk towards its level. The expected share r starts from the fraction of
 cells in the first child and is shifted by two estimates:
 
-- a slice effect: nodes of a slice cut the same values of an attribute. Their shares are a random-effects
-model, with the between-node variance by moments (DerSimonian, Laird 1986) and the slice means shrunk (`slice_shares`);
+- a slice effect: nodes of a slice cut the same values of an attribute. Their shares are a random-effects model, with
+  the between-node variance by moments (DerSimonian, Laird 1986) and the slice means shrunk (`slice_shares`);
 - a trend: the share that a density linear in the neighbouring nodes implies, times a factor between 0 and 1 estimated
-by weighted least squares and shrunk towards the factor of the level above (`steps`, `factor`).
+  by weighted least squares and shrunk towards the factor of the level above (`steps`, `factor`).
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class ScaledShape(ByModel, TotalByNoise):
 
     def errors_by_group(self, asked: Grouped) -> list[Errors]:
         """Errors of the sums of each of many groups."""
-        shares, means = (self._weighed(each, asked, asked.weights) for each in (self.shape, self.doubt))
+        shares, means = (self._weighed(covariance, asked, asked.weights) for covariance in (self.shape, self.doubt))
         model = squares_by_group(asked.group, asked.groups, self.doubt[asked.place], asked.weights)
         if asked.whole is not None:
             beside = asked.whole[asked.place]
@@ -121,11 +121,11 @@ class ScaledShape(ByModel, TotalByNoise):
         model -= means[:, :, None] * means[:, None, :]
         of_total = self.total.errors(shares.reshape(1, -1))
         errors = []
-        for group, each in enumerate(model):
-            np.fill_diagonal(each, np.maximum(np.diagonal(each), 0.0))
+        for group, covariance in enumerate(model):
+            np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 0.0))
             own = slice(group * asked.sums, (group + 1) * asked.sums)
             weights, unknown = of_total.weights[:, own], of_total.unknown[own]
-            errors.append(Errors(of_total.design, weights, self.spread**2 * each, unknown))
+            errors.append(Errors(of_total.design, weights, self.spread**2 * covariance, unknown))
         return errors
 
     def _weighed(self, by: Floats, asked: Grouped, weights: Floats) -> Floats:

@@ -176,11 +176,11 @@ def _weighed(tree: Tree, gram: Gram, pure: bool, bits: int) -> Floats:
     error, sums, spread = gram.diagonal, np.ones(gram.n), np.ones(gram.n)
     below, above = (1.0 - DIVISIONS) ** (2 if pure else 1), DIVISIONS ** (2 if pure else 1)
     divisions: list[Floats] = []
-    for cuts, first, asked in zip(tree.levels[-2::-1], tree.children[::-1], tree.asked[-2::-1], strict=True):
+    for cuts, first, measured in zip(tree.levels[-2::-1], tree.children[::-1], tree.asked[-2::-1], strict=True):
         error, sums = np.add.reduceat(error, first[:-1]), np.add.reduceat(sums, first[:-1])
         gain = below + above * sums
         tried = (error - above * gram.squares(spread, cuts) / gain) / below
-        best = np.where(asked, tried.argmin(axis=0), 0)
+        best = np.where(measured, tried.argmin(axis=0), 0)
         node = np.arange(len(best))
         error, gained = tried[best, node], gain[best, node]
         sums, spread = sums / gained, spread / np.repeat(gained, np.diff(cuts))
@@ -195,11 +195,11 @@ def _whole(tree: Tree, divisions: list[Floats], pure: bool, bits: int) -> Floats
     make all column sums equal.
     """
     left, borne, rows = np.ones(1), np.zeros(1), []
-    for division, first, asked in zip(divisions, tree.children, tree.asked, strict=False):
+    for division, first, measured in zip(divisions, tree.children, tree.asked, strict=False):
         own = left * division
         weight = np.maximum(1.0, np.rint((own if pure else np.sqrt(own)) * 2**bits))
-        rows.append(weight[asked])
-        borne = np.repeat(borne + np.where(asked, weight, 0.0), np.diff(first))
+        rows.append(weight[measured])
+        borne = np.repeat(borne + np.where(measured, weight, 0.0), np.diff(first))
         left = np.repeat(left - own, np.diff(first))
     cells = 2.0**bits - borne if pure else np.rint(np.sqrt(left) * 2**bits)
     return np.concatenate([*rows, np.maximum(1.0, cells)])

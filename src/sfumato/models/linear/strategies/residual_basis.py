@@ -17,8 +17,8 @@ are improved from the closed form by a fixed-point iteration. The problem is con
 noise it is not, and the shares are a stationary point; there contrasts pay for axes of two values alone.
 
 Contrasts. The values of an axis are bisected recursively. A half of p values against one of q is the row with q / g on
-the first and -p / g on the second, g = gcd(p, q). Rows are orthogonal and sum to zero; with noise in proportion to
-their length their Gram matrix is I - J / n. Contrasts of several axes are Kronecker products.
+the first and -p / g on the second, g = gcd(p, q). Rows are orthogonal and sum to zero; divided by their lengths their
+Gram matrix is I - J / n. Contrasts of several axes are Kronecker products.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def tables(sizes: tuple[int, ...], most: int) -> Queries:
 
 @lru_cache(maxsize=32)
 def squares(queries: Queries) -> Floats:
-    """Squared length of every row of such queries, (rows,)."""
+    """Squared length of every row of contrast queries, (rows,)."""
     if isinstance(queries, Kron):
         lengths: Floats = np.ones(1)
         for factor in queries.factors:
@@ -141,7 +141,7 @@ def squares(queries: Queries) -> Floats:
 
 @lru_cache(maxsize=32)
 def levelled(queries: Queries, magnitude: int) -> Queries:
-    """Rows of such queries, each times the integer that brings its length to about `magnitude`.
+    """Contrast rows, each times the integer that brings its length to about `magnitude`.
 
     Equal noise on all of them is then noise in proportion to length on the original rows, up to rounding.
     """
@@ -212,9 +212,9 @@ class _Ways:
     """Sparse matrix of the precision that a unit share of each table adds to each residual, as coordinate lists."""
 
     def __init__(self, sizes: Sequence[int], tables: list[Places], parts: Sequence[Places], few: int) -> None:
-        place = {part: number for number, part in enumerate(parts)}
+        index = {residuals: number for number, residuals in enumerate(parts)}
         table: list[int] = []
-        part: list[int] = []
+        residuals: list[int] = []
         worth: list[float] = []
         for number, places in enumerate(tables):
             always = [axis for axis in places if sizes[axis] <= few]
@@ -223,12 +223,12 @@ class _Ways:
             for order in range(len(others) + 1):
                 for some in combinations(others, order):
                     table.append(number)
-                    part.append(place[tuple(sorted((*always, *some)))])
+                    residuals.append(index[tuple(sorted((*always, *some)))])
                     worth.append(rate / prod(sizes[axis] for axis in others if axis not in some))
         self._table: Codes = np.array(table)
-        self._part: Codes = np.array(part)
+        self._part: Codes = np.array(residuals)
         self._worth: Floats = np.array(worth)
-        self._own = np.array([place[places] for places in tables])
+        self._own = np.array([index[places] for places in tables])
         self._parts = len(parts)
 
     def precisions(self, shares: Floats, amount: float, pure: bool) -> Floats:
@@ -266,11 +266,11 @@ def _demands(sizes: Sequence[int], wanted: Mapping[Places, float]) -> dict[Place
 
 def _by_part(sizes: Sequence[int], places: Places) -> list[tuple[Places, float]]:
     """Weight of v_T in the mean cell variance of a marginal, for every residual T within it."""
-    every = [part for order in range(len(places) + 1) for part in combinations(places, order)]
-    others = ([axis for axis in places if axis not in part] for part in every)
+    every = [subset for order in range(len(places) + 1) for subset in combinations(places, order)]
+    others = ([axis for axis in places if axis not in subset] for subset in every)
     return [
-        (part, _varying(sizes, part) / prod(sizes[axis] ** 2 for axis in beyond))
-        for part, beyond in zip(every, others, strict=True)
+        (subset, _varying(sizes, subset) / prod(sizes[axis] ** 2 for axis in beyond))
+        for subset, beyond in zip(every, others, strict=True)
     ]
 
 
