@@ -38,7 +38,7 @@ AT_ONCE = 2**20  # and of those that are held at once
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """Frequencies by level of a tree: mean number of nodes that a query cuts, and probability that it contains a node."""
+    """Frequencies by level of a tree: mean number of nodes that a query cuts, probability that it contains a node."""
 
     cut: Floats  # (levels,)
     whole: Floats  # (levels,)
