@@ -35,7 +35,8 @@ class Along:
 
     first, cells: an example of each class of cells, and its size, (classes,). By block of queries: rows, many: an
     example of each class of rows, and its size; noises: number of its noise class; asked: its queries on classes of
-    cells. whole: index of an axis on which every cell is its own class; -1 otherwise.
+    cells.
+    whole: index of an axis on which every cell is its own class; -1 otherwise.
     """
 
     first: Codes

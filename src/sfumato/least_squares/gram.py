@@ -26,7 +26,9 @@ SOME = 2**5  # nodes of a level, and cells of each, that stand for all where a t
 class Gram:
     """Semiseparable matrix V[i, j] = sum_t earlier[t, min(i, j)] later[t, max(i, j)] + diag(single) + full.
 
-    earlier, later: (terms, n). single: (n,). full: (n, n) or None.
+    earlier, later: (terms, n).
+    single: (n,).
+    full: (n, n) or None.
 
     >>> gram_of(AllRanges(3)).dense.tolist()
     [[3.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 3.0]]

@@ -39,10 +39,10 @@ MOST_PARTS = 2**16  # of one family: each is an object in memory
 class Form:
     """File format of a family: its name, and the attributes it is made of.
 
-    numbers, arrays, parts: names of attributes that are integers, arrays (or tuples of them), inner queries. alone: the
-    name where its array is a single number, which is then kept as one. make: constructor from inner queries, numbers
-    and arrays; None for the family's own. unkept: reason why such values, in the same order, cannot be kept; empty
-    where they can.
+    numbers, arrays, parts: names of attributes that are integers, arrays (or tuples of them), inner queries.
+    alone: the name where its array is a single number, which is then kept as one.
+    make: constructor from inner queries, numbers and arrays; None for the family's own.
+    unkept: reason why such values, in the same order, cannot be kept; empty where they can.
     """
 
     name: str

@@ -21,8 +21,8 @@ from sfumato.queries import Kron, Queries, Scaled
 class Strategy:
     """Integer queries with relative precisions: the noise of row i is in proportion to 1 / weights[which[i]].
 
-    weights: positive integers, so that the budget is used exactly. which: index of each row's weight, (rows,); None
-    where all rows have the first.
+    weights: positive integers, so that the budget is used exactly.
+    which: index of each row's weight, (rows,); None where all rows have the first.
     """
 
     queries: Queries

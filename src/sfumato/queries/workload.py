@@ -29,8 +29,8 @@ GOLDEN = (5**0.5 - 1) / 2  # its multiples, modulo 1, fill the unit interval eve
 class Workload:
     """Named blocks of linear queries over the cells of a domain.
 
-    Its squared error is the sum over blocks of weight times the mean squared error of the block's queries. weights: 1
-    on average; if left out, all blocks weigh the same.
+    Its squared error is the sum over blocks of weight times the mean squared error of the block's queries.
+    weights: 1 on average; if left out, all blocks weigh the same.
     """
 
     names: tuple[str, ...]

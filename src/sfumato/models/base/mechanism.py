@@ -235,8 +235,9 @@ class Holds:
     """Domains that a mechanism can hold in memory.
 
     most_cells: that it lays out; None for a mechanism that publishes noisy cells as they are and takes any number:
-    those that are too many to lay out are published above a threshold only. sparse: whether it always publishes cells
-    above a threshold only. by_margins: whether it lays out margins alone, so that it takes any number of attributes.
+    those that are too many to lay out are published above a threshold only.
+    sparse: whether it always publishes cells above a threshold only.
+    by_margins: whether it lays out margins alone, so that it takes any number of attributes.
     """
 
     most_cells: int | None = MOST_DENSE
@@ -249,16 +250,19 @@ class Forecast:
     """Expected error and cost of a mechanism before any data is read, for plans and for `auto`.
 
     strategy: of a linear mechanism, the queries that it measures (schema, workload, whether the budget is pure
-    epsilon). Its expected error is exact. checks_itself: whether it selects queries or buckets privately, and so spends
-    a part of the budget on measuring the error of its own estimate, which the noise alone does not tell. error_if_full:
-    of an adaptive mechanism, its approximate error on a dense table, where there is nothing to adapt to. foretold:
-    approximate errors for the number of rows that the schema states, where these depend on the table in part. promises:
-    of a mechanism with one purpose, the figures of its plan. least_of_sums: for each measure, the least budget that any
-    table of its sums is measured with, if that is settled beforehand; steps that a schema leaves out are filled in for
-    it. optimised: whether its strategy is searched for, which takes long on many cells. work: approximate number of
-    numbers in memory that one release changes: the cost of a trial by public quantities alone, so that nothing in a
-    plan depends on the clock. remark: a sentence to add to a plan, from the expected errors of all mechanisms that were
-    priced, or None. for_auto: whether `auto` considers it; not where another mechanism was always at least as good.
+    epsilon). Its expected error is exact.
+    checks_itself: whether it selects queries or buckets privately, and so spends a part of the budget on measuring the
+    error of its own estimate, which the noise alone does not tell.
+    error_if_full: of an adaptive mechanism, its approximate error on a dense table, where there is nothing to adapt to.
+    foretold: approximate errors for the number of rows that the schema states, where these depend on the table in part.
+    promises: of a mechanism with one purpose, the figures of its plan.
+    least_of_sums: for each measure, the least budget that any table of its sums is measured with, if that is settled
+    beforehand; steps that a schema leaves out are filled in for it.
+    optimised: whether its strategy is searched for, which takes long on many cells.
+    work: approximate number of numbers in memory that one release changes: the cost of a trial by public quantities
+    alone, so that nothing in a plan depends on the clock.
+    remark: a sentence to add to a plan, from the expected errors of all mechanisms that were priced, or None.
+    for_auto: whether `auto` considers it; not where another mechanism was always at least as good.
     """
 
     strategy: Callable[[Schema, Workload, bool], Strategy] | None = None
@@ -278,7 +282,8 @@ class Lab:
     """Settings with which audits and tests run a mechanism.
 
     example: for a mechanism with one purpose, a small schema that suits it, by the number of rows of a person.
-    tried_with: options for it. known_limits: where its 95 % intervals are known to undercover; the audit checks each.
+    tried_with: options for it.
+    known_limits: where its 95 % intervals are known to undercover; the audit checks each.
     """
 
     example: Callable[[int], Schema] | None = None
@@ -290,10 +295,14 @@ class Lab:
 class Mechanism:
     """Recipe that turns a private table into something to publish.
 
-    paper: citation, as in the README. page: in docs/, by default its name. gaussian: whether it takes rho-zCDP besides
-    pure epsilon. refuses: reason why it does not fit a schema other than the size of the domain, or None. answers: what
-    can be asked of its release. options: a frozen dataclass of what a user may state by `--with`; `run`, `refuses` and
-    the forecast's `promises` take one as `options=`. chosen: stated options, as text.
+    paper: citation, as in the README.
+    page: in docs/, by default its name.
+    gaussian: whether it takes rho-zCDP besides pure epsilon.
+    refuses: reason why it does not fit a schema other than the size of the domain, or None.
+    answers: what can be asked of its release.
+    options: a frozen dataclass of what a user may state by `--with`; `run`, `refuses` and the forecast's `promises`
+    take one as `options=`.
+    chosen: stated options, as text.
     """
 
     name: str

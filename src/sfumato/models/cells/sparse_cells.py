@@ -28,8 +28,8 @@ class Settings:
 
     empty: expected number of empty cells above the threshold; fewer raise it. An empty cell that is published looks
     like a full one, so an interval that counts it misses the truth: at most once in a hundred releases. One such cell
-    on average would lower the threshold by a seventh only, at 10^12 cells. shares: of the budget, for the totals and
-    for the cells; more for the totals estimates better what is not published.
+    on average would lower the threshold by a seventh only, at 10^12 cells.
+    shares: of the budget, for the totals and for the cells; more for the totals estimates better what is not published.
     """
 
     empty: float = 0.01

@@ -85,9 +85,10 @@ GENERATIONS = 4  # halvings of one depth form a family if they lie in the same p
 class Halvings:
     """All bisections of runs of cells down to single cells, depth by depth; one array entry per bisection.
 
-    start, middle, stop: the halves are [start, middle) and [middle, stop). family: number of the family of each
-    bisection; a family is of one depth and has at most 16 members. above: for each family, that of its parents, -1 for
-    whole runs. depth: of each family.
+    start, middle, stop: the halves are [start, middle) and [middle, stop).
+    family: number of the family of each bisection; a family is of one depth and has at most 16 members.
+    above: for each family, that of its parents, -1 for whole runs.
+    depth: of each family.
     """
 
     start: Codes

@@ -51,12 +51,13 @@ class Settings:
     """Settings chosen by judgement or trial.
 
     shares: of the count's budget, less what margins and errors take: for choosing buckets, for their totals, for their
-    deviations. price, per_halving: price of a bucket of all cells, in scales of the noise on its deviation, and what
-    each halving of its length adds: there are more short buckets, so more of them would be cheap by noise alone. Higher
-    prices make fewer, less even buckets. Chosen among some dozen on five synthetic tables and three of DPBench; on
-    other synthetic ones no pair gains clearly (benchmarks/dawa_price.py). levels_apart: distance of the measured levels
-    of the tree over the buckets: 4 levels, 16 children each. Closer levels answer long ranges better and single buckets
-    worse.
+    deviations.
+    price, per_halving: price of a bucket of all cells, in scales of the noise on its deviation, and what each halving
+    of its length adds: there are more short buckets, so more of them would be cheap by noise alone. Higher prices make
+    fewer, less even buckets. Chosen among some dozen on five synthetic tables and three of DPBench; on other synthetic
+    ones no pair gains clearly (benchmarks/dawa_price.py).
+    levels_apart: distance of the measured levels of the tree over the buckets: 4 levels, 16 children each. Closer
+    levels answer long ranges better and single buckets worse.
     """
 
     shares: tuple[Fraction, Fraction, Fraction] = (Fraction(1, 4), Fraction(7, 10), Fraction(1, 50))

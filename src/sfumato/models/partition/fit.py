@@ -42,10 +42,11 @@ if TYPE_CHECKING:
 class PartitionFit(OverBuckets):
     """Bucket totals divided evenly among the bucket's cells.
 
-    labels: bucket of each cell, (cells,). totals: fit of the bucket totals, by a tree posterior, or by least squares in
-    files of the first versions. deviations: within-bucket deviation, in steps of the statistic and whole multiples of 1
-    / PARTS, (buckets,). besides: measurements of the deviations alone. over: domain along whose ordered attributes all
-    buckets may slope; None: errors of all buckets are fully correlated.
+    labels: bucket of each cell, (cells,).
+    totals: fit of the bucket totals, by a tree posterior, or by least squares in files of the first versions.
+    deviations: within-bucket deviation, in steps of the statistic and whole multiples of 1 / PARTS, (buckets,).
+    besides: measurements of the deviations alone.
+    over: domain along whose ordered attributes all buckets may slope; None: errors of all buckets are fully correlated.
     """
 
     family = "regional"

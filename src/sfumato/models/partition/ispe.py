@@ -88,9 +88,10 @@ class Settings:
     """Settings chosen by judgement; the paper leaves all of them to the user.
 
     first: share of the budget for the cells, alpha_1 / alpha in the paper. More finds regions better and measures them
-    worse. smoothing: "gaussian", "median" or "none"; iterations: more see larger regions and blur edges. xi: smoothed
-    neighbours that differ by less are one region. None: `apart` standard deviations of the noise in such a difference;
-    more make fewer regions.
+    worse.
+    smoothing: "gaussian", "median" or "none"; iterations: more see larger regions and blur edges.
+    xi: smoothed neighbours that differ by less are one region. None: `apart` standard deviations of the noise in such a
+    difference; more make fewer regions.
     """
 
     first: Fraction = Fraction(3, 4)

@@ -59,9 +59,11 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
     """Shrinkage fit of noisy cells and noisy bucket totals.
 
     labels: bucket of each cell; order: permutation of the cells, bucket after bucket, along which buckets are bisected;
-    each (cells,). lean: weight of the sum of a bucket's cells in its total, (buckets,). keep, deviations: shrinkage
-    factor and standard deviation of the true contrasts, (families,). The three are kept in whole multiples of 1 /
-    PARTS. together: whether model errors of halvings of one size are fully correlated.
+    each (cells,).
+    lean: weight of the sum of a bucket's cells in its total, (buckets,).
+    keep, deviations: shrinkage factor and standard deviation of the true contrasts, (families,). The three are kept in
+    whole multiples of 1 / PARTS.
+    together: whether model errors of halvings of one size are fully correlated.
     """
 
     family = "nested"
@@ -226,8 +228,9 @@ class Counted:
 class Parts:
     """Parts of buckets that groups touch, one array entry per pair of group and part.
 
-    start, stop: cells of the part, in halving order. low, high: positions of the group's weights within it. value:
-    weight of the noise of its cells so far, (entries, sums).
+    start, stop: cells of the part, in halving order.
+    low, high: positions of the group's weights within it.
+    value: weight of the noise of its cells so far, (entries, sums).
     """
 
     group: Codes
@@ -295,8 +298,9 @@ class Sorted:
 class Shrunk:
     """Noise weights and model error of the sums of each group.
 
-    cells, buckets: weights of their noises. apart: model covariance if halvings err independently, (groups, sums,
-    sums). together: model variance if halvings of one size are fully correlated, (groups, sums).
+    cells, buckets: weights of their noises.
+    apart: model covariance if halvings err independently, (groups, sums, sums).
+    together: model variance if halvings of one size are fully correlated, (groups, sums).
     """
 
     cells: Counted

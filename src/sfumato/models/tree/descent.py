@@ -94,9 +94,11 @@ UNKNOWN = 1e30  # the square of a number of rows of which nothing is known
 class Frontier:
     """Nodes at which the descent may continue, one array entry per node.
 
-    levels, numbers: position in the tree. rows, variances: last noisy count and its noise variance. left: budget left,
-    in PARTS. jumps: how many levels above the node its measured ancestor lies (ancestors up to that level can be
-    measured in place of the node, since all of their descendants have the same budget left).
+    levels, numbers: position in the tree.
+    rows, variances: last noisy count and its noise variance.
+    left: budget left, in PARTS.
+    jumps: how many levels above the node its measured ancestor lies (ancestors up to that level can be measured in
+    place of the node, since all of their descendants have the same budget left).
     """
 
     levels: Codes
@@ -134,8 +136,9 @@ class Frontier:
 class Planned:
     """Nodes to measure next, and the share of the budget for each, in PARTS; one array entry per node.
 
-    left: budget that remains along the path afterwards. jumps: see Frontier. Shares along a root-to-leaf path sum to at
-    most PARTS: a measurement gets at most what is left to the nodes that it is charged to.
+    left: budget that remains along the path afterwards.
+    jumps: see Frontier. Shares along a root-to-leaf path sum to at most PARTS: a measurement gets at most what is left
+    to the nodes that it is charged to.
     """
 
     levels: Codes

@@ -58,10 +58,11 @@ STEEPEST = 4 * FINE
 class TreeFit(ByModel, OfOneMeasurement):
     """Posterior over a tree whose leaves are cells, or buckets of cells.
 
-    measurement: noisy counts of ranges of leaves, in tree order. estimate: posterior means, (leaves,). slopes: of every
-    inner node, level by level from the root, in whole multiples of 1 / FINE, (inner,). deviations: of the total, then
-    of each inner node's split, (inner + 1,). leanings: loadings on the slice effects, (inner,); empty where there are
-    none.
+    measurement: noisy counts of ranges of leaves, in tree order.
+    estimate: posterior means, (leaves,).
+    slopes: of every inner node, level by level from the root, in whole multiples of 1 / FINE, (inner,).
+    deviations: of the total, then of each inner node's split, (inner + 1,).
+    leanings: loadings on the slice effects, (inner,); empty where there are none.
     """
 
     family = "tree"

@@ -188,10 +188,12 @@ UNKNOWN = 1e13  # the variance of a number of rows of which nothing is known
 class Evidence:
     """Noisy counts of the nodes of a tree, as lists with one array (nodes,) per level from the root.
 
-    cells: cumulative number of cells before each leaf, (leaves + 1,). answers: noisy counts. scales: of Laplace noise,
-    or standard deviations of Gaussian noise; inf where a node was not measured. zero: log-likelihood of all counts
-    within a node's subtree if the node is empty. measured: whether the node or a descendant was measured. inner: for
-    each level but the last, the nodes of which a descendant was measured.
+    cells: cumulative number of cells before each leaf, (leaves + 1,).
+    answers: noisy counts.
+    scales: of Laplace noise, or standard deviations of Gaussian noise; inf where a node was not measured.
+    zero: log-likelihood of all counts within a node's subtree if the node is empty.
+    measured: whether the node or a descendant was measured.
+    inner: for each level but the last, the nodes of which a descendant was measured.
     """
 
     tree: BinaryTree

@@ -46,10 +46,11 @@ class Few(Normal):
 class Split:
     """Posterior of the split of several nodes into their children.
 
-    chances: posterior probability of each component, (components, nodes). slope: regression coefficient of the first
-    child's rows on the node's, (nodes,). variance: of the first child's rows given the node's. leaning: derivative of
-    the first child's mean by its share r. For both children, (2, nodes): alive, the probability that it is not empty;
-    rows and rows_variance, mean and variance of its rows given that it is not.
+    chances: posterior probability of each component, (components, nodes).
+    slope: regression coefficient of the first child's rows on the node's, (nodes,).
+    variance: of the first child's rows given the node's.
+    leaning: derivative of the first child's mean by its share r. For both children, (2, nodes): alive, the probability
+    that it is not empty; rows and rows_variance, mean and variance of its rows given that it is not.
     """
 
     chances: Floats
@@ -65,8 +66,9 @@ class Split:
 class Halves(Normal):
     """Normal likelihoods of the rows of both children of several nodes, from the measurements below.
 
-    mean, variance, weight (log), zero (log-likelihood of an empty child): (2, nodes). share: prior mean r of the first
-    child's share; alone: whether there is no second child; rows: current estimate of the node's rows; each (nodes,).
+    mean, variance, weight (log), zero (log-likelihood of an empty child): (2, nodes).
+    share: prior mean r of the first child's share; alone: whether there is no second child; rows: current estimate of
+    the node's rows; each (nodes,).
     common: probability of each of FEW.
     """
 
@@ -207,9 +209,11 @@ ANY_SHARE = 1 / 12  # the variance of a share that may be anything
 class Hyperparameters:
     """Prior parameters of one level of the tree.
 
-    components: probability of each component by class of rows, (CLASSES, COMPONENTS). few: probability of each of FEW.
-    sparse: classes in which many children are empty. rows: current estimate of each node's rows, (nodes,); None at
-    first. trend: factor on the share implied by neighbouring nodes.
+    components: probability of each component by class of rows, (CLASSES, COMPONENTS).
+    few: probability of each of FEW.
+    sparse: classes in which many children are empty.
+    rows: current estimate of each node's rows, (nodes,); None at first.
+    trend: factor on the share implied by neighbouring nodes.
     """
 
     components: Floats
@@ -229,7 +233,8 @@ class Hyperparameters:
 class Statistics:
     """Expected sufficient statistics of the prior (E step), summed over nodes.
 
-    components: (CLASSES, COMPONENTS). filled: mean number of non-empty children, and nodes: number of nodes, by class.
+    components: (CLASSES, COMPONENTS).
+    filled: mean number of non-empty children, and nodes: number of nodes, by class.
     few: expected number of children of each size FEW.
     """
 

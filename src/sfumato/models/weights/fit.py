@@ -40,9 +40,11 @@ MOST_MASS = 2.0**62  # of all cells; with more, their sum in whole numbers might
 class ScaledShape(ByModel, TotalByNoise):
     """Fit whose cells are a measured total in fixed proportions.
 
-    total: least-squares fit of the total, (1,). mass: whole numbers in proportion to the cells, (cells,). spread:
-    standard deviation of the model error, in rows; a sum with weights w has the model variance spread^2 Var_q(w), q in
-    proportion to sqrt(mass). misfit: the measurement that the spread is calibrated to.
+    total: least-squares fit of the total, (1,).
+    mass: whole numbers in proportion to the cells, (cells,).
+    spread: standard deviation of the model error, in rows; a sum with weights w has the model variance spread^2
+    Var_q(w), q in proportion to sqrt(mass).
+    misfit: the measurement that the spread is calibrated to.
     """
 
     family = "shaped"

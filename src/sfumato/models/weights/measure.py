@@ -89,11 +89,12 @@ A_STEP, AN_ANSWER = 3000, 8  # work of one small step besides its cells, and of 
 class Learning:
     """Settings of multiplicative weights; chosen by judgement, but for the number of rounds.
 
-    shares: of the count's budget, for the total, for the rounds, for measuring the error of the result. rounds: more
-    touch more queries, each with more noise. None: sqrt(rows * epsilon) / 4 by the noisy total, since more rows show
-    more structure above the noise. The rule was found by simulation on synthetic distributions, where anything from
-    half to double of it costs little. fewest, most: bounds on the number of rounds. passes: over all answers so far,
-    after each round; more fit closer and take longer.
+    shares: of the count's budget, for the total, for the rounds, for measuring the error of the result.
+    rounds: more touch more queries, each with more noise. None: sqrt(rows * epsilon) / 4 by the noisy total, since more
+    rows show more structure above the noise. The rule was found by simulation on synthetic distributions, where
+    anything from half to double of it costs little.
+    fewest, most: bounds on the number of rounds.
+    passes: over all answers so far, after each round; more fit closer and take longer.
     """
 
     shares: tuple[int, int, int] = (1, 8, 1)

@@ -159,8 +159,9 @@ LITTLE = 1e-3  # of an even share: tables that deserve less, and can do without,
 class ResidualBasis:
     """Allocation of a budget to tables of a residual basis.
 
-    shares: of the budget, by table. few: axes of at most so many values are measured by contrasts. parts: tables whose
-    residuals are estimable; `precisions` has one for each.
+    shares: of the budget, by table.
+    few: axes of at most so many values are measured by contrasts.
+    parts: tables whose residuals are estimable; `precisions` has one for each.
     """
 
     sizes: tuple[int, ...]
