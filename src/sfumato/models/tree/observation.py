@@ -2,7 +2,7 @@
 
 Model. The count X of a node is normal N(m, v) within a component of a mixture; its noisy count is y = X + Z. For
 Gaussian Z the update is conjugate. For Laplace Z of scale b the posterior density is proportional to exp(-(x - m)^2 /
-2v - |y - x| / b): a mixture of two truncated normal distributions, with means m + v / b below y and m - v / b above it,
+2v - |y - x| / b): a mixture of two truncated normal distributions, located at m + v / b below y and m - v / b above it,
 whose weight, mean and variance are closed forms in log Phi and the inverse Mills ratio (`observe`).
 
 `Mixture` has the three operations of message passing: posterior of the components, moment matching to one normal
